@@ -150,7 +150,7 @@ def _summary(values: dict[str, Any], frames: dict[str, pl.DataFrame]) -> RankSum
     values["notes"] = tuple(Note(*note) for note in values["notes"])
     for name in _TUPLES:
         values[name] = _tuples(values[name])
-    return RankSummary(**frames, **values)
+    return RankSummary(**{**frames, **values})
 
 
 def _tuples(value: Any) -> Any:

@@ -54,8 +54,9 @@ def _chosen(run: Run, scope: Scope) -> Trace:
     """The recording to check: the straggler's where there is one, else the run's main one."""
     if len(run.ranks) < 2:
         return run.main
-    from tracetui.analysis.compare.ranks import rank_table
+    from tracetui.analysis.ranks.at_hand import ranks_of, straggler
 
-    table = rank_table(run, scope)
-    late = table.filter("straggler")["rank"].to_list()
-    return next((trace for trace in run.traces if late and trace.info.rank == late[0]), run.main)
+    late = straggler(ranks_of(run, scope))
+    if late is not None:
+        run = run.with_rank(late)
+    return next((trace for trace in run.traces if late is not None and trace.info.rank == late), run.main)

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
-from tracetui.app.cli.option_values import condition, count, input_path, port, steps
+from tracetui.app.cli.option_values import condition, count, input_path, job_part, port, positive, steps
 from tracetui.app.cli.profile_options import add_profile
 from tracetui.app.settings.schema import COLORS, NAMES, THEMES
 from tracetui.app.terminal.choice import DRIVERS
@@ -188,6 +188,28 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"only these tables: {', '.join(SWEEP_SECTIONS)} (csv: one, default points; json has all)",
     )
     _add_output(sweep)
+
+    job = commands.add_parser(
+        "ranks",
+        parents=[common],
+        help="compare the ranks of a large job",
+        description="Summarise every rank of a job, some tens of kilobytes each, and compare them. Summaries are kept "
+        "and used again, in the user's cache or with --into in a folder, which `tracetui open` shows without the "
+        "recordings.",
+    )
+    job.add_argument("path", type=input_path, metavar="DIR", help="a folder of recordings, or of their summaries")
+    _add_run(job, "the job to use if a folder holds several, by letter or name (default: the newest)")
+    job.add_argument("--steps", type=steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5")
+    job.add_argument("--skip-steps", type=count, default=0, metavar="N", help="leave out the first N steps (warm-up)")
+    job.add_argument(
+        "--jobs", type=positive, metavar="N", help="processes (default: as many as cores, if memory allows)"
+    )
+    job.add_argument(
+        "--part", type=job_part, metavar="I/N", help="only part I of N, the first being 0: an element of a job array"
+    )
+    job.add_argument("--into", type=Path, metavar="OUT", help="the folder for the summaries (default: the cache)")
+    job.add_argument("--dask", metavar="ADDRESS", help="a Dask scheduler, or its file (needs tracetui[dask])")
+    _add_output(job)
 
     add_profile(commands, common)
 

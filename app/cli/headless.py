@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
+from tracetui.analysis.base.spans import spans
 from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.selection import select
 from tracetui.app.cli.request import LAID_OUT
@@ -63,6 +64,10 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         raise UsageError("--kernels shows kernels in the tree of ranges: ask for it with --section range_tree")
     check_output(request, paths)
     run, config = opened(paths, request)
+    if run.unread and "ranks" in (sections or SECTIONS):
+        from tracetui.app.cli.commands.ranks import with_straggler
+
+        run = with_straggler(run, request.scope)
 
     def open_file(path: Path) -> Trace:
         return open_path(path, cache=request.cache).main
@@ -100,8 +105,8 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
     check_output(request, paths)
     run = open_run(paths, request)
     trace = nsys_report.trace_for(run)
-    if len(run.traces) > 1:
-        line = f"{run.path} holds {len(run.traces)} traces: reporting on {trace.source.path.name}; "
+    if (many := len(run.traces) + len(run.unread)) > 1:
+        line = f"{run.path} holds {many} traces: reporting on {trace.source.path.name}; "
         print(f"tracetui: {printable(line)}--rank N or --source KIND picks another", file=sys.stderr)
     text, notes = nsys_report.render(
         select(trace, request.scope), reports, request.format, request.limit or None, ascii=is_ascii(request)
@@ -125,15 +130,23 @@ def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequen
 
 
 def cache_command(*, clear: bool) -> int:
-    """Shows or empties the cache of parsed traces."""
+    """Shows or empties the cache of parsed traces, and of summaries of ranks if there are any."""
+    from tracetui.analysis.ranks import store
     from tracetui.parsers.runs import cache
 
+    jobs, size = store.cached()
+    if clear:
+        store.clear()
     held = cache.clear() if clear else cache.info()
     content = f"{held.entries} parsed trace{'' if held.entries == 1 else 's'}, {format_bytes(held.bytes)}"
     if clear:
         print(f"removed {content} from {printable(str(held.folder))}")
     else:
         print(f"{printable(str(held.folder))}: {content} of at most {format_bytes(held.limit)}")
+    if jobs:
+        content = f"summaries of the ranks of {jobs} job{'' if jobs == 1 else 's'}, {format_bytes(size)}"
+        where = printable(str(store.cache_folder()))
+        print(f"removed {content} from {where}" if clear else f"{where}: {content}")
     return DONE
 
 
@@ -156,7 +169,7 @@ def open_run(paths: Sequence[Path], request: Request) -> Run:
         choose = chooser(request.run, str(paths[0]))
     progress = _ProgressLine() if sys.stderr is not None and sys.stderr.isatty() else None
     try:
-        run = open_path(*paths, progress=progress, cache=request.cache, choose=choose)
+        run = open_path(*paths, progress=progress, cache=request.cache, choose=choose, rank=request.rank)
     finally:
         if progress is not None:
             progress.clear()
@@ -177,7 +190,7 @@ def _only_source(run: Run, kind: str) -> Run:
     traces = run.of_kind(kind)
     if not traces:
         raise UsageError(f"--source {kind}: {run.path} has {', '.join(sorted({t.info.kind for t in run.traces}))}")
-    return replace(run, traces=traces)
+    return replace(run, traces=traces, rank_files=tuple(file for file in run.rank_files if file.kind == kind))
 
 
 def _only_rank(run: Run, rank: int) -> Run:
@@ -189,9 +202,9 @@ def _only_rank(run: Run, rank: int) -> Run:
         if trace.info.rank == rank or (trace.info.rank is None and trace.info.kind not in kinds)
     )
     if not kinds:
-        there = f"has ranks {_listed(run.ranks)}" if run.ranks else "has no ranks"
+        there = f"has ranks {spans(run.ranks)}" if run.ranks else "has no ranks"
         raise UsageError(f"--rank {rank}: {run.path} {there}")
-    return replace(run, traces=traces)
+    return replace(run, traces=traces, rank_files=tuple(file for file in run.rank_files if file.rank == rank))
 
 
 def _only_devices(run: Run, devices: frozenset[int]) -> Run:
@@ -202,7 +215,8 @@ def _only_devices(run: Run, devices: frozenset[int]) -> Run:
     if missing:
         ran = f"work on GPU {_listed(there)}" if there else "no GPU work"
         raise UsageError(f"--device {missing[0]}: {run.path} has {ran}")
-    return replace(run, traces=tuple(trace for trace, on in zip(run.traces, used, strict=True) if on & devices))
+    traces = tuple(trace for trace, on in zip(run.traces, used, strict=True) if on & devices)
+    return replace(run, traces=traces, rank_files=())
 
 
 def _check_steps(traces: Sequence[Trace], scope: Scope) -> None:
@@ -232,7 +246,8 @@ def _one_trace(run: Run) -> Trace:
     trace = run.main
     if len(run.ranks) > 1 or len(run.of_kind(trace.info.kind)) > 1:
         which = "its first trace" if trace.info.rank is None else f"rank {trace.info.rank}"
-        line = f"{run.path} holds {len(run.traces)} traces: comparing {which}; --rank N picks another"
+        many = len(run.traces) + len(run.unread)
+        line = f"{run.path} holds {many} traces: comparing {which}; --rank N picks another"
         print(f"tracetui: {printable(line)}", file=sys.stderr)
     return trace
 

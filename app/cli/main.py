@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tracetui.app.cli.request import Request
     from tracetui.app.settings.schema import Settings
 
+SUMMARIES = ".tracetui-rank"
+"""`analysis.ranks.stored.SUFFIX`."""
 SELDOM = (20_000, 20, 20)
 """When the cycle collector runs: importing makes many objects and hardly a cycle, and it would take 4 % of a report."""
 
@@ -121,6 +123,14 @@ def _start(settings: Settings) -> int:
 def _open(arguments: argparse.Namespace) -> int:
     paths = _paths(arguments)
     _check_there(paths)
+    if len(paths) == 1 and _is_folder_of_summaries(paths[0]):
+        from tracetui.app.cli.commands.ranks import print_summaries, recordings_of
+
+        recordings = recordings_of(paths[0]) if _has_terminal() else None
+        if recordings is None:
+            _warn(arguments.settings, unread=True)
+            return print_summaries(paths[0], _request(arguments))
+        paths = (recordings,)
     if not _has_terminal():
         from tracetui.app.cli.headless import print_open
 
@@ -146,6 +156,15 @@ def _open(arguments: argparse.Namespace) -> int:
     )
 
 
+def _is_folder_of_summaries(path: Path) -> bool:
+    """Whether a folder has summaries of ranks and no recordings; what tells is imported only where names say so."""
+    if not path.is_dir() or not any(name.endswith(SUMMARIES) for name in os.listdir(path)):  # noqa: PTH208
+        return False
+    from tracetui.app.cli.commands.ranks import is_summaries
+
+    return is_summaries(path)
+
+
 def _check_there(paths: Sequence[Path]) -> None:
     for path in paths:
         if not path.exists():
@@ -163,9 +182,14 @@ def _report(arguments: argparse.Namespace) -> int:
         from tracetui.app.cli.commands.sweep import print_like
 
         return print_like(_paths(arguments), arguments.like, _request(arguments))
+    paths = _paths(arguments)
+    if len(paths) == 1 and _is_folder_of_summaries(paths[0]):
+        from tracetui.app.cli.commands.ranks import print_summaries
+
+        return print_summaries(paths[0], _request(arguments))
     from tracetui.app.cli.headless import print_report
 
-    return print_report(_paths(arguments), _request(arguments))
+    return print_report(paths, _request(arguments))
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -198,6 +222,27 @@ def _sweep(arguments: argparse.Namespace) -> int:
         debug=arguments.debug,
     )
     return print_sweep(arguments.path, request)
+
+
+def _ranks(arguments: argparse.Namespace) -> int:
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.commands.ranks import Work, print_ranks
+    from tracetui.app.cli.request import Request
+
+    request = Request(
+        Scope(steps=arguments.steps, skip_steps=arguments.skip_steps),
+        run=arguments.run,
+        format=arguments.format,
+        limit=arguments.limit,
+        output=arguments.output,
+        force=arguments.force,
+        ascii=arguments.ascii,
+        charts=arguments.charts,
+        cache=arguments.cache,
+        debug=arguments.debug,
+    )
+    _check_there([arguments.path])
+    return print_ranks(arguments.path, request, Work(arguments.jobs, arguments.part, arguments.into, arguments.dask))
 
 
 def _profile(arguments: argparse.Namespace) -> int:
@@ -401,6 +446,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
     "diff": _diff,
     "sweep": _sweep,
+    "ranks": _ranks,
     "profile": _profile,
     "models": _models,
     "rules": _rules,

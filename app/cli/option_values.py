@@ -73,3 +73,28 @@ def condition(text: str) -> float:
     if kind != "regression" or not 0 <= limit < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no condition; the one there is: regression:5%")
     return limit
+
+
+def positive(text: str) -> int:
+    """Returns a whole number above 0.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not (number := count(text)):
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def job_part(text: str) -> tuple[int, int]:
+    """Returns which part of how many ``3/64`` is, the first being 0.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none, or there is no such part.
+    """
+    number, _, whole = text.partition("/")
+    if not (number.isdecimal() and whole.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part, such as 0/64")
+    if int(number) >= int(whole):
+        raise argparse.ArgumentTypeError(f"{text!r}: there are parts 0 to {int(whole) - 1}" if int(whole) else text)
+    return int(number), int(whole)

@@ -230,6 +230,9 @@ class Navigation:
         if "a" not in self._session.runs:
             return
         rank = self._session.next_rank()
+        if rank is not None and rank in self._session.runs["a"].unread:
+            self._runs.read_rank(rank)
+            return
         self._show_recording("This run has one rank" if rank is None else f"Rank {rank}", moved=rank is not None)
 
     def next_kind(self) -> None:

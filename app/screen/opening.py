@@ -82,6 +82,8 @@ class RunLoader:
         """What was wrong with the command line, if only reading could tell."""
         self.exit_code = DONE
         """The program's exit code, as far as opening runs decides it."""
+        self._ranks: dict[str, int] = {}
+        """The rank that is being read of a run that is open."""
         self._later: Sequence[str] = ()
         """Runs of the command line that are read after A."""
 
@@ -134,7 +136,8 @@ class RunLoader:
             wanted = self.loader.wanted
             self.loader.wanted = {of: which for of, which in wanted.items() if of == side or which != letter}
         if letter not in self.loader.lines:
-            self.loader.start(letter, self.session.open[letter].paths, self._chooser(letter))
+            paths = self.session.open[letter].paths
+            self.loader.start(letter, paths, self._chooser(letter), rank=self.session.rank)
         self._shell.refresh_lines()
         if side == "b" and "a" in self.session.runs:
             self._shell.reload_views("b")
@@ -148,6 +151,27 @@ class RunLoader:
             return chooser(wanted, str(self.session.open[letter].origin))
         return lambda names: names.index(known) if known in names else 0
 
+    def read_rank(self, rank: int) -> None:
+        """Reads a rank of the run in view that was not read when the run was opened, and shows it."""
+        letter = self.session.sides["a"]
+        self._ranks[letter] = rank
+        self.loader.start(letter, self.session.open[letter].paths, rank=rank, more_of=self.session.runs["a"])
+        self._shell.say(f"Reading rank {rank} …")
+        self._shell.refresh_lines()
+
+    def _rank_was_read(self, letter: str, rank: int, event: jobs.JobDone[Run], *, cancelled: bool) -> None:
+        entry = self.session.open[letter]
+        if event.result is None or rank in event.result.unread:
+            self._shell.say(explain(event.error, entry.paths, cancelled=cancelled)[0])
+            return
+        self.session.forget(entry.number)
+        entry.hold(event.result, entry.config)
+        if self.session.sides.get("a") == letter:
+            self.session.rank = rank
+            self._shell.forget_range()  # the marked range was on the other recording's clock
+            self._shell.reload_views()
+            self._shell.say(f"Rank {rank}")
+
     def finish(self, event: jobs.JobDone[Run]) -> None:
         """Handles the end of reading a run, successful or not; ignores other jobs."""
         ended = self.loader.finish(event.key)
@@ -156,7 +180,9 @@ class RunLoader:
         letter, cancelled = ended
         if letter not in self.session.open:
             return
-        if event.result is not None and event.result.traces:
+        if (rank := self._ranks.pop(letter, None)) is not None:
+            self._rank_was_read(letter, rank, event, cancelled=cancelled)
+        elif event.result is not None and event.result.traces:
             self._opened(letter, event.result, cancelled=cancelled)
         elif isinstance(event.error, UsageError):
             self._refuse(str(event.error))
@@ -216,7 +242,7 @@ class RunLoader:
         if not run.others:
             return letter
         before, after = run.others[: run.place], run.others[run.place :]
-        files = tuple(trace.source.path for trace in run.traces)
+        files = run.files
         if len(self.session.open) == 1 and before:  # the first letters go to the runs of the folder
             for name, paths in before[:1]:
                 entry.paths, entry.label = paths, name

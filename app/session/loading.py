@@ -75,7 +75,15 @@ class Loader:
         """Returns whether a run is being read to become A or B."""
         return self.wanted.get(side, "") in self.lines
 
-    def start(self, letter: str, paths: tuple[Path, ...], choose: Callable[[Sequence[str]], int] | None = None) -> None:
+    def start(
+        self,
+        letter: str,
+        paths: tuple[Path, ...],
+        choose: Callable[[Sequence[str]], int] | None = None,
+        *,
+        rank: int | None = None,
+        more_of: Run | None = None,
+    ) -> None:
         """Starts reading; posts a `JobDone` at the end, to be passed to `finish`.
 
         If the same run is already being read, that reading is cancelled.
@@ -84,6 +92,8 @@ class Loader:
             letter: the run's.
             paths: the paths to read.
             choose: picks the run of a folder from the names of its runs; the first by default.
+            rank: the rank to read of a job of many.
+            more_of: the run whose rank this is, if it is open already.
         """
         self.give_up(letter)
         cancel = threading.Event()
@@ -108,10 +118,12 @@ class Loader:
             # imported here because Polars and NumPy take longer than the first paint
             from tracetui.parsers import open_path
 
+            if more_of is not None and rank is not None:
+                return more_of.with_rank(rank, report, cancel)
             if meanwhile is not None:
                 threading.Thread(target=meanwhile, daemon=True).start()
             chosen = {} if choose is None else {"choose": choose}
-            return open_path(*paths, progress=report, cancel=cancel, cache=cache, **chosen)
+            return open_path(*paths, progress=report, cancel=cancel, cache=cache, rank=rank, **chosen)
 
         self._count += 1
         key = f"open-{letter}-{self._count}"

@@ -238,10 +238,15 @@ class Session:
         return self.kind
 
     def next_rank(self) -> int | None:
-        """Switches to the run's next rank and returns it; null if there is only one."""
+        """Switches to the run's next rank and returns it; null if there is only one.
+
+        A rank that was not read is returned without switching: reading it comes first.
+        """
         ranks = self.runs["a"].ranks if "a" in self.runs else ()
         if len(ranks) < 2:
             return None
         current = self.trace().info.rank
-        self.rank = ranks[(ranks.index(current) + 1) % len(ranks)] if current in ranks else ranks[0]
-        return self.rank
+        rank = ranks[(ranks.index(current) + 1) % len(ranks)] if current in ranks else ranks[0]
+        if rank not in self.runs["a"].unread:
+            self.rank = rank
+        return rank

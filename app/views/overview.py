@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from tracetui.analysis.compare.ranks import rank_table
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.totals import memory
+from tracetui.analysis.ranks.at_hand import ranks_of
 from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings
@@ -86,7 +86,9 @@ class OverviewView(View):
         waits_for_host = first.overview.verdict.kind in ("host", "unknown")
         host = session.cached("host", lambda: host_functions(selection)) if waits_for_host else None
         rich = first.overview.as_recorded or first.overview
-        ranks = session.cached("ranks", lambda: rank_table(run, scope)) if len(run.ranks) > 1 else None
+        many = len(run.ranks) > 1
+        # summaries of ranks that were not read take long to make: only those that are at hand are shown
+        ranks = session.cached("ranks", lambda: ranks_of(run, scope, make=False)) if many else None
         return replace(
             first,
             kernels=frame.head(TOP_KERNELS),

@@ -83,6 +83,7 @@ def open_path(
         found.place,
         next((lights[trace.source.path] for trace in ordered if trace.source.path in lights), None),
         _rank_files(found, manifest, lights, cache),
+        cache,
     )
 
 
@@ -122,8 +123,8 @@ def _rank_files(
     every = [file for file in ranked if tool_of(file.kind) == tool]
     every += [found.lights[file.path] for file in every if file.path in found.lights]
 
-    def read(file: Candidate) -> Trace:
-        return _with_program(_open(file, Watch(), cache), manifest, lights.get(file.path))
+    def read(file: Candidate, watch: Watch) -> Trace:
+        return _with_program(_open(file, watch, cache), manifest, lights.get(file.path))
 
     files = [
         RankFile(file.path, file.rank, file.kind, file.world_size, file.recorded_pass, partial(read, file))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs.light_pass import LIGHT, listed
 from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
@@ -39,7 +41,7 @@ class RankFile:
     world_size: int | None = None
     recorded_pass: str | None = None
     """``light`` or ``rich``, where the file or its folder says so."""
-    read: Callable[[], Trace] | None = field(default=None, compare=False, repr=False)
+    read: Callable[[Watch], Trace] | None = field(default=None, compare=False, repr=False)
     """Reads it, with what its run says of it."""
 
 
@@ -61,6 +63,8 @@ class Run:
     """The light recording of the run, not among `traces`; it is read when it is asked for."""
     rank_files: tuple[RankFile, ...] = ()
     """Every recording of its ranks, light ones too. Of a job of many ranks, `traces` has only those that were read."""
+    cached: bool = True
+    """Whether the user's cache may be used and filled."""
 
     @property
     def name(self) -> str:
@@ -108,8 +112,25 @@ class Run:
         read = {trace.info.rank for trace in self.traces}
         return tuple(rank for rank in self.ranks if rank not in read)
 
-    def with_rank(self, rank: int) -> Run:
-        """The run with a rank's recordings among its traces; the rank that was added first is dropped for it.
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that open this run again: those of its traces, and of the ranks that were not read."""
+        unread = set(self.unread)
+        later = (file.path for file in self.rank_files if file.rank in unread and file.recorded_pass != LIGHT)
+        return (*(trace.source.path for trace in self.traces), *later)
+
+    def with_rank(
+        self,
+        rank: int,
+        progress: Callable[[Progress], None] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Run:
+        """The run with a rank's recordings among its traces; of those added before, only the last ones stay.
+
+        Args:
+            rank: which one; nothing happens where it was read, or is not here.
+            progress: as for `open_path`.
+            cancel: as for `open_path`.
 
         Raises:
             TraceError: they can't be read.
@@ -118,7 +139,8 @@ class Run:
         files = [file for file in self.rank_files if file.rank == rank and file.recorded_pass != LIGHT]
         if rank not in self.unread or not files:
             return self
-        added = tuple(file.read() for file in files if file.read is not None)
+        watch = Watch(progress, cancel)
+        added = tuple(file.read(watch) for file in files if file.read is not None)
         held = list(dict.fromkeys(trace.info.rank for trace in self.traces if trace.info.rank is not None))
         dropped = held[1 : max(1, len(held) + 2 - KEPT_RANKS)]
         return replace(self, traces=(*(one for one in self.traces if one.info.rank not in dropped), *added))

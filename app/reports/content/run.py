@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us
+from tracetui.analysis.base.spans import spans
 from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.parts import Facts, Sentences, Title, listed
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 
 SECTIONS = frozenset(sections.SECTIONS)
+MANY_RANKS = 16
+"""Up to here the table of ranks is printed whole."""
+NAMED = 3
+"""How many stragglers among many ranks are named."""
 
 
 def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
@@ -50,9 +55,9 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
             yield Sentences(("No counters: give one or more reports of Nsight Compute, or a folder of them.",))
         traces = []
     if run.get("ranks"):
-        yield from _ranks(run["ranks"], layout)
+        yield from rank_list(run["ranks"], layout)
         traces = [_slowest(run)]
-        ranks = ", ".join(str(rank) for rank in _other_ranks(run, traces[0]))
+        ranks = spans(_other_ranks(run, traces[0]))
         yield Sentences((f"Below: rank {traces[0]['source']['rank']}; --rank N shows another ({ranks}).",))
     shown, others = _by_tool(traces, run["main"])
     for trace in shown:
@@ -101,7 +106,7 @@ def printed_sections(run: Run, ranks: list[Json]) -> list[Collection[str] | None
         ranks: the report's table of ranks; empty where there is none.
     """
     if ranks:
-        straggler = next((row["rank"] for row in ranks if row["straggler"]), None)
+        straggler = _straggler(ranks)
         of_ranks = [trace.info.rank for trace in run.traces]
         chosen = of_ranks.index(straggler) if straggler in of_ranks else 0
         return [None if number == chosen else () for number in range(len(of_ranks))]
@@ -139,15 +144,19 @@ def _how_to_print(trace: Json) -> str:
     return f"{name}: --source {source['kind']} prints it."
 
 
-def _ranks(ranks: list[Json], layout: Layout) -> Iterator[Part]:
-    """The table of ranks, and the straggler by name."""
+def rank_list(ranks: list[Json], layout: Layout) -> Iterator[Part]:
+    """The table of ranks, and the stragglers by name; of many ranks, those furthest from the median."""
+    late = [row for row in ranks if row["straggler"]]
+    many = layout.limit is not None and len(ranks) > max(layout.limit, MANY_RANKS)
+    if many:
+        ranks = sorted(ranks, key=lambda row: -(row["behind_percent"] or 0.0))
+        late = sorted(late, key=lambda row: -row["behind_percent"])[:NAMED]
     after = tuple(
         f"Rank {row['rank']} is the straggler: its own compute takes {format_percent(row['behind_percent'])} "
         "longer than the median rank's; the others wait for it inside their communication kernels."
-        for row in ranks
-        if row["straggler"]
+        for row in late
     )
-    yield listed(RANKS, ranks, replace(layout, limit=None), whole=0)
+    yield listed(RANKS, ranks, layout) if many else listed(RANKS, ranks, replace(layout, limit=None), whole=0)
     yield Sentences(after)
 
 
@@ -220,9 +229,15 @@ def _devices(devices: list[Json]) -> str:
 
 def _slowest(run: Json) -> Json:
     """The straggler's trace, else the first."""
-    straggler = next((row["rank"] for row in run["ranks"] if row["straggler"]), None)
+    straggler = _straggler(run["ranks"])
     chosen: Json = next((t for t in run["traces"] if t["source"]["rank"] == straggler), run["traces"][0])
     return chosen
+
+
+def _straggler(ranks: list[Json]) -> int | None:
+    """The rank that computes longest of those that the others wait for; null where there is none."""
+    late = [row for row in ranks if row["straggler"]]
+    return max(late, key=lambda row: row["behind_percent"])["rank"] if late else None
 
 
 def _other_ranks(run: Json, shown: Json) -> list[int]:

@@ -1,0 +1,170 @@
+"""Where summaries lie: in a folder that was asked for, or in the user's cache; never beside the recordings unasked.
+
+Recordings lie in shared, archived or read-only folders, which a look at them must not change. Every summary is written
+as soon as it is made, so that work that was interrupted goes on where it stopped; at the end those that one command
+made or found become one file, which opens ten times as fast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.ranks.stored import SUFFIX, Stored, load, packed
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.written import read_only, written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MAX_BYTES = 512 << 20
+"""How much summaries of all jobs may take in the user's cache."""
+
+
+class Store:
+    """The summaries of one job in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def files(self) -> list[Path]:
+        """The files that are called like summaries, the newest last."""
+        try:
+            found = [path for path in self.folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file()]
+            return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+        except OSError:
+            return []
+
+    def entries(self) -> list[Stored]:
+        """What they hold, each recording once, as it was summarised last."""
+        latest = {entry.summary.path: entry for path in self.files() for entry in load(path)}
+        return list(latest.values())
+
+    def add(self, name: str, content: bytes) -> None:
+        """Writes the summary of one recording.
+
+        Raises:
+            TraceError: it can't be written.
+        """
+        self._write(self.single(name), content)
+
+    def gather(self, entries: Sequence[Stored], name: str = "job") -> None:
+        """Puts summaries into one file, which takes the place of their own.
+
+        Raises:
+            TraceError: it can't be written; their own files stay.
+        """
+        if not self._write(self.folder / f"{name}{SUFFIX}", packed(entries)):
+            return
+        for entry in entries:
+            with suppress(OSError):
+                self.single(entry.summary.path).unlink(missing_ok=True)
+
+    def single(self, name: str) -> Path:
+        """The file of one recording's summary, by its path in the job."""
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
+        return self.folder / f"{Path(name).name[:80]}-{digest}{SUFFIX}"
+
+    def _write(self, target: Path, content: bytes) -> bool:
+        """Writes a file; returns whether it is there now."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TraceError(self.folder, f"could not be made: {(error.strerror or str(error)).lower()}") from error
+        with written(target, force=True) as part:
+            part.write_bytes(content)
+        return True
+
+
+class CachedStore(Store):
+    """The summaries of one job in the user's cache: what can't be written there is made again next time."""
+
+    def __init__(self, job: Path) -> None:
+        name = hashlib.blake2b(os.fsencode(job.resolve()), digest_size=10).hexdigest()
+        super().__init__(cache_folder() / name)
+
+    def entries(self) -> list[Stored]:
+        """What the files hold; the job counts as used."""
+        with suppress(OSError):
+            os.utime(self.folder)
+        return super().entries()
+
+    def _write(self, target: Path, content: bytes) -> bool:
+        if read_only() or not _is_on():
+            return False
+        with suppress(TraceError, OSError):
+            super()._write(target, content)
+            return True
+        return False
+
+    def gather(self, entries: Sequence[Stored], name: str = "job") -> None:
+        """Puts summaries into one file, and removes those of other jobs that were not used for longest."""
+        super().gather(entries, name)
+        _trim(keep=self.folder)
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder holds summaries."""
+    return folder.is_dir() and any(load(path) for path in Store(folder).files())
+
+
+def cache_folder() -> Path:
+    """Where summaries lie that were not asked for elsewhere."""
+    if chosen := os.environ.get("TRACETUI_CACHE_DIR"):
+        return Path(chosen) / "ranks"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("tracetui", appauthor=False) / "ranks"
+
+
+def cached() -> tuple[int, int]:
+    """How many jobs the cache has summaries of, and their bytes."""
+    jobs = list(_jobs())
+    return len(jobs), sum(size for _, _, size in jobs)
+
+
+def clear() -> None:
+    """Removes all summaries from the cache."""
+    for _, job, _ in _jobs():
+        _remove(job)
+
+
+def _is_on() -> bool:
+    """Whether the user's cache is used at all."""
+    return os.environ.get("TRACETUI_CACHE_MB", "").strip() != "0"
+
+
+def _jobs() -> Iterable[tuple[float, Path, int]]:
+    """(last use, folder, bytes) of each job in the cache; nothing else that lies there."""
+    try:
+        folders = sorted(cache_folder().iterdir())
+    except OSError:
+        return
+    for folder in folders:
+        try:
+            files = list(folder.iterdir())
+            if files and all(path.name.endswith(SUFFIX) and path.is_file() for path in files):
+                yield folder.stat().st_mtime, folder, sum(path.stat().st_size for path in files)
+        except OSError:  # noqa: PERF203  a file among the folders, or another process took it away
+            continue
+
+
+def _trim(keep: Path) -> None:
+    """Removes the jobs that were not used for longest, until the rest fits."""
+    jobs = sorted(_jobs())
+    held = sum(size for _, _, size in jobs)
+    for _, job, size in jobs:
+        if held <= MAX_BYTES:
+            return
+        if job != keep:
+            _remove(job)
+            held -= size
+
+
+def _remove(job: Path) -> None:
+    with suppress(OSError):
+        shutil.rmtree(job)

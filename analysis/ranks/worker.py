@@ -1,0 +1,88 @@
+"""What a worker process does: reads one rank's recording and gives back its summary, some tens of kilobytes.
+
+Importing this module imports neither Polars nor NumPy: `prepare` must run before they start their threads.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One recording to summarise."""
+
+    path: Path
+    name: str
+    """What it is called in its job: its path below the job's folder."""
+    rank: int
+    recorded_pass: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a task."""
+
+    task: Task
+    content: bytes | None = None
+    """The summary's file (`stored.packed`); null where there is none."""
+    problem: str = ""
+    """Why there is none."""
+
+
+def prepare(threads: int) -> None:
+    """Sets up a worker process: its threads, and that it ends when its parent does, however that ends.
+
+    Args:
+        threads: how many it may use; several workers share the cores.
+    """
+    os.environ["POLARS_MAX_THREADS"] = str(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal's processes; the parent decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    from tracetui.parsers import resources
+
+    resources.THREADS = min(resources.THREADS, threads)
+
+
+def _end_with_parent() -> None:
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def work(task: Task) -> Outcome:
+    """Reads and summarises one recording; what can't be read is said, never raised. The user's cache is left alone."""
+    from tracetui.parsers.errors import TraceError
+
+    try:
+        return Outcome(task, _content(task))
+    except TraceError as problem:
+        return Outcome(task, problem=problem.problem)
+    except MemoryError:
+        return Outcome(task, problem="out of memory")
+    except OSError as error:
+        return Outcome(task, problem=(error.strerror or str(error)).lower())
+    except Exception as error:  # one odd recording of a thousand must not cost the others
+        return Outcome(task, problem=f"{type(error).__name__}: {error}; this is a bug in tracetui")
+
+
+def _content(task: Task) -> bytes:
+    from tracetui.analysis.ranks.stored import Stored, mark_of, packed
+    from tracetui.analysis.ranks.summarise import summarise
+    from tracetui.parsers.runs.opening import open_path
+
+    mark = mark_of(task.path)
+    run = open_path(task.path, cache=False)
+    found = summarise(run.main, task.name, rank=task.rank, recorded_pass=task.recorded_pass, manifest=run.manifest)
+    return packed([Stored(found, mark, str(task.path.absolute()))])

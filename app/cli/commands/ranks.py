@@ -1,0 +1,210 @@
+"""`tracetui ranks`: summarises the ranks of a job, on this machine or a cluster, and compares them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.base.number_format import format_count
+from tracetui.analysis.ranks.at_hand import job_folder, ranks_of, stores, straggler
+from tracetui.analysis.ranks.reading import Summaries, of_store, read
+from tracetui.analysis.ranks.store import CachedStore, Store, is_store
+from tracetui.app.cli import headless
+from tracetui.app.text.exit_codes import DONE, UsageError
+from tracetui.app.text.fitting import printable
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.runs.opening import find_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Executor
+
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.request import Request
+    from tracetui.parsers import Run
+    from tracetui.parsers.runs.run import RankFile
+
+PROGRESS_SECONDS = 0.2
+"""How often the line of progress changes."""
+DASK_SECONDS = 15
+"""How long a scheduler may take to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How the recordings are summarised."""
+
+    jobs: int | None = None
+    part: tuple[int, int] | None = None
+    """Only this part of so many of the ranks."""
+    into: Path | None = None
+    """Where the summaries go, if not into the user's cache."""
+    dask: str | None = None
+    """The address of a scheduler, or the file in which it stands."""
+
+
+def print_ranks(path: Path, request: Request, work: Work) -> int:
+    """Summarises the ranks of a job, and prints what they say together."""
+    headless.check_output(request, [path])
+    if work.part is not None and work.into is None:
+        raise UsageError("--part needs --into: the folder in which the parts come together")
+    if is_summaries(path):
+        if work != Work():
+            raise UsageError(f"{path} has summaries: --jobs, --part, --into and --dask are for recordings")
+        return print_summaries(path, request)
+    files, problems = find_ranks(path, choose=_chooser(path, request), cache=request.cache)
+    for problem in problems:
+        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+    if not files:
+        raise TraceError(path, "has several recordings, but no ranks of one job", "tracetui open shows them")
+    found = _summarised(files, request, work)
+    if work.part is not None:
+        print(f"tracetui: {_part_line(found, work)}", file=sys.stderr)
+        return DONE
+    _print(found, str(path), request)
+    return DONE
+
+
+def is_summaries(path: Path) -> bool:
+    """Whether this is a folder of summaries without the recordings they were made from."""
+    from tracetui.parsers.runs.detect import files_below, looks_like_trace
+
+    return is_store(path) and not any(looks_like_trace(file) for file in files_below(path))
+
+
+def print_summaries(path: Path, request: Request) -> int:
+    """Prints what the summaries in a folder say; their recordings need not be here."""
+    headless.check_output(request, [path])
+    _print(of_store(Store(path)), str(path), request)
+    return DONE
+
+
+def recordings_of(path: Path) -> Path | None:
+    """The folder of the recordings that the summaries in a folder were made from; null where it is not here.
+
+    The summaries become those of that folder, so that opening it reads no recording for them.
+    """
+    entries = Store(path).entries()
+    sources = [Path(entry.source) for entry in entries]
+    if not sources or not all(source.is_file() for source in sources):
+        return None
+    files, _ = find_ranks(*sources)
+    folder = job_folder(files)
+    CachedStore(folder).gather(entries)
+    return folder
+
+
+def with_straggler(run: Run, scope: Scope) -> Run:
+    """Reads the straggler of a job that was not read whole; its summaries are made first."""
+    with _progress() as progress:
+        late = straggler(ranks_of(run, scope, progress=progress))
+    try:
+        return run if late is None else run.with_rank(late)
+    except TraceError as problem:
+        return replace(run, warnings=(*run.warnings, str(problem)))
+
+
+def _summarised(files: Sequence[RankFile], request: Request, work: Work) -> Summaries:
+    folder = job_folder(files)
+    kept, also = stores(folder)
+    name = "job"
+    if work.part is not None:
+        number, whole = work.part
+        name = f"part-{number}-of-{whole}"
+        ranks = sorted({file.rank for file in files})
+        mine = set(ranks[number * len(ranks) // whole : (number + 1) * len(ranks) // whole])
+        files = [file for file in files if file.rank in mine]
+    store: Store | None = kept if request.cache else None
+    if work.into is not None:
+        store, also = Store(work.into), [*([kept] if request.cache else []), *also]
+    with _executor(work.dask) as executor, _progress() as progress:
+        return read(files, store, also=also, executor=executor, jobs=work.jobs, progress=progress, gathered=name)
+
+
+def _part_line(found: Summaries, work: Work) -> str:
+    number, whole = work.part or (0, 1)
+    said = f"part {number} of {whole}: {format_count(len(found.ranks))} summaries in {work.into}"
+    said += "".join(f"; rank {rank}: {why}" for rank, _, why in found.problems)
+    return printable(said)
+
+
+def _chooser(path: Path, request: Request) -> Callable[[Sequence[str]], int] | None:
+    from tracetui.app.session.open_runs import chooser
+
+    return None if request.run is None else chooser(request.run, str(path))
+
+
+@contextmanager
+def _executor(dask: str | None) -> Iterator[Executor | None]:
+    """The executor of a Dask cluster; null for processes of this machine."""
+    if dask is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UsageError("--dask needs Dask: pip install 'tracetui[dask]', here and on the workers") from None
+    where = {"scheduler_file": dask} if Path(dask).is_file() else {"address": dask}
+    try:
+        client = Client(**where, timeout=DASK_SECONDS)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--dask {dask}: no scheduler answers: {error}") from None
+    try:
+        # the same recording again is no reason to give back what was computed before it changed
+        yield client.get_executor(pure=False)
+    finally:
+        client.close()
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A line on standard error that says how far it is, where somebody sees it."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    began, told = time.monotonic(), 0.0
+    first: int | None = None
+
+    def report(done: int, whole: int) -> None:
+        nonlocal told, first
+        now = time.monotonic()
+        first = done - 1 if first is None else first
+        if now - told < PROGRESS_SECONDS and done < whole:
+            return
+        told = now
+        left = (now - began) / max(done - first, 1) * (whole - done)
+        soon = f", {left:.0f} s left" if left >= 1 else ""
+        sys.stderr.write(f"\r\x1b[K{done:,} of {whole:,} recordings{soon}")
+        sys.stderr.flush()
+
+    try:
+        yield report
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def _print(found: Summaries, path: str, request: Request) -> None:
+    from tracetui.analysis.report.ranks import ranks_report
+
+    limit = request.rows if request.format in ("json", "csv") else None
+    made = ranks_report(found, path, request.scope, limit)
+    headless.write(_render(made, request), request, [Path(path)])
+
+
+def _render(found: dict[str, object], request: Request) -> str:
+    if request.format == "json":
+        from tracetui.app.reports.json_report import to_json
+
+        return to_json(found)
+    if request.format == "csv":
+        from tracetui.app.reports.csv_report import report_csv
+
+        return report_csv({"run": found}, "ranks")
+    from tracetui.app.reports.content.ranks import ranks_parts
+
+    return headless.laid_out(ranks_parts, found, request)
