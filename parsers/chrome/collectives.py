@@ -47,12 +47,12 @@ def collectives_frame(
         parent: the host row around each host row.
         groups: the process groups that the file names.
     """
-    arguments = told(said)
-    kernels = _kernels(device, linked, arguments)
-    calls = _calls(host, parent, arguments)
-    if not kernels.height and not calls.height:
+    on_device, operators, ranges = _kernel_rows(device, said), *_host_rows(host)
+    if not (on_device.size or operators.size or ranges.size):
         return schema.empty(schema.COLLECTIVES)
-    kernels = _with_calls(kernels, calls)
+    arguments = told(said)
+    calls = _calls(host, operators, ranges, parent, arguments)
+    kernels = _with_calls(_kernels(device, on_device, linked, arguments), calls)
     together = _coalescing([kernels["range"], calls["outer"]], host["name"])
     kernels = kernels.with_columns(
         coalesced=pl.col("range").is_in(together.implode()).fill_null(value=False)
@@ -70,13 +70,23 @@ def collectives_frame(
     )
 
 
-def _kernels(device: Columns, linked: dict[str, Ints], arguments: pl.DataFrame) -> pl.DataFrame:
-    """The kernels that communicate, and what they say of it themselves."""
+def _kernel_rows(device: Columns, said: Columns) -> Ints:
+    """The device rows that communicate, by their names or arguments."""
     chosen = (device["kind"] == KERNEL) & categories.matching(device["name"], words.KERNEL)
-    if arguments.height:
-        tells = np.isin(device["offset"], arguments["offset"].to_numpy())
-        chosen |= tells & (device["kind"] != PROJECTED)
-    rows = np.flatnonzero(chosen)
+    if said["offset"].size:
+        chosen |= np.isin(device["offset"], said["offset"]) & (device["kind"] != PROJECTED)
+    return np.flatnonzero(chosen)
+
+
+def _host_rows(host: Columns) -> tuple[Ints, Ints]:
+    """The operators that say what a collective is, and the ranges around one."""
+    named = np.flatnonzero(categories.matching(host["name"], f"^{words.PARAMETERS}$|{words.RANGE}"))
+    kind = host["kind"][named]
+    return named[kind == OPERATOR], named[kind == ANNOTATION]
+
+
+def _kernels(device: Columns, rows: Ints, linked: dict[str, Ints], arguments: pl.DataFrame) -> pl.DataFrame:
+    """The kernels that communicate, and what they say of it themselves."""
     names = categories.decode(device["name"][rows]).cast(pl.String)
     found = pl.DataFrame(
         {
@@ -113,11 +123,8 @@ def _with_calls(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _calls(host: Columns, parent: Ints, arguments: pl.DataFrame) -> pl.DataFrame:
+def _calls(host: Columns, operators: Ints, ranges: Ints, parent: Ints, arguments: pl.DataFrame) -> pl.DataFrame:
     """The host's calls: operators with arguments or a range inside, and ranges of their own."""
-    kind = host["kind"]
-    operators = np.flatnonzero((kind == OPERATOR) & categories.matching(host["name"], f"^{words.PARAMETERS}$"))
-    ranges = np.flatnonzero((kind == ANNOTATION) & categories.matching(host["name"], words.RANGE))
     inside = of_ranges(host, ranges).with_columns(
         outer=pl.Series(parent[ranges], dtype=pl.Int64).replace(-1, None), around=_around(host, operators, ranges)
     )
