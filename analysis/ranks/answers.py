@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.ranks.causes import Works, cause
-from tracetui.analysis.ranks.late import MEASURES, SILENT_NS, Answers, Late, excess, in_recording
+from tracetui.analysis.ranks.late import MEASURES, OWN_PERCENT, SILENT_NS, Answers, Late, excess, in_recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ MOST_NAMED = 8
 def answers_of(
     table: pl.DataFrame, summaries: Sequence[RankSummary], counts: Sequence[int], stage: Ints, steps: pl.DataFrame
 ) -> tuple[Answers, pl.DataFrame]:
-    """The answers, and the table of ranks with what each has more than the median (``over_…_ns``) and whether it is late.
+    """The answers, and the table of ranks with what each has more than the median (``over_…_ns``), and ``late``.
 
     Args:
         table: `tables.RANKS`.
@@ -39,10 +39,16 @@ def answers_of(
         steps: `rank_steps.STEPS`.
     """
     peers = _peers(stage)
-    step_ns = table["step_ns"].fill_null(float("nan")).to_numpy()
+    # a profiler makes steps longer: shares are of the clean step where it is known
+    step_ns = table.select(pl.coalesce("clean_step_ns", "step_ns") if _has_steps(table) else "step_ns").to_series()
+    step = step_ns.fill_null(float("nan")).to_numpy()
     over = {
         name: excess(
-            _known(table[column], some=name == "loader"), step_ns, peers, LEAST[name] if _has_steps(table) else 0.0
+            _known(table[column], some=name == "loader"),
+            step,
+            peers,
+            least=LEAST[name] if _has_steps(table) else 0.0,
+            own_percent=OWN_PERCENT if name == "gpu" else None,
         )
         for name, column in MEASURES.items()
     }
@@ -56,10 +62,15 @@ def answers_of(
     program = _program(table, summaries, counts, peers, over, steps)
     middle = table["step_ns"].median()
     recording = in_recording(
-        table.select("rank", pl.col("late_ns").fill_null(0.0), pl.col("last").fill_null(0), of="collectives",
-                     *(pl.col(f"over_{name}_ns") for name in MEASURES)),
+        table.select(
+            "rank",
+            pl.col("late_ns").fill_null(0.0),
+            pl.col("last").fill_null(0),
+            pl.col("collectives").alias("of"),
+            *(pl.col(f"over_{name}_ns") for name in MEASURES),
+        ),
         float(middle) if middle is not None else 0.0,  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
     largest = float(np.nanmax(np.sum([np.nan_to_num(one) for one in told], axis=0))) if told else None
     return Answers(recording, program, largest), table
 

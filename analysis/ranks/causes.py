@@ -67,33 +67,41 @@ class Works:
             "over_ns", "kind", "name", descending=[True, False, False]
         )
 
-    def slower(self, place: int, peers: Sequence[int]) -> float | None:
-        """How many times as long the same launches take as on the median peer; None where they are not the same."""
+    def slower(self, place: int, peers: Sequence[int]) -> tuple[float, float | None] | None:
+        """How many times as long the same launches take as on the median peer, and how many times as many blocks.
+
+        None where they are not the same launches.
+        """
         rows = self.frame.filter(
-            (pl.col("kind") == "kernel") & (pl.col("name") != "") & pl.col("place").is_in([*peers, place])
+            (pl.col("kind") == "kernel") & (pl.col("name") != "") & pl.col("place").is_in(list(peers))
         )
-        summed = rows.group_by("name", "place").agg(pl.col("ns").sum(), pl.col("count").sum())
+        summed = rows.group_by("name", "place").agg(pl.col("ns").sum(), pl.col("count").sum(), pl.col("blocks").sum())
         steps = np.maximum(np.array(self.steps), 1)
-        whole, same, ratios, weights = 0.0, 0.0, [], []
+        whole, found = 0.0, []
         for _, part in summed.group_by("name"):
             at = part["place"].to_numpy()
-            ns, count = (part[name].to_numpy() / steps[at] for name in ("ns", "count"))
-            others = np.isin(at, [one for one in peers if one != place])
+            ns, count, blocks = (part[name].to_numpy() / steps[at] for name in ("ns", "count", "blocks"))
             me = at == place
-            if not me.any() or not others.any():
-                whole += float(ns[me].sum())
-                continue
             whole += float(ns[me].sum())
-            usual = lower_median(count[others])
+            if not me.any() or me.all():
+                continue
+            usual = lower_median(count[~me])
             if abs(count[me][0] - usual) <= 0.01 * usual:
-                same += float(ns[me].sum())
-                ratios.append(float(ns[me][0] / count[me][0]) / lower_median(ns[others] / count[others]))
-                weights.append(float(ns[me].sum()))
-        if not whole or same / whole < SAME_LAUNCHES:
+                usual_blocks = lower_median(blocks[~me])
+                more = float(blocks[me][0]) / usual_blocks if usual_blocks else None
+                longer = float(ns[me][0] / count[me][0]) / lower_median(ns[~me] / count[~me])
+                found.append((float(ns[me][0]), longer, more))
+        if not whole or sum(one[0] for one in found) < SAME_LAUNCHES * whole:
             return None
-        order = np.argsort(ratios)
-        reach = np.cumsum(np.array(weights)[order])
-        return float(np.array(ratios)[order][np.searchsorted(reach, reach[-1] / 2)])
+        known = [(ns, more) for ns, _, more in found if more is not None]
+        return _middle([(ns, longer) for ns, longer, _ in found]), _middle(known) if known else None
+
+
+def _middle(found: list[tuple[float, float]]) -> float:
+    """The median of values, each as heavy as its time."""
+    found = sorted(found, key=lambda one: one[1])
+    reach = np.cumsum([ns for ns, _ in found])
+    return found[int(np.searchsorted(reach, reach[-1] / 2))][1]
 
 
 def cause(
@@ -118,9 +126,11 @@ def cause(
         copies = _best(over, ("copy",), whole)
         if copies is not None:
             return Cause("copies", *copies)
-        factor = works.slower(place, peers)
-        if factor is not None and factor >= SLOWER:
-            return Cause("slow_gpu", "", whole, factor, throttled_by=throttled)
+        longer = works.slower(place, peers)
+        if longer is not None and longer[0] >= SLOWER:
+            larger = longer[1] is not None and longer[1] >= SLOWER
+            kind, factor = ("larger", longer[1]) if larger else ("slow_gpu", longer[0])
+            return Cause(kind, "", whole, factor, throttled_by=throttled)
         return Cause("gpu_work", *(_best(over, RANGES, whole) or ("", whole)), throttled_by=throttled)
     if most == "loader":
         return Cause("loader", "", whole)

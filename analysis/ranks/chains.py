@@ -71,7 +71,7 @@ def _ended_before(place: Ints, end: Ints, order: Ints, which: Ints, time: Ints) 
 
 
 def _previous_in_group(calls: pl.DataFrame, at: Ints, late: Ints) -> Ints:
-    """Where the call before each of these, of the same rank, group and channel, stands in the order; -1 if none does."""
+    """Where the call before each of these, of its rank, group and channel, stands in the order; -1 if none does."""
     group = calls.select(pl.struct("group_id", "channel").rank("dense")).to_series().to_numpy()
     place = calls["place"].to_numpy()
     by_group = np.lexsort((at, group, place))

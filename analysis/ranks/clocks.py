@@ -7,6 +7,7 @@ What is left of the ends is the residual: nothing finer than it can be said of t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,7 +85,8 @@ def fit(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> Clocks:
     rate = slope[clock] if clock.size else slope
 
     def moved(time: Ints) -> Ints:
-        return time - np.rint(change[place] + rate[place] * (time - middle)).astype(np.int64)
+        found: Ints = time - np.rint(change[place] + rate[place] * (time - middle)).astype(np.int64)
+        return found
 
     common = moved(end)
     away = _from_middle(instance[shared], common[shared].astype(np.float64))
@@ -145,7 +147,7 @@ class _Fit:
         self.known = np.zeros(clocks, np.bool_)
         order = np.argsort(clock, kind="stable")
         bounds = np.searchsorted(clock[order], np.arange(clocks + 1))
-        self.rows = [order[low:high] for low, high in zip(bounds, bounds[1:], strict=False)]
+        self.rows = [order[low:high] for low, high in pairwise(bounds)]
 
     def solve(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """From the clock with most ends outwards, group by group; then all against the medians of all."""

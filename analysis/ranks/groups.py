@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +37,7 @@ class Known:
 def of_job(summaries: Sequence[RankSummary]) -> Known:
     """The calls of all ranks with their groups.
 
-    A name may stand for other ranks elsewhere (every pipeline has its ``pp``), so a group is a name and its ranks. Calls
+    A name may stand for other ranks elsewhere (each pipeline has its ``pp``), so a group is a name and its ranks. Calls
     without a group are those of the one group that their rank has, if it has only one.
     """
     numbers: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -69,8 +70,10 @@ def of_job(summaries: Sequence[RankSummary]) -> Known:
     calls = calls.join(table, on=["place", "group"], how="left", nulls_equal=True, maintain_order="left")
     calls = calls.with_columns(pl.col("group_id").fill_null(-1))
     keys = list(numbers)
-    ranks = tuple(key[1] for key in keys)
-    return Known(calls.with_columns(channel=_channels(calls, ranks)), _told_apart(titles, ranks), ranks, tuple(here))
+    members = tuple(key[1] for key in keys)
+    return Known(
+        calls.with_columns(channel=_channels(calls, members)), _told_apart(titles, members), members, tuple(here)
+    )
 
 
 def _together(summaries: Sequence[RankSummary]) -> pl.DataFrame:
@@ -120,7 +123,7 @@ def _told_apart(titles: list[str], ranks: tuple[tuple[int, ...], ...]) -> tuple[
 def _spoken(ranks: tuple[int, ...]) -> str:
     """``0-3``, ``0,4,8…28``."""
     step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
-    even = all(b - a == step for a, b in zip(ranks, ranks[1:], strict=False))
+    even = all(b - a == step for a, b in pairwise(ranks))
     if even and step == 1 and len(ranks) > 1:
         return f"{ranks[0]}-{ranks[-1]}"
     return ",".join(map(str, ranks)) if len(ranks) <= 3 else f"{ranks[0]},{ranks[1]}…{ranks[-1]}"

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from tracetui.analysis.ranks import chains, rank_steps, tables
 from tracetui.analysis.ranks.answers import answers_of
@@ -18,8 +17,13 @@ from tracetui.analysis.ranks.waiting import NOBODY, waiting, who_for_whom
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import polars as pl
+    from numpy.typing import NDArray
+
     from tracetui.analysis.ranks.late import Answers
     from tracetui.analysis.ranks.summary import RankSummary
+
+    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -135,9 +139,10 @@ def jobs(summaries: Sequence[RankSummary]) -> tuple[Job, ...]:
     return tuple(combine(by_pass[name]) for name in order)
 
 
-def _rank_of_last(calls: pl.DataFrame, last: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _rank_of_last(calls: pl.DataFrame, last: Ints) -> Ints:
     rank = calls["rank"].to_numpy()
-    return np.where(last == NOBODY, NOBODY, rank[np.maximum(last, 0)] if rank.size else last)
+    found: Ints = np.where(last == NOBODY, NOBODY, rank[np.maximum(last, 0)] if rank.size else last)
+    return found
 
 
 def _middle(counts: Sequence[int]) -> int:

@@ -2,8 +2,8 @@
 
 In the recording a rank is late when it comes last to collectives; its host may be so because it was recorded. In the
 program it is late by what a profiler cannot add: more GPU work of its own than the median rank launched, or more host
-time in stretches of over 1 ms in which no recorded event begins or ends, outside blocking calls. Lateness that is spread
-over many short calls can't be told from the profiler's cost, and names nobody.
+time in stretches of over 1 ms in which no recorded event begins or ends, outside blocking calls. Lateness that is
+spread over many short calls can't be told from the profiler's cost, and names nobody.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 if TYPE_CHECKING:
+    import polars as pl
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
 STEP_PERCENT = 5.0
 """Of the step: what a finding must cost to be a warning (`findings.core.gain`), and so to name a rank."""
+LEAST_PERCENT = 2.0
+"""Of the step: advice that could gain no more is left out (rule K14)."""
+OWN_PERCENT = 20.0
+"""Of the median rank's own GPU work. Collectives that run beside them made the same kernels up to 14 % slower in even
+jobs, by how early a rank came; what is beyond that is other work, also in a step that its host makes long."""
 SILENT_NS = 1_000_000
-"""Of a step: stretches are counted from 1 ms on, so one that is just longer here and just shorter there makes as much."""
+"""Of a step: stretches count from 1 ms on, so one just longer here and just shorter there makes as much."""
 DEVIATIONS = 4.0
-"""Of the ranks' own spread (1.48 × median deviation): the largest of a thousand even ranks lies 3.2 above the median."""
+"""Of the ranks' own spread (1.48 × median deviation): the largest of 1,000 even ranks lies 3.2 above the median."""
 MEASURES = {"gpu": "own_gpu_ns", "silent": "silent_ns", "loader": "loader_ns"}
 """What a profiler cannot add, and the columns of `summary.STEPS` that say it; the wait for the loader is no silence."""
 
@@ -51,7 +56,9 @@ class Excess:
         return np.nan_to_num(self.over, nan=-1.0) > self.limit
 
 
-def excess(values: Floats, step_ns: Floats, peers: NDArray[np.int64], least: float = 0.0) -> Excess:
+def excess(
+    values: Floats, step_ns: Floats, peers: NDArray[np.int64], *, least: float = 0.0, own_percent: float | None = None
+) -> Excess:
     """Compares each rank with the median of its peers.
 
     Args:
@@ -59,16 +66,20 @@ def excess(values: Floats, step_ns: Floats, peers: NDArray[np.int64], least: flo
         step_ns: the rank's step; the limit is `STEP_PERCENT` of its peers' median.
         peers: a number for each set of ranks that do the same work.
         least: the smallest limit.
+        own_percent: so much more than the median's own value is beyond doubt from `LEAST_PERCENT` of the step on.
     """
     over, limit, median = (np.full(values.size, np.nan) for _ in range(3))
     for number in np.unique(peers).tolist():
         mine = peers == number
         middle = lower_median(values[mine])
         spread = 1.4826 * lower_median(np.abs(values[mine] - middle))
-        share = STEP_PERCENT / 100 * lower_median(step_ns[mine])
+        step = float(np.nan_to_num(lower_median(step_ns[mine])))
+        share = STEP_PERCENT / 100 * step
+        if own_percent is not None:
+            share = min(share, max(LEAST_PERCENT / 100 * step, own_percent / 100 * float(np.nan_to_num(middle))))
         over[mine] = values[mine] - middle
         median[mine] = middle
-        limit[mine] = max(least, np.nan_to_num(share), DEVIATIONS * np.nan_to_num(spread))
+        limit[mine] = max(least, share, DEVIATIONS * float(np.nan_to_num(spread)))
     return Excess(over, limit, median)
 
 
@@ -103,7 +114,7 @@ class Cause:
     ns: float = 0.0
     """How much of the excess it explains."""
     factor: float | None = None
-    """Of kernels that take longer each: how many times."""
+    """Of kernels that take longer each, how many times; of larger ones, how many times as many blocks they have."""
     step: int | None = None
     """The step in which nearly all of it lies; null where it lies in several."""
     throttled_by: str = ""
@@ -112,6 +123,7 @@ class Cause:
 
 CAUSES = {
     "gpu_work": "more GPU work",
+    "larger": "the same kernels with more blocks",
     "slow_gpu": "the same GPU work takes longer",
     "copies": "copies",
     "loader": "it waits for its data loader",

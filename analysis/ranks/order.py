@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import polars as pl
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 STEADY_NS = 200_000
 """The ends of one collective differ between ranks by the same amount, up to some ten µs and the drift of their clocks
@@ -98,7 +103,7 @@ def _moved(frame: pl.DataFrame, group: int, channel: int) -> pl.DataFrame:
 class _Sequence:
     """What one rank did in a group, the last first."""
 
-    def __init__(self, signature: np.ndarray, end: np.ndarray) -> None:  # type: ignore[type-arg]
+    def __init__(self, signature: NDArray[np.uint64], end: NDArray[np.int64]) -> None:
         self.signature, self.end = signature[::-1], end[::-1]
 
     def fit(self, other: _Sequence) -> int:

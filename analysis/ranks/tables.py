@@ -36,7 +36,7 @@ RANKS: dict[str, pl.DataType] = {
     "loader_ns": pl.Float64(),
     "wait_ns": pl.Float64(),  # in matched collectives, for others
     "transfer_ns": pl.Float64(),
-    "late_ns": pl.Float64(),  # how long after the median rank it came; of groups that waited at once, in the one that waited longest
+    "late_ns": pl.Float64(),  # after the median rank; of groups that wait at once, the one that waits longest
     "last": pl.Int64(),  # collectives to which it came last
     "collectives": pl.Int64(),  # matched ones that it takes part in, without sends and receives
     "clean_step_ns": pl.Float64(),

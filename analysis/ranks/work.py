@@ -15,7 +15,7 @@ from tracetui.analysis.ranks.summary import WORK
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints, Intervals
+    from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.parsers import Trace
 
 WHOLE = -1
@@ -32,13 +32,19 @@ def work_rows(trace: Trace) -> pl.DataFrame:
     parts = [*_gpu_parts(trace), *_host_parts(trace)]
     if not parts:
         return pl.DataFrame(schema=WORK)
-    frame = pl.concat(parts).group_by("step", "kind", "name").agg(pl.col("ns").sum(), pl.col("count").sum())
+    frame = pl.concat(parts).group_by("step", "kind", "name").agg(*_SUMS)
     total = pl.col("ns").sum().over("kind", "name")
     place = pl.struct(-total, "name").rank("dense").over("kind")
     kept = frame.with_columns(name=pl.when(place <= MOST).then("name").otherwise(pl.lit("")))
-    summed = kept.group_by("step", "kind", "name").agg(pl.col("ns").sum(), pl.col("count").sum())
+    summed = kept.group_by("step", "kind", "name").agg(*_SUMS)
     order = summed.sort("step", "kind", "ns", "name", descending=[False, False, True, False])
     return order.select(pl.col(name).cast(dtype) for name, dtype in WORK.items())
+
+
+_SUMS = (
+    pl.col("ns", "count").sum(),
+    pl.when(pl.col("blocks").count() > 0).then(pl.col("blocks").sum()).alias("blocks"),
+)
 
 
 def _gpu_parts(trace: Trace) -> list[pl.DataFrame]:
@@ -57,9 +63,12 @@ def _gpu_parts(trace: Trace) -> list[pl.DataFrame]:
         "copy": rows["name"].cast(pl.String).set(kernel, None),
     }
     duration = pl.Series("ns", work.duration)
+    grid = rows["grid"].cast(pl.Array(pl.Int64, 3))
+    blocks = pl.select(grid.arr.get(0) * grid.arr.get(1) * grid.arr.get(2)).to_series()
     found = []
     for kind, name in named.items():
-        frame = pl.DataFrame({"step": step, "name": name, "ns": duration}).drop_nulls()
+        sizes = blocks if kind == "kernel" else pl.Series([None], dtype=pl.Int64).new_from_index(0, rows.height)
+        frame = pl.DataFrame({"step": step, "name": name, "ns": duration, "blocks": sizes}).drop_nulls("name")
         if frame.height:
             found.append(_summed(frame, kind))
     return found
@@ -73,18 +82,20 @@ def _steps_of(trace: Trace, rows: pl.DataFrame) -> pl.Series:
 
 def _named(trace: Trace, host_rows: pl.Series, *, steps: bool = False) -> pl.Series:
     """The names of host rows; null for null and for marks of steps."""
-    names_there = trace.host["name"].gather(host_rows.fill_null(0)).cast(pl.String).set(host_rows.is_null(), None)
+    found: pl.Series = trace.host["name"].gather(host_rows.fill_null(0)).cast(pl.String).set(host_rows.is_null(), None)
     if steps:
-        marks = names_there.str.starts_with("ProfilerStep").fill_null(value=False) | names_there.is_in(
-            trace.steps["name"].implode()
-        ).fill_null(value=False)
-        names_there = names_there.set(marks, None)
-    return names_there
+        marks = found.str.starts_with("ProfilerStep") | found.is_in(trace.steps["name"].implode())
+        found = found.set(marks.fill_null(value=False), None)
+    return found
 
 
 def _summed(frame: pl.DataFrame, kind: str) -> pl.DataFrame:
-    summed = frame.group_by("step", "name").agg(pl.col("ns").sum().cast(pl.Int64), count=pl.len().cast(pl.Int64))
-    return summed.select("step", pl.lit(kind).alias("kind"), "name", "ns", "count")
+    summed = frame.group_by("step", "name").agg(
+        pl.col("ns").sum().cast(pl.Int64),
+        count=pl.len().cast(pl.Int64),
+        blocks=pl.when(pl.col("blocks").count() > 0).then(pl.col("blocks").sum()),
+    )
+    return summed.select("step", pl.lit(kind).alias("kind"), "name", "ns", "count", "blocks")
 
 
 def _host_parts(trace: Trace) -> list[pl.DataFrame]:
@@ -100,6 +111,7 @@ def _host_parts(trace: Trace) -> list[pl.DataFrame]:
         step = _step_at(trace, stretches[0])
         lasting = stretches[1] - stretches[0]
         frame = pl.DataFrame({"step": step, "name": name, "ns": lasting}).drop_nulls("step")
+        frame = frame.with_columns(blocks=pl.lit(None, pl.Int64))
         found.append(_summed(frame, kind))
     return found
 
