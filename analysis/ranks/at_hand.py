@@ -1,23 +1,30 @@
-"""The summaries that belong to an open run, and the table of its ranks."""
+"""The summaries that belong to an open run, the table of its ranks, and the jobs that they are of."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.compare.ranks import SCHEMA, rank_table
+from tracetui.analysis.base.remembered import kept
+from tracetui.analysis.ranks.job import jobs
 from tracetui.analysis.ranks.present import rank_rows
+from tracetui.analysis.ranks.rank_table import SCHEMA, judged, rank_table
 from tracetui.analysis.ranks.reading import Summaries, read
+from tracetui.analysis.ranks.steps import WHOLE
 from tracetui.analysis.ranks.store import CachedStore, Store
+from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.parsers import Run
     from tracetui.parsers.runs.run import RankFile
 
@@ -67,12 +74,72 @@ def ranks_of(
         progress: as for `of_run`.
     """
     if not run.unread:
-        return rank_table(run, scope)
-    found = of_run(run, make=make, progress=progress)
-    return pl.DataFrame(schema=SCHEMA) if found.absent else rank_rows(found.ranks, scope or Scope())
+        table = rank_table(run, scope)
+    else:
+        found = of_run(run, make=make, progress=progress)
+        table = pl.DataFrame(schema=SCHEMA) if found.absent else rank_rows(found.ranks, scope or Scope())
+    return judged(table, jobs_of(run, scope, make=make) if table.height else ())
 
 
 def straggler(ranks: pl.DataFrame) -> int | None:
-    """The rank that computes longest of those that the others wait for; None where there is none."""
-    late = ranks.filter("straggler").sort("behind_percent", descending=True)["rank"]
+    """The rank that is late in the program, of several the latest; None where there is none."""
+    late = ranks.filter("straggler").sort("excess_ns", descending=True)["rank"]
     return int(late[0]) if len(late) else None
+
+
+def jobs_of(
+    run: Run, scope: Scope | None = None, *, make: bool = True, progress: Callable[[int, int], None] | None = None
+) -> tuple[Job, ...]:
+    """A job per recorded pass of a run, the rich one first; none for a run of fewer than two ranks.
+
+    Args:
+        run: what `open_path` returned.
+        scope: its steps are heeded; who is late in a program is no matter of a marked stretch or of one device.
+        make: whether summaries that are not at hand are made; without them there is no job.
+        progress: called with how many of how many recordings are done.
+    """
+    if len(run.ranks) < 2:
+        return ()
+    if scope is None or (scope.steps is None and not scope.skip_steps):
+        known = _remembered(run)
+        if "jobs" not in known:
+            found = _summaries(run, make, progress)
+            if found is None:
+                return ()
+            known["jobs"] = jobs(found)
+        return known["jobs"]
+    found = _summaries(run, make, progress)
+    return () if found is None else jobs([_of_steps(one, scope) for one in found])
+
+
+@kept
+def _remembered(run: Run) -> dict[str, tuple[Job, ...]]:
+    """The jobs of this run; they live as long as it."""
+    del run
+    return {}
+
+
+def _summaries(run: Run, make: bool, progress: Callable[[int, int], None] | None) -> tuple[RankSummary, ...] | None:
+    """The summaries of all recordings; None where some are not at hand, and none shall be made."""
+    lighter = any(file.recorded_pass == "light" for file in run.rank_files)
+    if not run.unread and not lighter:
+        return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)
+    found = of_run(run, make=make, progress=progress)
+    if not found.absent:
+        return found.ranks
+    if run.unread:
+        return None
+    # what was read is judged; the light recordings join when they are summarised
+    return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)
+
+
+def _of_steps(found: RankSummary, scope: Scope) -> RankSummary:
+    """The summary without the steps that the scope leaves out; one without steps stays as it is."""
+    steps = found.steps
+    if not steps.height or steps["step"][0] == WHOLE:
+        return found
+    steps = steps.slice(scope.skip_steps)
+    if scope.steps is not None:
+        steps = steps.filter(pl.col("step").is_between(*scope.steps))
+    chosen = pl.col("step").is_in(steps["step"].implode())
+    return replace(found, steps=steps, collectives=found.collectives.filter(chosen), work=found.work.filter(chosen))

@@ -24,10 +24,10 @@ SAME_BYTES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce
 """Kinds whose calls have one size on all ranks; others may be uneven, as all-to-all."""
 UNMATCHED = {"rank": pl.Int64(), "reason": pl.String(), "count": pl.Int64()}
 COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT = (
-    "several operations in one kernel, whose sizes and peers can't be told apart",
-    "its process group is not recorded, and the job has several",
-    "not in the recordings of all of its ranks",
-    "another size or kind than on the other ranks",
+    "of several operations in one kernel, whose sizes and peers can't be told apart",
+    "of a process group that is not recorded, where the job has several",
+    "not in the recordings of all of their ranks",
+    "of another size or kind than on the other ranks",
 )
 
 

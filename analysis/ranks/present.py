@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.compare.ranks import SCHEMA, STRAGGLER_PERCENT
+from tracetui.analysis.ranks.rank_table import SCHEMA
 from tracetui.analysis.ranks.steps import WHOLE
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def of_one_pass(summaries: Sequence[RankSummary]) -> list[RankSummary]:
 
 
 def rank_rows(summaries: Sequence[RankSummary], scope: Scope) -> pl.DataFrame:
-    """The table that `compare.ranks.rank_table` makes of traces, from summaries.
+    """The table that `rank_table.rank_table` makes of traces, from summaries.
 
     Empty for fewer than two ranks, and for a scope that summaries can't answer: some devices, a stretch of time, or
     steps by the name of a range.
@@ -53,7 +53,6 @@ def rank_rows(summaries: Sequence[RankSummary], scope: Scope) -> pl.DataFrame:
     for row in rows:
         behind = 100 * (row["compute_ns"] - middle) / middle if middle and row["compute_ns"] is not None else None
         row["behind_percent"] = behind
-        row["straggler"] = behind is not None and behind > STRAGGLER_PERCENT
     return pl.DataFrame(rows, schema=SCHEMA).sort("rank")
 
 

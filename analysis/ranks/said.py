@@ -78,7 +78,8 @@ def cause_words(cause: Cause, late: Late) -> str:
     step = f", nearly all of it in step {cause.step}" if cause.step is not None else ""
     throttled = f"; run.json says its GPU was slowed down by {cause.throttled_by}" if cause.throttled_by else ""
     if cause.kind == "larger":
-        return f": the same kernels have {cause.factor:.2f} times as many blocks (a larger batch, or longer sequences)"
+        more = f"{cause.factor:.2f} times as many blocks"
+        return f": the same kernels have {more} (a larger batch, or longer sequences)"
     if cause.kind == "slow_gpu":
         slow = f": each launch of the same kernels takes {cause.factor:.2f} times as long"
         return slow + (throttled or " (a lower clock, or a GPU that others use too)")
@@ -143,8 +144,8 @@ def caveats(job: Job) -> list[str]:
     found = []
     if job.missing:
         found.append(
-            f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here (missing: {spans(job.missing)});"
-            " who came last is said of those."
+            f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here; who came last is said of those."
+            f" Missing: {spans(job.missing)}."
         )
     if not job.one_clock and job.residual_ns is not None:
         widest = job.clocks["offset_ns"].abs().max()
@@ -154,10 +155,9 @@ def caveats(job: Job) -> list[str]:
         )
     lost = int(job.unmatched["count"].sum()) if job.unmatched.height else 0
     if lost:
-        whole = lost + job.calls.height
         reasons = job.unmatched.group_by("reason").agg(pl.col("count").sum()).sort("reason")
-        words = "; ".join(f"{format_count(count)}: {reason}" for reason, count in reasons.iter_rows())
-        found.append(f"Of {format_count(whole)} calls of collectives {format_count(lost)} were not matched ({words}).")
+        words = "; ".join(f"{format_count(count)} {reason}" for reason, count in reasons.iter_rows())
+        found.append(f"Of {format_count(lost + job.calls.height)} calls of collectives some were not matched: {words}.")
     return found
 
 

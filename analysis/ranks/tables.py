@@ -82,8 +82,8 @@ KINDS: dict[str, pl.DataType] = {
     "transfer_ns": pl.Float64(),  # per step
     "wait_ns": pl.Float64(),  # per step, of the median rank
     "exposed_ns": pl.Float64(),  # per step, of the median rank
-    "algbw": pl.Float64(),  # bytes per second, of the median transfer
-    "busbw": pl.Float64(),
+    "algbw_gbps": pl.Float64(),  # GB/s, of the median transfer
+    "busbw_gbps": pl.Float64(),
 }
 BUS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
 """Times (n - 1) / n: what a link moves for each byte, as nccl-tests have it; 1 for others."""
@@ -268,8 +268,8 @@ def kinds(collected: pl.DataFrame, frame: pl.DataFrame, found: Waiting, steps: i
             exposed_ns=pl.col("exposed_ns").sum() / steps,
             middle=pl.col("transfer_ns").median(),
         )
-        .with_columns(per_step=pl.col("collectives") / steps, algbw=pl.col("bytes") / pl.col("middle") * 1e9)
-        .with_columns(busbw=pl.col("algbw") * bus)
+        .with_columns(per_step=pl.col("collectives") / steps, algbw_gbps=pl.col("bytes") / pl.col("middle"))
+        .with_columns(busbw_gbps=pl.col("algbw_gbps") * bus)
     )
     table = table.sort("transfer_ns", "kind", descending=[True, False])
     return table.select(pl.col(name).cast(dtype) for name, dtype in KINDS.items())

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.ranks.job import jobs
 from tracetui.analysis.ranks.present import missing, of_one_pass, rank_rows, world_size
+from tracetui.analysis.ranks.rank_table import judged
+from tracetui.analysis.report.job import SECTIONS, of_jobs
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.tables.runs import RANKS
@@ -31,7 +34,8 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         scope: the steps that the numbers are about.
         limit: at most so many rows of the table of ranks.
     """
-    rows = rank_rows(found.ranks, scope or Scope())
+    together = jobs(found.ranks)
+    rows = judged(rank_rows(found.ranks, scope or Scope()), together)
     absent = set(missing(found.ranks))
     return {
         "schema": SCHEMA,
@@ -41,6 +45,7 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         "missing": sorted(absent),
         "recordings": dict(sorted(Counter(one.recorded_pass or UNNAMED for one in found.ranks).items())),
         "ranks": table_rows(rows, RANKS, limit),
+        **of_jobs(together, SECTIONS, limit),
         "environment": _differences(of_one_pass(found.ranks)),
         "problems": [{"rank": rank, "path": name, "problem": why} for rank, name, why in found.problems],
         "notes": [

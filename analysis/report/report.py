@@ -8,6 +8,8 @@ from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.matching.light_times import with_light_times
 from tracetui.analysis.report import passes
 from tracetui.analysis.report import sections as report_sections
+from tracetui.analysis.report.job import SECTIONS as JOB_SECTIONS
+from tracetui.analysis.report.job import job_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
-SECTIONS = (*report_sections.SECTIONS, "ranks", "captures", "configurations")
-"""What ``--section`` takes: a trace's sections, the run's table of ranks, the folder's table of captures, and that of
-configurations by their counters."""
+SECTIONS = (*report_sections.SECTIONS, "ranks", *JOB_SECTIONS, "captures", "configurations")
+"""What ``--section`` takes: a trace's sections, the run's table of ranks and what they say together, the folder's
+table of captures, and that of configurations by their counters."""
 
 
 def report(
@@ -90,6 +92,7 @@ def report(
         body |= _of_counters(run, wanted, limit, open_file)
     if "ranks" in wanted:
         body["ranks"] = ranks
+    body |= job_sections(run, scope, wanted, limit)
     return {"schema": SCHEMA, "run": body}
 
 

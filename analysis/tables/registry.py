@@ -11,6 +11,7 @@ from tracetui.analysis.tables import (
     counters,
     critical_path,
     findings,
+    jobs,
     kernels,
     memory,
     program,
@@ -32,6 +33,7 @@ MODULES: tuple[ModuleType, ...] = (
     findings,
     comparison,
     runs,
+    jobs,
     captures,
     sweeps,
 )
@@ -57,8 +59,14 @@ SECTIONS: dict[str, Table] = {
     "roofline": counters.ROOFLINE,
     "findings": findings.FINDINGS,
     "ranks": runs.RANKS,
+    "waiting": jobs.WAITING,
+    "stragglers": jobs.STRAGGLERS,
+    "transfers": jobs.TRANSFERS,
+    "stages": jobs.STAGES,
 }
 """The table whose rows a section of the report lists."""
+OF_RUNS = frozenset({"ranks", "waiting", "stragglers", "transfers", "stages", "configurations"})
+"""The sections that list a table of the run; the others are a trace's."""
 COMPARED: dict[str, Table] = {
     "kernels": comparison.KERNELS,
     "operators": comparison.OPERATORS,

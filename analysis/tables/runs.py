@@ -139,13 +139,45 @@ RANKS = Table(
             "behind_percent", "vs. median %", "change", null=True,
             about="compute time minus that of the median rank, % of the latter",
         ),
-        Field("straggler", "Straggler", "flag", about="whether the other ranks wait for it"),
+        Field(
+            "own_gpu_ns", "Own GPU", "time", null=True,
+            about="summed durations of the GPU work that it launched itself, without collectives, average per step",
+        ),
+        Field(
+            "silent_ns", "Silent", "time", null=True,
+            about="host time in stretches of over 1 ms in which no recorded event begins or ends, outside blocking"
+            " calls, average per step",
+        ),
+        Field("loader_ns", "Loader", "time", null=True, about="host time waiting for the next batch, average per step"),
+        Field(
+            "excess_ns", "Excess", "delta", null=True,
+            about="own GPU work, silent time and waiting for data, less those of the median rank: what a profiler can't"
+            " add",
+        ),
+        Field(
+            "wait_ns", "Waits", "time", null=True,
+            about="time in matched collectives beyond their shortest call: waiting for other ranks, average per step",
+        ),
+        Field(
+            "late_ns", "Late", "time", null=True,
+            about="how long after the median rank it came to collectives that waited for it in the end, average per"
+            " step",
+        ),
+        Field("last", "Last", "count", null=True, about="collectives to which it came last in this recording"),
+        Field("collectives", "Of", "count", null=True, about="matched collectives that it takes part in"),
+        Field(
+            "clean_step_ns", "Clean step", "time", null=True,
+            about="median step without a profiler, as run.json has it",
+        ),
+        Field("straggler", "Straggler", "flag", about="whether it is late in the program, by its excess"),
     ),
     data=(
         "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
+        "own_gpu_ns", "silent_ns", "loader_ns", "excess_ns", "wait_ns", "late_ns", "last", "collectives",
+        "clean_step_ns",
     ),
-    reports=("rank", "step_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler"),
-    base="average per step; own compute against the median rank",
+    reports=("rank", "step_ns", "own_gpu_ns", "silent_ns", "excess_ns", "wait_ns", "late_ns", "last", "straggler"),
+    base="average per step; excess: over the median rank",
     key="rank",
     page=False,
 )  # fmt: skip
