@@ -144,7 +144,7 @@ def caveats(job: Job) -> list[str]:
     found = []
     if job.missing:
         found.append(
-            f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here; who came last is said of those."
+            f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."
             f" Missing: {spans(job.missing)}."
         )
     if not job.one_clock and job.residual_ns is not None:

@@ -71,6 +71,7 @@ CALLS: dict[str, pl.DataType] = {
     "end": pl.Int64(),
     "wait_ns": pl.Int64(),
     "late_ns": pl.Int64(),
+    "bytes_in": pl.Int64(),
 }
 KINDS: dict[str, pl.DataType] = {
     "kind": pl.String(),
@@ -196,6 +197,7 @@ def calls(frame: pl.DataFrame, found: Waiting, clocks: Clocks) -> pl.DataFrame:
         "end": clocks.end,
         "wait_ns": found.wait,
         "late_ns": found.late,
+        "bytes_in": frame["bytes_in"],
     }
     return pl.DataFrame(columns, schema=CALLS)
 
