@@ -35,6 +35,22 @@ def answer(found: Sequence[Job]) -> list[str]:
     return [text for text in (program, *recordings, steps, *caveats(first)) if text]
 
 
+def brief(found: Sequence[Job]) -> str:
+    """The answers as one short paragraph, for a page that has more to say; empty without a job."""
+    if not found:
+        return ""
+    job = found[0]
+    of = f"{format_count(job.here)} of {format_count(job.world_size)}" if job.missing else format_count(job.here)
+    program = in_program(job)
+    lasts = []
+    for one in found:
+        which = f"the {one.recorded_pass} recording" if one.recorded_pass and len(found) > 1 else "this recording"
+        late = one.answers.recording
+        who = f"rank {late.rank} ({late.last} of {late.of})" if late is not None else "none"
+        lasts.append(f"{who} in {which}")
+    return f"Job of {of} ranks. {program} Last at the collectives: {', '.join(lasts)}."
+
+
 def in_program(job: Job) -> str:
     """Who is late in the program, and why."""
     late = job.answers.program
