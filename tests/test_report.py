@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import reported
-from contract import DIFF, FINDINGS, GROUPED, LISTS, NO_TIMELINE, TRACE, conforms, may_be_null, nulls, row, rows_at
+from contract import (
+    DIFF,
+    FINDINGS,
+    GROUPED,
+    JOB,
+    LISTS,
+    NO_TIMELINE,
+    OF_RUN,
+    TRACE,
+    conforms,
+    may_be_null,
+    nulls,
+    row,
+    rows_at,
+)
 from reported import CHROME, MADE, NO_DURATIONS, NO_MEMORY, PAIRS, RECORDINGS, TWO_RANKS, VIM, VIM_FP16
 from sample_runs import recorded, report_of, run_of
 
@@ -19,9 +33,7 @@ from tracetui.analysis.overview import overview
 from tracetui.analysis.report.report import SECTIONS, diff_report, report
 from tracetui.analysis.report.rows import rows
 from tracetui.analysis.selection import Scope, select
-from tracetui.analysis.tables.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED
-from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.reports.json_report import to_json
 from tracetui.parsers import open_path
 
@@ -45,7 +57,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
 
 RUN_KEYS = {
     "path", "traces", "main", "joins", "comparable", "captures", "counters_compared", "passes", "warnings",
-    "other_runs", "ranks", "configurations", "configuration_weights",
+    "other_runs", "configuration_weights", "job", *OF_RUN,
 }  # fmt: skip
 
 OF_NCU = (
@@ -116,7 +128,7 @@ def _values(keys: dict[str, str]) -> set[str]:
 
 def test_what_may_be_null_is_so_somewhere() -> None:
     shown = set[str]().union(*map(_values, NULL_IN.values()))
-    assert shown | _values(NEVER_NULL) == may_be_null({**LISTS, "ranks": RANKS, "configurations": CONFIGURATIONS})
+    assert shown | _values(NEVER_NULL) == may_be_null({**LISTS, **OF_RUN})
     assert not shown & _values(NEVER_NULL)
 
 
@@ -125,9 +137,11 @@ def test_every_key_of_the_contract(found: Callable[[str], dict[str, Any]], name:
     whole = found(name)
     assert whole["schema"] == "tracetui.report/1"
     assert set(whole["run"]) == RUN_KEYS
-    conforms(whole["run"]["ranks"], [row(RANKS)], name)
-    conforms(whole["run"]["configurations"], [row(CONFIGURATIONS)], name)
-    unknown = {*nulls("ranks", whole["run"]["ranks"]), *nulls("configurations", whole["run"]["configurations"])}
+    conforms(whole["run"]["job"], JOB, name)
+    unknown = set()
+    for section, table in OF_RUN.items():
+        conforms(whole["run"][section], [row(table)], name)
+        unknown.update(nulls(section, whole["run"][section]))
     for trace in whole["run"]["traces"]:
         has_timeline = trace["source"]["kind"] not in ("ncu", "memory_snapshot")
         conforms(trace, GROUPED if has_timeline else {**GROUPED, **NO_TIMELINE}, name)
@@ -198,7 +212,7 @@ def test_sections_choose_what_is_computed() -> None:
         report(run_of(VIM), sections=["kernel"])
     beside = {*always, "tensor_cores", "counters_by_kernel", "counters_missing", "roofline_peaks"}
     beside |= set(FINDINGS) - {"findings"}
-    assert set(SECTIONS) - {"ranks", "captures", "configurations"} == set(TRACE) - beside
+    assert set(SECTIONS) - {"captures", *OF_RUN} == set(TRACE) - beside
 
 
 def test_a_limit_cuts_lists_and_counts_keep_the_whole() -> None:

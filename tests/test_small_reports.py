@@ -18,6 +18,7 @@ from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.findings import catalogue
 from tracetui.analysis.host import CALLS
 from tracetui.analysis.report.report import SECTIONS, report
+from tracetui.analysis.tables.registry import OF_RUNS
 from tracetui.app.reports.content.run import printed_sections
 from tracetui.parsers import Run, open_path
 
@@ -42,7 +43,7 @@ def test_another_tools_recording_has_no_section_computed_that_is_not_printed(run
     assert there["nsys"] == set()
     assert there["ncu"] == {"counters", "findings"}
     assert there["memory_snapshot"] == {"memory", "findings"}
-    assert there["chrome"] == set(SECTIONS) - {"ranks", "captures", "configurations"}
+    assert there["chrome"] == set(SECTIONS) - {"captures", *OF_RUNS}
 
 
 @pytest.mark.parametrize("kinds", [CALLS, ("operator", "module"), ("runtime",)])
