@@ -10,7 +10,7 @@ from sample_runs import run_of
 from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.gpu.idle import gaps, idle
 from tracetui.analysis.overview import overview
-from tracetui.analysis.ranks.at_hand import ranks_of
+from tracetui.analysis.ranks.files.at_hand import ranks_of
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import in_steps, select
 from tracetui.parsers import Trace

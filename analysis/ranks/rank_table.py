@@ -15,7 +15,7 @@ from tracetui.parsers.runs.run import main_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.together.job import Job
     from tracetui.parsers import Run
 
 SCHEMA = {

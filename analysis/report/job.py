@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.ranks.job import Job
-    from tracetui.analysis.ranks.late import Late
+    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.together.late import Late
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Run
 
@@ -37,7 +37,7 @@ def job_sections(run: Run, scope: Scope, wanted: Collection[str], limit: int | N
     asked = [name for name in SECTIONS if name in wanted]
     if not asked and "ranks" not in wanted:
         return {}
-    from tracetui.analysis.ranks.at_hand import jobs_of
+    from tracetui.analysis.ranks.files.at_hand import jobs_of
 
     return of_jobs(jobs_of(run, scope), asked, limit)
 
@@ -88,7 +88,7 @@ def _row(where: str, job: Job, late: Late) -> Json:
 def _job(found: Sequence[Job]) -> Json | None:
     if not found:
         return None
-    from tracetui.analysis.ranks.said import answer
+    from tracetui.analysis.ranks.together.said import answer
 
     job = found[0]
     lost = job.unmatched.group_by("reason").agg(pl.col("count").sum()).sort("reason") if job.unmatched.height else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.ranks.job import jobs
 from tracetui.analysis.ranks.present import missing, of_one_pass, rank_rows, world_size
 from tracetui.analysis.ranks.rank_table import judged
+from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.report.job import SECTIONS, of_jobs
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.scope import Scope
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.ranks.reading import Summaries
+    from tracetui.analysis.ranks.files.reading import Summaries
     from tracetui.analysis.ranks.summary import RankSummary
 
 SCHEMA = "tracetui.ranks/1"

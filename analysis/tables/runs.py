@@ -176,7 +176,7 @@ RANKS = Table(
         "own_gpu_ns", "silent_ns", "loader_ns", "excess_ns", "wait_ns", "late_ns", "last", "collectives",
         "clean_step_ns",
     ),
-    reports=("rank", "step_ns", "own_gpu_ns", "silent_ns", "excess_ns", "wait_ns", "late_ns", "last", "straggler"),
+    reports=("rank", "step_ns", "own_gpu_ns", "silent_ns", "excess_ns", "wait_ns", "late_ns", "straggler"),
     base="average per step; excess: over the median rank",
     key="rank",
     page=False,

@@ -14,6 +14,7 @@ from tracetui.analysis.base.number_format import format_bytes, format_percent, f
 from tracetui.analysis.base.spans import spans
 from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.selection import select
+from tracetui.app.cli.job_progress import job_progress
 from tracetui.app.cli.request import LAID_OUT
 from tracetui.app.session.open_runs import chooser
 from tracetui.app.session.steps_by import repeating, run_with_steps
@@ -65,9 +66,10 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     check_output(request, paths)
     run, config = opened(paths, request)
     if run.unread and "ranks" in (sections or SECTIONS):
-        from tracetui.app.cli.commands.ranks import with_straggler
+        from tracetui.analysis.ranks.files.at_hand import with_straggler
 
-        run = with_straggler(run, request.scope)
+        with job_progress() as progress:
+            run = with_straggler(run, request.scope, progress)
 
     def open_file(path: Path) -> Trace:
         return open_path(path, cache=request.cache).main
@@ -131,7 +133,7 @@ def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequen
 
 def cache_command(*, clear: bool) -> int:
     """Shows or empties the cache of parsed traces, and of summaries of ranks if there are any."""
-    from tracetui.analysis.ranks import store
+    from tracetui.analysis.ranks.files import store
     from tracetui.parsers.runs import cache
 
     jobs, size = store.cached()

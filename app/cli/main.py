@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tracetui.app.settings.schema import Settings
 
 SUMMARIES = ".tracetui-rank"
-"""`analysis.ranks.stored.SUFFIX`."""
+"""`analysis.ranks.files.stored.SUFFIX`."""
 SELDOM = (20_000, 20, 20)
 """When the cycle collector runs: importing makes many objects and hardly a cycle, and it would take 4 % of a report."""
 

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
@@ -122,8 +122,9 @@ class Loader:
                 return more_of.with_rank(rank, report, cancel)
             if meanwhile is not None:
                 threading.Thread(target=meanwhile, daemon=True).start()
-            chosen = {} if choose is None else {"choose": choose}
-            return open_path(*paths, progress=report, cancel=cancel, cache=cache, rank=rank, **chosen)
+            given = {"choose": choose, "rank": rank}
+            chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+            return open_path(*paths, progress=report, cancel=cancel, cache=cache, **chosen)
 
         self._count += 1
         key = f"open-{letter}-{self._count}"

@@ -12,8 +12,8 @@ from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.totals import memory
-from tracetui.analysis.ranks.at_hand import jobs_of, ranks_of
-from tracetui.analysis.ranks.said import brief
+from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of
+from tracetui.analysis.ranks.together.said import brief
 from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings
@@ -98,6 +98,7 @@ class OverviewView(View):
             kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,
             host=None if host is None else ranked(host).head(TOP_HOST),
             ranks=ranks,
+            unread=len(run.unread),
             path=session_path(session),
             lanes=session.cached("step_lanes", lambda: step_picture(rich, selection.trace)),
             whole=True,

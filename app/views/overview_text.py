@@ -38,6 +38,8 @@ WIDE = 100
 """The least columns for a step to be shown as lanes."""
 TIED = "\xa0"
 """A blank at which no line ends, as between a number and its unit."""
+MOST_RANKS = 8
+"""Of more ranks, those that are late, or that the others wait for most, are shown."""
 SIDE_BY_SIDE = 76
 """The least columns for step and GPU to be side by side."""
 
@@ -51,10 +53,6 @@ class StepPicture:
     lasting: int
     """ns."""
     lanes: list[BusyLane]
-
-
-MOST_RANKS = 8
-"""Of a job of more ranks, so many are shown."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,11 @@ class OverviewData:
     unjudged: bool = False
     """Whether the rules failed."""
     ranks: pl.DataFrame | None = None
-    """`analysis.ranks.at_hand.ranks_of`; null for one rank."""
+    """`analysis.ranks.files.at_hand.ranks_of`; null for one rank."""
     job: str = ""
-    """What all ranks say together (`analysis.ranks.said.brief`); empty for one rank."""
+    """What all ranks say together (`analysis.ranks.together.said.brief`); empty for one rank."""
+    unread: int = 0
+    """How many ranks of the run were not read."""
     path: CriticalPath | None = None
     """What the average step waited for; null where launches were not recorded."""
     lanes: StepPicture | None = None
@@ -144,6 +144,8 @@ def overview_text(
         sections.append(_path(writer, data.path))
     if data.ranks is not None and data.ranks.height > 1:
         sections.append(_ranks(writer, data.ranks))
+    elif data.unread and data.whole:
+        sections.append(_unread(writer, data.unread))
     kernels = _top_kernels(writer, data, data.kernels) if data.kernels is not None and data.kernels.height else []
     host = _host(writer, data, data.host) if data.host is not None and data.host.height else []
     if not data.whole:
@@ -415,6 +417,14 @@ def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
     if shown.height < ranks.height:
         lines.append(Text(f"  and {ranks.height - shown.height:,} more ranks", writer.style("muted")))
     return lines
+
+
+def _unread(writer: _Writer, unread: int) -> list[Text]:
+    """What to do to see the ranks of a job that was not read whole."""
+    return [
+        writer.head("Ranks", f"{unread:,} more were not read (R: next rank)"),
+        Text().append(writer.own("  `tracetui ranks` on this folder compares them all"), writer.style("muted")),
+    ]
 
 
 def _steps(writer: _Writer, overview: Overview, most: int) -> list[Text]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.matching.run_join import Measured
     from tracetui.analysis.memory.totals import Memory
     from tracetui.analysis.overview import Overview
-    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.together.job import Job
     from tracetui.analysis.roofline.roofline import Roofline
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.runs.manifest import RunManifest
@@ -281,7 +281,7 @@ class Facts:
 
         Rules read no other recordings: a table of ranks does, and leaves at hand what it found.
         """
-        from tracetui.analysis.ranks.at_hand import jobs_of
+        from tracetui.analysis.ranks.files.at_hand import jobs_of
 
         found = jobs_of(self.run, make=False)
         return found[0] if found else None

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.ranks import said
-from tracetui.analysis.ranks.late import LEAST_PERCENT, STEP_PERCENT
+from tracetui.analysis.ranks.together import said
+from tracetui.analysis.ranks.together.late import LEAST_PERCENT, STEP_PERCENT
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.ranks.job import Job
-    from tracetui.analysis.ranks.late import Late
+    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.together.late import Late
 
 _WHAT_TO_DO = {
     "gpu_work": "Give every rank the same work: look for what only this rank computes there (evaluation, logging,"

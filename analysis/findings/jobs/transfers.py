@@ -9,12 +9,12 @@ import polars as pl
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.ranks.imbalance import uneven_sends
+from tracetui.analysis.ranks.together.imbalance import uneven_sends
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.together.job import Job
 
 
 def _share(job: Job, ns: float) -> float | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count
-from tracetui.analysis.ranks.at_hand import job_folder, ranks_of, stores, straggler
-from tracetui.analysis.ranks.reading import Summaries, of_store, read
-from tracetui.analysis.ranks.store import CachedStore, Store, is_store
+from tracetui.analysis.ranks.files.at_hand import job_folder, stores
+from tracetui.analysis.ranks.files.reading import Summaries, of_store, read
+from tracetui.analysis.ranks.files.store import CachedStore, Store, is_store
 from tracetui.app.cli import headless
+from tracetui.app.cli.job_progress import job_progress
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.parsers.errors import TraceError
@@ -23,13 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Executor
 
-    from tracetui.analysis.scope import Scope
     from tracetui.app.cli.request import Request
-    from tracetui.parsers import Run
     from tracetui.parsers.runs.run import RankFile
 
-PROGRESS_SECONDS = 0.2
-"""How often the line of progress changes."""
 DASK_SECONDS = 15
 """How long a scheduler may take to answer."""
 
@@ -98,16 +94,6 @@ def recordings_of(path: Path) -> Path | None:
     return folder
 
 
-def with_straggler(run: Run, scope: Scope) -> Run:
-    """Reads the straggler of a job that was not read whole; its summaries are made first."""
-    with _progress() as progress:
-        late = straggler(ranks_of(run, scope, progress=progress))
-    try:
-        return run if late is None else run.with_rank(late)
-    except TraceError as problem:
-        return replace(run, warnings=(*run.warnings, str(problem)))
-
-
 def _summarised(files: Sequence[RankFile], request: Request, work: Work) -> Summaries:
     folder = job_folder(files)
     kept, also = stores(folder)
@@ -121,7 +107,7 @@ def _summarised(files: Sequence[RankFile], request: Request, work: Work) -> Summ
     store: Store | None = kept if request.cache else None
     if work.into is not None:
         store, also = Store(work.into), [*([kept] if request.cache else []), *also]
-    with _executor(work.dask) as executor, _progress() as progress:
+    with _executor(work.dask) as executor, job_progress() as progress:
         return read(files, store, also=also, executor=executor, jobs=work.jobs, progress=progress, gathered=name)
 
 
@@ -158,34 +144,6 @@ def _executor(dask: str | None) -> Iterator[Executor | None]:
         yield client.get_executor(pure=False)
     finally:
         client.close()
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """A line on standard error that says how far it is, where somebody sees it."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    began, told = time.monotonic(), 0.0
-    first: int | None = None
-
-    def report(done: int, whole: int) -> None:
-        nonlocal told, first
-        now = time.monotonic()
-        first = done - 1 if first is None else first
-        if now - told < PROGRESS_SECONDS and done < whole:
-            return
-        told = now
-        left = (now - began) / max(done - first, 1) * (whole - done)
-        soon = f", {left:.0f} s left" if left >= 1 else ""
-        sys.stderr.write(f"\r\x1b[K{done:,} of {whole:,} recordings{soon}")
-        sys.stderr.flush()
-
-    try:
-        yield report
-    finally:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
 
 
 def _print(found: Summaries, path: str, request: Request) -> None:

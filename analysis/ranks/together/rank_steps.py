@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.waiting import Waiting
+    from tracetui.analysis.ranks.together.waiting import Waiting
 
 STEPS: dict[str, pl.DataType] = {
     "rank": pl.Int64(),

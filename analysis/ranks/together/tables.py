@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.clocks import Clocks
+    from tracetui.analysis.ranks.matching.clocks import Clocks
     from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.waiting import Waiting
+    from tracetui.analysis.ranks.together.waiting import Waiting
 
     Ints = NDArray[np.int64]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 if TYPE_CHECKING:
-    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.together.job import Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.ranks import groups, order
+from tracetui.analysis.ranks.matching import groups, order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.ranks.stored import mark_of, unpacked
-from tracetui.analysis.ranks.worker import Task
-from tracetui.analysis.ranks.workers import outcomes
+from tracetui.analysis.ranks.files.stored import mark_of, unpacked
+from tracetui.analysis.ranks.files.worker import Task
+from tracetui.analysis.ranks.files.workers import outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
 
-    from tracetui.analysis.ranks.store import Store
-    from tracetui.analysis.ranks.stored import Stored
+    from tracetui.analysis.ranks.files.store import Store
+    from tracetui.analysis.ranks.files.stored import Stored
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.parsers.runs.run import RankFile
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.ranks import chains, rank_steps, tables
-from tracetui.analysis.ranks.answers import answers_of
-from tracetui.analysis.ranks.clocks import fit
-from tracetui.analysis.ranks.matched import match
-from tracetui.analysis.ranks.pipeline import bubbles, stages
-from tracetui.analysis.ranks.waiting import NOBODY, waiting, who_for_whom
+from tracetui.analysis.ranks.matching.clocks import fit
+from tracetui.analysis.ranks.matching.matched import match
+from tracetui.analysis.ranks.together import chains, rank_steps, tables
+from tracetui.analysis.ranks.together.answers import answers_of
+from tracetui.analysis.ranks.together.pipeline import bubbles, stages
+from tracetui.analysis.ranks.together.waiting import NOBODY, waiting, who_for_whom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.late import Answers
     from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.together.late import Answers
 
     Ints = NDArray[np.int64]
 

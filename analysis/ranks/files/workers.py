@@ -16,19 +16,19 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tracetui.analysis.ranks.worker import Outcome, prepare, work
+from tracetui.analysis.ranks.files.worker import Outcome, prepare, work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.analysis.ranks.worker import Task
+    from tracetui.analysis.ranks.files.worker import Task
 
+T = TypeVar("T")
 IN_HAND = 64
 """How many recordings are handed to an executor at once whose workers can't be counted."""
 PROCESS_BYTES, BYTES_PER_BYTE = 160 << 20, 4
@@ -43,7 +43,13 @@ _DIED = "its reader was killed, perhaps for want of memory"
 _ENDED = "was not read: the workers have ended"
 
 
-def outcomes(tasks: Sequence[Task], *, executor: Executor | None = None, jobs: int | None = None) -> Iterator[Outcome]:
+def outcomes(
+    tasks: Sequence[Task],
+    *,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    work: Callable[[Task], Outcome] = work,
+) -> Iterator[Outcome]:
     """What became of each task, in the order in which they end.
 
     Args:
@@ -51,10 +57,11 @@ def outcomes(tasks: Sequence[Task], *, executor: Executor | None = None, jobs: i
         executor: what runs them; processes of this machine by default. It may come from anywhere: nothing is used of
             it but `submit`.
         jobs: how many processes; by default as many as there are cores and as fit into memory.
+        work: what is done for each: a function of a module, which other processes can import.
     """
     if executor is not None:
         taken: set[int] = set()
-        for task, found in _on(executor, tasks, IN_HAND):
+        for task, found in _on(executor, tasks, IN_HAND, work):
             taken.add(id(task))
             yield found if isinstance(found, Outcome) else _failed(task, found)
         yield from (Outcome(task, problem=_ENDED) for task in tasks if id(task) not in taken)
@@ -64,7 +71,7 @@ def outcomes(tasks: Sequence[Task], *, executor: Executor | None = None, jobs: i
         yield from map(work, tasks)
         return
     count = jobs or affordable_jobs(max(sizes, default=0))
-    yield from _on_processes(tasks, max(1, min(count, len(tasks))))
+    yield from _on_processes(tasks, max(1, min(count, len(tasks))), work)
 
 
 def affordable_jobs(largest: int) -> int:
@@ -111,43 +118,61 @@ def plain_size(path: Path) -> int:
     return told if size <= told <= MOST_COMPRESSED * size else USUALLY_COMPRESSED * size
 
 
-def _on_processes(tasks: Sequence[Task], count: int) -> Iterator[Outcome]:
-    """Runs tasks on processes. One that dies takes its pool with it: those it may have had in hand go one by one."""
-    left = dict(enumerate(tasks))
-    numbers = {id(task): number for number, task in left.items()}
-    while left:
-        suspects: list[Task] = []
-        with _pool(count) as pool:
-            for task, found in _on(pool, list(left.values()), 2 * count):
-                if isinstance(found, BrokenExecutor):
-                    suspects.append(task)
-                    continue
-                del left[numbers[id(task)]]
+def _on_processes(tasks: Sequence[Task], count: int, work: Callable[[Task], Outcome]) -> Iterator[Outcome]:
+    """Runs tasks on processes; one that its process died with is tried again when nothing else needs memory."""
+    died: list[Task] = []
+    with _Processes(count) as processes:
+        for task, found in _on(processes, tasks, count, work):
+            if isinstance(found, BrokenExecutor):
+                died.append(task)
+            else:
                 yield found if isinstance(found, Outcome) else _failed(task, found)
-        if left and not suspects:  # the pool could not even start
-            yield from (Outcome(task, problem=_ENDED) for task in left.values())
-            return
-        for task in suspects:
-            with _pool(1) as pool:
-                for _, found in _on(pool, [task], 1):
-                    yield found if isinstance(found, Outcome) else _failed(task, found)
-            del left[numbers[id(task)]]
+    if died:
+        with _Processes(1) as processes:
+            for task, found in _on(processes, died, 1, work):
+                yield found if isinstance(found, Outcome) else _failed(task, found)
 
 
-@contextmanager
-def _pool(count: int) -> Iterator[Executor]:
-    """Processes that share the cores; when the block is left early, what they still do is not waited for."""
-    threads = max(1, cores() // count)
-    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=prepare, initargs=(threads,))
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
+class _Processes(Executor):
+    """Processes, each a pool of its own: one that dies takes no other's work with it, and is replaced."""
+
+    def __init__(self, count: int) -> None:
+        self._threads = max(1, cores() // count)
+        self._pools: list[ProcessPoolExecutor | None] = [None] * count
+        self._last: list[Future[Any] | None] = [None] * count
+
+    def submit(self, function: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
+        """Hands work to a process that has none: no more may be in hand than there are processes."""
+        free = next(number for number, last in enumerate(self._last) if last is None or last.done())
+        pool = self._pools[free]
+        try:
+            future = (pool or self._start(free)).submit(function, *arguments, **named)
+        except BrokenExecutor:
+            future = self._start(free).submit(function, *arguments, **named)
+        self._last[free] = future
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends the processes."""
+        for pool in self._pools:
+            if pool is not None:
+                pool.shutdown(wait, cancel_futures=cancel_futures)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Ends the processes; when the block is left early, what they still do is not waited for."""
+        self.shutdown(wait=kind is None, cancel_futures=True)
+
+    def _start(self, number: int) -> ProcessPoolExecutor:
+        context = get_context("spawn")
+        self._pools[number] = pool = ProcessPoolExecutor(
+            1, mp_context=context, initializer=prepare, initargs=(self._threads,)
+        )
+        return pool
 
 
-def _on(executor: Executor, tasks: Sequence[Task], in_hand: int) -> Iterator[tuple[Task, Outcome | BaseException]]:
+def _on(
+    executor: Executor, tasks: Sequence[Task], in_hand: int, work: Callable[[Task], Outcome]
+) -> Iterator[tuple[Task, Outcome | BaseException]]:
     """Each task with what came of it; those that the executor did not take any more are left out."""
     left = iter(tasks)
     held: dict[Future[Outcome], Task] = {}

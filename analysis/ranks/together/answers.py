@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.ranks.causes import Works, cause
-from tracetui.analysis.ranks.late import MEASURES, OWN_PERCENT, SILENT_NS, Answers, Late, excess, in_recording
+from tracetui.analysis.ranks.together.causes import Works, cause
+from tracetui.analysis.ranks.together.late import MEASURES, OWN_PERCENT, SILENT_NS, Answers, Late, excess, in_recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.late import Excess
     from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.together.late import Excess
 
     Ints = NDArray[np.int64]
 

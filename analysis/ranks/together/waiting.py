@@ -15,7 +15,7 @@ import polars as pl
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.clocks import Clocks
+    from tracetui.analysis.ranks.matching.clocks import Clocks
 
     Ints = NDArray[np.int64]
 

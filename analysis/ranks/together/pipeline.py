@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.ranks.groups import CHANNEL_BITS
+from tracetui.analysis.ranks.matching.groups import CHANNEL_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.matched import Matched
+    from tracetui.analysis.ranks.matching.matched import Matched
 
     Ints = NDArray[np.int64]
 

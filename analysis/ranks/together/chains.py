@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.ranks.waiting import NOBODY
+from tracetui.analysis.ranks.together.waiting import NOBODY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tracetui.analysis.ranks.clocks import Clocks
-    from tracetui.analysis.ranks.waiting import Waiting
+    from tracetui.analysis.ranks.matching.clocks import Clocks
+    from tracetui.analysis.ranks.together.waiting import Waiting
 
     Ints = NDArray[np.int64]
 

@@ -8,13 +8,13 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns
 from tracetui.analysis.base.spans import spans
-from tracetui.analysis.ranks.late import STEP_PERCENT
+from tracetui.analysis.ranks.together.late import STEP_PERCENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.ranks.job import Job
-    from tracetui.analysis.ranks.late import Cause, Late
+    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.together.late import Cause, Late
 
 NAMED = 3
 """So many late ranks are named, each with its reason."""

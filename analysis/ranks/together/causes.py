@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.ranks.late import Cause, lower_median
+from tracetui.analysis.ranks.together.late import Cause, lower_median
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

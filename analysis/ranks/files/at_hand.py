@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.ranks.job import jobs
+from tracetui.analysis.ranks.files.reading import Summaries, read
+from tracetui.analysis.ranks.files.store import CachedStore, Store
 from tracetui.analysis.ranks.present import rank_rows
 from tracetui.analysis.ranks.rank_table import SCHEMA, judged, rank_table
-from tracetui.analysis.ranks.reading import Summaries, read
 from tracetui.analysis.ranks.steps import WHOLE
-from tracetui.analysis.ranks.store import CachedStore, Store
 from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.scope import Scope
+from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.together.job import Job
     from tracetui.parsers import Run
     from tracetui.parsers.runs.run import RankFile
 
@@ -79,6 +80,15 @@ def ranks_of(
         found = of_run(run, make=make, progress=progress)
         table = pl.DataFrame(schema=SCHEMA) if found.absent else rank_rows(found.ranks, scope or Scope())
     return judged(table, jobs_of(run, scope, make=make) if table.height else ())
+
+
+def with_straggler(run: Run, scope: Scope | None, progress: Callable[[int, int], None] | None = None) -> Run:
+    """The run with its straggler read, which its summaries name; a straggler that can't be read is a warning."""
+    late = straggler(ranks_of(run, scope, progress=progress))
+    try:
+        return run if late is None else run.with_rank(late)
+    except TraceError as problem:
+        return replace(run, warnings=(*run.warnings, str(problem)))
 
 
 def straggler(ranks: pl.DataFrame) -> int | None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.ranks.stored import SUFFIX, Stored, load, packed
+from tracetui.analysis.ranks.files.stored import SUFFIX, Stored, load, packed
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.written import read_only, written
 

@@ -37,6 +37,10 @@ class Outcome:
     """Why there is none."""
 
 
+_threads: int | None = None
+"""How many threads the reader may use in this process; null leaves it to the reader."""
+
+
 def prepare(threads: int) -> None:
     """Sets up a worker process: its threads, and that it ends when its parent does, however that ends.
 
@@ -46,10 +50,8 @@ def prepare(threads: int) -> None:
     os.environ["POLARS_MAX_THREADS"] = str(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal's processes; the parent decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
-
-    from tracetui.parsers import resources
-
-    resources.THREADS = min(resources.THREADS, threads)
+    global _threads
+    _threads = threads
 
 
 def _end_with_parent() -> None:
@@ -78,10 +80,13 @@ def work(task: Task) -> Outcome:
 
 
 def _content(task: Task) -> bytes:
-    from tracetui.analysis.ranks.stored import Stored, mark_of, packed
+    from tracetui.analysis.ranks.files.stored import Stored, mark_of, packed
     from tracetui.analysis.ranks.summarise import summarise
+    from tracetui.parsers import resources
     from tracetui.parsers.runs.opening import open_path
 
+    if _threads is not None:
+        resources.THREADS = min(resources.THREADS, _threads)
     mark = mark_of(task.path)
     run = open_path(task.path, cache=False)
     found = summarise(run.main, task.name, rank=task.rank, recorded_pass=task.recorded_pass, manifest=run.manifest)
