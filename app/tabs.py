@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 TABLE = "table"
 """The tab shows tables: rows that can be opened, sorted, filtered, copied and saved."""
@@ -29,6 +33,8 @@ class Tab:
     """``module:class`` below `tracetui.app.views`; imported on the first visit, since views bring Polars with them."""
     can: frozenset[str] = frozenset()
     """What can be done in it, and so which keys it has: `TABLE`, `GROUP`, …"""
+    optional: bool = False
+    """Whether the bar shows it only where the run has something for it (`Session.extra_tabs`), or while it is open."""
 
 
 def _rows(*abilities: str) -> frozenset[str]:
@@ -42,6 +48,7 @@ TABS = (
     Tab("host", "Host", "Host", "4", "host:HostView", _rows(UNITS, TIMELINE)),
     Tab("modules", "Modules", "Mod", "5", "modules:ModulesView", _rows(UNITS, LAUNCHES, TIMELINE)),
     Tab("counters", "Counters", "Ctrs", "6", "counters.counters:CountersView", _rows()),
+    Tab("collectives", "Collectives", "Coll", "I", "collectives:CollectivesView", _rows(TIMELINE), optional=True),
     Tab("memory", "Memory", "Mem", "7", "memory:MemoryView", _rows()),
     Tab("findings", "Findings", "Find", "8", "findings:FindingsView", _rows()),
     Tab("diff", "Diff", "Diff", "9", "diff:DiffView", _rows(UNITS)),
@@ -53,6 +60,11 @@ NAMES = tuple(tab.id for tab in TABS)
 BY_NAME = {tab.id: tab for tab in TABS}
 BY_KEY = {tab.key: tab.id for tab in TABS}
 TITLES = {tab.id: tab.title for tab in TABS}
+
+
+def shown(active: str, extra: Collection[str]) -> tuple[Tab, ...]:
+    """Returns the tabs of the bar: those that every run has, the optional ones in `extra`, and the active one."""
+    return tuple(tab for tab in TABS if not tab.optional or tab.id == active or tab.id in extra)
 
 
 def that_can(*abilities: str) -> frozenset[str]:

@@ -175,6 +175,7 @@ COUNTERS: dict[str, pl.DataType] = {
 COLLECTIVES: dict[str, pl.DataType] = {
     "device": RowId(),  # device row of its kernel; null where none is recorded, or where others share it (`part_of`)
     "host": RowId(),  # host row of what describes it: record_param_comms, a range (nccl:…, gloo:…), an operator
+    "operator": RowId(),  # on CPUs: host row of the operator c10d::… that `host`, the range, belongs to
     "part_of": RowId(),  # of one of several coalesced operations: the device row of the kernel that does them all
     "kind": Name(),  # one of `names.collectives.KINDS`
     "name": Name(),  # as the source spells it: _allgather_base; of a kernel that nothing describes its name

@@ -11,6 +11,7 @@ from tracetui.analysis.matching.run_join import COUNTERS as MEASURED
 from tracetui.analysis.overview import CATEGORIES
 from tracetui.analysis.tables import (
     captures,
+    collectives,
     comparison,
     counters,
     critical_path,
@@ -305,6 +306,9 @@ TRACE: dict[str, Any] = {
         "overlap_percent": MAYBE_REAL,
         "kernels": [row(kernels.COMMUNICATION)],
     },
+    "collectives": [row(collectives.COLLECTIVES)],
+    "collective_pairs": [row(collectives.PAIRS)],
+    "collectives_link": Maybe({"name": TEXT, "gbps": REAL, "ranks": WHOLE, "source": TEXT}),
     "counters": [row(counters.COUNTER_LAUNCHES)],
     "counters_by_kernel": [row(counters.COUNTERS)],
     "counters_missing": (dict, NONE),

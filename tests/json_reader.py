@@ -88,7 +88,8 @@ def read_events(path: Path) -> Events:
             if category == "trace" and window is None:
                 window = (ns(event["ts"]), ns(event["dur"]))
             continue
-        if phase == "X" and "Collective name" in args:
+        calls = ("c10d::send", "c10d::recv_", "c10d::alltoall_base_")
+        if phase == "X" and ("Collective name" in args or event.get("name") in calls):
             rows["collectives"].append({"offset": number, **described(args)})
         if phase == "X" and category in classify.HOST_CATEGORIES:
             rows["host"].append(
@@ -158,7 +159,7 @@ def read_events(path: Path) -> Events:
 
 def described(args: dict[str, Any]) -> dict[str, Any]:
     return {
-        "said": text(args["Collective name"]),
+        "said": text(args.get("Collective name")),
         "in_elements": whole(args.get("In msg nelems")),
         "out_elements": whole(args.get("Out msg nelems")),
         "group_size": whole(args.get("Group size")),
@@ -171,6 +172,7 @@ def described(args: dict[str, Any]) -> dict[str, Any]:
         "group_ranks": json_text(args.get("Process Group Ranks")),
         "in_splits": json_text(args.get("In split size")),
         "out_splits": json_text(args.get("Out split size")),
+        "inputs": json_text(args.get("Concrete Inputs")),
     }
 
 

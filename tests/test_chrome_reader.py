@@ -24,6 +24,7 @@ RECORDINGS = (
     "chrome/forms/amd_mi250_rocm.json.gz",
     "chrome/forms/cpu_only_rank34.json.gz",
     "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz",
+    "chrome/gloo_2ranks/rank0.pt.trace.json.gz",
     "chrome/gpt_small_ctx256.trace.json.gz",
     "chrome/hta_trace_diff/control.json.gz",
     "chrome/hta_trace_diff/test.json.gz",

@@ -101,7 +101,15 @@ NULL_IN: dict[str, dict[str, str]] = {
         "memops": "bytes throughput_gbps",
         "overview.gpu": "occupancy_percent",
     },
-    "chrome/forms/cpu_only_rank34.json.gz": {"operators": "percent"},
+    "chrome/forms/cpu_only_rank34.json.gz": {
+        "operators": "percent",
+        "collectives": (
+            "group group_description group_ranks waiting_us transfer_us exposed_us exposed_percent link_percent"
+        ),
+    },
+    TWO_RANKS: {
+        "collectives": "bytes element_type algbw_gbps busbw_gbps rests_on",
+    },
     "nsys/graph_whole.sqlite.gz": {"overview.gpu": "utilization_percent tensor_core_percent"},
     "ncu/scan_metrics_raw.csv.gz": {"roofline": "flops bytes"},
     "memory/gpt_memory_snapshot.pickle.gz": {"memory.growth": "allocated_start_bytes growth_bytes"},
@@ -110,6 +118,8 @@ NULL_IN: dict[str, dict[str, str]] = {
 NEVER_NULL = {
     "overview.gpu": "device",
     "communication.kernels": "total_us mean_us percent",
+    "collectives": "kind group_size total_us mean_us shortest_us",
+    "collective_pairs": "source target group bytes total_us",
     "host_functions": "percent",
     "ranges": "device_us device_self_us gpu_ops by_category",
     "configurations": "occupancy_percent",
@@ -211,6 +221,7 @@ def test_sections_choose_what_is_computed() -> None:
     with pytest.raises(ValueError, match="no section named 'kernel'"):
         report(run_of(VIM), sections=["kernel"])
     beside = {*always, "tensor_cores", "counters_by_kernel", "counters_missing", "roofline_peaks"}
+    beside |= {"collective_pairs", "collectives_link"}
     beside |= set(FINDINGS) - {"findings"}
     assert set(SECTIONS) - {"captures", *OF_RUN} == set(TRACE) - beside
 

@@ -12,6 +12,7 @@ from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.gpu.activities import activities, distinct
 from tracetui.analysis.selection import select
 from tracetui.parsers import schema
+from tracetui.parsers.names import collectives as words
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
@@ -29,10 +30,6 @@ TIMES: dict[str, pl.DataType] = {
     "order": pl.Int64(),  # place among its group's in the whole recording; null for a part of a kernel
 }
 """What `collectives` adds to the columns of `schema.COLLECTIVES`."""
-
-
-_ON_HOST = "^(?:gloo|mpi):"
-"""Backends that communicate while their range on the host is open."""
 
 
 @latest
@@ -71,9 +68,11 @@ def all_collectives(trace: Trace) -> pl.DataFrame:
     )
     # gloo's range on the host is the collective itself; those of NCCL, and operators, only put it on the way
     alone = frame["device"].is_null() & frame["part_of"].is_null()
-    lasts = alone & (frame["source"] == "range") & frame["name"].cast(pl.String).str.contains(_ON_HOST)
+    host_name = _taken(trace.host, "name", frame["host"]).cast(pl.String)
+    lasts = alone & host_name.str.contains(words.ON_HOST).fill_null(value=False)
+    put = _taken(trace.host, "start", frame["operator"])
     frame = frame.with_columns(
-        launched=pl.when(alone).then(begin).otherwise("launched"),
+        launched=pl.when(alone).then(pl.coalesce(put, begin)).otherwise("launched"),
         begin=pl.when(lasts).then(begin).otherwise("begin"),
         end=pl.when(lasts).then(begin + took).otherwise("end"),
         step=pl.when(alone).then(_step_at(trace, begin)).otherwise("step"),

@@ -29,6 +29,7 @@ SECTIONS = {
     "host_functions": RICH,
     "api": RICH,
     "memory": RICH,
+    "collectives": RICH,
 }
 """By section, which recording its times are of; names, counts and steps of tables are always those of the rich one.
 ``both``: GPU times of the light one, host times of the rich one, as recorded; findings take verdict and gains of GPU

@@ -141,6 +141,8 @@ def trace_report(
         found |= filled.kernel_extras()
     if "counters" in found:
         found |= filled.counter_extras()
+    if "collectives" in found:
+        found |= filled.collective_extras()
     if "roofline" in found:
         found |= filled.roofline_extras()
     if "findings" in found:

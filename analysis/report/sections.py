@@ -44,6 +44,7 @@ SECTIONS = (
     "range_tree",
     "launches",
     "communication",
+    "collectives",
     "counters",
     "roofline",
     "memory",
@@ -63,6 +64,7 @@ NEED_TIMELINE = frozenset(
         "range_tree",
         "launches",
         "communication",
+        "collectives",
     )
 )
 """The sections that are empty for a recording without a timeline."""
@@ -203,6 +205,18 @@ class Sections:
             "overlap_percent": known(found.overlap_percent),
             "kernels": table_rows(frame, COMMUNICATION, self.limit),
         }, frame.height
+
+    def collectives(self) -> Section:
+        """Collectives by kind, group and size."""
+        from tracetui.analysis.report.collectives import collective_rows
+
+        return collective_rows(self.sel, self.run, self.limit)
+
+    def collective_extras(self) -> Json:
+        """What accompanies the section `collectives`: pairs of ranks, and the link of the GPUs."""
+        from tracetui.analysis.report.collectives import beside_collectives
+
+        return beside_collectives(self.sel, self.run, self.limit)
 
     def kernels(self) -> Section:
         """One row per kernel name."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.tables import (
     captures,
+    collectives,
     comparison,
     configurations,
     counters,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MODULES: tuple[ModuleType, ...] = (
     kernels,
+    collectives,
     program,
     critical_path,
     counters,
@@ -53,6 +55,7 @@ SECTIONS: dict[str, Table] = {
     "range_tree": program.RANGE_TREE,
     "range_tree_kernels": program.RANGE_TREE_KERNELS,
     "communication": kernels.COMMUNICATION,
+    "collectives": collectives.COLLECTIVES,
     "critical_path": critical_path.STRETCHES,
     "counters": counters.COUNTER_LAUNCHES,
     "configurations": configurations.CONFIGURATIONS,

@@ -192,6 +192,7 @@ class Shell:
         main = self.main
         if main is None or all(part.id != "header" for part in main.children):
             return
+        main.query_one(TabBar).offer(self._session.extra_tabs)
         self._show_header(main)
         self._show_filter(main)
         main.query_one(Footer).show(self._hints(main.size.width - 1))

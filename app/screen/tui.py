@@ -279,7 +279,7 @@ class TracetuiApp(App[None]):
             else:
                 self.screen.focus_previous()
             return
-        names = tabs.NAMES
+        names = [tab.id for tab in tabs.shown(self.tab, self.session.extra_tabs)]
         self.navigation.to_tab(names[(names.index(self.tab) + step) % len(names)])
 
     def action_come_back(self) -> None:

@@ -218,6 +218,12 @@ class Session:
         return result
 
     @property
+    def extra_tabs(self) -> frozenset[str]:
+        """Returns the optional tabs that run A has something for."""
+        found = "a" in self.runs and any(trace.collectives.height for trace in self.runs["a"].traces)
+        return frozenset({"collectives"} if found else ())
+
+    @property
     def partial(self) -> bool:
         """Returns whether reading was stopped before the end of a file in view."""
         return any(trace.source.partial for run in self.runs.values() for trace in run.traces)

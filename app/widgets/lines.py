@@ -13,7 +13,7 @@ from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from textual.events import Click
 
@@ -84,6 +84,8 @@ class TabBar(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.active = "overview"
+        self.extra: frozenset[str] = frozenset()
+        """The optional tabs that the run has something for."""
         self._spans: list[tuple[int, int, str]] = []
 
     def show(self, active: str) -> None:
@@ -91,11 +93,17 @@ class TabBar(Widget):
         self.active = active
         self.refresh()
 
+    def offer(self, extra: frozenset[str]) -> None:
+        """Shows these optional tabs too."""
+        if extra != self.extra:
+            self.extra = extra
+            self.refresh()
+
     def render(self) -> Text:
         """The bar, tighter where the terminal is narrow."""
         text = Text(no_wrap=True)
         self._spans.clear()
-        for tab, label in tab_labels(self.active, self.size.width):
+        for tab, label in tab_labels(self.active, self.size.width, self.extra):
             style = self.get_component_rich_style("tabbar--active" if tab == self.active else "tabbar--tab")
             begin = text.cell_len
             text.append(label, style)
@@ -111,13 +119,13 @@ class TabBar(Widget):
                 self.post_message(self.Chosen(tab))
 
 
-def tab_labels(active: str, width: int) -> list[tuple[str, str]]:
+def tab_labels(active: str, width: int, extra: Collection[str] = ()) -> list[tuple[str, str]]:
     """Returns (tab, label) of each tab: titles as long as the width allows, the active one in full."""
     labels: list[tuple[str, str]] = []
     for room, gap, pad in TAB_FORMS:
         labels.clear()
-        for number, tab in enumerate(tabs.TABS, 1):
-            key = commands.tab_key(number)
+        for tab in tabs.shown(active, extra):
+            key = commands.tab_key(tabs.NAMES.index(tab.id) + 1)
             shown = f"{key}{gap}{tab.title if room is None else tab.short[:room]}".rstrip()
             labels.append((tab.id, f"[{key} {tab.title}]" if tab.id == active else f"{pad}{shown}{pad}"))
         if sum(len(label) + 1 for _, label in labels) - 1 <= width:

@@ -57,9 +57,9 @@ COUNTERS: dict[str, np.dtype[Any] | None] = {"time": _INT, "name": _CODE, "serie
 COLLECTIVES: dict[str, np.dtype[Any] | None] = {
     "offset": _INT, "said": _CODE, "in_elements": _INT, "out_elements": _INT, "group_size": _INT, "seq": _INT,
     "source_rank": _INT, "target_rank": _INT, "said_type": _CODE, "group": _CODE, "group_description": _CODE,
-    "group_ranks": _CODE, "in_splits": _CODE, "out_splits": _CODE,
+    "group_ranks": _CODE, "in_splits": _CODE, "out_splits": _CODE, "inputs": _CODE,
 }  # fmt: skip
-"""What kernels and `record_param_comms` say about their collective; `offset` tells which event said it."""
+"""What kernels and operators say about their collective; `offset` tells which event said it."""
 
 OPTIONAL = frozenset({
     "step", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.collectives import collectives_frame
+from tracetui.parsers.chrome.collectives.frame import collectives_frame
 from tracetui.parsers.chrome.columns import NULL, OTHER_KIND
 from tracetui.parsers.chrome.marks import marked_steps
 from tracetui.parsers.frame_columns import column, frame, integers

@@ -20,6 +20,7 @@ ARGUMENTS = (
     "memset_details", "context_id",
     "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "In split size", "Out split size",
     "Process Group Name", "Process Group Description", "Process Group Ranks", "Seq", "Src Rank", "Dst Rank",
+    "Concrete Inputs",
 )  # fmt: skip
 ALL = (*TOP_LEVEL, *ARGUMENTS)
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
-from tracetui.parsers.chrome import collective_arguments, columns, layout, metadata, xla
+from tracetui.parsers.chrome import columns, layout, metadata, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
+from tracetui.parsers.chrome.collectives.arguments import TEXTS
 from tracetui.parsers.chrome.columns import Events
 from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
 from tracetui.parsers.chrome.records import Collector, decode, split
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tracetui.parsers.categories import Codes
     from tracetui.parsers.chrome.columns import Columns
 
-ESCAPABLE = {"name", "stack", *XLA_TEXTS, *collective_arguments.TEXTS}
+ESCAPABLE = {"name", "stack", *XLA_TEXTS, *TEXTS}
 """Columns of plain strings."""
 JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of raw JSON text."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.collective_arguments import COLLECTIVE, described
+from tracetui.parsers.chrome.collectives.arguments import described, tells
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
 from tracetui.parsers.chrome.layout import UNDECODABLE
 from tracetui.parsers.chrome.scan import (
@@ -231,7 +231,7 @@ class Collector:
             name = "(no name)" if name is None else str(name)
         args = arguments(event)
         row: Row = {"name": name, "start": start, "duration": duration, **self._place(event), "offset": position}
-        if COLLECTIVE in args:
+        if tells(name, args):
             self._rows["collectives"].append(described(position, args, self._int))
         if category in classify.HOST_CATEGORIES:
             row["kind"] = schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category])

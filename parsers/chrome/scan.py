@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetui.parsers import arrow_views, categories, schema
 from tracetui.parsers.chrome import classify
-from tracetui.parsers.chrome import collective_arguments as told
+from tracetui.parsers.chrome.collectives import columns_of_chunk
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
 from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
 from tracetui.parsers.chrome.keys import Vocabulary
@@ -138,21 +138,22 @@ class ChunkScan:
         """Every column of the chunk."""
         tokens = self.tokens
         # reading the columns marks odd events, so rows are chosen afterwards: an odd one leaves its group
-        common = {"process": self.repeated("pid"), "thread": self.repeated("tid"), "name": self._names()}
+        names = self._names()
+        common = {"process": self.repeated("pid"), "thread": self.repeated("tid"), "name": names}
         readers = {
             "host": self._host, "device": self._device, "memory": self._memory, "flows": self._flows,
         }  # fmt: skip
         pending = {name: read for name, read in readers.items() if self.rows[name].any()}
         for name in pending:
             self._prepare(name)
-        described = self._described()
+        described = columns_of_chunk.described(self, names)
         groups: dict[str, Columns] = {}
         for name, read in pending.items():
             rows = np.flatnonzero(self.rows[name] & ~tokens.odd)
             if rows.size:
                 groups[name] = read(rows, common)
         if described is not None and (rows := np.flatnonzero(described & ~tokens.odd)).size:
-            groups["collectives"] = self._collectives(rows)
+            groups["collectives"] = {"offset": self._offsets(rows), **columns_of_chunk.columns_of(self, rows)}
         decode = np.flatnonzero(self._left | tokens.odd)
         return Part(
             groups,
@@ -178,8 +179,8 @@ class ChunkScan:
             self.ints(key)
         if group == "host":
             for key in HOST_TEXTS.values():
-                self._text(key, raw=True)
-            self._text("Call stack", raw=False)
+                self.texts(key, raw=True)
+            self.texts("Call stack", raw=False)
         if group == "device":
             for key in DEVICE_REALS.values():
                 self._read(key, reals)
@@ -187,7 +188,7 @@ class ChunkScan:
                 self._dim3(key)
             for key in XLA_TEXTS.values():
                 if self._field(key):
-                    self._text(key, raw=False)
+                    self.texts(key, raw=False)
 
     def _host(self, rows: Ints, common: dict[str, Any]) -> Columns:
         result = self._placed(rows, common)
@@ -232,24 +233,6 @@ class ChunkScan:
             "id": self.ints("id")[rows], "process": common["process"][rows], "thread": common["thread"][rows],
             "time": self.start[rows], "begins": self.tokens.phase[rows] == ord("s"),
         }  # fmt: skip
-
-    def _described(self) -> NDArray[np.bool_] | None:
-        """Which events describe a collective; None if there are none. Reads their arguments for the whole chunk."""
-        found = self.tokens.field(told.COLLECTIVE)
-        if found is None:
-            return None
-        for key in told.INTS.values():
-            self.ints(key)
-        for key in told.TEXTS.values():
-            self._text(key, raw=False)
-        for key in told.LISTS.values():
-            self._text(key, raw=True)
-        named: NDArray[np.bool_] = self.rows["host"] | self.rows["device"]
-        return named & np.isin(np.arange(named.size), self.tokens.event_of(found))
-
-    def _collectives(self, rows: Ints) -> Columns:
-        keys = {**told.INTS, **told.TEXTS, **told.LISTS}
-        return {"offset": self._offsets(rows)} | {column: self._values[key][rows] for column, key in keys.items()}
 
     def _offsets(self, rows: Ints) -> Ints:
         """Where events begin in the file."""
@@ -376,12 +359,16 @@ class ChunkScan:
         self._values[key] = values
         return values
 
-    def _text(self, key: str, raw: bool) -> NDArray[np.uint32]:
-        """One category code per event: of a string value, or of a value's JSON text where `raw`; null if empty."""
+    def texts(self, key: str, raw: bool, events: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
+        """One category code per event: of a string value, or of a value's JSON text where `raw`; null if empty.
+
+        Where only some `events` are wanted, the others' are null.
+        """
         if key in self._values:
             return self._values[key]
         codes = np.full(self.tokens.events, categories.NULL_CODE, np.uint32)
         if found := self._field(key):
+            found = found if events is None else self.tokens.only(found, events)
             begin, length = self.tokens.raw_values(found) if raw else self.tokens.text(found)
             filled = length > 0
             series = arrow_views.strings(self.tokens.buffer, self.tokens.words, begin[filled], length[filled])

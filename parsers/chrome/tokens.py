@@ -142,6 +142,12 @@ class Tokens:
         at += self.buffer[at] <= _SPACE
         return at
 
+    def only(self, field: Field, events: NDArray[np.bool_]) -> Field:
+        """The occurrences in these events."""
+        event = self.event_of(field)
+        kept = events[event]
+        return Field(event[kept], field.at[kept], field.key[kept])
+
     def text(self, field: Field) -> tuple[Ints, Ints]:
         """Returns (start, length) of string values.
 

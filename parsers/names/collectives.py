@@ -26,6 +26,8 @@ PARAMETERS = "record_param_comms"
 """The operator with which PyTorch says what a collective is."""
 RANGE = r"^(?:nccl|gloo|mpi|ucc|xccl|hccl):"
 """Ranges that PyTorch opens around a collective, by its backend."""
+ON_HOST = r"^(?:gloo|mpi):"
+"""Those of backends that communicate while the range is open."""
 COALESCED = "coalesced"
 
 _LIBRARY = re.compile(r"^(?:nccl|gloo|mpi|ucc|xccl|hccl|_?c10d(?:_functional)?):+")

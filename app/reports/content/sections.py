@@ -316,6 +316,14 @@ def communication(trace: Json, layout: Layout) -> Iterator[Part]:
         yield listed(COMMUNICATION, found["kernels"], layout, heading="Collectives", base="", before=(text,))
 
 
+def collectives(trace: Json, layout: Layout) -> Iterator[Part]:
+    """Collectives by kind, group and size."""
+    if trace["collectives"]:
+        from tracetui.app.reports.content.collectives import collectives as tables
+
+        yield from tables(trace, layout)
+
+
 def notes(trace: Json, layout: Layout) -> Sentences:
     """What the reader skipped, repaired or missed."""
     texts = []
@@ -356,6 +364,7 @@ SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
     "counters": counters,
     "roofline": roofline,
     "communication": communication,
+    "collectives": collectives,
     "host_functions": host_functions,
     "modules": modules,
     "operators": operators,

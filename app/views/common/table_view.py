@@ -202,7 +202,7 @@ class TableView(FilteredView):
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
             timed = "at_ns" in state.page.frame.columns and not state.page.frame["at_ns"].is_null().all()
-            if state.page.id in ("launches", "host_launches") and timed:  # ncu knows durations only
+            if state.page.id in ("launches", "host_launches", "collective_calls") and timed:  # ncu knows durations only
                 labels["go.timeline"] = "timeline"
             if state.page.id == "kernels":
                 known = {column.name for column in state.page.columns}
@@ -303,7 +303,7 @@ class TableView(FilteredView):
             return
         if state.page.id == "launches":
             self.post_message(ShowInTimeline("device", cast("int", row["row"])))
-        elif state.page.id == "critical_path_stretches" and cast("int", row["row"]) >= 0:
+        elif state.page.id in ("critical_path_stretches", "collective_calls") and cast("int", row["row"]) >= 0:
             self.post_message(ShowInTimeline(str(row["frame"]), cast("int", row["row"])))
         elif state.page.id == "host_launches":
             host = self.session.trace().host

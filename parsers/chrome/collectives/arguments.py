@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,8 +15,18 @@ INTS = {"in_elements": "In msg nelems", "out_elements": "Out msg nelems", "group
         "seq": "Seq", "source_rank": "Src Rank", "target_rank": "Dst Rank"}  # fmt: skip
 TEXTS = {"said": COLLECTIVE, "said_type": "dtype", "group": "Process Group Name",
          "group_description": "Process Group Description"}  # fmt: skip
-LISTS = {"group_ranks": "Process Group Ranks", "in_splits": "In split size", "out_splits": "Out split size"}
+LISTS = {"group_ranks": "Process Group Ranks", "in_splits": "In split size", "out_splits": "Out split size",
+         "inputs": "Concrete Inputs"}  # fmt: skip
 """Lists, written as such or as text."""
+
+
+CALLS = frozenset({"c10d::send", "c10d::recv_", "c10d::alltoall_base_"})
+"""Operators whose concrete inputs say more than shapes do: the other rank, or what each rank gets."""
+
+
+def tells(name: str, args: dict[str, Any]) -> bool:
+    """Whether an event describes a collective."""
+    return COLLECTIVE in args or name in CALLS
 
 
 def described(position: int, args: dict[str, Any], whole: Callable[[dict[str, Any], str], int]) -> dict[str, Any]:
@@ -39,3 +50,24 @@ def list_text(written: str) -> str | None:
     except (ValueError, RecursionError):
         return written
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list) and value else None
+
+
+def listed(text: str | None) -> list[Any]:
+    """The list of a JSON text; empty if it is none."""
+    try:
+        found = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
+
+
+def elements_of(shape: list[Any]) -> int | None:
+    """How many elements a tensor of this shape, or tensors of these shapes, have; None where it is not recorded."""
+    try:
+        if shape and isinstance(shape[0], list):
+            total = sum(math.prod(int(size) for size in one) for one in shape if one)
+        else:
+            total = math.prod(int(size) for size in shape)
+    except (TypeError, ValueError):
+        return None
+    return total if shape and 0 <= total < 2**56 else None

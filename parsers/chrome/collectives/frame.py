@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome.collective_words import WHAT, in_groups, of_ranges, told
+from tracetui.parsers.chrome.collectives.on_cpu import with_operators
+from tracetui.parsers.chrome.collectives.said import WHAT, in_groups, of_ranges, told
 from tracetui.parsers.names import collectives as words
 
 if TYPE_CHECKING:
@@ -50,9 +51,8 @@ def collectives_frame(
     on_device, operators, ranges = _kernel_rows(device, said), *_host_rows(host)
     if not (on_device.size or operators.size or ranges.size):
         return schema.empty(schema.COLLECTIVES)
-    arguments = told(said)
-    calls = _calls(host, operators, ranges, parent, arguments)
-    kernels = _with_calls(_kernels(device, on_device, linked, arguments), calls)
+    calls = _calls(host, operators, ranges, parent, said)
+    kernels = _with_calls(_kernels(device, on_device, linked, told(said)), calls)
     together = _coalescing([kernels["range"], calls["outer"]], host["name"])
     kernels = kernels.with_columns(
         coalesced=pl.col("range").is_in(together.implode()).fill_null(value=False)
@@ -91,7 +91,7 @@ def _kernels(device: Columns, rows: Ints, linked: dict[str, Ints], arguments: pl
     found = pl.DataFrame(
         {
             "device": rows,
-            "operator": linked["operator"][rows],
+            "innermost": linked["operator"][rows],
             "range": linked["range"][rows],
             "offset": device["offset"][rows],
             "kernel": names,
@@ -99,7 +99,7 @@ def _kernels(device: Columns, rows: Ints, linked: dict[str, Ints], arguments: pl
                 distinct := names.unique(), [words.kernel_kind(name) for name in distinct], return_dtype=pl.String
             ),
         }
-    ).with_columns(pl.col("operator", "range").replace(-1, None))
+    ).with_columns(pl.col("innermost", "range").replace(-1, None))
     found = found.join(arguments, on="offset", how="left", maintain_order="left")
     return found.with_columns(source=pl.when(pl.col("name").is_not_null()).then(pl.lit("kernel"))).drop("offset")
 
@@ -107,9 +107,9 @@ def _kernels(device: Columns, rows: Ints, linked: dict[str, Ints], arguments: pl
 def _with_calls(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """The kernels with the calls that launched them, which describe those that say nothing themselves."""
     by_range = calls.select("range", by_range="host").drop_nulls("range").unique("range", keep="first")
-    by_operator = calls.select(operator="host", by_operator="host")
+    by_operator = calls.select(innermost="host", by_operator="host")
     found = kernels.join(by_range, on="range", how="left", maintain_order="left")
-    found = found.join(by_operator, on="operator", how="left", maintain_order="left")
+    found = found.join(by_operator, on="innermost", how="left", maintain_order="left")
     found = found.with_columns(host=pl.coalesce("by_operator", "by_range"))
     described = calls.select("host", *(pl.col(name).alias(f"call_{name}") for name in WHAT))
     found = found.join(described, on="host", how="left", maintain_order="left")
@@ -123,14 +123,14 @@ def _with_calls(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _calls(host: Columns, operators: Ints, ranges: Ints, parent: Ints, arguments: pl.DataFrame) -> pl.DataFrame:
+def _calls(host: Columns, operators: Ints, ranges: Ints, parent: Ints, said: Columns) -> pl.DataFrame:
     """The host's calls: operators with arguments or a range inside, and ranges of their own."""
     inside = of_ranges(host, ranges).with_columns(
         outer=pl.Series(parent[ranges], dtype=pl.Int64).replace(-1, None), around=_around(host, operators, ranges)
     )
     inside = inside.with_columns(range=pl.col("host"))
     told_by = pl.DataFrame({"host": operators, "offset": host["offset"][operators]})
-    found = told_by.join(arguments, on="offset", how="left", maintain_order="left").drop("offset")
+    found = told_by.join(told(said), on="offset", how="left", maintain_order="left").drop("offset")
     found = found.with_columns(source=pl.when(pl.col("name").is_not_null()).then(pl.lit("operator")))
     first = inside.drop_nulls("around").unique("around", keep="first", maintain_order=True)
     its = (pl.col(name).alias(f"range_{name}") for name in WHAT)
@@ -139,9 +139,12 @@ def _calls(host: Columns, operators: Ints, ranges: Ints, parent: Ints, arguments
     found = found.with_columns(
         pl.when(pl.col("source").is_null()).then(f"range_{name}").otherwise(name).alias(name) for name in WHAT
     )
-    bare = inside.filter(pl.col("around").is_null())
+    bare = with_operators(inside.filter(pl.col("around").is_null()), host, said)
     return (
-        pl.concat([found, bare], how="diagonal").drop_nulls("kind").sort("host").select("host", "range", "outer", *WHAT)
+        pl.concat([found, bare], how="diagonal")
+        .drop_nulls("kind")
+        .sort("host")
+        .select("host", "operator", "range", "outer", *WHAT)
     )
 
 

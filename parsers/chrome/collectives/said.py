@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tracetui.parsers import categories
-from tracetui.parsers.chrome.collective_arguments import list_text
+from tracetui.parsers.chrome.collectives.arguments import elements_of, list_text, listed
 from tracetui.parsers.frame_columns import integers
 from tracetui.parsers.names import collectives as words
 
@@ -28,12 +26,16 @@ WHAT = {
     "element_type": pl.String, "in_splits": pl.String, "out_splits": pl.String, "peer": pl.Int64, "source": pl.String,
 }  # fmt: skip
 """What describes a collective, whoever says it."""
+SIZE = {"elements": pl.Int64, "bytes_each": pl.Int64}
+"""What the inputs of a range are."""
 _SAME_SIZE = {"all_reduce", "broadcast", "reduce"}
 """Kinds that give back as many elements as they take; of an all-to-all the splits decide."""
 
 
 def told(said: Columns) -> pl.DataFrame:
     """The arguments of kernels and operators, by the offset of their event."""
+    by_name = said["said"] != categories.NULL_CODE
+    said = {name: values[by_name] for name, values in said.items()}
     raw = pl.DataFrame({name: integers(values) for name, values in said.items() if values.dtype.kind == "i"})
     kind = _mapped(said["said"], words.kind_of, pl.String)
     bytes_each = _mapped(said["said_type"], lambda text: words.element_type(text)[1], pl.Int64)
@@ -65,8 +67,9 @@ def of_ranges(host: Columns, rows: Ints) -> pl.DataFrame:
     found = pl.DataFrame({"host": rows, **texts})
     distinct = found.select(columns).unique(maintain_order=True)
     described = [_of_range(*row) for row in distinct.iter_rows()]
-    schema = {f"its_{name}": dtype for name, dtype in WHAT.items()}
-    details = pl.DataFrame([tuple(row.get(name) for name in WHAT) for row in described], schema=schema, orient="row")
+    layout = {**WHAT, **SIZE}
+    schema = {f"its_{name}": dtype for name, dtype in layout.items()}
+    details = pl.DataFrame([tuple(row.get(name) for name in layout) for row in described], schema=schema, orient="row")
     found = found.join(
         pl.concat([distinct, details], how="horizontal"),
         on=list(columns),
@@ -74,14 +77,19 @@ def of_ranges(host: Columns, rows: Ints) -> pl.DataFrame:
         nulls_equal=True,
         maintain_order="left",
     )
-    return found.select("host", *(pl.col(f"its_{name}").alias(name) for name in WHAT))
+    return found.select("host", *(pl.col(f"its_{name}").alias(name) for name in layout))
 
 
 def in_groups(rows: pl.DataFrame, groups: Sequence[ProcessGroup]) -> pl.DataFrame:
-    """Adds what the file's header says of the process groups; a call that names none is of the only one there is."""
+    """Adds what the file's header says of the process groups.
+
+    A call that names none is of the only one there is, and of the size that all have.
+    """
     several = [group for group in groups if group.size is None or group.size > 1]
     if len(several) == 1:
         rows = rows.with_columns(pl.col("group").fill_null(several[0].name))
+    sizes = {group.size for group in several}
+    only_size = sizes.pop() if len(sizes) == 1 else None
     known = pl.DataFrame(
         [
             (group.name, group.description, group.size, str(list(group.ranks)) if group.ranks else None)
@@ -94,7 +102,7 @@ def in_groups(rows: pl.DataFrame, groups: Sequence[ProcessGroup]) -> pl.DataFram
     cut = pl.col("group_ranks").str.contains("...", literal=True)
     return rows.with_columns(
         group_description=pl.coalesce("group_description", "its_description"),
-        group_size=pl.coalesce("group_size", "its_size"),
+        group_size=pl.coalesce("group_size", "its_size", pl.lit(only_size, pl.Int64)),
         group_ranks=pl.coalesce(pl.when(~cut).then("group_ranks"), "its_ranks", "group_ranks"),
     )
 
@@ -103,9 +111,11 @@ def _of_range(name: str, shapes: str | None, types: str | None) -> dict[str, Any
     """What one range says: its kind, its peer, and its size where the shapes of its inputs are recorded."""
     kind = words.kind_of(name)
     found: dict[str, Any] = {"kind": kind, "name": name, "peer": words.peer_of(name), "source": "range"}
-    elements, said_type = _elements(shapes), _one_type(types)
+    elements, said_type = elements_of(listed(shapes)), _one_type(types)
+    found["elements"] = elements
     if said_type is not None:
         found["element_type"], bytes_each = words.element_type(said_type)
+        found["bytes_each"] = bytes_each
         if elements is not None and bytes_each is not None:
             found["bytes_out" if kind == "recv" else "bytes_in"] = elements * bytes_each
             if kind in _SAME_SIZE:
@@ -113,22 +123,9 @@ def _of_range(name: str, shapes: str | None, types: str | None) -> dict[str, Any
     return found
 
 
-def _elements(shapes: str | None) -> int | None:
-    """How many elements tensors of these shapes have together; None where the shapes are not recorded."""
-    try:
-        lists = json.loads(shapes or "")
-        sizes = [math.prod(int(size) for size in shape) for shape in lists if shape]
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return sum(sizes) if sizes and 0 <= sum(sizes) < 2**56 else None
-
-
 def _one_type(types: str | None) -> str | None:
     """The element type of all inputs; None where they have several or none is recorded."""
-    try:
-        named = {text for text in json.loads(types or "") if isinstance(text, str) and text}
-    except (ValueError, TypeError, RecursionError):
-        return None
+    named = {text for text in listed(types) if isinstance(text, str) and text}
     return named.pop() if len(named) == 1 else None
 
 

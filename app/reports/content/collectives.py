@@ -1,0 +1,51 @@
+"""Collectives in a report: by kind, group and size, what the bandwidth rests on, and pairs of ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.base.number_format import format_number
+from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
+from tracetui.app.reports.parts import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.tables.field import Field
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
+
+ONE_RANK = (
+    "Of one rank, a call is waiting for later ranks and transfer together: the bandwidth is that of the shortest call "
+    "of its size, a lower bound."
+)
+NO_SIZE = "Without a size: calls of which only the kernel is recorded."
+_SOMETIMES = {"waiting_ns", "exposed_percent", "link_percent", "group_size", "group"}
+"""Columns that are left out where no row has them."""
+
+
+def collectives(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The tables, where the recording has any collective."""
+    rows = trace["collectives"]
+    if rows:
+        note = [link_words(trace["collectives_link"])] if any(row["link_percent"] is not None for row in rows) else []
+        if any(row["rests_on"] in ("shortest call", "whole call") for row in rows):
+            note.append(ONE_RANK)
+        if any(row["bytes"] is None and row["kind"] != "barrier" and not row["coalesced"] for row in rows):
+            note.append(NO_SIZE)
+        yield listed(COLLECTIVES, rows, layout, fields=_filled(rows), after=tuple(note))
+    if trace["collective_pairs"]:
+        yield listed(PAIRS, trace["collective_pairs"], layout)
+
+
+def link_words(link: Json) -> str:
+    """What the bandwidth is compared with, in a sentence."""
+    return f"Link: {link['name']}, {format_number(link['gbps'])} GB/s in one direction ({link['source']})."
+
+
+def _filled(rows: Sequence[Json]) -> tuple[Field, ...]:
+    fields = COLLECTIVES.chosen(COLLECTIVES.reports)
+    return tuple(
+        one for one in fields if one.name not in _SOMETIMES or any(row[one.json_key] is not None for row in rows)
+    )

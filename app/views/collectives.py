@@ -1,0 +1,110 @@
+"""Collectives: what the ranks exchange, by kind, group and size; inside, the calls; sends and receives by pair."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetui.analysis.base.number_format import format_number
+from tracetui.analysis.collectives.table import by_pair, by_size, calls, calls_of
+from tracetui.analysis.roofline.links import link_of
+from tracetui.analysis.tables.collectives import COLLECTIVE_CALLS, COLLECTIVES, PAIRS
+from tracetui.app.views.common.counted import filled
+from tracetui.app.views.common.page import Page
+from tracetui.app.views.common.table_view import TableView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tracetui.analysis.collectives.bandwidth import Link
+    from tracetui.analysis.selection import Selection
+
+NO_COLLECTIVES = (
+    "No collectives in this recording.\n\n"
+    "Several processes exchange data with torch.distributed (NCCL, RCCL, gloo); record each of them, "
+    "for example with one trace per rank in a folder."
+)
+NO_PAIRS = "No sends or receives in this recording whose other rank is known."
+
+
+class CollectivesView(TableView):
+    """One row per kind, group and size; the pairs of ranks beside them."""
+
+    TAB = "collectives"
+    TABLES = ("collectives", "pairs")
+
+    def root(self) -> Page:
+        """One of the tables in scope."""
+        selection = self._selection()
+        frame = self.session.cached("collectives", lambda: by_size(selection, self._link()))
+        nothing = not selection.trace.collectives.height
+        base = f"{selection.describe()}{self.session.selection().host_words}"
+        if self.kind == "pairs":
+            pairs = self.session.cached("collective pairs", lambda: by_pair(selection))
+            return Page.of(
+                PAIRS,
+                pairs,
+                note=base,
+                empty=NO_COLLECTIVES if nothing else NO_PAIRS,
+                columns=filled(PAIRS.columns, pairs),
+            )
+        return Page.of(
+            COLLECTIVES,
+            frame,
+            columns=filled(COLLECTIVES.columns, frame),
+            note=" · ".join(text for text in (base, _rests_on(frame), _link_words(frame, self._link())) if text),
+            empty=NO_COLLECTIVES if nothing else f"No collectives in {selection.describe()}.",
+            alone=nothing,
+        )
+
+    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+        """The calls of a row."""
+        if page.id != COLLECTIVES.id:
+            return None
+        return lambda: _calls_page(self._selection(), self._link(), row)
+
+    def _selection(self) -> Selection:
+        return self.session.selection().recorded
+
+    def _link(self) -> Link | None:
+        trace = self.session.trace()
+        return self.session.cached("link", lambda: link_of(self.session.runs["a"], trace))
+
+
+def _calls_page(selection: Selection, link: Link | None, row: Mapping[str, Any]) -> Page:
+    frame = calls_of(calls(selection, link), row)
+    window = selection.trace.info.window
+    begin = window[0] if window else 0
+    frame = frame.with_columns(
+        at_ns=pl.col("begin") - begin,
+        row=pl.coalesce("device", "host").cast(pl.Int64).fill_null(-1),
+        frame=pl.when(pl.col("device").is_not_null()).then(pl.lit("device")).otherwise(pl.lit("host")),
+    )
+    title = str(row["kind"] or "unknown")
+    return Page.of(
+        COLLECTIVE_CALLS,
+        frame,
+        title=title,
+        columns=filled(COLLECTIVE_CALLS.columns, frame),
+        note=f"{selection.describe()}{_of_group(row)}",
+    )
+
+
+def _of_group(row: Mapping[str, Any]) -> str:
+    group = "" if row["group"] is None else f" · group {row['group']}"
+    return group if row["group_size"] is None else f"{group} of {row['group_size']} ranks"
+
+
+def _link_words(frame: pl.DataFrame, link: Link | None) -> str:
+    return (
+        ""
+        if link is None or frame["link_percent"].is_null().all()
+        else f"Link% of {link.name}, {format_number(link.bytes_per_s / 1e9)} GB/s"
+    )
+
+
+def _rests_on(frame: pl.DataFrame) -> str:
+    """That bandwidths are lower bounds, where they are."""
+    known = frame["rests_on"].drop_nulls()
+    return "BusBW is a lower bound" if known.len() and not (known == "transfer").all() else ""
