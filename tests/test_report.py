@@ -109,6 +109,8 @@ NULL_IN: dict[str, dict[str, str]] = {
     },
     TWO_RANKS: {
         "collectives": "bytes element_type algbw_gbps busbw_gbps rests_on",
+        "ranks": "loader_us clean_step_us",
+        "stragglers": "recorded_pass name factor step",
     },
     "nsys/graph_whole.sqlite.gz": {"overview.gpu": "utilization_percent tensor_core_percent"},
     "ncu/scan_metrics_raw.csv.gz": {"roofline": "flops bytes"},
@@ -127,7 +129,10 @@ NEVER_NULL = {
     "counters_by_kernel": "occupancy_percent",
     "memory.holders": "percent",
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
-    "ranks": "idle_us behind_percent",
+    "ranks": "idle_us behind_percent own_gpu_us silent_us excess_us wait_us late_us last collectives",
+    "stragglers": "cause",
+    "transfers": "group group_size bytes exposed_us algbw_gbps busbw_gbps",
+    "stages": "own_gpu_us bubble_us bubble_percent ideal_percent micro_batches",
 }
 """What the analysis leaves unknown where it must, though none of these recordings makes it do so."""
 

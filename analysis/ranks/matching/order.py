@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 STEADY_NS = 200_000
 """The ends of one collective differ between ranks by the same amount, up to some ten µs and the drift of their clocks
 (100 ppm of two seconds); a wrong alignment shows the jitter of steps instead. Beyond this another one is tried."""
+APART_NS = 2_000_000
+"""Clocks of hosts differ by hundreds of µs; ends that lie further apart than this may be those of another step."""
 LEAST_RUN = 3
 """Fewer collectives than this prove no alignment."""
 AGAIN = 64
@@ -51,53 +53,56 @@ def _from_the_end(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.sort(*mine, "begin")
     back = pl.len().over(*mine) - 1 - pl.int_range(pl.len()).over(*mine)
     frame = frame.with_columns(key=back.cast(pl.Int64), by=pl.lit("order"))
-    for group in _unsteady(frame):
-        frame = _moved(frame, *group)
+    for (group, channel), places in _unsteady(frame).items():
+        frame = _moved(frame, group, channel, places)
     return frame
 
 
-def _unsteady(frame: pl.DataFrame) -> list[tuple[int, int]]:
-    """The groups and channels of which some rank does not fit the others as it stands."""
-    codes = frame.select(
-        "place", "group_id", "channel", "key", "end", signature=pl.struct(*SIGNATURE).hash(), known=_known()
-    )
-    usual = pl.col("end").median().over("group_id", "channel", "key")
-    away = codes.with_columns(away=pl.col("end") - usual)
+def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
+    """By group and channel: the places that don't fit the others as they stand; all where sizes differ."""
+    where = ("group_id", "channel")
+    codes = frame.select("place", *where, "key", "end", signature=pl.struct(*SIGNATURE).hash(), known=_known())
+    away = codes.with_columns(away=pl.col("end") - pl.col("end").median().over(*where, "key"))
     middle = pl.col("away").median()
-    by_rank = away.group_by("group_id", "channel", "place").agg(
-        spread=(pl.col("away") - middle).abs().median(), calls=pl.len()
+    by_rank = away.group_by(*where, "place").agg(
+        spread=(pl.col("away") - middle).abs().median(), apart=middle.abs(), calls=pl.len()
     )
-    loose = by_rank.filter((pl.col("spread") > STEADY_NS) & (pl.col("calls") >= LEAST_RUN))
-    signatures = codes.filter("known").group_by("group_id", "channel", "key").agg(pl.col("signature").n_unique())
-    mixed = signatures.filter(pl.col("signature") > 1)
-    bad = pl.concat([loose.select("group_id", "channel"), mixed.select("group_id", "channel")]).unique()
-    return [(int(group), int(channel)) for group, channel in bad.sort("group_id", "channel").iter_rows()]
+    off = (pl.col("spread") > STEADY_NS) | (pl.col("apart") > APART_NS)
+    loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
+    signatures = codes.filter("known").group_by(*where, "key").agg(pl.col("signature").n_unique())
+    mixed = signatures.filter(pl.col("signature") > 1).select(*where).unique()
+    odd = by_rank.join(mixed, on=list(where), how="semi")
+    found: dict[tuple[int, int], list[int]] = {}
+    for group, channel, place in (
+        pl.concat([part.select(*where, "place") for part in (loose, odd)]).unique().sort(*where, "place").iter_rows()
+    ):
+        found.setdefault((group, channel), []).append(place)
+    return found
 
 
 def _known() -> pl.Expr:
     return pl.col("bytes_in").is_not_null()
 
 
-def _moved(frame: pl.DataFrame, group: int, channel: int) -> pl.DataFrame:
-    """The frame with the ranks of this group aligned to the one that has most calls."""
+def _moved(frame: pl.DataFrame, group: int, channel: int, places: list[int]) -> pl.DataFrame:
+    """The frame with these ranks aligned to the one of the others that has most calls, or of all."""
     here = (frame["group_id"] == group) & (frame["channel"] == channel)
     rows = np.flatnonzero(here.to_numpy())
     part = frame[rows.tolist()]
     place, key, end = (part[name].to_numpy() for name in ("place", "key", "end"))
-    signature = np.where(
-        part["bytes_in"].is_not_null().to_numpy(), part.select(pl.struct(*SIGNATURE).hash()).to_series().to_numpy(), 0
-    )
-    places, counts = np.unique(place, return_counts=True)
-    reference = place == places[counts.argmax()]
+    hashed = part.select(pl.struct(*SIGNATURE).hash()).to_series().to_numpy()
+    signature = np.where(part.select(_known()).to_series().to_numpy(), hashed, 0)
+    every, counts = np.unique(place, return_counts=True)
+    steady = np.where(np.isin(every, places), 0, counts)
+    reference = place == every[(steady if steady.any() else counts).argmax()]
     base = _Sequence(signature[reference], end[reference])
     moved = key.copy()
-    for one in places.tolist():
+    for one in places:
         mine = place == one
-        shift = base.fit(_Sequence(signature[mine], end[mine]))
-        moved[mine] = key[mine] + shift
-    every = frame["key"].to_numpy().copy()
-    every[rows] = moved
-    return frame.with_columns(key=pl.Series(every))
+        moved[mine] = key[mine] + base.fit(_Sequence(signature[mine], end[mine]))
+    whole = frame["key"].to_numpy().copy()
+    whole[rows] = moved
+    return frame.with_columns(key=pl.Series(whole))
 
 
 class _Sequence:
@@ -109,10 +114,10 @@ class _Sequence:
     def fit(self, other: _Sequence) -> int:
         """How many places later than its own end the other's last call stands here.
 
-        Of the places where nothing differs, the one whose ends keep the steadiest distance; where several are as
-        steady, the one nearest to the common end.
+        Of the places where nothing differs, one whose ends lie near each other, then the one whose ends keep the
+        steadiest distance; where several are as steady, the one nearest to the common end.
         """
-        best, found = (np.inf, 0), 0
+        best, found = (True, np.inf, 0), 0
         least = max(LEAST_RUN, min(self.end.size, other.end.size) // 2)
         for shift in range(-(other.end.size - least), self.end.size - least + 1):
             here, there = self._overlap(other, shift)
@@ -121,7 +126,8 @@ class _Sequence:
                 continue
             away = other.end[there] - self.end[here]
             spread = float(np.median(np.abs(away - np.median(away))))
-            rank = (max(spread, STEADY_NS / 4), abs(shift))
+            far = abs(float(np.median(away))) > APART_NS
+            rank = (far, max(spread, STEADY_NS / 4), abs(shift))
             if rank < best:
                 best, found = rank, shift
         return found

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.ranks.summary import STEPS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -133,7 +135,9 @@ def ranks(
 def _of_steps(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.DataFrame:
     """What each rank's steps say, per step; null where one of them does not say it."""
     place = np.repeat(np.arange(len(summaries)), [one.steps.height for one in summaries])
-    frame = pl.concat([one.steps for one in summaries]).with_columns(place=pl.Series(place, dtype=pl.Int64))
+    frame = pl.concat([one.steps for one in summaries] or [pl.DataFrame(schema=STEPS)]).with_columns(
+        place=pl.Series(place, dtype=pl.Int64)
+    )
     names = ("computation_ns", "communication_ns", "overlap_ns", *_SUMS)
     known = [
         pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).cast(pl.Float64).alias(name) for name in names
