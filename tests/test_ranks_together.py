@@ -86,15 +86,15 @@ def test_what_differs_or_is_on_some_ranks_only_is_counted() -> None:
     assert counted[2, NOT_EVERYWHERE] == 1
 
 
-def test_a_thousand_ranks_take_about_a_second() -> None:
-    summaries = Made(ranks=256, per_step=50, late={7: 300_000}, silent={7: 5_000_000}, ranks_per_host=8).summaries()
+def test_many_ranks_cost_little() -> None:
+    summaries = Made(ranks=128, per_step=50, late={7: 300_000}, silent={7: 5_000_000}, ranks_per_host=8).summaries()
     begin = time.process_time()
     job = combine(summaries)
     spent = time.process_time() - begin
     assert job.collectives.height == 500
-    assert job.calls.height == 256 * 500
+    assert job.calls.height == 128 * 500
     assert [late.rank for late in job.answers.program] == [7]
-    assert spent < 2  # about 0.3 s here
+    assert spent < 1  # about 0.15 s here; 1,024 ranks 1.2 s
 
 
 # --- clocks

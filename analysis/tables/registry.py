@@ -12,7 +12,6 @@ from tracetui.analysis.tables import (
     counters,
     critical_path,
     findings,
-    jobs,
     kernels,
     memory,
     program,
@@ -35,7 +34,6 @@ MODULES: tuple[ModuleType, ...] = (
     findings,
     comparison,
     runs,
-    jobs,
     captures,
     sweeps,
 )
@@ -62,10 +60,10 @@ SECTIONS: dict[str, Table] = {
     "roofline": counters.ROOFLINE,
     "findings": findings.FINDINGS,
     "ranks": runs.RANKS,
-    "waiting": jobs.WAITING,
-    "stragglers": jobs.STRAGGLERS,
-    "transfers": jobs.TRANSFERS,
-    "stages": jobs.STAGES,
+    "waiting": runs.WAITING,
+    "stragglers": runs.STRAGGLERS,
+    "transfers": runs.TRANSFERS,
+    "stages": runs.STAGES,
 }
 """The table whose rows a section of the report lists."""
 OF_RUNS = frozenset({"ranks", "waiting", "stragglers", "transfers", "stages", "configurations"})

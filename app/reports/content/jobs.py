@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count, format_us
-from tracetui.analysis.tables.jobs import STAGES, STRAGGLERS, TRANSFERS, WAITING
-from tracetui.analysis.tables.runs import RANKS
+from tracetui.analysis.tables.runs import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
 from tracetui.app.reports.layout import Shown
 from tracetui.app.reports.parts import Block, Sentences, listed
 
