@@ -158,6 +158,7 @@ JOB = Maybe(
         "one_clock": FLAG,
         "residual_us": MAYBE_REAL,
         "clocks": [{"rank": WHOLE, "offset_us": REAL, "drift_ppm": REAL}],
+        "path": [{"rank": WHOLE, "own_us": REAL, "percent": MAYBE_REAL}],
         "unmatched": [{"reason": TEXT, "count": WHOLE}],
     }
 )

@@ -244,6 +244,14 @@ def test_who_came_last_is_what_was_simulated(made: Callable[..., Recorded]) -> N
     assert job.residual_ns < 5_000  # ends lie up to 4 µs apart
 
 
+def test_the_critical_path_is_on_the_late_rank(made: Callable[..., Recorded]) -> None:
+    _, _, job = made(plants=(Plant(2, "gpu", 4000),))
+    assert job.path["rank"][0] == 2
+    assert job.path["percent"][0] > 95
+    whole = (job.calls["end"].max() - job.calls["begin"].min()) / 3  # type: ignore[operator]
+    assert float((job.path["own_ns"] + job.path["transfer_ns"]).sum()) == pytest.approx(whole, rel=1e-3)
+
+
 # --- findings
 
 

@@ -114,5 +114,9 @@ def _job(found: Sequence[Job]) -> Json | None:
             for row in job.clocks.iter_rows(named=True)
             if row["offset_ns"]
         ],
+        "path": [
+            {"rank": row["rank"], "own_us": us(row["own_ns"]), "percent": known(row["percent"])}
+            for row in job.path.iter_rows(named=True)
+        ],
         "unmatched": [] if lost is None else lost.to_dicts(),
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -59,11 +61,10 @@ def late_in_program(facts: Facts, limits: Limits) -> list[Finding]:
 
 
 def _late(late: Late, job: Job, limits: Limits) -> Finding:
-    step = job.clean_step_ns or job.step_ns
+    step = (job.clean_step_ns or job.step_ns) if job.step_count else job.step_ns
     per_step = late.late_ns
-    if not job.step_count:
-        step = job.step_ns
-    ceiling = 100 * min(per_step, step) / step if step else None
+    ceiling = said.at_the_median(late, job)
+    path = job.path.filter(pl.col("rank") == late.rank)["percent"]
     cause = late.cause
     per = "per step" if job.step_count else "in the recording"
     evidence = [
@@ -72,6 +73,7 @@ def _late(late: Late, job: Job, limits: Limits) -> Finding:
         Evidence(f"more waiting for data, {per}", late.loader_ns, "ns"),
         Evidence("in", cause.name if cause is not None else ""),
         Evidence("last to arrive", f"{late.last} of {late.of} collectives"),
+        Evidence("the recording's critical path across ranks", float(path[0] or 0.0) if len(path) else 0.0, "%"),
     ]
     clean = " without a profiler" if job.step_count and job.clean_step_ns else ""
     return Finding(

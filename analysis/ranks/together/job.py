@@ -11,6 +11,7 @@ from tracetui.analysis.ranks.matching.clocks import fit
 from tracetui.analysis.ranks.matching.matched import match
 from tracetui.analysis.ranks.together import chains, rank_steps, tables
 from tracetui.analysis.ranks.together.answers import answers_of
+from tracetui.analysis.ranks.together.critical import critical_path
 from tracetui.analysis.ranks.together.pipeline import bubbles, stages
 from tracetui.analysis.ranks.together.waiting import NOBODY, waiting, who_for_whom
 
@@ -54,6 +55,8 @@ class Job:
     matched_by: str
     pipeline: pl.DataFrame
     """A row per stage (`pipeline.STAGES`); empty without pipeline groups."""
+    path: pl.DataFrame
+    """The critical path across ranks, a row per rank that it is on (`critical.PATH`)."""
     answers: Answers
     world_size: int
     missing: tuple[int, ...]
@@ -116,6 +119,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         unmatched=matched.unmatched,
         matched_by=matched.by,
         pipeline=bubbles(per_step, stage, calls, counts),
+        path=critical_path(calls, clocks, found, max(_middle(counts), 1)),
         answers=answers,
         world_size=world,
         missing=tuple(rank for rank in range(world) if rank not in chosen),

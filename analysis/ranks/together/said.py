@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.number_format import format_count, format_ns
+from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.base.spans import spans
 from tracetui.analysis.ranks.together.late import STEP_PERCENT
 
@@ -30,7 +30,7 @@ def answer(found: Sequence[Job]) -> list[str]:
         return []
     first = found[0]
     program = in_program(first)
-    steps = step_words(first)
+    steps = step_words(first) + path_words(first)
     recordings = [in_recording(job, several=len(found) > 1) for job in found]
     return [text for text in (program, *recordings, steps, *caveats(first)) if text]
 
@@ -57,6 +57,9 @@ def in_program(job: Job) -> str:
     if late:
         said = [f"rank {one.rank} has {late_words(one, job)}" for one in late[:NAMED]]
         more = f"; {len(late) - NAMED} more ranks are late" if len(late) > NAMED else ""
+        most = at_the_median(late[0], job)
+        if most is not None and len(late) == 1:
+            more = f". At the median rank's time a step would be at most {format_percent(most)} shorter"
         return f"In the program {'; '.join(said)}{more}."
     if job.answers.largest_excess_ns is None:
         return (
@@ -153,6 +156,22 @@ def step_words(job: Job) -> str:
         text += f"; of the median rank's, {format_ns(middle)} is waiting for others in collectives and"
         text += f" {format_ns(job.transfer_ns)} transfer"
     return text + "."
+
+
+def path_words(job: Job) -> str:
+    """Which ranks the critical path is on, as a sentence that follows another; empty where nothing was matched."""
+    shares = [
+        f"rank {rank} for {format_percent(percent)}"
+        for rank, percent in job.path.select("rank", "percent").head(NAMED).iter_rows()
+        if percent is not None and percent >= STEP_PERCENT
+    ]
+    return f" The critical path across ranks is on {', '.join(shares)}." if shares else ""
+
+
+def at_the_median(late: Late, job: Job) -> float | None:
+    """The most that a step could shrink if this rank had no more to do than the median rank, in percent."""
+    step = (job.clean_step_ns or job.step_ns) if job.step_count else job.step_ns
+    return 100 * min(late.late_ns, step) / step if step else None
 
 
 def caveats(job: Job) -> list[str]:
