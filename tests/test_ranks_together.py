@@ -14,8 +14,10 @@ from rank_summaries import STEP_NS, TRANSFER_NS, Made
 from rank_traces import Job as MadeJob
 from rank_traces import Plant
 
+from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.findings.engine import find
+from tracetui.analysis.findings.of_run import OF_RANKS
 from tracetui.analysis.ranks.matching.clocks import line
 from tracetui.analysis.ranks.matching.matched import DIFFERENT, NOT_EVERYWHERE, match
 from tracetui.analysis.ranks.summarise import summarise
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tracetui.analysis.findings.core.finding import Finding
     from tracetui.parsers import Run
 
 Recorded = tuple[MadeJob, "Run", Job]
@@ -44,6 +47,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recorded]:
         return truth, run, combine([summarise(trace) for trace in run.traces])
 
     return make
+
+
+def said_of(run: Run) -> tuple[Finding, ...]:
+    """What the rules on jobs find."""
+    rules = {id: one for id, one in all_rules("run").items() if OF_RANKS.intersection(one.needs)}
+    return find(Facts(run), rules=rules).found
 
 
 # --- matching
@@ -197,7 +206,7 @@ def test_lateness_in_many_short_calls_names_nobody(made: Callable[..., Recorded]
     assert job.answers.recording.cause is not None
     assert (job.answers.recording.rank, job.answers.recording.cause.kind) == (1, "untold")
     assert any("can't be told" in text for text in answer([job]))
-    found = {one.id: one for one in findings_of(Facts(run)).found}
+    found = {one.id: one for one in said_of(run)}
     assert "S20" not in found
     assert found["S21"].ceiling_percent is None
 
@@ -207,7 +216,7 @@ def test_even_jobs_name_nobody(made: Callable[..., Recorded]) -> None:
         _, run, job = made(**how)
         assert job.answers.program == ()
         assert job.answers.recording is None
-        assert not {"S20", "S21", "V30"} & {one.id for one in findings_of(Facts(run)).found}
+        assert not {"S20", "S21", "V30"} & {one.id for one in said_of(run)}
 
 
 def test_chains_lead_to_their_root(made: Callable[..., Recorded]) -> None:
@@ -260,7 +269,7 @@ def test_stages_and_bubbles(made: Callable[..., Recorded]) -> None:
     assert job.pipeline["stage"].to_list() == [0, 1, 2, 3]
     assert job.pipeline["micro_batches"].to_list() == [4] * 4
     assert job.pipeline["ideal_percent"][0] == pytest.approx(100 * 3 / 7)
-    found = {one.id: one for one in findings_of(Facts(run)).found}
+    found = {one.id: one for one in said_of(run)}
     assert found["S26"].title.startswith("Stage 2 of the pipeline has most work")
     assert found["S26"].impact_ns == pytest.approx(job.pipeline["own_gpu_ns"][2] - job.pipeline["own_gpu_ns"].mean())
     assert "4 stages can't do with less than 42.9 %" in found["S25"].title
@@ -271,10 +280,10 @@ def test_small_buckets_and_missing_ranks(made: Callable[..., Recorded], tmp_path
     paths = truth.write(tmp_path)
     paths[3].unlink()
     run = open_path(tmp_path, cache=False)
-    found = {one.id: one for one in findings_of(Facts(run)).found}
+    found = {one.id: one for one in said_of(run)}
     assert "40 collectives per step of 512.0 KiB on average" in found["S22"].title
     assert {one.label: one.value for one in found["V30"].evidence}["missing ranks"] == "3"
-    assert "S22" not in {one.id for one in findings_of(Facts(made()[1])).found}
+    assert "S22" not in {one.id for one in said_of(made()[1])}
 
 
 # --- real recordings
