@@ -17,11 +17,10 @@ import statistics
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+from isal import igzip
 
 PLAIN_BYTES = 20_000_000
 RANKS_PER_HOST = 8
@@ -37,14 +36,13 @@ MISSING, TRUNCATED = 5, 6
 def make_job(source: Path, folder: Path, ranks: int, plain_bytes: int) -> None:
     """Writes the recordings that are not there yet."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = plain(source.read_bytes())
-    grown_text = grown(text, plain_bytes)
-    numbers = [
-        number for number in range(ranks) if number != ranks - MISSING and not rank_file(folder, number).exists()
-    ]
-    write = partial(write_rank, grown_text, folder, ranks)
-    with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:  # nothing here has used Polars
-        list(pool.map(write, numbers))
+    document = grown(json.loads(plain(source.read_bytes())), plain_bytes)
+    for number in range(ranks):
+        path = rank_file(folder, number)
+        if number == ranks - MISSING or path.exists():
+            continue
+        content = igzip.compress(text_of(document, number, ranks), 1)
+        path.write_bytes(content[: len(content) // 2] if number == ranks - TRUNCATED else content)
 
 
 def plain(content: bytes) -> bytes:
@@ -55,38 +53,50 @@ def rank_file(folder: Path, number: int) -> Path:
     return folder / f"rank{number}.pt.trace.json.gz"
 
 
-def grown(text: bytes, plain_bytes: int) -> bytes:
+def grown(document: dict[str, Any], plain_bytes: int) -> dict[str, Any]:
     """The recording with its operators and ranges again on other threads, until it is large enough.
 
     Steps, kernels and collectives stay what they were.
     """
-    document = json.loads(text)
     events = document["traceEvents"]
     again = [event for event in events if event.get("cat") in ("cpu_op", "user_annotation") and _may_repeat(event)]
     size = len(json.dumps(again))
-    copies = max(0, round((plain_bytes - len(text)) / max(size, 1)))
+    copies = max(0, round((plain_bytes - len(json.dumps(document))) / max(size, 1)))
     for number in range(copies):
         events += [{**event, "tid": f"1000{number}"} for event in again]
-    return json.dumps(document).encode()
+    return document
 
 
 def _may_repeat(event: dict[str, Any]) -> bool:
     return not event["name"].startswith(("ProfilerStep", "nccl", "record_param"))
 
 
-def write_rank(text: bytes, folder: Path, ranks: int, number: int) -> None:
-    document = json.loads(text)
-    document["distributedInfo"] = {**document.get("distributedInfo", {}), "rank": number, "world_size": ranks}
-    shift = (number // RANKS_PER_HOST) % 17 * 137.0  # µs
-    for event in document["traceEvents"]:
-        if isinstance(event.get("ts"), (int, float)):
-            event["ts"] = round(event["ts"] + shift, 3)
-        if number == LATE and event.get("cat") == "kernel" and "nccl" not in event["name"]:
-            event["dur"] = round(event["dur"] * LATE_FACTOR, 3)
-    content = gzip.compress(json.dumps(document).encode(), 1)
-    if number == ranks - TRUNCATED:
-        content = content[: len(content) // 2]
-    rank_file(folder, number).write_bytes(content)
+def text_of(document: dict[str, Any], number: int, ranks: int) -> bytes:
+    """One rank's file: its rank, the clock of its host, and longer kernels of the late one."""
+    own = {
+        "distributedInfo": {**document.get("distributedInfo", {}), "rank": number, "world_size": ranks},
+        "baseTimeNanoseconds": document.get("baseTimeNanoseconds", 0) + number // RANKS_PER_HOST % 17 * 137_000,
+    }
+    return json.dumps(own).encode()[:-1] + b", " + _rest_of(document, tuple(own), late=number == LATE)
+
+
+_rest: dict[bool, bytes] = {}
+
+
+def _rest_of(document: dict[str, Any], own: tuple[str, ...], *, late: bool) -> bytes:
+    """The text of what all ranks share, which is made once."""
+    if late not in _rest:
+        shared = {key: value for key, value in document.items() if key not in own}
+        if late:
+            shared["traceEvents"] = [_longer(event) for event in shared["traceEvents"]]
+        _rest[late] = json.dumps(shared).encode()[1:]
+    return _rest[late]
+
+
+def _longer(event: dict[str, Any]) -> dict[str, Any]:
+    if event.get("cat") != "kernel" or "nccl" in event["name"]:
+        return event
+    return {**event, "dur": round(event["dur"] * LATE_FACTOR, 3)}
 
 
 # --- the measurements

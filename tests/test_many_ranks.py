@@ -13,6 +13,7 @@ import pytest
 from many_ranks import KILLED, LATE, dies, rank_file, write_job
 
 from tracetui.analysis.base.spans import spans
+from tracetui.analysis.ranks.files.at_hand import of_run, ranks_of
 from tracetui.analysis.ranks.files.reading import read
 from tracetui.analysis.ranks.files.store import Store
 from tracetui.analysis.ranks.files.worker import Task
@@ -21,6 +22,7 @@ from tracetui.analysis.ranks.present import missing, rank_rows
 from tracetui.analysis.ranks.rank_table import rank_table
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli import main as cli
+from tracetui.app.cli.commands.ranks import recordings_of
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, USAGE
 from tracetui.parsers import open_path
 from tracetui.parsers.runs import cache as trace_cache
@@ -238,6 +240,22 @@ def test_parts_come_together(job: Path, tmp_path: Path, capsys: pytest.CaptureFi
     text = capsys.readouterr().out
     assert f"{MANY - 1} of {MANY} are here; missing: 5" in text
     assert f"Rank {LATE} is the straggler" in text
+
+
+def test_summaries_lead_back_to_their_recordings(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
+    write_job(tmp_path / "job", MANY)
+    files, _ = find_ranks(tmp_path / "job")
+    out = Store(tmp_path / "out")
+    read(files, out, executor=threads)
+    assert recordings_of(out.folder) == tmp_path / "job"
+    run = open_path(tmp_path / "job")
+    assert of_run(run, make=False).absent == 0
+    assert ranks_of(run, make=False).height == MANY
+    files[3].path.unlink()
+    assert recordings_of(out.folder) is None
+    shutil.rmtree(tmp_path / "cache")
+    assert of_run(run, make=False).absent == MANY - 1
+    assert not ranks_of(run, make=False).height
 
 
 def test_what_does_not_go_together_is_said(job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

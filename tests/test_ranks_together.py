@@ -17,7 +17,6 @@ from rank_traces import Plant
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.findings.of_run import OF_RANKS
 from tracetui.analysis.ranks.matching.clocks import line
 from tracetui.analysis.ranks.matching.matched import DIFFERENT, NOT_EVERYWHERE, match
 from tracetui.analysis.ranks.summarise import summarise
@@ -51,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recorded]:
 
 def said_of(run: Run) -> tuple[Finding, ...]:
     """What the rules on jobs find."""
-    rules = {id: one for id, one in all_rules("run").items() if OF_RANKS.intersection(one.needs)}
+    rules = {id: one for id, one in all_rules("run").items() if {"ranks", "collectives"}.intersection(one.needs)}
     return find(Facts(run), rules=rules).found
 
 

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run
 
 
-OF_RANKS = frozenset({"ranks", "collectives"})
-"""What only rules on a job need."""
-
-
 def facts_of(run: Run, sel: Selection) -> Facts:
     """The facts of an existing selection, which reuse everything already computed for it."""
     facts = Facts(run, sel.trace, sel.scope)
@@ -32,8 +28,7 @@ def findings_of(
     """Returns what the rules found in a recording.
 
     If the run has a time line, its facts include what Nsight Compute or a memory snapshot recorded beside it. Such a
-    recording by itself is then checked only by the rules on its file, so that no finding appears twice. Rules on a job
-    are asked of runs of several ranks only.
+    recording by itself is then checked only by the rules on its file, so that no finding appears twice.
     """
     from tracetui.analysis.findings.catalogue import all_rules
     from tracetui.analysis.findings.engine import find
@@ -41,6 +36,4 @@ def findings_of(
     rules = all_rules(facts.kind)
     if not facts.trace.has_timeline and facts.run.main.has_timeline:
         rules = {id: rule for id, rule in rules.items() if id.startswith("V") and not rule.needs}
-    if len(facts.run.ranks) < 2:
-        rules = {id: rule for id, rule in rules.items() if not OF_RANKS.intersection(rule.needs)}
     return find(facts, config, rules, on_error)

@@ -131,9 +131,15 @@ RANKS = Table(
     (
         Field("rank", "Rank", "count", about="distributed rank"),
         Field("step_ns", "Step", "time", about="time of the average step"),
-        Field("kernel_ns", "Kernels", "time", about="time with any kernel running, average per step"),
-        Field("compute_ns", "Compute", "time", about="time with a computing kernel running, average per step"),
-        Field("communication_ns", "Communication", "time", about="time with a collective running, average per step"),
+        Field("kernel_ns", "Kernels", "time", null=True, about="time with any kernel running, average per step"),
+        Field(
+            "compute_ns", "Compute", "time", null=True,
+            about="time with a computing kernel running, average per step",
+        ),
+        Field(
+            "communication_ns", "Communication", "time", null=True,
+            about="time with a collective running, average per step",
+        ),
         Field("idle_ns", "Idle", "time", null=True, about="time with nothing running on the GPU, average per step"),
         Field(
             "behind_percent", "vs. median %", "change", null=True,

@@ -87,6 +87,8 @@ class Run:
 
         None where it has none, or it can't be read (`LightPass.problem`). Reads the file when first asked.
         """
+        if self.main.light is not None:
+            return self.main.light()
         return None if self.light_pass is None else self.light_pass.trace
 
     @property
@@ -94,7 +96,8 @@ class Run:
         """Both recordings that torch.profiler made of this run, in order; empty where there is one."""
         if self.light_pass is None:
             return ()
-        return listed(self.main.source.path, self.light_pass.path, self.manifest)
+        of_rank = (one.path for one in self.rank_files if (one.rank, one.recorded_pass) == (self.main.info.rank, LIGHT))
+        return listed(self.main.source.path, next(of_rank, self.light_pass.path), self.manifest)
 
     def of_kind(self, kind: str) -> tuple[Trace, ...]:
         """The traces of one kind (`TraceInfo.kind`), in order."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.ranks.files.reading import Summaries, read
+from tracetui.analysis.ranks.files.reading import Summaries, job_folder, read
 from tracetui.analysis.ranks.files.store import CachedStore, Store
 from tracetui.analysis.ranks.present import rank_rows
 from tracetui.analysis.ranks.rank_table import SCHEMA, judged, rank_table
@@ -22,17 +20,13 @@ from tracetui.analysis.scope import Scope
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.analysis.ranks.together.job import Job
     from tracetui.parsers import Run
     from tracetui.parsers.runs.run import RankFile
-
-
-def job_folder(files: Sequence[RankFile]) -> Path:
-    """The folder that holds all recordings of a job."""
-    return Path(os.path.commonpath([file.path.absolute().parent for file in files]))
 
 
 def stores(folder: Path) -> tuple[CachedStore, list[Store]]:

@@ -47,6 +47,7 @@ def read(
     files: Sequence[RankFile],
     store: Store | None,
     *,
+    root: Path | None = None,
     also: Sequence[Store] = (),
     executor: Executor | None = None,
     jobs: int | None = None,
@@ -59,6 +60,7 @@ def read(
     Args:
         files: the recordings.
         store: where summaries are kept; None keeps none.
+        root: the job's folder, which recordings are named from; by default the one that holds all that are given.
         also: where else some may lie; nothing is written there.
         executor: what reads the recordings, as for `workers.outcomes`.
         jobs: how many processes, as for `workers.outcomes`.
@@ -69,7 +71,8 @@ def read(
     Raises:
         TraceError: the store can't be written.
     """
-    names = names_in_job([file.path for file in files])
+    folder = root or (job_folder(files) if files else Path())
+    names = [file.path.absolute().relative_to(folder).as_posix() for file in files]
     own = {} if store is None else _marked(store)
     known = {**{mark: entry for other in also for mark, entry in _marked(other).items()}, **own}
     found = _Job()
@@ -102,13 +105,9 @@ def _marked(store: Store) -> dict[tuple[str, str], Stored]:
     return {(entry.summary.path, entry.mark): entry for entry in store.entries()}
 
 
-def names_in_job(paths: Sequence[Path]) -> list[str]:
-    """What each recording is called: its path below the folder that holds all of them."""
-    whole = [path.absolute() for path in paths]
-    if not whole:
-        return []
-    root = Path(os.path.commonpath([path.parent for path in whole]))
-    return [path.relative_to(root).as_posix() for path in whole]
+def job_folder(files: Sequence[RankFile]) -> Path:
+    """The folder that holds all recordings of a job."""
+    return Path(os.path.commonpath([file.path.absolute().parent for file in files]))
 
 
 def _make(

@@ -159,8 +159,12 @@ class _Processes(Executor):
                 pool.shutdown(wait, cancel_futures=cancel_futures)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Ends the processes; when the block is left early, what they still do is not waited for."""
-        self.shutdown(wait=kind is None, cancel_futures=True)
+        """Ends the processes; when the block is left early, nobody wants what they still do."""
+        if kind is not None:
+            for pool in self._pools:
+                for process in list((pool._processes or {}).values()) if pool is not None else ():
+                    process.terminate()
+        self.shutdown(cancel_futures=True)
 
     def _start(self, number: int) -> ProcessPoolExecutor:
         context = get_context("spawn")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count
-from tracetui.analysis.ranks.files.at_hand import job_folder, stores
-from tracetui.analysis.ranks.files.reading import Summaries, of_store, read
+from tracetui.analysis.ranks.files.at_hand import stores
+from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
 from tracetui.analysis.ranks.files.store import CachedStore, Store, is_store
 from tracetui.app.cli import headless
 from tracetui.app.cli.job_progress import job_progress
@@ -108,7 +108,16 @@ def _summarised(files: Sequence[RankFile], request: Request, work: Work) -> Summ
     if work.into is not None:
         store, also = Store(work.into), [*([kept] if request.cache else []), *also]
     with _executor(work.dask) as executor, job_progress() as progress:
-        return read(files, store, also=also, executor=executor, jobs=work.jobs, progress=progress, gathered=name)
+        return read(
+            files,
+            store,
+            root=folder,
+            also=also,
+            executor=executor,
+            jobs=work.jobs,
+            progress=progress,
+            gathered=name,
+        )
 
 
 def _part_line(found: Summaries, work: Work) -> str:

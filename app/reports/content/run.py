@@ -162,13 +162,16 @@ def _head(trace: Json) -> Iterator[tuple[str, str]]:
 
 def _light_pass(passes: list[Json], trace: Json) -> Iterator[tuple[str, str]]:
     """Names the light recording, beside the rich one of the same run."""
-    if not any(one["path"] == trace["source"]["path"] for one in passes):
-        return
+    own, light = Path(trace["source"]["path"]), trace.get("light")
+    if not any(one["path"] == str(own) for one in passes):  # another rank's are listed
+        passes = [{"path": light["path"], "steps": None}] if light is not None and light["path"] else []
     for one in passes:
-        if one["path"] != trace["source"]["path"]:
+        path = Path(one["path"])
+        if path != own:
+            name = f"{path.parent.name}/{path.name}" if path.name == own.name else path.name
             steps = "" if one["steps"] is None else f"{format_count(one['steps'])} steps of "
-            said = f"{Path(one['path']).name}: {steps}GPU work and API calls alone, of the same run"
-            yield "Light", "; ".join(text for text in (said, _use_of_light(trace["light"])) if text)
+            said = f"{name}: {steps}GPU work and API calls alone, of the same run"
+            yield "Light", "; ".join(text for text in (said, _use_of_light(light)) if text)
 
 
 def _use_of_light(light: Json | None) -> str:
