@@ -48,12 +48,12 @@ TABS = (
     Tab("host", "Host", "Host", "4", "host:HostView", _rows(UNITS, TIMELINE)),
     Tab("modules", "Modules", "Mod", "5", "modules:ModulesView", _rows(UNITS, LAUNCHES, TIMELINE)),
     Tab("counters", "Counters", "Ctrs", "6", "counters.counters:CountersView", _rows()),
-    Tab("collectives", "Collectives", "Coll", "I", "collectives:CollectivesView", _rows(TIMELINE), optional=True),
     Tab("memory", "Memory", "Mem", "7", "memory:MemoryView", _rows()),
     Tab("findings", "Findings", "Find", "8", "findings:FindingsView", _rows()),
     Tab("diff", "Diff", "Diff", "9", "diff:DiffView", _rows(UNITS)),
     Tab("sweep", "Sweep", "Swp", "0", "sweep:SweepView", _rows()),
     Tab("timeline", "Timeline", "Time", "T", "timeline:TimelineView"),
+    Tab("collectives", "Collectives", "Coll", "I", "collectives:CollectivesView", _rows(TIMELINE), optional=True),
 )
 """In the order of the screen."""
 NAMES = tuple(tab.id for tab in TABS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import cache
 
 import polars as pl
 import pytest
@@ -22,6 +23,7 @@ NCCL = "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz"
 GLOO = "chrome/gloo_2ranks/rank{}.pt.trace.json.gz"
 
 
+@cache
 def events_of(name):
     return json.loads(gzip.decompress(recorded(name).read_bytes()))["traceEvents"]
 
@@ -242,3 +244,56 @@ def test_pairs_of_ranks(recording, tmp_path):
     assert by_size(select(read_chrome(coalesced(tmp_path)))).select("kind", "calls", "bytes", "coalesced").rows() == [
         ("send_recv", 1, None, True)
     ]
+
+
+def test_operators_tell_what_kernels_do_not(tmp_path, nccl):
+    """AMD's kernels, and those of older PyTorch, carry no arguments, and AMD's all have one name."""
+    launches = {e["args"]["correlation"] for e in events_of(NCCL) if e.get("cat") == "kernel" and "nccl" in e["name"]}
+    document = []
+    for event in events_of(NCCL):
+        args = event.get("args") or {}
+        if event.get("cat") == "kernel" and "nccl" in event["name"]:
+            plain = {key: args[key] for key in ("device", "stream", "correlation")}
+            name = "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)"
+            document.append({**event, "args": plain, "name": name})
+        elif event.get("name", "").startswith(("nccl:", "c10d::", "record_param")) or (
+            args.get("correlation") in launches
+        ):
+            document.append(event)
+    path = tmp_path / "generic.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": document}))
+    found = collectives(select(read_chrome(path)))
+    whole = collectives(select(nccl))
+    same = ("kind", "group", "group_size", "bytes_in", "bytes_out", "element_type", "begin", "end", "launched")
+    assert found.filter(pl.col("source") == "operator").select(same).rows() == (
+        whole.filter(pl.col("source") == "kernel").select(same).rows()
+    )
+    assert found.filter(pl.col("source") == "name").select("kind", "bytes_in").rows() == [(None, None)]
+
+
+@pytest.mark.parametrize("number", ["9" * 30, -5, 2**62, "x", None, True, [1], float("inf")])
+def test_damaged_arguments_are_unknown(tmp_path, number):
+    """Any value where a number should stand: nothing fails, and no size is made of it."""
+    args = {
+        "Collective name": f"send 0->{'9' * 40}", "In msg nelems": number, "Out msg nelems": number, "dtype": "Float",
+        "Group size": number, "Process Group Name": "0", "Process Group Ranks": "[[[", "Seq": number,
+        "Src Rank": number, "Dst Rank": number, "In split size": number,
+    }  # fmt: skip
+    event = {"ph": "X", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}
+    document = {
+        "schemaVersion": 1,
+        "distributedInfo": {"pg_config": [{"pg_name": 3, "pg_size": number, "ranks": [number]}, number, {}]},
+        "traceEvents": [
+            {**event, "cat": "cpu_op", "name": "record_param_comms", "args": args},
+            {**event, "cat": "kernel", "name": "ncclDevKernel_SendRecv(x)", "args": {**args, "device": 0, "stream": 7}},
+            {**event, "cat": "cpu_op", "name": "c10d::send", "args": {"Input Dims": [[number], [], []],
+             "Input type": [number], "Concrete Inputs": ["", "", number, number]}},
+            {**event, "tid": 2, "cat": "user_annotation", "name": "gloo:send", "args": {"Input Dims": [number]}},
+        ],
+    }  # fmt: skip
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(document))
+    found = calls(select(read_chrome(path)))
+    assert found["kind"].to_list() == ["send", "send", "send"]
+    assert found.select("bytes", "peer").rows() == [(None, None)] * 3
+    by_size(select(read_chrome(path)))

@@ -27,7 +27,7 @@ TIMES: dict[str, pl.DataType] = {
     "end": pl.Int64(),
     "exposed_ns": pl.Int64(),  # no kernel that computes runs on its GPU; null on CPUs and for a part of a kernel
     "step": pl.Int64(),  # index of the step that launched it; on CPUs of the one in which it begins
-    "order": pl.Int64(),  # place among its group's in the whole recording; null for a part of a kernel
+    "order": pl.Int64(),  # place among its group's on its GPU in the whole recording; null for a part of a kernel
 }
 """What `collectives` adds to the columns of `schema.COLLECTIVES`."""
 
@@ -84,9 +84,9 @@ def all_collectives(trace: Trace) -> pl.DataFrame:
 def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
     """Adds `order`: the launches' in each group; one whose launch is not recorded follows what began before it."""
     own = frame.filter(pl.col("part_of").is_null()).select(
-        "row", "group", "begin", launch=pl.col("launched").forward_fill().over("group", "stream")
+        "row", "gpu", "group", "begin", launch=pl.col("launched").forward_fill().over("gpu", "group", "stream")
     )
-    own = own.sort("launch", "begin", "row").select("row", order=pl.col("row").cum_count().over("group") - 1)
+    own = own.sort("launch", "begin", "row").select("row", order=pl.col("row").cum_count().over("gpu", "group") - 1)
     return frame.join(own, on="row", how="left", maintain_order="left")
 
 

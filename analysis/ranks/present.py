@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -84,3 +85,22 @@ def _row(found: RankSummary, scope: Scope) -> dict[str, Any] | None:
         "communication_ns": mean("communication_ns"),
         "idle_ns": mean("idle_ns"),
     }
+
+
+def of_steps(summaries: Sequence[RankSummary], scope: Scope | None) -> list[RankSummary]:
+    """The summaries without the steps that a scope leaves out; those without steps stay as they are."""
+    if scope is None or (scope.steps is None and not scope.skip_steps):
+        return list(summaries)
+    return [_with_steps(one, scope) for one in summaries]
+
+
+def _with_steps(found: RankSummary, scope: Scope) -> RankSummary:
+    """The summary without the steps that the scope leaves out; one without steps stays as it is."""
+    steps = found.steps
+    if not steps.height or steps["step"][0] == WHOLE:
+        return found
+    steps = steps.slice(scope.skip_steps)
+    if scope.steps is not None:
+        steps = steps.filter(pl.col("step").is_between(*scope.steps))
+    chosen = pl.col("step").is_in(steps["step"].implode())
+    return replace(found, steps=steps, collectives=found.collectives.filter(chosen), work=found.work.filter(chosen))

@@ -8,8 +8,8 @@ from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.matching.light_times import with_light_times
 from tracetui.analysis.report import passes
 from tracetui.analysis.report import sections as report_sections
-from tracetui.analysis.report.job import SECTIONS as JOB_SECTIONS
-from tracetui.analysis.report.job import job_sections
+from tracetui.analysis.report.ranks import SECTIONS as JOB_SECTIONS
+from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison

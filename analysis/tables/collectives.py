@@ -63,7 +63,7 @@ COLLECTIVES = Table(
             "exposed_ns", "Exposed", "time", priority=4, null=True,
             about="what of the total no computing kernel of the same GPU runs beside; null on CPUs",
         ),
-        Field("exposed_percent", "Exp", "percent", width=5, priority=1, null=True, about="`exposed_ns` of the total"),
+        Field("exposed_percent", "Exp", "percent", width=5, priority=1, null=True, about="exposed time, of the total"),
         *_BANDWIDTH,
         Field(
             "rests_on", "BW by", width=13, priority=6, null=True,
@@ -81,8 +81,8 @@ COLLECTIVES = Table(
         "busbw_gbps", "link_percent", "rests_on", "coalesced",
     ),
     reports=(
-        "total_ns", "calls", "bytes", "waiting_ns", "exposed_percent", "busbw_gbps", "link_percent", "group_size",
-        "group", "kind",
+        "total_ns", "calls", "bytes", "waiting_ns", "exposed_percent", "algbw_gbps", "busbw_gbps",
+        "link_percent", "group_size", "group", "kind",
     ),
     sort=("total_ns", True),
     drill="its calls",
@@ -97,7 +97,7 @@ COLLECTIVE_CALLS = Table(
         Field("step", "Step", "number", width=5, priority=2, null=True, type="whole", about="step that launched it"),
         Field(
             "order", "No.", "number", width=5, priority=3, null=True, type="whole",
-            about="place among its group's in the recording, from 0",
+            about="place among its group's on its GPU in the recording, from 0",
         ),
         Field("seq", "Seq", "number", width=5, priority=4, null=True, type="whole", about="number in its group"),
         Field("duration_ns", "Duration", "time", priority=0, main=True, null=True, about="waiting and transfer"),

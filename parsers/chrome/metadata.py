@@ -10,6 +10,7 @@ import numpy as np
 from tracetui.parsers.categories import NULL_CODE, encodable
 from tracetui.parsers.chrome import marks
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
+from tracetui.parsers.names.collectives import MOST_RANKS
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.trace import DeviceInfo, ProcessGroup, TraceInfo
 
@@ -64,6 +65,7 @@ def _groups(config: Any) -> tuple[ProcessGroup, ...]:
         numbers = [_whole(rank) for rank in ranks] if isinstance(ranks, list) else []
         whole = tuple(number for number in numbers if number is not None)
         size = _whole(entry.get("pg_size"))
+        size = size if size is not None and 0 < size < MOST_RANKS else None
         complete = len(whole) == len(numbers) and size in (None, len(whole))
         found.append(ProcessGroup(encodable(str(name)), _text(entry.get("pg_desc")), size, whole if complete else ()))
     return tuple(found)

@@ -29,8 +29,10 @@ RANGE = r"^(?:nccl|gloo|mpi|ucc|xccl|hccl):"
 ON_HOST = r"^(?:gloo|mpi):"
 """Those of backends that communicate while the range is open."""
 COALESCED = "coalesced"
+MOST_RANKS, MOST_ELEMENTS = 1 << 24, 1 << 36
+"""More ranks or elements than these are damage."""
 
-_LIBRARY = re.compile(r"^(?:nccl|gloo|mpi|ucc|xccl|hccl|_?c10d(?:_functional)?):+")
+_LIBRARY = re.compile(r"^(?:(?:nccl|gloo|mpi|ucc|xccl|hccl|_?c10d(?:_functional)?):+|nccl)")
 _NO_LETTER = re.compile(r"[^a-z]")
 _NAMED = (
     ("reducescatter", "reduce_scatter"),
@@ -45,7 +47,7 @@ _NAMED = (
     ("reduce", "reduce"),
     ("sendrecv", "send_recv"),
 )
-_PEER = re.compile(r"\d+\s*(?:->|<-)\s*(\d+)")
+_PEER = re.compile(r"\d\s*(?:->|<-)\s*(\d{1,9})(?!\d)")
 
 _ELEMENT_TYPES: dict[str, tuple[str, int]] = {
     "float": ("fp32", 4), "double": ("fp64", 8), "half": ("fp16", 2), "bfloat16": ("bf16", 2),

@@ -16,7 +16,7 @@ import polars as pl
 from tracetui.parsers import categories, links, resources, schema
 from tracetui.parsers.frame_columns import frame
 from tracetui.parsers.nesting import NONE, LaneClock, enclosing, nearest, order
-from tracetui.parsers.nsys import compact, steps, tables
+from tracetui.parsers.nsys import compact, nccl, steps, tables
 from tracetui.parsers.nsys.compact import NULL, is_null
 from tracetui.parsers.trace import Trace
 
@@ -44,6 +44,8 @@ class Events:
     ranges: Columns
     shared: Shared
     metadata: Metadata
+    payloads: pl.DataFrame
+    """What NCCL said with its ranges (`nccl.PAYLOADS`)."""
     strings: Strings
     total: int
     parsed: int
@@ -69,15 +71,17 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
         ranges.nesting = overlapping.nesting = None
         device = pool.submit(_device_frame, events.device, linked, shared)
         host = _host_frame((calls, ranges, overlapping), place, threads)
+    work = device.result()
     return Trace(
         steps=found,
         host=host,
-        device=device.result(),
+        device=work,
         memory=schema.empty(schema.MEMORY),
         counters=schema.empty(schema.COUNTERS),
         info=info,
         source=source,
         notes=tally.notes(),
+        collectives=nccl.collectives_frame(host, work, events.payloads),
     )
 
 

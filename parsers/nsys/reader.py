@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import with_steps
-from tracetui.parsers.nsys import metadata, names, tables
+from tracetui.parsers.nsys import metadata, names, nccl, tables
 from tracetui.parsers.nsys.database import open_database
 from tracetui.parsers.nsys.frames import Events, build_trace
 from tracetui.parsers.nsys.privacy import shown
@@ -61,6 +61,7 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
             small = metadata.SmallTables(database, connection, tally)
             shared = Shared(tally, metadata.vocabulary(small), database.is_cut)
             known = metadata.read(small, tally)
+            of_nccl = nccl.payloads(database, connection, tally)
             found = scan(database, reader, shared, watch)
             if found.partial and not found.rows:
                 raise Cancelled
@@ -76,6 +77,7 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
         **found.groups,
         shared=shared,
         metadata=known,
+        payloads=of_nccl,
         strings=strings,
         total=found.rows + damaged,
         parsed=found.rows - shared.unusable,

@@ -11,9 +11,8 @@ import polars as pl
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.ranks.files.reading import Summaries, job_folder, read
 from tracetui.analysis.ranks.files.store import CachedStore, Store
-from tracetui.analysis.ranks.present import rank_rows
+from tracetui.analysis.ranks.present import of_steps, rank_rows
 from tracetui.analysis.ranks.rank_table import SCHEMA, judged, rank_table
-from tracetui.analysis.ranks.steps import WHOLE
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.scope import Scope
@@ -113,7 +112,7 @@ def jobs_of(
             known["jobs"] = jobs(found)
         return known["jobs"]
     found = _summaries(run, make, progress)
-    return () if found is None else jobs([_of_steps(one, scope) for one in found])
+    return () if found is None else jobs(of_steps(found, scope))
 
 
 @kept
@@ -135,15 +134,3 @@ def _summaries(run: Run, make: bool, progress: Callable[[int, int], None] | None
         return None
     # what was read is judged; the light recordings join when they are summarised
     return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)
-
-
-def _of_steps(found: RankSummary, scope: Scope) -> RankSummary:
-    """The summary without the steps that the scope leaves out; one without steps stays as it is."""
-    steps = found.steps
-    if not steps.height or steps["step"][0] == WHOLE:
-        return found
-    steps = steps.slice(scope.skip_steps)
-    if scope.steps is not None:
-        steps = steps.filter(pl.col("step").is_between(*scope.steps))
-    chosen = pl.col("step").is_in(steps["step"].implode())
-    return replace(found, steps=steps, collectives=found.collectives.filter(chosen), work=found.work.filter(chosen))

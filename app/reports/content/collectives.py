@@ -20,9 +20,9 @@ ONE_RANK = (
     "Of one rank, a call is waiting for later ranks and transfer together: the bandwidth is that of the shortest call "
     "of its size, a lower bound."
 )
-NO_SIZE = "Without a size: calls of which only the kernel is recorded."
-_SOMETIMES = {"waiting_ns", "exposed_percent", "link_percent", "group_size", "group"}
-"""Columns that are left out where no row has them."""
+NO_SIZE = "Without a size: calls whose arguments are not recorded."
+_SOMETIMES = {"waiting_ns", "exposed_percent", "busbw_gbps", "link_percent", "group_size", "group"}
+"""Columns that are left out where no row has them; the bandwidth by the call is left out where any has that by link."""
 
 
 def collectives(trace: Json, layout: Layout) -> Iterator[Part]:
@@ -46,6 +46,6 @@ def link_words(link: Json) -> str:
 
 def _filled(rows: Sequence[Json]) -> tuple[Field, ...]:
     fields = COLLECTIVES.chosen(COLLECTIVES.reports)
-    return tuple(
-        one for one in fields if one.name not in _SOMETIMES or any(row[one.json_key] is not None for row in rows)
-    )
+    known = {one.name for one in fields if any(row[one.json_key] is not None for row in rows)}
+    left_out = _SOMETIMES - known | ({"algbw_gbps"} if "busbw_gbps" in known else set())
+    return tuple(one for one in fields if one.name not in left_out)

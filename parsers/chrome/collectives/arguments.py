@@ -6,6 +6,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from tracetui.parsers.names import collectives as words
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -68,6 +70,6 @@ def elements_of(shape: list[Any]) -> int | None:
             total = sum(math.prod(int(size) for size in one) for one in shape if one)
         else:
             total = math.prod(int(size) for size in shape)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
-    return total if shape and 0 <= total < 2**56 else None
+    return total if shape and 0 <= total <= words.MOST_ELEMENTS else None

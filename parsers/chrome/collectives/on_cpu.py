@@ -128,7 +128,10 @@ def _elements(shapes: list[Any], place: int | None) -> int | None:
 
 
 def _whole(value: Any) -> int | None:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
+    if isinstance(value, bool):
         return None
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if 0 <= number < words.MOST_RANKS else None

@@ -37,6 +37,13 @@ def told(said: Columns) -> pl.DataFrame:
     by_name = said["said"] != categories.NULL_CODE
     said = {name: values[by_name] for name, values in said.items()}
     raw = pl.DataFrame({name: integers(values) for name, values in said.items() if values.dtype.kind == "i"})
+    most = {
+        "in_elements": words.MOST_ELEMENTS, "out_elements": words.MOST_ELEMENTS, "group_size": words.MOST_RANKS,
+        "source_rank": words.MOST_RANKS, "target_rank": words.MOST_RANKS,
+    }  # fmt: skip
+    raw = raw.with_columns(
+        pl.when(pl.col(name).is_between(0, limit)).then(name).alias(name) for name, limit in most.items()
+    )
     kind = _mapped(said["said"], words.kind_of, pl.String)
     bytes_each = _mapped(said["said_type"], lambda text: words.element_type(text)[1], pl.Int64)
     named_peer = _mapped(said["said"], words.peer_of, pl.Int64)
@@ -81,7 +88,7 @@ def of_ranges(host: Columns, rows: Ints) -> pl.DataFrame:
 
 
 def in_groups(rows: pl.DataFrame, groups: Sequence[ProcessGroup]) -> pl.DataFrame:
-    """Adds what the file's header says of the process groups.
+    """Adds what the file's header says of the process groups, and the size that follows from it.
 
     A call that names none is of the only one there is, and of the size that all have.
     """
@@ -100,11 +107,13 @@ def in_groups(rows: pl.DataFrame, groups: Sequence[ProcessGroup]) -> pl.DataFram
     )
     rows = rows.join(known, on="group", how="left", maintain_order="left")
     cut = pl.col("group_ranks").str.contains("...", literal=True)
-    return rows.with_columns(
+    rows = rows.with_columns(
         group_description=pl.coalesce("group_description", "its_description"),
         group_size=pl.coalesce("group_size", "its_size", pl.lit(only_size, pl.Int64)),
         group_ranks=pl.coalesce(pl.when(~cut).then("group_ranks"), "its_ranks", "group_ranks"),
     )
+    gathered = pl.when(pl.col("kind") == "all_gather").then(pl.col("bytes_in") * pl.col("group_size"))
+    return rows.with_columns(bytes_out=pl.coalesce("bytes_out", gathered))
 
 
 def _of_range(name: str, shapes: str | None, types: str | None) -> dict[str, Any]:
