@@ -224,7 +224,7 @@ STRAGGLERS = Table(
         "cause", "name", "factor", "step",
     ),
     reports=("where", "recorded_pass", "rank", "late_ns", "gpu_ns", "silent_ns", "last", "of", "cause", "name"),
-    base="per step, or of all without steps",
+    base="per step",
     page=False,
 )  # fmt: skip
 WAITING = Table(
@@ -239,7 +239,7 @@ WAITING = Table(
     ),
     data=("rank", "for_rank", "wait_ns", "collectives"),
     reports=("rank", "for_rank", "wait_ns", "collectives"),
-    base="per step, or of all without steps",
+    base="per step",
     page=False,
 )  # fmt: skip
 TRANSFERS = Table(

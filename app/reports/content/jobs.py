@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count, format_us
@@ -40,7 +41,7 @@ def job_parts(found: Json, layout: Layout) -> Iterator[Part]:
     if found.get("waiting"):
         yield _waiting(found["waiting"], layout)
     if found.get("transfers"):
-        yield listed(TRANSFERS, found["transfers"], layout, whole=len(found["transfers"]))
+        yield listed(TRANSFERS, found["transfers"], layout, whole=_whole(found["transfers"], layout))
     if found.get("stages"):
         yield listed(STAGES, found["stages"], replace(layout, limit=None), whole=0)
 
@@ -62,7 +63,7 @@ def _waiting(pairs: list[Json], layout: Layout) -> Block:
     """Who waited for whom: a matrix of few ranks, else the pairs that waited longest."""
     ranks = sorted({row[name] for row in pairs for name in ("rank", "for_rank")})
     if len(ranks) > MATRIX_RANKS:
-        return listed(WAITING, pairs, layout, whole=len(pairs))
+        return _waited_for(pairs, layout)
     waited = {(row["rank"], row["for_rank"]): row["wait_us"] for row in pairs}
     causes = [rank for rank in ranks if any(row["for_rank"] == rank for row in pairs)]
     columns = [Shown("Rank"), *(Shown(f"for {rank}") for rank in causes), Shown("together")]
@@ -72,3 +73,22 @@ def _waiting(pairs: list[Json], layout: Layout) -> Block:
         total = sum(value for value in own if value is not None)
         cells.append([str(rank), *("-" if value is None else format_us(value) for value in own), format_us(total)])
     return Block(WAITING.title, WAITING.base, tuple(columns), cells)
+
+
+def _waited_for(pairs: list[Json], layout: Layout) -> Block:
+    """Of many ranks, those that others waited for: how many did, and for how long."""
+    waits: dict[int, list[float]] = {}
+    for row in pairs:
+        waits.setdefault(row["for_rank"], []).append(row["wait_us"])
+    most = sorted(waits.items(), key=lambda one: (-median(one[1]) * len(one[1]), one[0]))
+    cells = [
+        [str(rank), format_count(len(times)), format_us(median(times)), format_us(max(times))] for rank, times in most
+    ]
+    columns = tuple(map(Shown, ("For", "Ranks", "Median", "Longest")))
+    whole = len(cells) if layout.limit is not None and len(cells) > layout.limit else 0
+    return Block(WAITING.title, WAITING.base, columns, cells[: layout.limit], whole)
+
+
+def _whole(rows: list[Json], layout: Layout) -> int:
+    """How many rows there are, where not all of them are shown."""
+    return len(rows) if layout.limit is not None and len(rows) > layout.limit else 0
