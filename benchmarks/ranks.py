@@ -89,8 +89,14 @@ def _rest_of(document: dict[str, Any], own: tuple[str, ...], *, late: bool) -> b
         shared = {key: value for key, value in document.items() if key not in own}
         if late:
             shared["traceEvents"] = [_longer(event) for event in shared["traceEvents"]]
-        _rest[late] = json.dumps(shared).encode()[1:]
+        events = shared.pop("traceEvents")
+        listed = ",\n".join(f"  {{\n    {_lines(event)}\n  }}" for event in events)  # laid out as Kineto does
+        _rest[late] = f'{json.dumps(shared)[1:-1]},\n  "traceEvents": [\n{listed}\n  ]\n}}\n'.encode()
     return _rest[late]
+
+
+def _lines(event: dict[str, Any]) -> str:
+    return json.dumps(event, separators=(",\n    ", ": "))[1:-1]
 
 
 def _longer(event: dict[str, Any]) -> dict[str, Any]:

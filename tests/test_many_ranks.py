@@ -204,7 +204,7 @@ def test_workers_are_as_many_as_fit_into_memory(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(workers, "cores", lambda: 16)
     monkeypatch.setattr(workers, "free_memory", lambda: 8 << 30)
     assert affordable_jobs(20 << 20) == 16
-    assert affordable_jobs(500 << 20) == 2
+    assert affordable_jobs(500 << 20) == 4
     assert affordable_jobs(1 << 40) == 1
     monkeypatch.setattr(workers, "free_memory", lambda: None)
     assert affordable_jobs(1 << 40) == 16

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 IN_HAND = 64
 """How many recordings are handed to an executor at once whose workers can't be counted."""
-PROCESS_BYTES, BYTES_PER_BYTE = 160 << 20, 4
+PROCESS_BYTES, BYTES_PER_BYTE = 160 << 20, 2
 """What a worker holds at its peak: this, and so much for each byte of the uncompressed recording."""
 SHARE_OF_FREE = 0.7
 """How much of the free memory the workers may take together."""
