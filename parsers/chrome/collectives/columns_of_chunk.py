@@ -35,7 +35,9 @@ _CALLS = categories.encode(sorted(told.CALLS))
 def described(scan: Reading, names: NDArray[np.uint32]) -> NDArray[np.bool_] | None:
     """Which events describe a collective; None if there are none. Reads their arguments for the whole chunk."""
     found = scan.tokens.field(told.COLLECTIVE)
-    called = np.isin(names, _CALLS)
+    called = np.zeros(names.size, np.bool_)
+    for call in _CALLS:
+        called |= names == call
     if found is None and not called.any():
         return None
     if found is not None:
