@@ -300,7 +300,11 @@ class Job:
                 continue
             if self.light and event["cat"] not in ("kernel", "cuda_runtime"):
                 continue
-            row = dict(event, ts=round(event["ts"] * (1 + drift / 1e6) + offset, 3), dur=round(event["dur"], 3))
+            row = dict(
+                event,
+                ts=round(event["ts"] * (1 + drift / 1e6) + offset, 3),
+                dur=round(event["dur"] * (1 + drift / 1e6), 3),
+            )
             if self.light or place < self.before[number]:
                 row["args"] = {key: value for key, value in event["args"].items() if key[0].islower()}
             events.append(row)

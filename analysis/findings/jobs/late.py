@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.rule import rule
 from tracetui.analysis.ranks.together import said
 from tracetui.analysis.ranks.together.late import LEAST_PERCENT, STEP_PERCENT
 
@@ -40,9 +40,6 @@ _NO_REASON = "Open this rank, and compare it with the median one."
     "A rank that is late in the program",
     needs=("ranks",),
     rests_on=("gpu",),
-    thresholds={
-        "step_percent": Threshold(STEP_PERCENT, "%", "of the step, which a rank has over the median rank", own=True),
-    },
     advice="Give all ranks the same work.",
 )
 def late_in_program(facts: Facts, limits: Limits) -> list[Finding]:
@@ -50,17 +47,18 @@ def late_in_program(facts: Facts, limits: Limits) -> list[Finding]:
 
     That is GPU work of its own which it launched in the recording, waiting for its data loader, or host time in
     stretches of over 1 ms in which no recorded event begins or ends, outside blocking calls: a profiler costs time at
-    events only. A rank is compared with the median of those that do the same work (a stage of a pipeline). GPU work is
-    also judged from 2 % of the step on where it is 20 % above the median rank's. The cause is the range, module or
-    kernel that it has more of, launches that are larger or take longer, or a single stop. What it costs is at most its
-    excess.
+    events only. A rank is compared with the median of those that do the same work (a stage of a pipeline), and named
+    from 5 % of the step on; for GPU work that is 20 % above the median rank's from 2 %. The cause is the range, module
+    or kernel that it has more of, launches that are larger or take longer, or a single stop. What it costs is at most
+    its excess.
     """
     job = facts.job
     assert job is not None
-    return [_late(one, job, limits) for one in job.answers.program[: said.NAMED]]
+    del limits
+    return [_late(one, job) for one in job.answers.program[: said.NAMED]]
 
 
-def _late(late: Late, job: Job, limits: Limits) -> Finding:
+def _late(late: Late, job: Job) -> Finding:
     step = (job.clean_step_ns or job.step_ns) if job.step_count else job.step_ns
     per_step = late.late_ns
     ceiling = said.at_the_median(late, job)
@@ -82,7 +80,7 @@ def _late(late: Late, job: Job, limits: Limits) -> Finding:
         f"Rank {late.rank} is late in the program: {said.late_words(late, job)}",
         tuple(one for one in evidence if one.value),
         f"{words.ns(per_step)} over the median rank, of a step of {words.ns(step)}{clean}" if step else "",
-        f"{words.percent(limits.step_percent)} of the step, or {LEAST_PERCENT:.0f} % of it that are far beyond the"
+        f"{STEP_PERCENT:.0f} % of the step, or {LEAST_PERCENT:.0f} % of it that are far beyond the"
         " median rank's own GPU work",
         _WHAT_TO_DO.get(cause.kind if cause is not None else "", _NO_REASON),
         impact_ns=per_step,
@@ -95,9 +93,6 @@ def _late(late: Late, job: Job, limits: Limits) -> Finding:
     "A rank that comes last in this recording only",
     needs=("collectives",),
     rests_on=("host",),
-    thresholds={
-        "step_percent": Threshold(STEP_PERCENT, "%", "of the step, by which it comes after the median rank", own=True),
-    },
     advice="Don't take its time in this recording for the program's.",
 )
 def late_in_recording(facts: Facts, limits: Limits) -> Finding | None:
@@ -107,6 +102,7 @@ def late_in_recording(facts: Facts, limits: Limits) -> Finding | None:
     alike. Whether the program has it can't be told from this recording, so the finding promises nothing. Clean steps
     and a light recording come nearer.
     """
+    del limits
     job = facts.job
     assert job is not None
     late = job.answers.recording
@@ -131,7 +127,7 @@ def late_in_recording(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.ns(late.late_ns)} after the median rank; more GPU work {words.ns(late.gpu_ns)}, more silent host time"
         f" {words.ns(late.silent_ns)}",
-        f"{words.percent(limits.step_percent)} of the step, and more than half of it unexplained",
+        f"{STEP_PERCENT:.0f} % of the step, and more than half of it unexplained",
         "Look at the light recording and at the clean steps, on each rank: record with tracetui profile. A rank whose"
         " host is slow there too needs fewer launches (CUDA graphs, torch.compile) or a core of its own.",
     )

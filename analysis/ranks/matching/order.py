@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 STEADY_NS = 200_000
 """The ends of one collective differ between ranks by the same amount, up to some ten µs and the drift of their clocks
 (100 ppm of two seconds); a wrong alignment shows the jitter of steps instead. Beyond this another one is tried."""
+MOST_PERCENT = 90
+"""So many ends tell how steady an alignment is: one place off, the even gaps within a step look steady, and most gaps
+may be such, but not those between steps."""
 APART_NS = 2_000_000
 """Clocks of hosts differ by hundreds of µs; ends that lie further apart than this may be those of another step."""
 LEAST_RUN = 3
@@ -65,7 +68,7 @@ def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
     away = codes.with_columns(away=pl.col("end") - pl.col("end").median().over(*where, "key"))
     middle = pl.col("away").median()
     by_rank = away.group_by(*where, "place").agg(
-        spread=(pl.col("away") - middle).abs().median(), apart=middle.abs(), calls=pl.len()
+        spread=(pl.col("away") - middle).abs().quantile(MOST_PERCENT / 100), apart=middle.abs(), calls=pl.len()
     )
     off = (pl.col("spread") > STEADY_NS) | (pl.col("apart") > APART_NS)
     loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
@@ -114,10 +117,11 @@ class _Sequence:
     def fit(self, other: _Sequence) -> int:
         """How many places later than its own end the other's last call stands here.
 
-        Of the places where nothing differs, one whose ends lie near each other, then the one whose ends keep the
-        steadiest distance; where several are as steady, the one nearest to the common end.
+        Of the places where nothing differs, the one whose ends keep the steadiest distance; of those that are as
+        steady, one whose ends lie near each other, then the one nearest to the common end.
         """
-        best, found = (True, np.inf, 0), 0
+        best: tuple[float, bool, float, int] = (np.inf, True, np.inf, 0)
+        found = 0
         least = max(LEAST_RUN, min(self.end.size, other.end.size) // 2)
         for shift in range(-(other.end.size - least), self.end.size - least + 1):
             here, there = self._overlap(other, shift)
@@ -125,9 +129,11 @@ class _Sequence:
             if np.any((a != b) & (a != 0) & (b != 0)):
                 continue
             away = other.end[there] - self.end[here]
-            spread = float(np.median(np.abs(away - np.median(away))))
+            spread = float(np.percentile(np.abs(away - np.median(away)), MOST_PERCENT))
+            # steadiness as a power of four: what lies below the noise of clocks is alike
+            steady = int(np.log2(max(spread / (STEADY_NS / 4), 1.0)) // 2)
             far = abs(float(np.median(away))) > APART_NS
-            rank = (far, max(spread, STEADY_NS / 4), abs(shift))
+            rank = (steady, far, spread if steady else 0.0, abs(shift))
             if rank < best:
                 best, found = rank, shift
         return found
