@@ -62,12 +62,16 @@ def said_of(run: Run) -> tuple[Finding, ...]:
     last=st.lists(st.integers(0, 6), min_size=4, max_size=4),
     seq=st.booleans(),
     seed=st.integers(0, 100),
+    offset=st.floats(-5e6, 5e6),
 )
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_what_began_elsewhere_is_aligned(first: list[int], last: list[int], seq: bool, seed: int) -> None:
+def test_what_began_elsewhere_is_aligned(
+    first: list[int], last: list[int], seq: bool, seed: int, offset: float
+) -> None:
     """Whatever the windows lack at either end: what is matched is the same collective, and nothing common is lost."""
     skipped = {rank: (first[rank], last[rank]) for rank in range(4)}
-    made = Made(ranks=4, steps=5, per_step=6, seq=seq, skipped=skipped, seed=seed)
+    clocks = {"host1": (offset, 0.0)}
+    made = Made(ranks=4, steps=5, per_step=6, seq=seq, skipped=skipped, seed=seed, ranks_per_host=2, offsets=clocks)
     summaries = made.summaries()
     truth = [range(skip, 30 - end) for skip, end in skipped.values()]
     found = match(summaries).calls.sort("instance", "rank")
