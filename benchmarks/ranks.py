@@ -170,11 +170,14 @@ def hta(python: str, folder: Path, ranks: int) -> dict[str, float | str]:
         "print('took', time.perf_counter() - began, own, children)"
     )
     files = [str(rank_file(folder, number).absolute()) for number in range(ranks)]
+    before = os.times()
     run = subprocess.run([python, "-c", code, *files], capture_output=True, text=True, check=False)
+    after = os.times()
     if run.returncode:
         return {"failed": run.stderr.strip().splitlines()[-1]}
     took, own, children = run.stdout.rsplit("took ", 1)[1].split()
-    return {"s": float(took), "parent_mb": int(own) / 1024, "largest_child_mb": int(children) / 1024}
+    spent = after.children_user - before.children_user + after.children_system - before.children_system
+    return {"s": float(took), "cpu_s": spent, "parent_mb": int(own) / 1024, "largest_child_mb": int(children) / 1024}
 
 
 def main() -> None:
