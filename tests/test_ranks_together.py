@@ -190,7 +190,7 @@ def test_missing_ranks_are_named() -> None:
 def test_a_planted_cause_is_found(
     made: Callable[..., Recorded], kind: str, amount: float, cause: str, name: str
 ) -> None:
-    truth, _, job = made(steps=4, plants=(Plant(1, kind, amount),))
+    truth, _, job = made(ranks=3, plants=(Plant(1, kind, amount),))
     (late,) = job.answers.program
     assert late.cause is not None
     assert (late.rank, late.cause.kind, late.cause.name) == (1, cause, name)
@@ -203,7 +203,7 @@ def test_a_planted_cause_is_found(
 
 
 def test_lateness_in_many_short_calls_names_nobody(made: Callable[..., Recorded]) -> None:
-    _, run, job = made(plants=(Plant(1, "launches", 400),))
+    _, run, job = made(ranks=3, plants=(Plant(1, "launches", 400),))
     assert job.answers.program == ()
     assert job.answers.recording is not None
     assert job.answers.recording.cause is not None
