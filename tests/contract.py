@@ -13,7 +13,6 @@ from tracetui.analysis.tables import (
     captures,
     collectives,
     comparison,
-    configurations,
     counters,
     critical_path,
     findings,
@@ -23,7 +22,8 @@ from tracetui.analysis.tables import (
     runs,
     sweeps,
 )
-from tracetui.analysis.tables.registry import COMPARED, TABLES
+from tracetui.analysis.tables.registry import COMPARED, OF_RUNS, TABLES
+from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +110,8 @@ NESTED["kernels", "counters"] = OrEmpty(
     Row({field.json_key: value(counters.COUNTERS, field) for field in counters.COUNTERS.chosen(MEASURED)})
 )
 
+OF_RUN: dict[str, Table] = {name: TABLES_OF[name] for name in sorted(OF_RUNS)}
+"""The tables of the run itself, by its report's key."""
 OF_SWEEPS = (
     runs.SWEEP_POINTS, sweeps.SPEEDUPS, sweeps.KINDS, captures.PHASES, captures.CATEGORIES, captures.TOP_KERNELS,
 )  # fmt: skip
@@ -117,9 +119,7 @@ OF_SWEEPS = (
 LISTS: dict[str, Table] = {
     table.section or table.id: table
     for table in TABLES.values()
-    if table.data
-    and table not in COMPARED.values()
-    and table not in (runs.RANKS, configurations.CONFIGURATIONS, *OF_SWEEPS)
+    if table.data and table not in COMPARED.values() and table not in (*OF_RUN.values(), *OF_SWEEPS)
 } | {"findings": findings.FINDINGS}
 """The tables of a trace's part of the report, by the path to their rows."""
 
@@ -143,6 +143,26 @@ def nulls(path: str, rows: list[dict[str, Any]]) -> Iterator[str]:
         yield from (f"{path}.{key}" for key, item in found.items() if item is None)
 
 
+JOB = Maybe(
+    {
+        "said": [TEXT],
+        "recordings": [{"recorded_pass": MAYBE_TEXT, "ranks": WHOLE, "collectives": WHOLE}],
+        "world_size": WHOLE,
+        "here": WHOLE,
+        "missing": [WHOLE],
+        "steps": WHOLE,
+        "step_us": MAYBE_REAL,
+        "clean_step_us": MAYBE_REAL,
+        "transfer_us": REAL,
+        "largest_excess_us": MAYBE_REAL,
+        "matched_by": MAYBE_TEXT,
+        "one_clock": FLAG,
+        "residual_us": MAYBE_REAL,
+        "clocks": [{"rank": WHOLE, "offset_us": REAL, "drift_ppm": REAL}],
+        "path": [{"rank": WHOLE, "own_us": REAL, "percent": MAYBE_REAL}],
+        "unmatched": [{"reason": TEXT, "count": WHOLE}],
+    }
+)
 NOTE = {"reason": TEXT, "count": WHOLE, "example": TEXT}
 COST = {"us": REAL, "percent": MAYBE_REAL}
 NOT_IN_LIGHT = {"us": MAYBE_REAL, "percent": MAYBE_REAL}

@@ -10,7 +10,7 @@ from sample_runs import run_of
 from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.gpu.idle import gaps, idle
 from tracetui.analysis.overview import overview
-from tracetui.analysis.ranks.rank_table import rank_table
+from tracetui.analysis.ranks.files.at_hand import ranks_of
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import in_steps, select
 from tracetui.parsers import Trace
@@ -230,7 +230,7 @@ def test_vim_waits_for_the_cpu_and_not_the_gpu(recording: Recording) -> None:
 
 
 def test_the_straggler_is_who_computes_longest(recording: Recording) -> None:
-    table = rank_table(run_of("chrome/ddp_vit_small_2ranks"))
+    table = ranks_of(run_of("chrome/ddp_vit_small_2ranks"))
     assert table["rank"].to_list() == [0, 1]
     assert table["straggler"].to_list() == [False, True]
     fast, slow = table.iter_rows(named=True)
@@ -240,4 +240,4 @@ def test_the_straggler_is_who_computes_longest(recording: Recording) -> None:
 
 def test_one_rank_has_nobody_to_wait_for() -> None:
     run = run_of("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")
-    assert rank_table(run).height == 0
+    assert ranks_of(run).height == 0

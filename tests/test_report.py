@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import reported
-from contract import DIFF, FINDINGS, GROUPED, LISTS, NO_TIMELINE, TRACE, conforms, may_be_null, nulls, row, rows_at
+from contract import (
+    DIFF,
+    FINDINGS,
+    GROUPED,
+    JOB,
+    LISTS,
+    NO_TIMELINE,
+    OF_RUN,
+    TRACE,
+    conforms,
+    may_be_null,
+    nulls,
+    row,
+    rows_at,
+)
 from reported import CHROME, MADE, NO_DURATIONS, NO_MEMORY, PAIRS, RECORDINGS, TWO_RANKS, VIM, VIM_FP16
 from sample_runs import recorded, report_of, run_of
 
@@ -20,9 +34,7 @@ from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
 from tracetui.analysis.report.report import SECTIONS, diff_report, report
 from tracetui.analysis.report.rows import rows
 from tracetui.analysis.selection import Scope, select
-from tracetui.analysis.tables.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED
-from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.reports.json_report import to_json
 from tracetui.parsers import open_path
 
@@ -46,7 +58,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
 
 RUN_KEYS = {
     "path", "traces", "main", "joins", "comparable", "captures", "counters_compared", "passes", "warnings",
-    "other_runs", "ranks", "configurations", "configuration_weights",
+    "other_runs", "configuration_weights", "job", *OF_RUN,
 }  # fmt: skip
 
 OF_NCU = (
@@ -98,6 +110,8 @@ NULL_IN: dict[str, dict[str, str]] = {
     },
     TWO_RANKS: {
         "collectives": "bytes element_type algbw_gbps busbw_gbps rests_on",
+        "ranks": "loader_us clean_step_us",
+        "stragglers": "recorded_pass name factor step",
     },
     "nsys/graph_whole.sqlite.gz": {"overview.gpu": "utilization_percent tensor_core_percent"},
     "ncu/scan_metrics_raw.csv.gz": {"roofline": "flops bytes"},
@@ -116,7 +130,6 @@ NEVER_NULL = {
     "counters_by_kernel": "occupancy_percent",
     "memory.holders": "percent",
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
-    "ranks": "idle_us behind_percent",
     # read on request only: test_nsys_beside
     "source_lines": "percent stall stall_percent sectors_per_request surplus_percent",
     "threads": "process thread program name on_cpu_us percent turns samples samples_percent",
@@ -127,6 +140,10 @@ NEVER_NULL = {
         "dram_write_percent pcie_rx_percent pcie_tx_percent nvlink_rx_percent nvlink_tx_percent clock_mhz"
     ),
     "unified_memory": "cause process device faults bytes total_us",
+    "ranks": "idle_us behind_percent own_gpu_us silent_us excess_us wait_us late_us last collectives",
+    "stragglers": "cause",
+    "transfers": "group group_size bytes exposed_us algbw_gbps busbw_gbps",
+    "stages": "own_gpu_us bubble_us bubble_percent ideal_percent micro_batches",
 }
 """What the analysis leaves unknown where it must, though none of these recordings makes it do so."""
 
@@ -137,7 +154,7 @@ def _values(keys: dict[str, str]) -> set[str]:
 
 def test_what_may_be_null_is_so_somewhere() -> None:
     shown = set[str]().union(*map(_values, NULL_IN.values()))
-    assert shown | _values(NEVER_NULL) == may_be_null({**LISTS, "ranks": RANKS, "configurations": CONFIGURATIONS})
+    assert shown | _values(NEVER_NULL) == may_be_null({**LISTS, **OF_RUN})
     assert not shown & _values(NEVER_NULL)
 
 
@@ -146,9 +163,11 @@ def test_every_key_of_the_contract(found: Callable[[str], dict[str, Any]], name:
     whole = found(name)
     assert whole["schema"] == "tracetui.report/1"
     assert set(whole["run"]) == RUN_KEYS
-    conforms(whole["run"]["ranks"], [row(RANKS)], name)
-    conforms(whole["run"]["configurations"], [row(CONFIGURATIONS)], name)
-    unknown = {*nulls("ranks", whole["run"]["ranks"]), *nulls("configurations", whole["run"]["configurations"])}
+    conforms(whole["run"]["job"], JOB, name)
+    unknown = set()
+    for section, table in OF_RUN.items():
+        conforms(whole["run"][section], [row(table)], name)
+        unknown.update(nulls(section, whole["run"][section]))
     for trace in whole["run"]["traces"]:
         has_timeline = trace["source"]["kind"] not in ("ncu", "memory_snapshot")
         conforms(trace, GROUPED if has_timeline else {**GROUPED, **NO_TIMELINE}, name)
@@ -220,7 +239,7 @@ def test_sections_choose_what_is_computed() -> None:
     beside = {*always, "tensor_cores", "counters_by_kernel", "counters_missing", "roofline_peaks"}
     beside |= {"collective_pairs", "collectives_link"}
     beside |= set(FINDINGS) - {"findings"}
-    assert set(SECTIONS) - {"ranks", "captures", "configurations", *ON_REQUEST, SOURCE_LINES} == set(TRACE) - beside
+    assert set(SECTIONS) - {"captures", *OF_RUN, *ON_REQUEST, SOURCE_LINES} == set(TRACE) - beside
 
 
 def test_a_limit_cuts_lists_and_counts_keep_the_whole() -> None:

@@ -19,6 +19,7 @@ from tracetui.analysis.findings import catalogue
 from tracetui.analysis.host import CALLS
 from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
 from tracetui.analysis.report.report import SECTIONS, report
+from tracetui.analysis.tables.registry import OF_RUNS
 from tracetui.app.reports.content.run import printed_sections
 from tracetui.parsers import Run, open_path
 
@@ -43,7 +44,7 @@ def test_another_tools_recording_has_no_section_computed_that_is_not_printed(run
     assert there["nsys"] == set()
     assert there["ncu"] == {"counters", "findings"}
     assert there["memory_snapshot"] == {"memory", "findings"}
-    assert there["chrome"] == set(SECTIONS) - {"ranks", "captures", "configurations", *ON_REQUEST, SOURCE_LINES}
+    assert there["chrome"] == set(SECTIONS) - {"captures", *OF_RUNS, *ON_REQUEST, SOURCE_LINES}
 
 
 @pytest.mark.parametrize("kinds", [CALLS, ("operator", "module"), ("runtime",)])

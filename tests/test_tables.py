@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import reported
-from contract import LISTS, OF_SWEEPS, conforms, may_be_null, nulls, row, rows_at
+from contract import LISTS, OF_RUN, OF_SWEEPS, conforms, may_be_null, nulls, row, rows_at
 from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
 from sample_runs import recorded
 
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.analysis.tables.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.field import JSON_TYPES, TYPES, UNITS
 from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
-from tracetui.analysis.tables.runs import RANKS, SWEEP_POINTS
+from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.analysis.tables.table import Table
 from tracetui.app.reports.content.sweeps.sweep import sweep_csv
 from tracetui.app.reports.csv_report import diff_csv, report_csv
@@ -120,7 +119,7 @@ def test_every_section_that_lists_rows_is_declared() -> None:
     }
     assert set(SECTIONS) - set(TABLES_OF) == {"overview", "launches", "memory", "captures"}
     assert all(table.data for table in (*TABLES_OF.values(), *COMPARED.values()))
-    in_reports = {*LISTS.values(), *COMPARED.values(), RANKS, CONFIGURATIONS, *OF_SWEEPS}
+    in_reports = {*LISTS.values(), *COMPARED.values(), *OF_RUN.values(), *OF_SWEEPS}
     assert {table for table in TABLES.values() if table.data} == in_reports
 
 
@@ -195,7 +194,7 @@ def test_csv_is_what_json_is(found: Callable[[str], Json], name: str) -> None:
         del trace["kernel_groups"]
     cells = 0
     for section, table in TABLES_OF.items():
-        if section in ("ranks", "configurations"):
+        if section in OF_RUN:
             rows, before = whole["run"][section], ()
         else:
             origin = [{"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} for trace in traces]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.ranks.rank_table import SCHEMA, STRAGGLER_PERCENT
+from tracetui.analysis.ranks.rank_table import SCHEMA
 from tracetui.analysis.ranks.steps import WHOLE
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ def rank_rows(summaries: Sequence[RankSummary], scope: Scope) -> pl.DataFrame:
     for row in rows:
         behind = 100 * (row["compute_ns"] - middle) / middle if middle and row["compute_ns"] is not None else None
         row["behind_percent"] = behind
-        row["straggler"] = behind is not None and behind > STRAGGLER_PERCENT
     return pl.DataFrame(rows, schema=SCHEMA).sort("rank")
 
 
@@ -85,3 +85,22 @@ def _row(found: RankSummary, scope: Scope) -> dict[str, Any] | None:
         "communication_ns": mean("communication_ns"),
         "idle_ns": mean("idle_ns"),
     }
+
+
+def of_steps(summaries: Sequence[RankSummary], scope: Scope | None) -> list[RankSummary]:
+    """The summaries without the steps that a scope leaves out; those without steps stay as they are."""
+    if scope is None or (scope.steps is None and not scope.skip_steps):
+        return list(summaries)
+    return [_with_steps(one, scope) for one in summaries]
+
+
+def _with_steps(found: RankSummary, scope: Scope) -> RankSummary:
+    """The summary without the steps that the scope leaves out; one without steps stays as it is."""
+    steps = found.steps
+    if not steps.height or steps["step"][0] == WHOLE:
+        return found
+    steps = steps.slice(scope.skip_steps)
+    if scope.steps is not None:
+        steps = steps.filter(pl.col("step").is_between(*scope.steps))
+    chosen = pl.col("step").is_in(steps["step"].implode())
+    return replace(found, steps=steps, collectives=found.collectives.filter(chosen), work=found.work.filter(chosen))

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.gpu.steps import extent
-from tracetui.analysis.ranks import summary
+from tracetui.analysis.ranks.calls import collective_rows, group_rows
 from tracetui.analysis.ranks.environment import device_name, environment
 from tracetui.analysis.ranks.kernels import kernel_rows
 from tracetui.analysis.ranks.steps import step_rows
 from tracetui.analysis.ranks.summary import RankSummary
+from tracetui.analysis.ranks.work import work_rows
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
@@ -46,8 +47,8 @@ def summarise(
     shift = info.base_time or 0
     return RankSummary(
         steps=_shifted(step_rows(trace), shift),
-        collectives=pl.DataFrame(schema=summary.COLLECTIVES),
-        work=pl.DataFrame(schema=summary.WORK),
+        collectives=_shifted(collective_rows(trace), shift),
+        work=work_rows(trace),
         kernels=kernel_rows(trace),
         path=path or trace.source.path.name,
         rank=0 if known is None else known,
@@ -58,6 +59,7 @@ def summarise(
         recorded_pass=info.recorded_pass or recorded_pass,
         absolute=info.base_time is not None,
         window=None if window is None else (window[0] + shift, window[1] + shift),
+        groups=group_rows(trace),
         clean_step_ns=trace.clean_step_ns or (manifest.measurement.clean_step_ns if manifest is not None else ()),
         environment=environment(trace, manifest),
         notes=trace.notes,

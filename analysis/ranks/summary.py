@@ -13,7 +13,7 @@ import polars as pl
 if TYPE_CHECKING:
     from tracetui.parsers.trace import Note
 
-VERSION = 1
+VERSION = 2
 """Raise this whenever a summary holds other columns, or the same ones mean something else."""
 
 STEPS: dict[str, pl.DataType] = {
@@ -59,10 +59,11 @@ COLLECTIVES: dict[str, pl.DataType] = {
 
 WORK: dict[str, pl.DataType] = {
     "step": pl.Int64(),
-    "kind": pl.String(),  # gpu_range, gpu_module, kernel, silent, function, loader, collection, copy
+    "kind": pl.String(),  # gpu_range, gpu_module, kernel, copy, silent, loader, collection
     "name": pl.String(),  # of the range, module, kernel or function; "" for the rest that is not listed
     "ns": pl.Int64(),
     "count": pl.Int64(),
+    "blocks": pl.Int64(),  # of kernels: thread blocks of all launches; more of them are more work
 }
 """What a rank did in a step, by name: the largest of each kind, and one row for the rest of the kind."""
 

@@ -1,22 +1,35 @@
-"""A job of many ranks as the JSON contract, from the summaries of its ranks."""
+"""The ranks of a job as the JSON contract: what `tracetui ranks` says, and what a run's report says of all of them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.ranks.present import missing, of_one_pass, rank_rows, world_size
+import polars as pl
+
+from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.scope import Scope
-from tracetui.analysis.tables.runs import RANKS
+from tracetui.analysis.tables.runs import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.ranks.files.reading import Summaries
     from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.together.late import Late
+    from tracetui.parsers import Run
 
+SECTIONS = ("waiting", "stragglers", "transfers", "stages")
+"""The sections of a run's report that its job fills, beside `ranks`."""
+_LATE = {
+    "where": pl.String(), "recorded_pass": pl.String(), "rank": pl.Int64(), "late_ns": pl.Float64(),
+    "gpu_ns": pl.Float64(), "silent_ns": pl.Float64(), "loader_ns": pl.Float64(), "untold_ns": pl.Float64(),
+    "last": pl.Int64(), "of": pl.Int64(), "cause": pl.String(), "name": pl.String(), "factor": pl.Float64(),
+    "step": pl.Int64(),
+}  # fmt: skip
 SCHEMA = "tracetui.ranks/1"
 UNNAMED = "unknown"
 """What a recording is called that does not say which of its run's it is."""
@@ -31,7 +44,12 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         scope: the steps that the numbers are about.
         limit: at most so many rows of the table of ranks.
     """
-    rows = rank_rows(found.ranks, scope or Scope())
+    from tracetui.analysis.ranks.present import missing, of_one_pass, of_steps, rank_rows, world_size
+    from tracetui.analysis.ranks.rank_table import judged
+    from tracetui.analysis.ranks.together.job import jobs
+
+    together = jobs(of_steps(found.ranks, scope))
+    rows = judged(rank_rows(found.ranks, scope or Scope()), together)
     absent = set(missing(found.ranks))
     return {
         "schema": SCHEMA,
@@ -41,6 +59,7 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         "missing": sorted(absent),
         "recordings": dict(sorted(Counter(one.recorded_pass or UNNAMED for one in found.ranks).items())),
         "ranks": table_rows(rows, RANKS, limit),
+        **of_jobs(together, SECTIONS, limit),
         "environment": _differences(of_one_pass(found.ranks)),
         "problems": [{"rank": rank, "path": name, "problem": why} for rank, name, why in found.problems],
         "notes": [
@@ -64,3 +83,96 @@ def _differences(summaries: Sequence[RankSummary]) -> list[Json]:
         for name, values in said.items()
         if len(values) > 1
     ]
+
+
+def job_sections(run: Run, scope: Scope, wanted: Collection[str], limit: int | None = None) -> Json:
+    """The sections of `SECTIONS` that are wanted, and ``job`` where any of them or the ranks are.
+
+    ``job`` is null, and the sections are empty, for a run of fewer than two ranks.
+    """
+    asked = [name for name in SECTIONS if name in wanted]
+    if not asked and "ranks" not in wanted:
+        return {}
+    from tracetui.analysis.ranks.files.at_hand import jobs_of
+
+    return of_jobs(jobs_of(run, scope), asked, limit)
+
+
+def of_jobs(found: Sequence[Job], wanted: Collection[str], limit: int | None = None) -> Json:
+    """The same of jobs that are at hand."""
+    frames = _frames(found)
+    tables = {"waiting": WAITING, "stragglers": STRAGGLERS, "transfers": TRANSFERS, "stages": STAGES}
+    rows = {name: table_rows(frames[name], tables[name], limit) for name in SECTIONS if name in wanted}
+    return {"job": _job(found), **rows}
+
+
+def _frames(found: Sequence[Job]) -> dict[str, pl.DataFrame]:
+    late = pl.DataFrame(list(_late(found)), schema=_LATE)
+    if not found:
+        return {"stragglers": late, **dict.fromkeys(("waiting", "transfers", "stages"), pl.DataFrame())}
+    job = found[0]
+    waits = job.waits.with_columns(wait_ns=pl.col("wait_ns") / max(job.step_count, 1))
+    return {"stragglers": late, "waiting": waits, "transfers": job.kinds, "stages": job.pipeline}
+
+
+def _late(found: Sequence[Job]) -> Iterator[Json]:
+    """The program's answer from the first job, and each recording's own."""
+    for one in found[0].answers.program if found else ():
+        yield _row("program", found[0], one)
+    for job in found:
+        if job.answers.recording is not None:
+            yield _row("recording", job, job.answers.recording)
+
+
+def _row(where: str, job: Job, late: Late) -> Json:
+    cause = late.cause
+    numbers = {name: getattr(late, name) for name in ("rank", "late_ns", "gpu_ns", "silent_ns", "loader_ns")}
+    return {
+        "where": where,
+        "recorded_pass": job.recorded_pass,
+        **numbers,
+        "untold_ns": late.untold_ns,
+        "last": late.last,
+        "of": late.of,
+        "cause": None if cause is None else cause.kind,
+        "name": (cause.name or None) if cause is not None else None,
+        "factor": None if cause is None else cause.factor,
+        "step": None if cause is None else cause.step,
+    }
+
+
+def _job(found: Sequence[Job]) -> Json | None:
+    if not found:
+        return None
+    from tracetui.analysis.ranks.together.said import answer
+
+    job = found[0]
+    lost = job.unmatched.group_by("reason").agg(pl.col("count").sum()).sort("reason") if job.unmatched.height else None
+    return {
+        "said": answer(found),
+        "recordings": [
+            {"recorded_pass": one.recorded_pass, "ranks": one.here, "collectives": one.collectives.height}
+            for one in found
+        ],
+        "world_size": job.world_size,
+        "here": job.here,
+        "missing": list(job.missing),
+        "steps": job.step_count,
+        "step_us": us(job.step_ns),
+        "clean_step_us": us(job.clean_step_ns),
+        "transfer_us": us(job.transfer_ns),
+        "largest_excess_us": us(job.answers.largest_excess_ns),
+        "matched_by": job.matched_by or None,
+        "one_clock": job.one_clock,
+        "residual_us": us(job.residual_ns),
+        "clocks": [
+            {"rank": row["rank"], "offset_us": us(row["offset_ns"]), "drift_ppm": known(row["drift_ppm"])}
+            for row in job.clocks.iter_rows(named=True)
+            if row["offset_ns"]
+        ],
+        "path": [
+            {"rank": row["rank"], "own_us": us(row["own_ns"]), "percent": known(row["percent"])}
+            for row in job.path.iter_rows(named=True)
+        ],
+        "unmatched": [] if lost is None else lost.to_dicts(),
+    }

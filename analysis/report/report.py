@@ -9,6 +9,8 @@ from tracetui.analysis.matching.light_times import with_light_times
 from tracetui.analysis.report import passes
 from tracetui.analysis.report import sections as report_sections
 from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
+from tracetui.analysis.report.ranks import SECTIONS as JOB_SECTIONS
+from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
-SECTIONS = (*report_sections.SECTIONS, "ranks", "captures", "configurations")
-"""What ``--section`` takes: a trace's sections, the run's table of ranks, the folder's table of captures, and that of
-configurations by their counters."""
+SECTIONS = (*report_sections.SECTIONS, "ranks", *JOB_SECTIONS, "captures", "configurations")
+"""What ``--section`` takes: a trace's sections, the run's table of ranks and what they say together, the folder's
+table of captures, and that of configurations by their counters."""
 
 
 def report(
@@ -92,6 +94,7 @@ def report(
         body |= _of_counters(run, wanted, limit, open_file)
     if "ranks" in wanted:
         body["ranks"] = ranks
+    body |= job_sections(run, scope, wanted, limit)
     return {"schema": SCHEMA, "run": body}
 
 

@@ -68,8 +68,14 @@ SECTIONS: dict[str, Table] = {
     "gpu_samples": system.GPU_SAMPLES,
     "unified_memory": system.UNIFIED_MEMORY,
     "ranks": runs.RANKS,
+    "waiting": runs.WAITING,
+    "stragglers": runs.STRAGGLERS,
+    "transfers": runs.TRANSFERS,
+    "stages": runs.STAGES,
 }
 """The table whose rows a section of the report lists."""
+OF_RUNS = frozenset({"ranks", "waiting", "stragglers", "transfers", "stages", "configurations"})
+"""The sections that list a table of the run; the others are a trace's."""
 COMPARED: dict[str, Table] = {
     "kernels": comparison.KERNELS,
     "operators": comparison.OPERATORS,

@@ -7,8 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.tables.configurations import CONFIGURATIONS
-from tracetui.analysis.tables.registry import COMPARED, SECTIONS
-from tracetui.analysis.tables.runs import RANKS
+from tracetui.analysis.tables.registry import COMPARED, OF_RUNS, SECTIONS
 from tracetui.app.text.escaping import any_cell, cell
 
 if TYPE_CHECKING:
@@ -21,10 +20,8 @@ def report_csv(found: Json, section: str) -> str:
     """One section of every trace; of several traces each row begins with its trace and rank."""
     if section == "captures":
         return captures_csv(found["run"]["captures"])
-    if section == "ranks":
-        return plain_csv(found["run"].get("ranks", []), RANKS.csv_header)
-    if section == "configurations":
-        return plain_csv(found["run"]["configurations"], CONFIGURATIONS.csv_header)
+    if section in OF_RUNS:
+        return plain_csv(found["run"].get(section, []), SECTIONS[section].csv_header)
     traces = found["run"]["traces"]
     if section == "kernels" and any("kernel_groups" in trace for trace in traces):
         section = "kernel_groups"

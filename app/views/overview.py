@@ -12,7 +12,8 @@ from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.totals import memory
-from tracetui.analysis.ranks.files.at_hand import ranks_of
+from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of
+from tracetui.analysis.ranks.together.said import brief
 from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings
@@ -91,6 +92,7 @@ class OverviewView(View):
         ranks = session.cached("ranks", lambda: ranks_of(run, scope, make=False)) if many else None
         return replace(
             first,
+            job=session.cached("job", lambda: brief(jobs_of(run, scope, make=False))) if many else "",
             kernels=frame.head(TOP_KERNELS),
             kernel_count=frame.height,
             kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,

@@ -39,7 +39,7 @@ WIDE = 100
 TIED = "\xa0"
 """A blank at which no line ends, as between a number and its unit."""
 MOST_RANKS = 8
-"""Of more ranks, those whose own compute is furthest behind are shown."""
+"""Of more ranks, those that are late, or that the others wait for most, are shown."""
 SIDE_BY_SIDE = 76
 """The least columns for step and GPU to be side by side."""
 
@@ -76,9 +76,11 @@ class OverviewData:
     unjudged: bool = False
     """Whether the rules failed."""
     ranks: pl.DataFrame | None = None
+    """`analysis.ranks.files.at_hand.ranks_of`; null for one rank."""
+    job: str = ""
+    """What all ranks say together (`analysis.ranks.together.said.brief`); empty for one rank."""
     unread: int = 0
     """How many ranks of the run were not read."""
-    """`analysis.rank_table`; null for one rank."""
     path: CriticalPath | None = None
     """What the average step waited for; null where launches were not recorded."""
     lanes: StepPicture | None = None
@@ -136,6 +138,8 @@ def overview_text(
     writer = _Writer(width, height, styles, ascii=ascii)
     step = _step_and_gpu(writer, data)
     sections = [_verdict(writer, data), step]
+    if data.job:
+        sections.insert(0, _paragraph(writer, data.job))
     if data.path is not None:
         sections.append(_path(writer, data.path))
     if data.ranks is not None and data.ranks.height > 1:
@@ -156,7 +160,8 @@ def overview_text(
             over -= less
     tops = [section for section in (findings, kernels, host) if section]
     # one below the other, step and GPU would push the main content out of view
-    sections[1:1] = tops if writer.width < SIDE_BY_SIDE else []
+    at = sections.index(step)
+    sections[at:at] = tops if writer.width < SIDE_BY_SIDE else []
     sections += tops if writer.width >= SIDE_BY_SIDE else []
     used = sum(map(len, sections))
     # the header counts the notes too, so here they only stand where there is room
@@ -188,7 +193,12 @@ def overview_text(
 def _verdict(writer: _Writer, data: OverviewData) -> list[Text]:
     # the base of all numbers stands once, with the step
     sentence = re.sub(r" \((" + re.escape(data.overview.base) + r"|no steps)\)\.$", ".", data.overview.verdict.sentence)
-    words = fitting.printable(sentence, ascii=writer.ascii).split()
+    return _paragraph(writer, sentence)
+
+
+def _paragraph(writer: _Writer, text: str) -> list[Text]:
+    """A sentence or two that answer the page's question, broken into lines."""
+    words = fitting.printable(text, ascii=writer.ascii).split()
     lines, line = [], ""
     for word in words:
         if line and len(line) + len(word) + 1 > writer.width - 2:
@@ -387,23 +397,25 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
 
 
 def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
-    lines = [writer.head("Ranks", "per step; behind: own compute against the median (R: next rank)")]
-    lines.append(Text("  rank      step   compute      comm      idle    behind", writer.style("muted")))
-    whole = ranks.height
-    if whole > MOST_RANKS:
-        ranks = ranks.sort("behind_percent", "rank", descending=[True, False], nulls_last=True).head(MOST_RANKS)
-    for row in ranks.iter_rows(named=True):
+    """The ranks; of many those that are late, or that the others wait for most."""
+    shown = ranks
+    if ranks.height > MOST_RANKS:
+        shown = ranks.sort("straggler", "late_ns", "excess_ns", "rank", descending=[True, True, True, False]).head(
+            MOST_RANKS
+        )
+    lines = [writer.head("Ranks", "per step; excess: over the median rank (R: next rank)")]
+    lines.append(Text("  rank      step   own GPU    silent     waits      late    excess", writer.style("muted")))
+    for row in shown.iter_rows(named=True):
         times = "".join(
-            f"{writer.time(row[key]):>10}" for key in ("step_ns", "compute_ns", "communication_ns", "idle_ns")
+            f"{writer.time(row[key]):>10}" for key in ("step_ns", "own_gpu_ns", "silent_ns", "wait_ns", "late_ns")
         )
-        line = Text(
-            f"  {row['rank']!s:<4}{times}{number_format.format_percent(row['behind_percent'], signed=True):>10}"
-        )
+        excess = number_format.format_signed_ns(row["excess_ns"], ascii=writer.ascii)
+        line = Text(f"  {row['rank']!s:<4}{times}{excess:>10}")
         if row["straggler"]:
             line.append("  straggler", writer.style("warn"))
         lines.append(line)
-    if whole > ranks.height:
-        lines.append(Text(f"  and {whole - ranks.height:,} others", writer.style("muted")))
+    if shown.height < ranks.height:
+        lines.append(Text(f"  and {ranks.height - shown.height:,} more ranks", writer.style("muted")))
     return lines
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.matching.run_join import Measured
     from tracetui.analysis.memory.totals import Memory
     from tracetui.analysis.overview import Overview
+    from tracetui.analysis.ranks.together.job import Job
     from tracetui.analysis.roofline.roofline import Roofline
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.runs.manifest import RunManifest
@@ -283,6 +284,17 @@ class Facts:
 
         return program_of(self.trace, self.launches["name"])
 
+    @cached_property
+    def job(self) -> Job | None:
+        """What all ranks of the run say together, of its rich recordings; None for one rank, or if not all were read.
+
+        Rules read no other recordings: a table of ranks does, and leaves at hand what it found.
+        """
+        from tracetui.analysis.ranks.files.at_hand import jobs_of
+
+        found = jobs_of(self.run, make=False)
+        return found[0] if found else None
+
     @property
     def records_shapes(self) -> bool:
         """Whether the file says that record_shapes was on, whether or not its operators have any."""
@@ -443,6 +455,14 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
     "power_samples": (
         lambda facts: facts.manifest is not None and len(facts.manifest.power.during) > 1,
         "samples of the machine's state during the run: launch with tracetui profile",
+    ),
+    "ranks": (
+        lambda facts: facts.job is not None,
+        "the recordings of several ranks: open their folder",
+    ),
+    "collectives": (
+        lambda facts: facts.job is not None and facts.job.collectives.height > 0,
+        "collectives that several ranks share: open the folder of a job",
     ),
     "memory": (
         lambda facts: facts.memory.peak_allocated_bytes is not None,

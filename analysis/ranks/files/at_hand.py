@@ -1,4 +1,4 @@
-"""The summaries that belong to an open run, and the table of its ranks."""
+"""The summaries that belong to an open run, the table of its ranks, and the jobs that they are of."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.ranks.files.reading import Summaries, job_folder, read
 from tracetui.analysis.ranks.files.store import CachedStore, Store
-from tracetui.analysis.ranks.present import rank_rows
-from tracetui.analysis.ranks.rank_table import SCHEMA, rank_table
+from tracetui.analysis.ranks.present import of_steps, rank_rows
+from tracetui.analysis.ranks.rank_table import SCHEMA, judged, rank_table
+from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.scope import Scope
 from tracetui.parsers.errors import TraceError
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.together.job import Job
     from tracetui.parsers import Run
     from tracetui.parsers.runs.run import RankFile
 
@@ -63,9 +68,11 @@ def ranks_of(
         progress: as for `of_run`.
     """
     if not run.unread:
-        return rank_table(run, scope)
-    found = of_run(run, make=make, progress=progress)
-    return pl.DataFrame(schema=SCHEMA) if found.absent else rank_rows(found.ranks, scope or Scope())
+        table = rank_table(run, scope)
+    else:
+        found = of_run(run, make=make, progress=progress)
+        table = pl.DataFrame(schema=SCHEMA) if found.absent else rank_rows(found.ranks, scope or Scope())
+    return judged(table, jobs_of(run, scope, make=make) if table.height else ())
 
 
 def with_straggler(run: Run, scope: Scope | None, progress: Callable[[int, int], None] | None = None) -> Run:
@@ -78,6 +85,52 @@ def with_straggler(run: Run, scope: Scope | None, progress: Callable[[int, int],
 
 
 def straggler(ranks: pl.DataFrame) -> int | None:
-    """The rank that computes longest of those that the others wait for; None where there is none."""
-    late = ranks.filter("straggler").sort("behind_percent", descending=True)["rank"]
+    """The rank that is late in the program, of several the latest; None where there is none."""
+    late = ranks.filter("straggler").sort("excess_ns", descending=True)["rank"]
     return int(late[0]) if len(late) else None
+
+
+def jobs_of(
+    run: Run, scope: Scope | None = None, *, make: bool = True, progress: Callable[[int, int], None] | None = None
+) -> tuple[Job, ...]:
+    """A job per recorded pass of a run, the rich one first; none for a run of fewer than two ranks.
+
+    Args:
+        run: what `open_path` returned.
+        scope: its steps are heeded; who is late in a program is no matter of a marked stretch or of one device.
+        make: whether summaries that are not at hand are made; without them there is no job.
+        progress: called with how many of how many recordings are done.
+    """
+    if len(run.ranks) < 2:
+        return ()
+    if scope is None or (scope.steps is None and not scope.skip_steps):
+        known = _remembered(run)
+        if "jobs" not in known:
+            found = _summaries(run, make, progress)
+            if found is None:
+                return ()
+            known["jobs"] = jobs(found)
+        return known["jobs"]
+    found = _summaries(run, make, progress)
+    return () if found is None else jobs(of_steps(found, scope))
+
+
+@kept
+def _remembered(run: Run) -> dict[str, tuple[Job, ...]]:
+    """The jobs of this run; they live as long as it."""
+    del run
+    return {}
+
+
+def _summaries(run: Run, make: bool, progress: Callable[[int, int], None] | None) -> tuple[RankSummary, ...] | None:
+    """The summaries of all recordings; None where some are not at hand, and none shall be made."""
+    lighter = any(file.recorded_pass == "light" for file in run.rank_files)
+    if not run.unread and not lighter:
+        return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)
+    found = of_run(run, make=make, progress=progress)
+    if not found.absent:
+        return found.ranks
+    if run.unread:
+        return None
+    # what was read is judged; the light recordings join when they are summarised
+    return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.base.spans import spans
-from tracetui.app.reports.content.run import rank_list
+from tracetui.app.reports.content.jobs import job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ def ranks_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """The report of a job: which ranks are here, their table, and what is not as it should be."""
     yield Title(f"tracetui ranks: {Path(found['path']).name or found['path']}")
     yield Facts((("Job", found["path"]), ("Ranks", ranks_here(found)), ("Files", _files(found))))
-    if found["ranks"]:
-        yield from rank_list(found["ranks"], layout)
-    else:
+    yield from job_parts(found, layout)
+    if not found["ranks"]:
         yield Sentences(("There are no two ranks to compare.",))
     for heading, lines in (
         ("Not the same on all ranks", _differences(found["environment"])),

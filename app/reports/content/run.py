@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us
 from tracetui.analysis.base.spans import spans
-from tracetui.analysis.tables.runs import RANKS
 from tracetui.app.reports.content import sections
-from tracetui.app.reports.parts import Facts, Sentences, Title, listed
+from tracetui.app.reports.content.jobs import job_parts
+from tracetui.app.reports.parts import Facts, Sentences, Title
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 
 
 SECTIONS = frozenset(sections.SECTIONS)
-MANY_RANKS = 16
-"""Up to here the table of ranks is printed whole."""
-NAMED = 3
-"""How many stragglers among many ranks are named."""
 
 
 def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
@@ -48,14 +43,14 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
         yield from capture_parts(run["captures"], layout)
         yield Sentences(tuple(rows_to_plot(run["captures"])))
         traces = [trace for trace in traces if SECTIONS & trace.keys()]
-    elif not any(SECTIONS & trace.keys() for trace in traces) and "ranks" not in run:
+    elif not any(SECTIONS & trace.keys() for trace in traces) and "job" not in run:
         if "configurations" not in run:
             yield Sentences(("No captures to compare: give a folder with several files of one kind.",))
         elif not run["configurations"]:
             yield Sentences(("No counters: give one or more reports of Nsight Compute, or a folder of them.",))
         traces = []
+    yield from job_parts(run, layout)
     if run.get("ranks"):
-        yield from rank_list(run["ranks"], layout)
         traces = [_slowest(run)]
         ranks = spans(_other_ranks(run, traces[0]))
         yield Sentences((f"Below: rank {traces[0]['source']['rank']}; --rank N shows another ({ranks}).",))
@@ -144,25 +139,6 @@ def _how_to_print(trace: Json) -> str:
     return f"{name}: --source {source['kind']} prints it."
 
 
-def rank_list(ranks: list[Json], layout: Layout) -> Iterator[Part]:
-    """The table of ranks, and the stragglers by name; of many ranks, those furthest from the median."""
-    late = [row for row in ranks if row["straggler"]]
-    many = layout.limit is not None and len(ranks) > max(layout.limit, MANY_RANKS)
-    if many:
-        ranks = sorted(ranks, key=lambda row: -(row["behind_percent"] or 0.0))
-        late = sorted(late, key=lambda row: -row["behind_percent"])[:NAMED]
-    after = tuple(
-        f"Rank {row['rank']} is the straggler: its own compute takes {format_percent(row['behind_percent'])} "
-        "longer than the median rank's; the others wait for it inside their communication kernels."
-        for row in late
-    )
-    if many:
-        yield listed(RANKS, ranks, layout, base="average per step")
-    else:
-        yield listed(RANKS, ranks, replace(layout, limit=None), whole=0)
-    yield Sentences(after)
-
-
 def facts_of(run: Json, trace: Json) -> Facts:
     """What is known of a recording itself: file, GPU, the base of its numbers."""
     return Facts((*_head(trace), *_light_pass(run["passes"], trace)))
@@ -246,9 +222,9 @@ def _slowest(run: Json) -> Json:
 
 
 def _straggler(ranks: list[Json]) -> int | None:
-    """The rank that computes longest of those that the others wait for; null where there is none."""
+    """The rank that is late in the program, of several the latest; null where there is none."""
     late = [row for row in ranks if row["straggler"]]
-    return max(late, key=lambda row: row["behind_percent"])["rank"] if late else None
+    return max(late, key=lambda row: row["excess_us"])["rank"] if late else None
 
 
 def _other_ranks(run: Json, shown: Json) -> list[int]:

@@ -1,0 +1,221 @@
+"""One clock for all hosts: a collective ends on all of its ranks at nearly one moment, which shows how clocks differ.
+
+Every rank's clock is fitted by an offset and a slope, robustly (medians of pieces, then the median of their slopes).
+What is left of the ends is the residual: nothing finer than it can be said of times on different ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.ranks.summary import RankSummary
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+PIECES = 24
+"""The ends are summed up in so many medians before slopes are taken: as good, and linear in the number of ends."""
+LEAST = 3
+"""Fewer common collectives fit no clock."""
+ONE_CLOCK_NS = 100_000
+"""On one host ends differed by 63 µs at most; an offset below this is no offset where hosts are not recorded."""
+ROUNDS = 2
+FITTED = {
+    "place": pl.Int64(),
+    "rank": pl.Int64(),
+    "offset_ns": pl.Float64(),
+    "drift_ppm": pl.Float64(),
+    "residual_ns": pl.Float64(),
+    "ends": pl.Int64(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """How each rank's clock differs from the reference's."""
+
+    fitted: pl.DataFrame
+    """A row per place: offset and residual are null where nothing could be fitted."""
+    residual_ns: float
+    """Of all ends, the 95th percentile of the distance to their collective's end; infinite where nothing is known."""
+    begin: Ints
+    """Of each call: when it began, on the common clock."""
+    end: Ints
+
+    @property
+    def one(self) -> bool:
+        """Whether all ranks that could be compared have one clock."""
+        offset = self.fitted["offset_ns"].drop_nulls()
+        return not (offset != 0).any()
+
+
+def fit(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> Clocks:
+    """Fits the clocks of all ranks; ranks of one host have one.
+
+    Args:
+        calls: `matched.Matched.calls`.
+        summaries: of all ranks, by place.
+    """
+    begin, end = (calls[name].to_numpy().astype(np.int64) for name in ("begin", "end"))
+    place, instance = calls["place"].to_numpy(), calls["instance"].to_numpy()
+    clock = _clock_of(summaries)
+    # broadcasts, sends and gathers end where they are done, not everywhere at once
+    shared = ~calls["kind"].is_in(["broadcast", "send", "recv", "gather", "scatter", "reduce"]).to_numpy()
+    if calls.height and not shared.any():
+        shared[:] = True
+    middle = int(np.median(end)) if end.size else 0
+    offset, slope, known = _Fit(
+        clock[place[shared]], instance[shared], end[shared] - middle, clock.max(initial=-1) + 1
+    ).solve()
+    if not any(one.host for one in summaries):
+        reach = float(np.abs(end - middle).max()) if end.size else 0.0
+        apart = np.abs(offset) + np.abs(slope) * reach > ONE_CLOCK_NS
+        offset, slope = np.where(apart, offset, 0.0), np.where(apart, slope, 0.0)
+    change = offset[clock] if clock.size else offset
+    rate = slope[clock] if clock.size else slope
+
+    def moved(time: Ints) -> Ints:
+        found: Ints = time - np.rint(change[place] + rate[place] * (time - middle)).astype(np.int64)
+        return found
+
+    common = moved(end)
+    away = _from_middle(instance[shared], common[shared].astype(np.float64))
+    residual = float(np.percentile(np.abs(away), 95)) if away.size else float("inf")
+    return Clocks(_table(summaries, clock, (change, rate, known), place[shared], away), residual, moved(begin), common)
+
+
+def _table(
+    summaries: Sequence[RankSummary],
+    clock: Ints,
+    fitted: tuple[Floats, Floats, NDArray[np.bool_]],
+    place: Ints,
+    away: Floats,
+) -> pl.DataFrame:
+    change, rate, known = fitted
+    seen = (
+        pl.DataFrame({"place": place, "away": np.abs(away)})
+        .group_by("place")
+        .agg(residual_ns=pl.col("away").median(), ends=pl.len().cast(pl.Int64))
+    )
+    table = pl.DataFrame(
+        {
+            "place": np.arange(len(summaries)),
+            "rank": [one.rank for one in summaries],
+            "offset_ns": pl.Series(change, dtype=pl.Float64),
+            "drift_ppm": pl.Series(rate * 1e6, dtype=pl.Float64),
+            "known": pl.Series(known[clock] if clock.size else [], dtype=pl.Boolean),
+        }
+    ).join(seen, on="place", how="left", maintain_order="left")
+    blank = [pl.when("known").then(pl.col(name)).alias(name) for name in ("offset_ns", "drift_ppm")]
+    return table.with_columns(*blank, ends=pl.col("ends").fill_null(0)).select(
+        pl.col(name).cast(dtype) for name, dtype in FITTED.items()
+    )
+
+
+def _clock_of(summaries: Sequence[RankSummary]) -> Ints:
+    """A number per clock: that of its host, or its own where the host is not known."""
+    numbers: dict[object, int] = {}
+    found = [numbers.setdefault(one.host or place, len(numbers)) for place, one in enumerate(summaries)]
+    return np.array(found, np.int64)
+
+
+def _from_middle(instance: Ints, time: Floats) -> Floats:
+    """How far each time lies from the median of its instance."""
+    if not time.size:
+        return time
+    frame = pl.DataFrame({"instance": instance, "time": time})
+    return frame.select(pl.col("time") - pl.col("time").median().over("instance")).to_series().to_numpy()
+
+
+class _Fit:
+    """Offsets and slopes of clocks from the ends of collectives that they share."""
+
+    def __init__(self, clock: Ints, instance: Ints, end: Ints, clocks: int) -> None:
+        self.clock, self.instance, self.clocks = clock, instance, clocks
+        self.end = end.astype(np.float64)
+        self.offset, self.slope = np.zeros(clocks), np.zeros(clocks)
+        self.known = np.zeros(clocks, np.bool_)
+        order = np.argsort(clock, kind="stable")
+        bounds = np.searchsorted(clock[order], np.arange(clocks + 1))
+        self.rows = [order[low:high] for low, high in pairwise(bounds)]
+
+    def solve(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """From the clock with most ends outwards, group by group; then all against the medians of all."""
+        if self.end.size:
+            root = int(np.argmax([rows.size for rows in self.rows]))
+            self.known[root] = True
+            while self._reach():
+                pass
+            for _ in range(ROUNDS if self.clocks > 2 else 0):
+                self._refine()
+            self.offset -= self.offset[root]
+            self.slope -= self.slope[root]
+        return self.offset, self.slope, self.known
+
+    def _reach(self) -> bool:
+        """Fits the clocks that share collectives with those already known."""
+        told = self.known[self.clock]
+        reference = self._ends_of(told)
+        found = False
+        for clock in np.flatnonzero(~self.known).tolist():
+            rows = self.rows[clock]
+            target = reference[self.instance[rows]]
+            mine = rows[~np.isnan(target)]
+            if mine.size >= LEAST:
+                self._set(clock, mine, reference)
+                found = True
+        return found
+
+    def _refine(self) -> None:
+        reference = self._ends_of(self.known[self.clock])
+        for clock in np.flatnonzero(self.known).tolist():
+            if self.rows[clock].size >= LEAST:
+                self._set(clock, self.rows[clock], reference)
+
+    def _ends_of(self, rows: NDArray[np.bool_]) -> Floats:
+        """The median end of each instance over these rows, on the common clock; NaN where there is none."""
+        clock = self.clock[rows]
+        time = self.end[rows] - self.offset[clock] - self.slope[clock] * self.end[rows]
+        frame = pl.DataFrame({"instance": self.instance[rows], "time": time})
+        ends = frame.group_by("instance").agg(pl.col("time").median())
+        reference = np.full(int(self.instance.max()) + 1, np.nan)
+        reference[ends["instance"].to_numpy()] = ends["time"].to_numpy()
+        return reference
+
+    def _set(self, clock: int, rows: Ints, reference: Floats) -> None:
+        time = self.end[rows]
+        self.offset[clock], self.slope[clock] = line(time, time - reference[self.instance[rows]])
+        self.known[clock] = True
+
+
+def line(time: Floats, away: Floats) -> tuple[float, float]:
+    """Offset at zero and slope of a robust line; the slope is 0 where it explains no more than the noise."""
+    order = np.argsort(time, kind="stable")
+    count = min(PIECES, max(time.size // 3, 1))
+    # pieces of one length; the few ends left over count in the offset only
+    pieces = order[: order.size // count * count].reshape(count, -1)
+    x, y = np.median(time[pieces], axis=1), np.median(away[pieces], axis=1)
+    flat = float(np.median(away))
+    slope = 0.0
+    if x.size > 2:
+        first, second = np.triu_indices(x.size, 1)
+        apart = x[second] - x[first]
+        use = apart > 0
+        if use.any():
+            slope = float(np.median((y[second] - y[first])[use] / apart[use]))
+    offset = float(np.median(away - slope * time))
+    left = float(np.median(np.abs(away - offset - slope * time)))
+    # a slope has to explain more over the whole recording than what it leaves
+    if abs(slope) * float(np.ptp(x)) <= 2 * left or left >= float(np.median(np.abs(away - flat))):
+        return flat, 0.0
+    return offset, slope

@@ -1,0 +1,144 @@
+"""The key that makes collectives of different ranks one: their sequence number, or their place from the common end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STEADY_NS = 200_000
+"""The ends of one collective differ between ranks by the same amount, up to some ten µs and the drift of their clocks
+(100 ppm of two seconds); a wrong alignment shows the jitter of steps instead. Beyond this another one is tried."""
+MOST_PERCENT = 90
+"""So many ends tell how steady an alignment is: one place off, the even gaps within a step look steady, and most gaps
+may be such, but not those between steps."""
+APART_NS = 2_000_000
+"""Clocks of hosts differ by hundreds of µs; ends that lie further apart than this may be those of another step."""
+LEAST_RUN = 3
+"""Fewer collectives than this prove no alignment."""
+AGAIN = 64
+"""More calls of one number than that are not told apart."""
+SIGNATURE = ("kind", "bytes_in", "element_type")
+
+
+def keyed(frame: pl.DataFrame) -> pl.DataFrame:
+    """The calls with ``key``, the same for one collective on all ranks of its group and channel, and ``by``."""
+    where = ("group_id", "channel")
+    # a group that has numbers on some ranks only (work queued before the window lacks them) is numbered where it can be
+    # sends and receives are counted by each rank for itself
+    numbered = pl.col("seq").is_not_null() & (pl.col("channel") < 0)
+    with_seq = frame.filter(numbered)
+    with_seq = with_seq.with_columns(key=pl.col("seq") * AGAIN + _again(with_seq), by=pl.lit("seq"))
+    without = frame.filter(~numbered)
+    counted = with_seq.select(*where).unique()
+    lone = without.join(counted, on=list(where), how="semi")
+    lone = lone.with_columns(key=-1 - pl.int_range(pl.len()), by=pl.lit("seq"))  # each by itself: matched with nothing
+    by_order = _from_the_end(without.join(counted, on=list(where), how="anti"))
+    return pl.concat([part.select(with_seq.columns) for part in (with_seq, lone, by_order)])
+
+
+def _again(frame: pl.DataFrame) -> pl.Series:
+    """Which of several calls of one number each is: several may share one, as those of a coalesced call."""
+    place, group, seq = (frame[name].to_numpy() for name in ("place", "group_id", "seq"))
+    code = np.sort((place << 48) ^ (group << 32) ^ seq)
+    if not (code[1:] == code[:-1]).any():
+        return pl.zeros(frame.height, pl.Int64, eager=True)
+    return frame.select(pl.int_range(pl.len()).over("place", "group_id", "seq")).to_series()
+
+
+def _from_the_end(frame: pl.DataFrame) -> pl.DataFrame:
+    """Order counted back from the last call of each rank, moved where that does not fit."""
+    mine = ("place", "group_id", "channel")
+    frame = frame.sort(*mine, "begin")
+    back = pl.len().over(*mine) - 1 - pl.int_range(pl.len()).over(*mine)
+    frame = frame.with_columns(key=back.cast(pl.Int64), by=pl.lit("order"))
+    for (group, channel), places in _unsteady(frame).items():
+        frame = _moved(frame, group, channel, places)
+    return frame
+
+
+def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
+    """By group and channel: the places that don't fit the others as they stand; all where sizes differ."""
+    where = ("group_id", "channel")
+    codes = frame.select("place", *where, "key", "end", signature=pl.struct(*SIGNATURE).hash(), known=_known())
+    away = codes.with_columns(away=pl.col("end") - pl.col("end").median().over(*where, "key"))
+    middle = pl.col("away").median()
+    by_rank = away.group_by(*where, "place").agg(
+        spread=(pl.col("away") - middle).abs().quantile(MOST_PERCENT / 100), apart=middle.abs(), calls=pl.len()
+    )
+    off = (pl.col("spread") > STEADY_NS) | (pl.col("apart") > APART_NS)
+    loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
+    signatures = codes.filter("known").group_by(*where, "key").agg(pl.col("signature").n_unique())
+    mixed = signatures.filter(pl.col("signature") > 1).select(*where).unique()
+    odd = by_rank.join(mixed, on=list(where), how="semi")
+    found: dict[tuple[int, int], list[int]] = {}
+    for group, channel, place in (
+        pl.concat([part.select(*where, "place") for part in (loose, odd)]).unique().sort(*where, "place").iter_rows()
+    ):
+        found.setdefault((group, channel), []).append(place)
+    return found
+
+
+def _known() -> pl.Expr:
+    return pl.col("bytes_in").is_not_null()
+
+
+def _moved(frame: pl.DataFrame, group: int, channel: int, places: list[int]) -> pl.DataFrame:
+    """The frame with these ranks aligned to the one of the others that has most calls, or of all."""
+    here = (frame["group_id"] == group) & (frame["channel"] == channel)
+    rows = np.flatnonzero(here.to_numpy())
+    part = frame[rows.tolist()]
+    place, key, end = (part[name].to_numpy() for name in ("place", "key", "end"))
+    hashed = part.select(pl.struct(*SIGNATURE).hash()).to_series().to_numpy()
+    signature = np.where(part.select(_known()).to_series().to_numpy(), hashed, 0)
+    every, counts = np.unique(place, return_counts=True)
+    steady = np.where(np.isin(every, places), 0, counts)
+    reference = place == every[(steady if steady.any() else counts).argmax()]
+    base = _Sequence(signature[reference], end[reference])
+    moved = key.copy()
+    for one in places:
+        mine = place == one
+        moved[mine] = key[mine] + base.fit(_Sequence(signature[mine], end[mine]))
+    whole = frame["key"].to_numpy().copy()
+    whole[rows] = moved
+    return frame.with_columns(key=pl.Series(whole))
+
+
+class _Sequence:
+    """What one rank did in a group, the last first."""
+
+    def __init__(self, signature: NDArray[np.uint64], end: NDArray[np.int64]) -> None:
+        self.signature, self.end = signature[::-1], end[::-1]
+
+    def fit(self, other: _Sequence) -> int:
+        """How many places later than its own end the other's last call stands here.
+
+        Of the places where nothing differs, the one whose ends keep the steadiest distance; of those that are as
+        steady, one whose ends lie near each other, then the one nearest to the common end.
+        """
+        best: tuple[float, bool, float, int] = (np.inf, True, np.inf, 0)
+        found = 0
+        least = max(LEAST_RUN, min(self.end.size, other.end.size) // 2)
+        for shift in range(-(other.end.size - least), self.end.size - least + 1):
+            here, there = self._overlap(other, shift)
+            a, b = self.signature[here], other.signature[there]
+            if np.any((a != b) & (a != 0) & (b != 0)):
+                continue
+            away = other.end[there] - self.end[here]
+            spread = float(np.percentile(np.abs(away - np.median(away)), MOST_PERCENT))
+            # steadiness as a power of four: what lies below the noise of clocks is alike
+            steady = int(np.log2(max(spread / (STEADY_NS / 4), 1.0)) // 2)
+            far = abs(float(np.median(away))) > APART_NS
+            rank = (steady, far, spread if steady else 0.0, abs(shift))
+            if rank < best:
+                best, found = rank, shift
+        return found
+
+    def _overlap(self, other: _Sequence, shift: int) -> tuple[slice, slice]:
+        low = max(0, shift)
+        high = min(self.end.size, other.end.size + shift)
+        return slice(low, high), slice(low - shift, high - shift)

@@ -1,0 +1,131 @@
+"""Both answers of a job: who was late in this recording, and who is late in the program and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.ranks.together.causes import Works, cause
+from tracetui.analysis.ranks.together.late import MEASURES, OWN_PERCENT, SILENT_NS, Answers, Late, excess, in_recording
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.together.late import Excess
+
+    Ints = NDArray[np.int64]
+
+LEAST = {"gpu": 0.0, "silent": float(SILENT_NS), "loader": 0.0}
+"""Per step: durations of kernels are exact, silent stretches are counted from 1 ms on."""
+MOST_NAMED = 8
+"""Causes are looked for at so many ranks: more that are late alike have one reason."""
+
+
+def answers_of(
+    table: pl.DataFrame, summaries: Sequence[RankSummary], counts: Sequence[int], stage: Ints, steps: pl.DataFrame
+) -> tuple[Answers, pl.DataFrame]:
+    """The answers, and the table of ranks with what each has more than the median (``over_…_ns``), and ``late``.
+
+    Args:
+        table: `tables.RANKS`.
+        summaries: by place.
+        counts: what "per step" divides by.
+        stage: each rank's stage of the pipeline: only ranks of one do the same work.
+        steps: `rank_steps.STEPS`.
+    """
+    peers = _peers(stage)
+    # a profiler makes steps longer: shares are of the clean step where it is known
+    step_ns = table.select(pl.coalesce("clean_step_ns", "step_ns") if _has_steps(table) else "step_ns").to_series()
+    step = step_ns.fill_null(float("nan")).to_numpy()
+    over = {
+        name: excess(
+            _known(table[column], some=name == "loader"),
+            step,
+            peers,
+            least=LEAST[name] if _has_steps(table) else 0.0,
+            own_percent=OWN_PERCENT if name == "gpu" else None,
+        )
+        for name, column in MEASURES.items()
+    }
+    columns = [pl.Series(f"over_{name}_ns", found.over).fill_nan(None) for name, found in over.items()]
+    late = np.zeros(table.height, np.bool_)
+    for found in over.values():
+        late |= found.named
+    table = table.with_columns(*columns, late=pl.Series(late, dtype=pl.Boolean))
+    table = table.with_columns(excess_ns=pl.sum_horizontal(f"over_{name}_ns" for name in MEASURES))
+    told = [values.over for values in over.values() if not np.isnan(values.over).all()]
+    program = _program(table, summaries, counts, peers, over, steps)
+    middle = table["step_ns"].median()
+    recording = in_recording(
+        table.select(
+            "rank",
+            pl.col("late_ns").fill_null(0.0),
+            pl.col("last").fill_null(0),
+            pl.col("collectives").alias("of"),
+            *(pl.col(f"over_{name}_ns") for name in MEASURES),
+        ),
+        float(middle) if middle is not None else 0.0,  # type: ignore[arg-type]
+    )
+    largest = float(np.nanmax(np.sum([np.nan_to_num(one) for one in told], axis=0))) if told else None
+    return Answers(recording, program, largest), table
+
+
+def _program(
+    table: pl.DataFrame,
+    summaries: Sequence[RankSummary],
+    counts: Sequence[int],
+    peers: Ints,
+    over: dict[str, Excess],
+    steps: pl.DataFrame,
+) -> tuple[Late, ...]:
+    """The ranks that are late in the program, with the cause of the first of them."""
+    found = []
+    works: Works | None = None
+    rows = table.filter("late").sort("excess_ns", "rank", descending=[True, False])
+    for number, row in enumerate(rows.iter_rows(named=True)):
+        place = row["place"]
+        parts = {name: float(np.nan_to_num(one.over[place])) if one.named[place] else 0.0 for name, one in over.items()}
+        late = Late(
+            row["rank"], sum(parts.values()), parts["gpu"], parts["silent"], parts["loader"], last=row["last"] or 0,
+            of=row["collectives"] or 0,
+        )  # fmt: skip
+        if number < MOST_NAMED:
+            works = works or Works.of(summaries, counts)
+            mine = np.flatnonzero(peers == peers[place]).tolist()
+            most = MEASURES[max(parts, key=parts.__getitem__)]
+            why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
+            late = Late(
+                late.rank, late.late_ns, late.gpu_ns, late.silent_ns, late.loader_ns, 0.0, late.last, late.of, why
+            )
+        found.append(late)
+    return tuple(sorted(found, key=lambda one: (-one.late_ns, one.rank)))
+
+
+def _by_step(steps: pl.DataFrame, rank: int, column: str) -> pl.DataFrame:
+    """The rank's steps with what each has more than the median rank's."""
+    usual = steps.group_by("step").agg(usual=pl.col(column).quantile(0.5, "lower"))
+    mine = steps.filter(pl.col("rank") == rank).join(usual, on="step", how="left")
+    return mine.select("step", over_ns=pl.col(column).fill_null(0) - pl.col("usual").fill_null(0))
+
+
+def _peers(stage: Ints) -> Ints:
+    """Ranks of one stage, where every stage has several; else all are compared with each other."""
+    _, sizes = np.unique(stage, return_counts=True)
+    return stage if sizes.size and sizes.min() > 1 else np.zeros(stage.size, np.int64)
+
+
+def _known(column: pl.Series, *, some: bool) -> NDArray[np.float64]:
+    """The values, NaN where they are not known; 0 for ranks without, where `some` ranks have waits and others none."""
+    if some and column.null_count() < column.len():
+        column = column.fill_null(0)
+    values: NDArray[np.float64] = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return values
+
+
+def _has_steps(table: pl.DataFrame) -> bool:
+    return bool((table["steps"] > 0).any()) if table.height else False

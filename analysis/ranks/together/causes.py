@@ -1,0 +1,160 @@
+"""Why a rank is late in the program: what it has more of than the median of its peers, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.ranks.together.late import Cause, lower_median
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.analysis.ranks.summary import RankSummary
+
+MOST_OF_IT = 0.5
+"""A name stands for an excess of which it has so much or more."""
+SLOWER = 1.05
+"""Launches of the same kernels that take so many times as long: the threshold of a step's share, 5 %."""
+SAME_LAUNCHES = 0.8
+"""Of the kernel time, so much in kernels that are launched as often on both ranks makes their work the same."""
+ONE_STEP = 0.8
+"""An excess of which so much lies in one of three steps or more is a pause."""
+RANGES = ("gpu_range", "gpu_module", "kernel")
+"""What may name GPU work, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Works:
+    """The work of all ranks, and their steps."""
+
+    frame: pl.DataFrame
+    """`summary.WORK` with ``place``."""
+    steps: tuple[int, ...]
+    """By place: how many steps "per step" divides by."""
+
+    @classmethod
+    def of(cls, summaries: Sequence[RankSummary], steps: Sequence[int]) -> Works:
+        """The work of these summaries."""
+        parts = [one.work for one in summaries]
+        frame = pl.concat(parts) if parts else pl.DataFrame()
+        place = np.repeat(np.arange(len(parts)), [part.height for part in parts])
+        return cls(frame.with_columns(place=pl.Series(place, dtype=pl.Int64)), tuple(steps))
+
+    def over(self, place: int, peers: Sequence[int]) -> pl.DataFrame:
+        """What a rank has more of than the median of its peers: kind, name, over_ns per step, the most first."""
+        mine = self.frame.filter((pl.col("place") == place) & (pl.col("name") != ""))
+        unnamed = self.frame.filter(
+            (pl.col("place") == place)
+            & (pl.col("name") == "")
+            & (pl.col("kind").is_in(["silent", "loader", "collection"]))
+        )
+        wanted = pl.concat([mine, unnamed]).select("kind", "name").unique()
+        rows = self.frame.filter(pl.col("place").is_in(list(peers))).join(wanted, on=["kind", "name"], how="semi")
+        summed = rows.group_by("kind", "name", "place").agg(pl.col("ns").sum())
+        steps = np.maximum(np.array(self.steps), 1)
+        found = []
+        for (kind, name), part in summed.group_by("kind", "name"):
+            values = np.zeros(len(self.steps))
+            values[part["place"].to_numpy()] = part["ns"].to_numpy()
+            values = values / steps
+            found.append((kind, name, float(values[place] - lower_median(values[list(peers)]))))
+        schema = {"kind": pl.String(), "name": pl.String(), "over_ns": pl.Float64()}
+        return pl.DataFrame(found, schema=schema, orient="row").sort(
+            "over_ns", "kind", "name", descending=[True, False, False]
+        )
+
+    def slower(self, place: int, peers: Sequence[int]) -> tuple[float, float | None] | None:
+        """How many times as long the same launches take as on the median peer, and how many times as many blocks.
+
+        None where they are not the same launches.
+        """
+        rows = self.frame.filter(
+            (pl.col("kind") == "kernel") & (pl.col("name") != "") & pl.col("place").is_in(list(peers))
+        )
+        summed = rows.group_by("name", "place").agg(pl.col("ns").sum(), pl.col("count").sum(), pl.col("blocks").sum())
+        steps = np.maximum(np.array(self.steps), 1)
+        whole, found = 0.0, []
+        for _, part in summed.group_by("name"):
+            at = part["place"].to_numpy()
+            ns, count, blocks = (part[name].to_numpy() / steps[at] for name in ("ns", "count", "blocks"))
+            me = at == place
+            whole += float(ns[me].sum())
+            if not me.any() or me.all():
+                continue
+            usual = lower_median(count[~me])
+            if abs(count[me][0] - usual) <= 0.01 * usual:
+                usual_blocks = lower_median(blocks[~me])
+                more = float(blocks[me][0]) / usual_blocks if usual_blocks else None
+                longer = float(ns[me][0] / count[me][0]) / lower_median(ns[~me] / count[~me])
+                found.append((float(ns[me][0]), longer, more))
+        if not whole or sum(one[0] for one in found) < SAME_LAUNCHES * whole:
+            return None
+        known = [(ns, more) for ns, _, more in found if more is not None]
+        return _middle([(ns, longer) for ns, longer, _ in found]), _middle(known) if known else None
+
+
+def _middle(found: list[tuple[float, float]]) -> float:
+    """The median of values, each as heavy as its time."""
+    found = sorted(found, key=lambda one: one[1])
+    reach = np.cumsum([ns for ns, _ in found])
+    return found[int(np.searchsorted(reach, reach[-1] / 2))][1]
+
+
+def cause(
+    works: Works, summary: RankSummary, place: int, peers: Sequence[int], excess: dict[str, float], steps: pl.DataFrame
+) -> Cause:
+    """The largest part of a rank's excess, by name.
+
+    Args:
+        works: of all ranks.
+        summary: the late rank's.
+        place: its place.
+        peers: places that it is compared with, itself among them.
+        excess: per step, by `late.MEASURES`.
+        steps: its steps with ``over_ns``: the excess of each.
+    """
+    most = max(excess, key=excess.__getitem__)
+    over = works.over(place, peers)
+    whole = excess[most]
+    throttled = dict(summary.environment).get("throttled by", "")
+    throttled = "" if throttled == "nothing" else throttled
+    if most == "gpu":
+        copies = _best(over, ("copy",), whole)
+        if copies is not None:
+            return Cause("copies", *copies)
+        longer = works.slower(place, peers)
+        if longer is not None and longer[0] >= SLOWER:
+            larger = longer[1] is not None and longer[1] >= SLOWER
+            kind, factor = ("larger", longer[1]) if larger else ("slow_gpu", longer[0])
+            return Cause(kind, "", whole, factor, throttled_by=throttled)
+        return Cause("gpu_work", *(_best(over, RANGES, whole) or ("", whole)), throttled_by=throttled)
+    if most == "loader":
+        return Cause("loader", "", whole)
+    if (collected := _best(over, ("collection",), whole)) is not None:
+        return Cause("collection", "", collected[1], step=_lone(steps))
+    name, ns = _best(over, ("silent",), whole) or ("", whole)
+    lone = _lone(steps)
+    return Cause("pause" if lone is not None and not name else "host", name, ns, step=lone)
+
+
+def _best(over: pl.DataFrame, kinds: Sequence[str], whole: float) -> tuple[str, float] | None:
+    """The name of these kinds that has most of the excess, the first kind before the others."""
+    for kind in kinds:
+        rows = over.filter(pl.col("kind") == kind)
+        if rows.height and rows["over_ns"][0] >= MOST_OF_IT * whole:
+            return rows["name"][0], min(float(rows["over_ns"][0]), whole)
+    return None
+
+
+def _lone(steps: pl.DataFrame) -> int | None:
+    """The one step that holds nearly all of the excess."""
+    over = steps.with_columns(pl.col("over_ns").clip(0))
+    total = float(over["over_ns"].sum())
+    if over.height < 3 or total <= 0:
+        return None
+    row = over.sort("over_ns", descending=True).row(0, named=True)
+    return int(row["step"]) if row["over_ns"] >= ONE_STEP * total else None

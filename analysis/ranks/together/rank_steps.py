@@ -1,0 +1,56 @@
+"""Every step of every rank: what it took, and how long the rank waited in it for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.ranks import summary as contract
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.together.waiting import Waiting
+
+STEPS: dict[str, pl.DataType] = {
+    "rank": pl.Int64(),
+    **contract.STEPS,
+    "step_ns": pl.Int64(),
+    "wait_ns": pl.Int64(),  # in collectives that the step launched; null where none was matched
+    "transfer_ns": pl.Int64(),
+}
+
+
+def step_counts(summaries: Sequence[RankSummary]) -> list[int]:
+    """What "per step" divides by, for each rank: its steps, or 1 without."""
+    return [max(one.steps.height, 1) for one in summaries]
+
+
+def rank_steps(summaries: Sequence[RankSummary], calls: pl.DataFrame, found: Waiting) -> pl.DataFrame:
+    """The steps of all ranks (`STEPS`)."""
+    if not summaries:
+        return pl.DataFrame(schema=STEPS)
+    heights = [one.steps.height for one in summaries]
+    rank = np.repeat([one.rank for one in summaries], heights)
+    frame = pl.concat([one.steps for one in summaries]).with_columns(
+        rank=pl.Series(rank, dtype=pl.Int64), step_ns=pl.col("end") - pl.col("begin")
+    )
+    waits = pl.DataFrame(
+        {
+            "rank": calls["rank"],
+            "step": calls["step"],
+            "wait_ns": found.wait,
+            "transfer_ns": np.repeat(found.transfer, found.size),
+        }
+    )
+    lone = frame.group_by("rank").agg(whole=(pl.col("step") < 0).all())
+    whole = waits.join(lone, on="rank", how="left", maintain_order="left")["whole"]
+    waits = waits.with_columns(
+        step=waits["step"].zip_with(~whole, pl.repeat(-1, waits.height, dtype=pl.Int64, eager=True))
+    )
+    summed = waits.drop_nulls("step").group_by("rank", "step").agg(pl.col("wait_ns", "transfer_ns").sum())
+    joined = frame.join(summed, on=["rank", "step"], how="left", maintain_order="left")
+    return joined.select(pl.col(name).cast(dtype) for name, dtype in STEPS.items())

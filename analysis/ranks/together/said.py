@@ -1,0 +1,200 @@
+"""What a job says of itself, in sentences: who is late in the program, who came last in the recording, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
+from tracetui.analysis.base.spans import spans
+from tracetui.analysis.ranks.together.late import STEP_PERCENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.together.late import Cause, Late
+
+NAMED = 3
+"""So many late ranks are named, each with its reason."""
+
+
+def answer(found: Sequence[Job]) -> list[str]:
+    """Both answers of a job: the program's from its rich recording, and who came last in each recording.
+
+    Args:
+        found: the jobs of a run, the rich one first.
+    """
+    if not found:
+        return []
+    first = found[0]
+    program = in_program(first)
+    steps = step_words(first) + path_words(first)
+    recordings = [in_recording(job, several=len(found) > 1) for job in found]
+    return [text for text in (program, *recordings, steps, *caveats(first)) if text]
+
+
+def brief(found: Sequence[Job]) -> str:
+    """The answers as one short paragraph, for a page that has more to say; empty without a job."""
+    if not found:
+        return ""
+    job = found[0]
+    of = f"{format_count(job.here)} of {format_count(job.world_size)}" if job.missing else format_count(job.here)
+    program = in_program(job)
+    lasts = []
+    for one in found:
+        which = f"the {one.recorded_pass} recording" if one.recorded_pass and len(found) > 1 else "this recording"
+        late = one.answers.recording
+        who = f"rank {late.rank} ({late.last} of {late.of})" if late is not None else "none"
+        lasts.append(f"{who} in {which}")
+    return f"Job of {of} ranks. {program} Last at the collectives: {', '.join(lasts)}."
+
+
+def in_program(job: Job) -> str:
+    """Who is late in the program, and why."""
+    late = job.answers.program
+    if late:
+        said = [f"rank {one.rank} has {late_words(one, job)}" for one in late[:NAMED]]
+        more = f"; {len(late) - NAMED} more ranks are late" if len(late) > NAMED else ""
+        most = at_the_median(late[0], job)
+        if most is not None and len(late) == 1:
+            more = f". At the median rank's time a step would be at most {format_percent(most)} shorter"
+        return f"In the program {'; '.join(said)}{more}."
+    if job.answers.largest_excess_ns is None:
+        return (
+            "Who is late in the program can't be told: no launches and no host events were recorded, so a rank's own "
+            "work can't be told from what was queued before."
+        )
+    return (
+        f"In the program no rank is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its own, "
+        "or more silent host time, than the median rank."
+    )
+
+
+def late_words(late: Late, job: Job) -> str:
+    """``14.32 ms more GPU work per step than the median rank, 14.03 ms of it in uneven_work``."""
+    per = _per(job)
+    parts = [
+        f"{format_ns(ns)} {what}"
+        for ns, what in (
+            (late.gpu_ns, f"more GPU work {per}"),
+            (late.silent_ns, f"more silent host time {per}"),
+            (late.loader_ns, f"more waiting for its data loader {per}"),
+        )
+        if ns > 0
+    ]
+    text = " and ".join(parts) + " than the median rank"
+    return text + (cause_words(late.cause, late) if late.cause is not None else "")
+
+
+def cause_words(cause: Cause, late: Late) -> str:
+    """The cause, as the end of a sentence that says how much."""
+    where = f", {format_ns(cause.ns)} of it in {cause.name}" if cause.name else ""
+    alone = late.gpu_ns if cause.kind in ("gpu_work", "copies", "slow_gpu") else late.silent_ns
+    if cause.name and cause.ns >= 0.995 * alone:
+        where = f", in {cause.name}"
+    step = f", nearly all of it in step {cause.step}" if cause.step is not None else ""
+    throttled = f"; run.json says its GPU was slowed down by {cause.throttled_by}" if cause.throttled_by else ""
+    if cause.kind == "larger":
+        more = f"{cause.factor:.2f} times as many blocks"
+        return f": the same kernels have {more} (a larger batch, or longer sequences)"
+    if cause.kind == "slow_gpu":
+        slow = f": each launch of the same kernels takes {cause.factor:.2f} times as long"
+        return slow + (throttled or " (a lower clock, or a GPU that others use too)")
+    if cause.kind == "collection":
+        return f": garbage collection{step}"
+    if cause.kind == "pause":
+        return f"{step}: its host stopped once (garbage collection, or the operating system; no event says which)"
+    return f"{where}{step}{throttled}"
+
+
+def in_recording(job: Job, *, several: bool = False) -> str:
+    """Who came last in this recording, and how far that is explained."""
+    which = f"the {job.recorded_pass} recording" if several and job.recorded_pass else "this recording"
+    late = job.answers.recording
+    if not job.collectives.height:
+        return f"Of {which} no collective could be matched: nothing tells who came last."
+    if late is None:
+        return f"In {which} no rank comes last for long enough to matter."
+    text = (
+        f"In {which} rank {late.rank} comes last: to {format_count(late.last)} of {format_count(late.of)} collectives,"
+        f" which wait {format_ns(late.late_ns)} {_per(job)} for it"
+    )
+    told = [
+        f"{format_ns(ns)} {what}"
+        for ns, what in (
+            (late.gpu_ns, "more GPU work"),
+            (late.silent_ns, "silent host time"),
+            (late.loader_ns, "waiting for data"),
+        )
+        if ns > 0.05 * late.late_ns
+    ]
+    if told:
+        text += f": {' and '.join(told)}"
+    # a delay is met again by later collectives, so a half explains it
+    if late.untold_ns > 0.5 * late.late_ns:
+        rest = "the rest" if told else "that"
+        text += (
+            f"; {rest} is its host, in many short calls: recording slows these, so whether the program has it can't be"
+            " told"
+        )
+    return text + "."
+
+
+def step_words(job: Job) -> str:
+    """The step, beside the clean one, and how much of it is waiting and transfer."""
+    if job.step_ns is None:
+        return ""
+    what = "A step" if job.step_count else "The recording"
+    text = f"{what} takes {format_ns(job.step_ns)} as recorded"
+    if job.clean_step_ns is not None:
+        text += f", {format_ns(job.clean_step_ns)} {'' if job.step_count else 'per step '}without a profiler"
+    wait = job.ranks["wait_ns"].drop_nulls()
+    if len(wait):
+        middle = float(wait.median() or 0.0)  # type: ignore[arg-type]
+        text += f"; of the median rank's, {format_ns(middle)} is waiting for others in collectives and"
+        text += f" {format_ns(job.transfer_ns)} transfer"
+    return text + "."
+
+
+def path_words(job: Job) -> str:
+    """Which ranks the critical path is on, as a sentence that follows another; empty where nothing was matched."""
+    shares = [
+        f"rank {rank} for {format_percent(percent)}"
+        for rank, percent in job.path.select("rank", "percent").head(NAMED).iter_rows()
+        if percent is not None and percent >= STEP_PERCENT
+    ]
+    return f" The critical path across ranks is on {', '.join(shares)}." if shares else ""
+
+
+def at_the_median(late: Late, job: Job) -> float | None:
+    """The most that a step could shrink if this rank had no more to do than the median rank, in percent."""
+    step = (job.clean_step_ns or job.step_ns) if job.step_count else job.step_ns
+    return 100 * min(late.late_ns, step) / step if step else None
+
+
+def caveats(job: Job) -> list[str]:
+    """What limits the answers: missing ranks, clocks, collectives that were not matched."""
+    found = []
+    if job.missing:
+        found.append(
+            f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."
+            f" Missing: {spans(job.missing)}."
+        )
+    if not job.one_clock and job.residual_ns is not None:
+        widest = job.clocks["offset_ns"].abs().max()
+        found.append(
+            f"Clocks of hosts differ by up to {format_ns(float(widest or 0.0))}; fitted by the ends of collectives,"  # type: ignore[arg-type]
+            f" arrivals are told to {format_ns(job.residual_ns)}."
+        )
+    lost = int(job.unmatched["count"].sum()) if job.unmatched.height else 0
+    if lost:
+        reasons = job.unmatched.group_by("reason").agg(pl.col("count").sum()).sort("reason")
+        words = "; ".join(f"{format_count(count)} {reason}" for reason, count in reasons.iter_rows())
+        found.append(f"Of {format_count(lost + job.calls.height)} calls of collectives some were not matched: {words}.")
+    return found
+
+
+def _per(job: Job) -> str:
+    return "per step" if job.step_count else "over the recording"

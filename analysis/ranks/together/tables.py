@@ -1,0 +1,281 @@
+"""The tables of a job: its ranks, its collectives one by one, and those by kind, group and size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.ranks.summary import STEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.ranks.matching.clocks import Clocks
+    from tracetui.analysis.ranks.summary import RankSummary
+    from tracetui.analysis.ranks.together.waiting import Waiting
+
+    Ints = NDArray[np.int64]
+
+RANKS: dict[str, pl.DataType] = {
+    "place": pl.Int64(),
+    "rank": pl.Int64(),
+    "host": pl.String(),
+    "device": pl.String(),
+    "path": pl.String(),
+    "steps": pl.Int64(),  # 0 without marks
+    "step_ns": pl.Float64(),  # this and all that follows: per step, or of the whole recording without steps
+    "kernel_ns": pl.Float64(),
+    "compute_ns": pl.Float64(),
+    "communication_ns": pl.Float64(),
+    "exposed_ns": pl.Float64(),
+    "idle_ns": pl.Float64(),
+    "own_gpu_ns": pl.Float64(),
+    "silent_ns": pl.Float64(),
+    "loader_ns": pl.Float64(),
+    "wait_ns": pl.Float64(),  # in matched collectives, for others
+    "transfer_ns": pl.Float64(),
+    "late_ns": pl.Float64(),  # after the median rank; of groups that wait at once, the one that waits longest
+    "last": pl.Int64(),  # collectives to which it came last
+    "collectives": pl.Int64(),  # matched ones that it takes part in, without sends and receives
+    "clean_step_ns": pl.Float64(),
+    "offset_ns": pl.Float64(),
+    "drift_ppm": pl.Float64(),
+}
+COLLECTIVES: dict[str, pl.DataType] = {
+    "instance": pl.Int64(),
+    "kind": pl.String(),
+    "group": pl.String(),
+    "seq": pl.Int64(),
+    "step": pl.Int64(),
+    "bytes": pl.Int64(),  # the larger of what goes in and what comes out; of uneven ones the largest rank's
+    "ranks": pl.Int64(),  # how many of its calls are here
+    "group_size": pl.Int64(),
+    "begin": pl.Int64(),  # the first arrival
+    "arrived": pl.Int64(),  # the last one
+    "end": pl.Int64(),
+    "transfer_ns": pl.Int64(),
+    "wait_ns": pl.Int64(),  # of its median rank
+    "last_rank": pl.Int64(),  # null where the arrivals are nearer than clocks tell
+    "late_ns": pl.Int64(),  # the last arrival after the median one
+    "alone_ns": pl.Int64(),  # after the one before it: what the last rank alone costs
+    "root_rank": pl.Int64(),
+    "exposed_ns": pl.Int64(),  # of its median rank
+}
+CALLS: dict[str, pl.DataType] = {
+    "rank": pl.Int64(),
+    "instance": pl.Int64(),
+    "step": pl.Int64(),
+    "begin": pl.Int64(),
+    "end": pl.Int64(),
+    "wait_ns": pl.Int64(),
+    "late_ns": pl.Int64(),
+    "bytes_in": pl.Int64(),
+}
+KINDS: dict[str, pl.DataType] = {
+    "kind": pl.String(),
+    "group": pl.String(),
+    "group_size": pl.Int64(),
+    "bytes": pl.Int64(),
+    "collectives": pl.Int64(),
+    "per_step": pl.Float64(),
+    "transfer_ns": pl.Float64(),  # per step
+    "wait_ns": pl.Float64(),  # per step, of the median rank
+    "exposed_ns": pl.Float64(),  # per step, of the median rank
+    "algbw_gbps": pl.Float64(),  # GB/s, of the median transfer
+    "busbw_gbps": pl.Float64(),
+}
+BUS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
+"""Times (n - 1) / n: what a link moves for each byte, as nccl-tests have it; 1 for others."""
+_SUMS = ("own_gpu_ns", "silent_ns", "loader_ns", "exposed_ns", "idle_ns")
+
+
+def ranks(
+    summaries: Sequence[RankSummary],
+    counts: Sequence[int],
+    calls: pl.DataFrame,
+    found: Waiting,
+    culprit: Ints,
+    origin: Ints,
+    clocks: Clocks,
+) -> pl.DataFrame:
+    """One row per rank (`RANKS`).
+
+    Args:
+        summaries: by place.
+        counts: what "per step" divides by.
+        calls: `Matched.calls`.
+        found: their waiting.
+        culprit: per collective, who came last to it.
+        origin: per collective, who the root of that is.
+        clocks: as fitted.
+    """
+    clean = [float(np.median(one.clean_step_ns)) if one.clean_step_ns else None for one in summaries]
+    frame = pl.DataFrame(
+        {
+            "place": range(len(summaries)),
+            "rank": [one.rank for one in summaries],
+            "host": [one.host for one in summaries],
+            "device": [one.device for one in summaries],
+            "path": [one.path for one in summaries],
+            "clean_step_ns": clean,
+        },
+        schema={name: RANKS[name] for name in ("place", "rank", "host", "device", "path", "clean_step_ns")},
+    )
+    frame = frame.join(_of_steps(summaries, counts), on="place", how="left", maintain_order="left")
+    fitted = clocks.fitted.select("place", "offset_ns", "drift_ppm")
+    frame = frame.join(fitted, on="place", how="left", maintain_order="left")
+    waits = _of_calls(len(summaries), np.array(counts), calls, found, culprit, origin, [one.rank for one in summaries])
+    return pl.concat([frame, waits], how="horizontal").select(pl.col(name).cast(dtype) for name, dtype in RANKS.items())
+
+
+def _of_steps(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.DataFrame:
+    """What each rank's steps say, per step; null where one of them does not say it."""
+    place = np.repeat(np.arange(len(summaries)), [one.steps.height for one in summaries])
+    frame = pl.concat([one.steps for one in summaries] or [pl.DataFrame(schema=STEPS)]).with_columns(
+        place=pl.Series(place, dtype=pl.Int64)
+    )
+    names = ("computation_ns", "communication_ns", "overlap_ns", *_SUMS)
+    known = [
+        pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).cast(pl.Float64).alias(name) for name in names
+    ]
+    frame = frame.group_by("place").agg(
+        *known, steps=(pl.col("step") >= 0).sum(), step_ns=(pl.col("end") - pl.col("begin")).sum().cast(pl.Float64)
+    )
+    per = pl.DataFrame({"place": range(len(summaries)), "per": counts}, schema={"place": pl.Int64(), "per": pl.Int64()})
+    frame = per.join(frame, on="place", how="left", maintain_order="left")
+    frame = frame.with_columns(pl.col(name) / pl.col("per") for name in ("step_ns", *names))
+    kernel = pl.col("computation_ns") + pl.col("communication_ns") - pl.col("overlap_ns")
+    return frame.with_columns(kernel_ns=kernel, steps=pl.col("steps").fill_null(0)).rename(
+        {"computation_ns": "compute_ns"}
+    )
+
+
+def _of_calls(
+    ranks: int, counts: Ints, calls: pl.DataFrame, found: Waiting, culprit: Ints, origin: Ints, numbers: list[int]
+) -> pl.DataFrame:
+    """Waiting and lateness per rank; null for a rank of which nothing was matched."""
+    place = calls["place"].to_numpy()
+    counts = np.maximum(counts, 1)
+    taking = np.bincount(place[calls["channel"].to_numpy() < 0], minlength=ranks)
+    any_call = np.bincount(place, minlength=ranks) > 0
+    wait = np.bincount(place, found.wait, ranks) / counts
+    transfer = np.bincount(place, np.repeat(found.transfer, found.size), ranks) / counts
+    at = {rank: number for number, rank in enumerate(numbers)}
+    # in a pipeline each stage waits for the one before it: that makes nobody late
+    sent = calls["channel"].to_numpy()[found.first] >= 0
+    known = (culprit >= 0) & ~sent
+    last = np.bincount([at[rank] for rank in culprit[known].tolist()], minlength=ranks)
+    group = calls["group_id"].to_numpy()[found.first]
+    late = _lateness(
+        np.array([at[rank] for rank in origin[known].tolist()], np.int64), group[known], found.last_late[known], ranks
+    )
+    late /= counts
+    columns = {"wait_ns": wait, "transfer_ns": transfer, "late_ns": late, "last": last, "collectives": taking}
+    frame = pl.DataFrame({name: pl.Series(values) for name, values in columns.items()})
+    return frame.with_columns(
+        pl.when(pl.Series(any_call)).then(pl.col(name)).alias(name)
+        for name in ("wait_ns", "transfer_ns", "late_ns", "last")
+    )
+
+
+def _lateness(place: Ints, group: Ints, late: Ints, ranks: int) -> NDArray[np.float64]:
+    """How long others waited for each rank in the end: one after the other in a group, at once in several of them."""
+    frame = pl.DataFrame({"place": place, "group": group, "late": late})
+    by_rank = frame.group_by("place", "group").agg(pl.col("late").sum()).group_by("place").agg(pl.col("late").max())
+    found = np.zeros(ranks)
+    found[by_rank["place"].to_numpy()] = by_rank["late"].to_numpy()
+    return found
+
+
+def calls(frame: pl.DataFrame, found: Waiting, clocks: Clocks) -> pl.DataFrame:
+    """One row per rank and collective (`CALLS`)."""
+    columns = {
+        "rank": frame["rank"],
+        "instance": frame["instance"],
+        "step": frame["step"],
+        "begin": clocks.begin,
+        "end": clocks.end,
+        "wait_ns": found.wait,
+        "late_ns": found.late,
+        "bytes_in": frame["bytes_in"],
+    }
+    return pl.DataFrame(columns, schema=CALLS)
+
+
+def collectives(
+    frame: pl.DataFrame, found: Waiting, clocks: Clocks, names: tuple[str, ...], culprit: Ints, origin: Ints
+) -> pl.DataFrame:
+    """One row per collective (`COLLECTIVES`), in the order of time."""
+    if not frame.height:
+        return pl.DataFrame(schema=COLLECTIVES)
+    group = pl.DataFrame(
+        {"group_id": range(len(names)), "group": names}, schema={"group_id": pl.Int64(), "group": pl.String()}
+    )
+    whole = (
+        frame.with_columns(begin=pl.Series(clocks.begin), end=pl.Series(clocks.end), wait=pl.Series(found.wait))
+        .group_by("instance", maintain_order=True)
+        .agg(
+            kind=pl.when(pl.col("channel").first() >= 0).then(pl.lit("send")).otherwise(pl.col("kind").first()),
+            group_id=pl.col("group_id").first(),
+            seq=pl.col("seq").first(),
+            step=pl.col("step").max(),
+            bytes=pl.max_horizontal(pl.col("bytes_in").max(), pl.col("bytes_out").max()),
+            ranks=pl.len(),
+            group_size=pl.col("group_size").max(),
+            begin=pl.col("begin").min(),
+            arrived=pl.col("begin").max(),
+            end=pl.col("end").max(),
+            wait_ns=pl.col("wait").median(),
+            exposed_ns=pl.col("exposed_ns").median(),
+        )
+        .join(group, on="group_id", how="left", maintain_order="left")
+        .with_columns(
+            transfer_ns=pl.Series(found.transfer),
+            late_ns=pl.Series(found.last_late),
+            alone_ns=pl.Series(found.alone),
+            last_rank=pl.Series(culprit),
+            root_rank=pl.Series(origin),
+        )
+        .with_columns(pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in ("last_rank", "root_rank"))
+    )
+    whole = whole.with_columns(pl.when(pl.col("kind") == "send").then(2).otherwise("group_size").alias("group_size"))
+    return whole.select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVES.items()).sort("begin", "instance")
+
+
+def kinds(collected: pl.DataFrame, frame: pl.DataFrame, found: Waiting, steps: int) -> pl.DataFrame:
+    """Collectives by kind, group and size (`KINDS`); groups of one name that stand for other ranks count as one.
+
+    Args:
+        collected: `COLLECTIVES`.
+        frame: `Matched.calls`.
+        found: their waiting.
+        steps: what "per step" divides by.
+    """
+    del frame, found
+    if not collected.height:
+        return pl.DataFrame(schema=KINDS)
+    factor = pl.col("kind").replace_strict(BUS, default=None, return_dtype=pl.Float64)
+    size = pl.col("group_size").cast(pl.Float64)
+    bus = pl.when(factor.is_null()).then(1.0).otherwise(factor * (size - 1) / size)
+    # `tp 0-7` and `tp 8-15` are one kind of group
+    what = pl.col("group").str.replace(r" [\d,…-]+$", "")
+    table = (
+        collected.with_columns(group=what)
+        .with_columns(groups=pl.col("root_rank"))
+        .group_by("kind", "group", "group_size", "bytes", maintain_order=True)
+        .agg(
+            collectives=pl.len(),
+            transfer_ns=pl.col("transfer_ns").sum() / steps,
+            wait_ns=pl.col("wait_ns").sum() / steps,
+            exposed_ns=pl.col("exposed_ns").sum() / steps,
+            middle=pl.col("transfer_ns").median(),
+        )
+        .with_columns(per_step=pl.col("collectives") / steps, algbw_gbps=pl.col("bytes") / pl.col("middle"))
+        .with_columns(busbw_gbps=pl.col("algbw_gbps") * bus)
+    )
+    table = table.sort("transfer_ns", "kind", descending=[True, False])
+    return table.select(pl.col(name).cast(dtype) for name, dtype in KINDS.items())

@@ -1,0 +1,89 @@
+"""Both answers on recordings of four H200 whose truth is known (docs/metrics.md, Many ranks)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from sample_runs import OUTSIDE
+
+from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.together.job import Job, jobs
+from tracetui.analysis.ranks.together.said import answer
+from tracetui.parsers import open_path
+from tracetui.parsers.progress import Watch
+
+
+@cache
+def found(name: str, *passes: str) -> tuple[Job, ...]:
+    """The jobs of a folder of rich/ and light/, with the clean steps that were measured beside them."""
+    folder = OUTSIDE / "ranks4" / name
+    if not folder.exists():
+        pytest.skip(f"{name} is too large to be copied, and not in {OUTSIDE}")
+    run = open_path(folder, cache=False)
+    summaries = []
+    for file in run.rank_files:
+        assert file.read is not None
+        if file.recorded_pass in passes:
+            truth = json.loads((folder / f"truth_rank{file.rank}.json").read_text())
+            summary = summarise(file.read(Watch()), recorded_pass=file.recorded_pass)
+            summaries.append(replace(summary, clean_step_ns=(round(truth["clean_step_ms"] * 1e6),)))
+    return jobs(summaries)
+
+
+def test_more_gpu_work_on_one_rank() -> None:
+    rich, light = found("ddp_gpu", "rich", "light")
+    assert [job.recorded_pass for job in (rich, light)] == ["rich", "light"]
+    last = rich.answers.recording
+    assert last is not None
+    assert (last.rank, last.last, last.of) == (1, 29, 42)
+    assert last.cause is not None
+    assert last.cause.kind == "untold"
+    (late,) = rich.answers.program
+    assert (late.rank, late.last) == (2, 13)
+    assert late.gpu_ns == pytest.approx(14.3e6, abs=0.1e6)
+    assert late.cause is not None
+    assert (late.cause.kind, late.cause.name) == ("gpu_work", "uneven_work")
+    assert rich.clean_step_ns == pytest.approx(30.07e6, abs=0.05e6)
+    # the figures of another program, made from the files themselves
+    assert [round(ns / 1e6, 1) for ns in rich.ranks["wait_ns"]] == [27.2, 5.6, 17.3, 33.4]
+    assert rich.transfer_ns == pytest.approx(2.9e6, abs=0.02e6)
+    assert rich.collectives.height == 42
+    last = light.answers.recording
+    assert last is not None
+    assert (last.rank, last.last, last.of) == (2, 34, 42)
+    assert [late.rank for late in light.answers.program] == [2]
+    said = " ".join(answer((rich, light)))
+    assert "in uneven_work" in said
+    assert "30.07 ms without a profiler" in said
+    assert "In the light recording rank 2 comes last" in said
+
+
+def test_a_rank_that_loads_late() -> None:
+    (rich,) = found("ddp_host", "rich")
+    last = rich.answers.recording
+    assert last is not None
+    assert (last.rank, last.last, last.of) == (1, 42, 42)
+    assert last.late_ns == pytest.approx(34.4e6, abs=0.05e6)
+    (late,) = rich.answers.program
+    assert late.cause is not None
+    assert (late.rank, late.cause.kind, late.cause.name) == (1, "host", "load_batch")
+    assert late.silent_ns == pytest.approx(12.3e6, abs=0.1e6)  # 12 ms were planted
+    assert [round(ns / 1e6, 1) for ns in rich.ranks["wait_ns"]] == [34.2, 0.0, 34.3, 34.3]
+    assert rich.path.filter(rich.path["rank"] == 1)["percent"][0] > 99
+
+
+def test_an_even_job_names_nobody() -> None:
+    rich, light = found("fsdp", "rich", "light")
+    for job, rank, last in ((rich, 0, 73), (light, 3, 72)):
+        assert job.answers.program == ()
+        assert job.answers.recording is not None
+        assert (job.answers.recording.rank, job.answers.recording.last, job.answers.recording.of) == (rank, last, 78)
+        assert job.answers.recording.cause is not None
+        assert job.answers.recording.cause.kind == "untold"
+        assert job.one_clock
+    assert [round(ns / 1e6, 1) for ns in rich.ranks["wait_ns"]] == [1.6, 69.1, 69.1, 54.7]
+    assert rich.transfer_ns == pytest.approx(3.0e6, abs=0.02e6)
+    assert any("can't be told" in text for text in answer((rich, light)))
