@@ -472,6 +472,11 @@ class RunManifest(Struct, frozen=True, gc=False):
         own = next((one for one in self.ranks if one.rank == rank), None)
         return self.measurement.clean_step_ns if own is None else own.clean_step_ns
 
+    def host_of(self, rank: int | None) -> str | None:
+        """The machine that a rank ran on; that of the run where the ranks are not told apart."""
+        own = next((one for one in self.ranks if one.rank == rank), None)
+        return self.identity.host if own is None or own.host is None else own.host
+
     @property
     def notes(self) -> tuple[Note, ...]:
         """What of the file could not be used. Reads the samples."""
