@@ -129,7 +129,10 @@ NEVER_NULL = {
     "counters_by_kernel": "occupancy_percent",
     "memory.holders": "percent",
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
-    "ranks": "idle_us behind_percent own_gpu_us silent_us excess_us wait_us late_us last collectives",
+    "ranks": (
+        "kernel_us compute_us communication_us idle_us behind_percent own_gpu_us silent_us excess_us "
+        "wait_us late_us last collectives"
+    ),
     "stragglers": "cause",
     "transfers": "group group_size bytes exposed_us algbw_gbps busbw_gbps",
     "stages": "own_gpu_us bubble_us bubble_percent ideal_percent micro_batches",
