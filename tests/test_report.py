@@ -140,7 +140,10 @@ NEVER_NULL = {
         "dram_write_percent pcie_rx_percent pcie_tx_percent nvlink_rx_percent nvlink_tx_percent clock_mhz"
     ),
     "unified_memory": "cause process device faults bytes total_us",
-    "ranks": "idle_us behind_percent own_gpu_us silent_us excess_us wait_us late_us last collectives",
+    "ranks": (
+        "kernel_us compute_us communication_us idle_us behind_percent own_gpu_us silent_us excess_us "
+        "wait_us late_us last collectives"
+    ),
     "stragglers": "cause",
     "transfers": "group group_size bytes exposed_us algbw_gbps busbw_gbps",
     "stages": "own_gpu_us bubble_us bubble_percent ideal_percent micro_batches",

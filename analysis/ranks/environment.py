@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.parsers.runs.manifest import SLOWED
+
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
     from tracetui.parsers.runs.manifest import GpuState, RunManifest
@@ -46,7 +48,7 @@ def _of_gpus(trace: Trace, manifest: RunManifest) -> dict[str, str]:
             found |= {name: str(value) for name, value in limits.items() if value is not None}
     states = [state for state in (power.before, *power.during, power.after) if state is not None]
     known = [gpu.throttle_reasons for state in states for gpu in _of_this_rank(state.gpus, used)]
-    reasons = [reason for one in known if one is not None for reason in one]
+    reasons = [reason for one in known if one is not None for reason in one if reason in SLOWED]
     if any(one is not None for one in known):
         found["throttled by"] = ", ".join(sorted(set(reasons))) or "nothing"
     return found

@@ -60,6 +60,8 @@ def answers_of(
     table = table.with_columns(excess_ns=pl.sum_horizontal(f"over_{name}_ns" for name in MEASURES))
     told = [values.over for values in over.values() if not np.isnan(values.over).all()]
     program = _program(table, summaries, counts, peers, over, steps)
+    named = {one.rank for one in program}
+    table = table.with_columns(late=pl.col("late") & pl.col("rank").is_in(named))
     middle = table["step_ns"].median()
     recording = in_recording(
         table.select(
@@ -99,6 +101,8 @@ def _program(
             mine = np.flatnonzero(peers == peers[place]).tolist()
             most = MEASURES[max(parts, key=parts.__getitem__)]
             why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
+            if why.kind == "slow_gpu" and (why.factor or 0.0) < 1 + OWN_PERCENT / 100:
+                continue  # collectives beside the same kernels made them as slow in even jobs
             late = Late(
                 late.rank, late.late_ns, late.gpu_ns, late.silent_ns, late.loader_ns, 0.0, late.last, late.of, why
             )
