@@ -43,7 +43,9 @@ class CachedDoc:
         os.environ["TRACETUI_CACHE_DIR"] = str(cache)
         for change, seed, sealed in self.changes:
             # a later step may meet what an earlier one took away
-            with contextlib.suppress(OSError, KeyError, ValueError, TypeError, RecursionError, *_of_polars()):
+            with contextlib.suppress(
+                OSError, KeyError, ValueError, TypeError, AttributeError, RecursionError, *_of_polars()
+            ):
                 change(Entry(cache / entry.name, self.bases[1 - self.number][1], sealed), Random(seed))
         return recording
 
