@@ -18,6 +18,7 @@ from nsys_file import NsysFile
 from snapshot_file import Allocator, snapshot, write
 
 from tracetui.analysis.dependencies import critical_path, walk
+from tracetui.analysis.findings.config import parse
 from tracetui.analysis.gpu.occupancy import estimated_occupancy
 from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import select
@@ -280,3 +281,11 @@ def test_a_damaged_row_of_ncu_teaches_no_host(tmp_path: Path) -> None:
     scrub_file(path, copy, Redactor())
     assert "10.1.2.3" not in copy.read_text()
     assert opened(copy).counters["unit"].cast(pl.String).to_list() == opened(path).counters["unit"].to_list()
+
+
+def test_a_threshold_that_no_float_holds(tmp_path: Path) -> None:
+    path = tmp_path / ".tracetui.toml"
+    path.write_text("[thresholds]\n'S2.late_percent' = 1" + "0" * 400 + "\n'V2.x' = nan\n")
+    found = parse(path)
+    assert found.thresholds == {}
+    assert "threshold S2.late_percent is no number" in found.problems[0]
