@@ -13,11 +13,12 @@ import numpy as np
 import polars as pl
 import pytest
 from chrome_file import ChromeFile
-from ncu_file import IDS, PLACE, line
+from ncu_file import IDS, PLACE, line, long_table
 from nsys_file import NsysFile
 from snapshot_file import Allocator, snapshot, write
 
 from tracetui.analysis.dependencies import critical_path, walk
+from tracetui.analysis.findings.config import parse
 from tracetui.analysis.gpu.occupancy import estimated_occupancy
 from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import select
@@ -25,6 +26,8 @@ from tracetui.app.reports.content.charts import levels
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
+from tracetui.collectors.scrub import scrub_file
+from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import TraceError, open_path, schema
 from tracetui.parsers.chrome import pieces, reader
 from tracetui.parsers.chrome.tokens import Irregular
@@ -266,3 +269,23 @@ def test_an_entry_of_the_cache_that_fits_its_checksums_must_fit_the_schema(
     checked["check"] = zlib.crc32(checked["context"].encode())
     (entry / "context.json").write_text(json.dumps(checked))
     assert open_path(path).main.host.equals(whole.host)
+
+
+def test_a_damaged_row_of_ncu_teaches_no_host(tmp_path: Path) -> None:
+    """Two cells that damage joined put a unit into the host's column, and scrub took it for a name everywhere."""
+    path, copy = tmp_path / "a.csv", tmp_path / "b.csv"
+    rows = [(n, "k", "Occupancy", "Achieved", "block", "1") for n in range(4)]
+    lines = long_table(rows).splitlines()
+    lines[2] = lines[2].replace('"train.py","10.1.2.3"', '"train.py"').replace('"k"', '"block"')
+    path.write_text("\n".join(lines) + "\n")
+    scrub_file(path, copy, Redactor())
+    assert "10.1.2.3" not in copy.read_text()
+    assert opened(copy).counters["unit"].cast(pl.String).to_list() == opened(path).counters["unit"].to_list()
+
+
+def test_a_threshold_that_no_float_holds(tmp_path: Path) -> None:
+    path = tmp_path / ".tracetui.toml"
+    path.write_text("[thresholds]\n'S2.late_percent' = 1" + "0" * 400 + "\n'V2.x' = nan\n")
+    found = parse(path)
+    assert found.thresholds == {}
+    assert "threshold S2.late_percent is no number" in found.problems[0]

@@ -6,6 +6,7 @@ Both files also hold settings of the screen. This module reads only what concern
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,8 +78,6 @@ def load(*folders: Path) -> Config:
 
 def read_toml(file: Path) -> tuple[dict[str, Any], str]:
     """The content of a TOML file and, if it can't be read, one line that says why."""
-    import sys
-
     # imported here: most people have no such file
     if sys.version_info >= (3, 11):
         import tomllib
@@ -95,6 +94,10 @@ def read_toml(file: Path) -> tuple[dict[str, Any], str]:
         return {}, f"{file}: {error}".replace("\n", " ")
 
 
+_LARGEST = sys.float_info.max
+"""TOML's whole numbers may have any number of digits."""
+
+
 def parse(file: Path) -> Config:
     """Reads one file; reports the entries that can't be used and keeps the others."""
     content, problem = read_toml(file)
@@ -103,7 +106,7 @@ def parse(file: Path) -> Config:
     problems: list[str] = []
     thresholds: dict[str, float] = {}
     for name, value in _table(content, "thresholds", file, problems).items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
             problems.append(f"{file}: threshold {name} is no number")
         elif not _is_known(name):
             problems.append(f"{file}: there is no threshold {name}; `tracetui rules` lists them")

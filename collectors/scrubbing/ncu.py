@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from tracetui.parsers.ncu.sniff import decode, header_start
 from tracetui.parsers.ncu.tables import GLUED, LONGEST_RECORD
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tracetui.collectors.scrubbing.redactor import Redactor
 
 HOST_COLUMN = "Host Name"
@@ -33,24 +36,34 @@ def scrub_ncu(content: bytes, redactor: Redactor) -> str:
     text = decode(content).replace("\0", "")
     ending = "\r\n" if "\r\n" in text else "\n"
     lines = [line.rstrip("\r") for line in text.split("\n")]
-    _learn(lines, redactor)
-    return ending.join(_Copy(redactor).lines(lines))
+    return ending.join(_Copy(redactor, _learn(lines, redactor)).lines(lines))
 
 
-def _learn(lines: list[str], redactor: Redactor) -> None:
-    """Learns the machine's name from the first rows, since what comes before them may have it too."""
+def _learn(lines: list[str], redactor: Redactor) -> Collection[int]:
+    """Learns the machine's name from the first rows, since what comes before them may have it too.
+
+    Returns:
+        How many cells a row has that names it: in a damaged row something else may stand in the machine's column, whose
+        name would then be replaced everywhere.
+    """
     at: int | None = None
+    hosts: dict[int, Counter[str]] = {}
     for line in lines[:LEARNED_LINES]:
         if (start := header_start(line)) >= 0:
             columns = [name.strip() for name in _fields(line[start:])]
             at = columns.index(HOST_COLUMN) if HOST_COLUMN in columns else None
         elif at is not None and line.startswith('"') and at < len(row := _fields(line)):
-            redactor.learn(row[at], HOST)
+            hosts.setdefault(len(row), Counter())[row[at]] += 1
+    usual = {width for width, names in hosts.items() if names.total() > 1} or set(hosts)
+    for width in usual:
+        for name in hosts[width]:
+            redactor.learn(name, HOST)
+    return usual
 
 
 class _Copy:
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
+    def __init__(self, redactor: Redactor, widths: Collection[int]) -> None:
+        self._redactor, self._widths = redactor, widths
         self._columns: list[str] = []
         self._known: dict[tuple[str, str], str] = {}
 
@@ -93,6 +106,8 @@ class _Copy:
     def _row(self, line: str) -> str:
         """The row with the machine and the program blanked; unchanged if it names neither."""
         row = _fields(line)
+        if len(row) in self._widths and HOST_COLUMN in self._columns[: len(row)]:
+            self._redactor.learn(row[self._columns.index(HOST_COLUMN)], HOST)
         new = [self._cell(name, cell) for name, cell in zip_longest(self._columns[: len(row)], row, fillvalue="")]
         if new == row and line.count('"') % 2 == 0:
             return line
@@ -104,7 +119,6 @@ class _Copy:
         if not cell or _NUMBER.fullmatch(cell):
             return cell
         if column == HOST_COLUMN:
-            self._redactor.learn(cell, HOST)
             return self._redactor.mark(HOST, cell)
         known = self._known.get((column, cell))
         if known is None:
