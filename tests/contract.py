@@ -13,7 +13,6 @@ from tracetui.analysis.tables import (
     captures,
     collectives,
     comparison,
-    counters,
     critical_path,
     findings,
     kernels,
@@ -22,6 +21,7 @@ from tracetui.analysis.tables import (
     runs,
     sweeps,
 )
+from tracetui.analysis.tables.nsight import counters
 from tracetui.analysis.tables.registry import COMPARED, OF_RUNS, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 

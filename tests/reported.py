@@ -11,7 +11,7 @@ import snapshot_file
 from sweep_maker import write_sweep
 
 from tracetui.analysis.report.report import diff_report, report
-from tracetui.analysis.report.sweep import sweep_report
+from tracetui.analysis.report.sets.sweep import sweep_report
 from tracetui.analysis.selection import select
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.parsers import Run, open_path

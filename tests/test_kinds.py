@@ -134,7 +134,7 @@ def test_the_speed_up_has_a_picture_and_a_csv(found: dict[str, Any]) -> None:
 
 
 def test_a_point_without_a_number_or_with_one_size_has_no_picture(tmp_path: Path) -> None:
-    from tracetui.analysis.report.sweep import sweep_report
+    from tracetui.analysis.report.sets.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
 
     points = [

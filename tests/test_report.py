@@ -109,7 +109,7 @@ NULL_IN: dict[str, dict[str, str]] = {
         ),
     },
     TWO_RANKS: {
-        "collectives": "bytes element_type algbw_gbps busbw_gbps rests_on",
+        "collectives": "group_size bytes element_type algbw_gbps busbw_gbps rests_on",
         "ranks": "loader_us clean_step_us",
         "stragglers": "recorded_pass name factor step",
     },
@@ -121,7 +121,7 @@ NULL_IN: dict[str, dict[str, str]] = {
 NEVER_NULL = {
     "overview.gpu": "device",
     "communication.kernels": "total_us mean_us percent",
-    "collectives": "kind group_size total_us mean_us shortest_us",
+    "collectives": "kind total_us mean_us shortest_us",
     "collective_pairs": "source target group bytes total_us",
     "host_functions": "percent",
     "ranges": "device_us device_self_us gpu_ops by_category",

@@ -8,7 +8,7 @@ import pytest
 from reported import swept
 from reports_page import ROOT, holds, shown
 
-from tracetui.analysis.report import sweep
+from tracetui.analysis.report.sets import sweep
 from tracetui.analysis.sweeps import reading
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from test_range_kernels import BY_SQL
 
 from tracetui.analysis.captures.captures import captures
 from tracetui.analysis.captures.outcome import out_of_memory
-from tracetui.analysis.report.capture_tables import matrix_rows
 from tracetui.analysis.report.report import report
-from tracetui.analysis.report.sweep import sweep_report
+from tracetui.analysis.report.sets.capture_tables import matrix_rows
+from tracetui.analysis.report.sets.sweep import sweep_report
 from tracetui.analysis.sweeps.model import is_size
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.analysis.tables.captures import CATEGORIES, PHASES, TOP_KERNELS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.report.rows import table_rows
-from tracetui.analysis.tables import system
-from tracetui.analysis.tables.counters import SOURCE_LINES as SOURCE_LINES_TABLE
+from tracetui.analysis.tables.nsight import system
+from tracetui.analysis.tables.nsight.counters import SOURCE_LINES as SOURCE_LINES_TABLE
 
 if TYPE_CHECKING:
     import polars as pl

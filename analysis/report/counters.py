@@ -13,8 +13,8 @@ from tracetui.analysis.counters.counters import by_kernel, launch_counters
 from tracetui.analysis.counters.missing import not_collected
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.roofline.launch_table import launch_table
-from tracetui.analysis.tables.configurations import CONFIGURATIONS
-from tracetui.analysis.tables.counters import COUNTER_LAUNCHES, COUNTERS
+from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
+from tracetui.analysis.tables.nsight.counters import COUNTER_LAUNCHES, COUNTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

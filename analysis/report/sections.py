@@ -10,9 +10,9 @@ import polars as pl
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES, BesideSections
 from tracetui.analysis.report.rows import rows, table_rows
-from tracetui.analysis.tables.counters import ROOFLINE
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
+from tracetui.analysis.tables.nsight.counters import ROOFLINE
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES
 from tracetui.analysis.tables.runs import GPUS
 

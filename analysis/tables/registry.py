@@ -8,8 +8,6 @@ from tracetui.analysis.tables import (
     captures,
     collectives,
     comparison,
-    configurations,
-    counters,
     critical_path,
     findings,
     kernels,
@@ -17,8 +15,8 @@ from tracetui.analysis.tables import (
     program,
     runs,
     sweeps,
-    system,
 )
+from tracetui.analysis.tables.nsight import configurations, counters, system
 from tracetui.analysis.tables.table import Table
 
 if TYPE_CHECKING:

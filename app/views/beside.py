@@ -11,7 +11,7 @@ from tracetui.analysis.nsys.gpu_samples import gpu_samples
 from tracetui.analysis.nsys.os_calls import os_calls
 from tracetui.analysis.nsys.threads import cpu_functions, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
-from tracetui.analysis.tables import system
+from tracetui.analysis.tables.nsight import system
 from tracetui.app.reports.content.beside import WHOLE_TIME
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.page import Page

@@ -13,10 +13,10 @@ from textual.widgets import Static
 from tracetui.analysis.base.number_format import format_number, format_percent, format_us
 from tracetui.analysis.counters.configurations import ALL
 from tracetui.analysis.findings.config import load
-from tracetui.analysis.report.sweep import sweep_report
+from tracetui.analysis.report.sets.sweep import sweep_report
 from tracetui.analysis.sweeps.reading import read_sweep
-from tracetui.analysis.tables.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.runs import SWEEP_FINDINGS, SWEEP_POINTS, SWEEP_VARIANTS
 from tracetui.analysis.tables.sweeps import KINDS as SWEEP_KINDS
 from tracetui.app.charts.lines import Line, line_chart

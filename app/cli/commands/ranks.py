@@ -172,6 +172,6 @@ def _render(found: dict[str, object], request: Request) -> str:
         from tracetui.app.reports.csv_report import report_csv
 
         return report_csv({"run": found}, "ranks")
-    from tracetui.app.reports.content.ranks import ranks_parts
+    from tracetui.app.reports.content.job.ranks import ranks_parts
 
     return headless.laid_out(ranks_parts, found, request)

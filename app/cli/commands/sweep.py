@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def print_sweep(path: Path, request: Request) -> int:
     """Prints the sweep in a folder or a CSV file."""
     from tracetui.analysis.findings.config import load
-    from tracetui.analysis.report.sweep import sweep_report
+    from tracetui.analysis.report.sets.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
 
     if request.format == "csv" and len(request.sections or ()) > 1:
@@ -98,7 +98,7 @@ def _used(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:
 
 def _as_sweep(path: Path, config: Config, request: Request) -> Json | None:
     """The folder as a sweep; null where it is none."""
-    from tracetui.analysis.report.sweep import sweep_report
+    from tracetui.analysis.report.sets.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
 
     try:

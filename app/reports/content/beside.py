@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.tables.counters import SOURCE_LINES
+from tracetui.analysis.tables.nsight.counters import SOURCE_LINES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES
 from tracetui.app.reports.content.charts import samples_chart
 from tracetui.app.reports.layout import WIDTH

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import format_count
-from tracetui.analysis.tables.counters import COUNTERS, NCU_RULES, OCCUPANCY
+from tracetui.analysis.tables.nsight.counters import COUNTERS, NCU_RULES, OCCUPANCY
 from tracetui.app.reports.content.ncu import configurations
 from tracetui.app.reports.counter_text import caution_text, change_text, gaps_text, value_text
 from tracetui.app.reports.layout import Shown

@@ -326,7 +326,7 @@ def communication(trace: Json, layout: Layout) -> Iterator[Part]:
 def collectives(trace: Json, layout: Layout) -> Iterator[Part]:
     """Collectives by kind, group and size."""
     if trace["collectives"]:
-        from tracetui.app.reports.content.collectives import collectives as tables
+        from tracetui.app.reports.content.job.collectives import collectives as tables
 
         yield from tables(trace, layout)
 

@@ -16,7 +16,7 @@ from tracetui.analysis.kernels import size_text
 from tracetui.analysis.report.counters import by_file
 from tracetui.analysis.roofline.counters import counts_flops
 from tracetui.analysis.roofline.roofline import roofline
-from tracetui.analysis.tables.counters import (
+from tracetui.analysis.tables.nsight.counters import (
     ALL_METRICS,
     COUNTER_LAUNCHES,
     COUNTER_METRICS,

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.report.roofline import roofs
-from tracetui.analysis.tables.counters import ROOFLINE
+from tracetui.analysis.tables.nsight.counters import ROOFLINE
 from tracetui.app.reports.content.roofline import chart_lines, roofs_text
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import tell_apart

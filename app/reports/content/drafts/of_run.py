@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.tables.counters import NCU_RULES
+from tracetui.analysis.tables.nsight.counters import NCU_RULES
 from tracetui.analysis.tables.runs import GPUS
 from tracetui.app.reports.content.drafts import rules_said
 from tracetui.app.reports.content.drafts.draft import section_of

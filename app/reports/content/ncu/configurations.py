@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_percent
 from tracetui.analysis.counters.configurations import ALL, COMMON
 from tracetui.analysis.counters.metrics import METRICS
-from tracetui.analysis.tables.configurations import CONFIGURATIONS
+from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.app.reports.counter_text import change_text, value_text
 from tracetui.app.reports.layout import GAP, WIDTH, Layout, Shown
 from tracetui.app.reports.parts import Block, listed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.counters.configurations import ALL, COMMON
-from tracetui.analysis.tables.configurations import CONFIGURATIONS
+from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.app.reports.content.ncu.configurations import letter, stopped_text, weighted
 from tracetui.app.reports.counter_text import change_text, value_text
 from tracetui.app.reports.csv_report import plain_csv

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.report.capture_tables import matrix_rows
-from tracetui.analysis.report.sweep import speedup_rows
+from tracetui.analysis.report.sets.capture_tables import matrix_rows
+from tracetui.analysis.report.sets.sweep import speedup_rows
 from tracetui.analysis.tables import captures, sweeps
 from tracetui.app.reports.content.captures import capture_parts, matrix_parts
 from tracetui.app.reports.content.sweeps.sweep import (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.captures.captures import ordered
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.report.capture_tables import category_rows, phase_rows, top_kernel_rows
-from tracetui.analysis.report.captures import capture_rows
 from tracetui.analysis.report.findings import finding_rows, set_aside
+from tracetui.analysis.report.sets.capture_tables import category_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.report.sets.captures import capture_rows
 from tracetui.analysis.sweeps.compare import Crossover, comparisons
 from tracetui.analysis.sweeps.kinds import kind_changes
 from tracetui.parsers.names.kernel_names import short_name
@@ -163,7 +163,7 @@ def _counters(sweep: Sweep) -> Json | None:
 
 def _differences(base: Json, variant: Json) -> Json:
     """The variant less the baseline, of every number that both have."""
-    from tracetui.analysis.tables.configurations import CONFIGURATIONS
+    from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 
     keys = [
         field.json_key

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.base.spans import spans
-from tracetui.app.reports.content.jobs import job_parts
+from tracetui.app.reports.content.job.jobs import job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracetui.analysis.tables import counters
 from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.nsight import counters
 from tracetui.analysis.tables.table import Table
 
 

@@ -1,0 +1,1 @@
+"""Sets of captures and of runs as the JSON contract."""

@@ -1,0 +1,1 @@
+"""Tables of what Nsight Compute counts and of what Nsight Systems records beside CUDA."""

@@ -1,0 +1,1 @@
+"""What is printed of a job of many ranks, and of its collectives."""
