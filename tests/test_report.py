@@ -108,8 +108,9 @@ NULL_IN: dict[str, dict[str, str]] = {
             "group group_description group_ranks waiting_us transfer_us exposed_us exposed_percent link_percent"
         ),
     },
+    "chrome/hta_trace_diff/control.json.gz": {"collectives": "group_size"},
     TWO_RANKS: {
-        "collectives": "group_size bytes element_type algbw_gbps busbw_gbps rests_on",
+        "collectives": "bytes element_type algbw_gbps busbw_gbps rests_on",
         "ranks": "loader_us clean_step_us",
         "stragglers": "recorded_pass name factor step",
     },
