@@ -132,22 +132,13 @@ RANKS = Table(
     "Ranks",
     "ranks",
     (
-        Field("rank", "Rank", "count", about="distributed rank"),
+        Field("rank", "Rank", "count", priority=0, about="distributed rank"),
+        Field("straggler", "Straggler", "flag", priority=0, about="whether it is late in the program, by its excess"),
+        Field(
+            "steps_drawn", "Steps", width=12, priority=0,
+            about="each step's time as a column, between the shortest and the longest step of all ranks",
+        ),
         Field("step_ns", "Step", "time", about="time of the average step"),
-        Field("kernel_ns", "Kernels", "time", null=True, about="time with any kernel running, average per step"),
-        Field(
-            "compute_ns", "Compute", "time", null=True,
-            about="time with a computing kernel running, average per step",
-        ),
-        Field(
-            "communication_ns", "Communication", "time", null=True,
-            about="time with a collective running, average per step",
-        ),
-        Field("idle_ns", "Idle", "time", null=True, about="time with nothing running on the GPU, average per step"),
-        Field(
-            "behind_percent", "vs. median %", "change", null=True,
-            about="compute time minus that of the median rank, % of the latter",
-        ),
         Field(
             "own_gpu_ns", "Own GPU", "time", null=True,
             about="summed durations of the GPU work that it launched itself, without collectives, average per step",
@@ -172,13 +163,26 @@ RANKS = Table(
             about="how long after the median rank it came to collectives that waited for it in the end, average per"
             " step",
         ),
+        Field("kernel_ns", "Kernels", "time", null=True, about="time with any kernel running, average per step"),
+        Field(
+            "compute_ns", "Compute", "time", null=True,
+            about="time with a computing kernel running, average per step",
+        ),
+        Field(
+            "communication_ns", "Communication", "time", null=True,
+            about="time with a collective running, average per step",
+        ),
+        Field("idle_ns", "Idle", "time", null=True, about="time with nothing running on the GPU, average per step"),
+        Field(
+            "behind_percent", "vs. median %", "change", null=True,
+            about="compute time minus that of the median rank, % of the latter",
+        ),
         Field("last", "Last", "count", null=True, about="collectives to which it came last in this recording"),
         Field("collectives", "Of", "count", null=True, about="matched collectives that it takes part in"),
         Field(
             "clean_step_ns", "Clean step", "time", null=True,
             about="median step without a profiler, as run.json has it",
         ),
-        Field("straggler", "Straggler", "flag", about="whether it is late in the program, by its excess"),
     ),
     data=(
         "rank", "step_ns", "kernel_ns", "compute_ns", "communication_ns", "idle_ns", "behind_percent", "straggler",
@@ -188,7 +192,7 @@ RANKS = Table(
     reports=("rank", "step_ns", "own_gpu_ns", "silent_ns", "excess_ns", "wait_ns", "late_ns", "straggler"),
     base="average per step; excess: over the median rank",
     key="rank",
-    page=False,
+    drill="the rank",
 )  # fmt: skip
 STRAGGLERS = Table(
     "stragglers",
@@ -235,6 +239,7 @@ WAITING = Table(
     "Who waited for whom",
     "pairs",
     (
+        Field("pair", "Pair", screen=False, about="both ranks"),
         Field("rank", "Rank", "count", about="the rank that waited"),
         Field("for_rank", "For", "count", about="whom it waited for in the end: chains are followed to their root"),
         Field("wait_ns", "Waited", "time", about="its time in collectives beyond their transfer, per step"),
@@ -243,7 +248,6 @@ WAITING = Table(
     data=("rank", "for_rank", "wait_ns", "collectives"),
     reports=("rank", "for_rank", "wait_ns", "collectives"),
     base="per step",
-    page=False,
 )  # fmt: skip
 TRANSFERS = Table(
     "transfers",
@@ -279,7 +283,6 @@ TRANSFERS = Table(
     ),
     reports=("kind", "group", "bytes", "per_step", "transfer_ns", "wait_ns", "exposed_ns", "busbw_gbps"),
     base="per step; busbw in GB/s",
-    page=False,
 )  # fmt: skip
 STAGES = Table(
     "stages",
@@ -308,7 +311,6 @@ STAGES = Table(
         "stage", "ranks", "step_ns", "own_gpu_ns", "bubble_ns", "bubble_percent", "ideal_percent", "micro_batches",
     ),
     base="per step",
-    page=False,
 )  # fmt: skip
 GPUS = Table(
     "gpu",

@@ -230,10 +230,18 @@ class Navigation:
         if "a" not in self._session.runs:
             return
         rank = self._session.next_rank()
-        if rank is not None and rank in self._session.runs["a"].unread:
+        if rank is None:
+            self._show_recording("This run has one rank", moved=False)
+        else:
+            self.show_rank(rank)
+
+    def show_rank(self, rank: int) -> None:
+        """Switches to a rank; one that was not read is read first."""
+        if rank in self._session.runs["a"].unread:
             self._runs.read_rank(rank)
             return
-        self._show_recording("This run has one rank" if rank is None else f"Rank {rank}", moved=rank is not None)
+        self._session.rank = rank
+        self._show_recording(f"Rank {rank}", moved=True)
 
     def next_kind(self) -> None:
         """Switches to the recording of the run's next tool."""

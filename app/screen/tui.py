@@ -226,6 +226,11 @@ class TracetuiApp(App[None]):
         """Goes to a row of another tab."""
         self.navigation.open_rows(event.tab, event.table, event.name)
 
+    def on_show_rank(self, event: messages.ShowRank) -> None:
+        """Shows a rank of the run."""
+        self.navigation.show_rank(event.rank)
+        self.shell.show_tab("overview")
+
     def on_show_in_timeline(self, event: messages.ShowInTimeline) -> None:
         """Goes to an event of the timeline."""
         self.navigation.show_in_timeline(event.source, event.row)

@@ -220,8 +220,9 @@ class Session:
     @property
     def extra_tabs(self) -> frozenset[str]:
         """Returns the optional tabs that run A has something for."""
-        found = "a" in self.runs and any(trace.collectives.height for trace in self.runs["a"].traces)
-        return frozenset({"collectives"} if found else ())
+        run = self.runs.get("a")
+        found = {"collectives"} if run is not None and any(trace.collectives.height for trace in run.traces) else set()
+        return frozenset(found | ({"ranks"} if run is not None and len(run.ranks) > 1 else set()))
 
     @property
     def partial(self) -> bool:

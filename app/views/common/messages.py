@@ -38,6 +38,14 @@ class ShowRows(Message):
         super().__init__()
 
 
+class ShowRank(Message):
+    """Shows a rank of the run in view, from its overview on."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        super().__init__()
+
+
 class ShowInTimeline(Message):
     """Goes to the timeline, and there to a row of one of the trace's frames."""
 
