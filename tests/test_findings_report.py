@@ -128,7 +128,7 @@ def test_what_is_set_aside_or_lacking_is_said_where_only_findings_are_asked_for(
         findings_abstained=[{"id": "T1", "missing": "the machine's state"}],
     )
     text = " ".join(finding_lines(everything, Layout(), whole=True))
-    for words in ("Limit  above 1", "Rests  step 3 ns", "(by V9)", "(silenced: agreed)", "T1   the machine's state"):
+    for words in ("Limit  above 1", "Rests  step 3 ns", "(by V9)", "(silenced: agreed)", "T1: the machine's state"):
         assert words in text
     assert "1 could not for want of evidence; 2 findings set aside" in text
 
@@ -210,7 +210,7 @@ def test_a_rule_that_fails_abstains_and_debug_shows_why(
     monkeypatch.setattr(engine, "_ask", ask)
     assert main(["report", FP32, "--section", "findings"]) == DONE
     out, err = capsys.readouterr()
-    assert "S6   a bug in tracetui: ZeroDivisionError: by zero" in out
+    assert "S6: a bug in tracetui: ZeroDivisionError: by zero" in out
     assert "! S2 critical" in out
     assert not err
     assert main(["--debug", "report", FP32, "--section", "findings"]) == DONE

@@ -157,14 +157,14 @@ def test_a_replay_beyond_64_bits_is_cut() -> None:
 
 
 def test_the_critical_path_of_a_thread_without_calls(tmp_path: Path) -> None:
-    from tracetui.analysis.dependencies.host_layers import HostLayers, Layer
+    from tracetui.analysis.dependencies.host_layers import HostLayers
 
     none = np.empty(0, np.int64)
-    layers = HostLayers((Layer(none, none),), np.empty(0, np.uint8), (none, none))
+    layers = HostLayers(none, none, none, np.empty(0, np.uint8), (none, none))
     file = ChromeFile()
     file.operator("aten::mm", 0, 9)
     sel = select(opened(file.write(tmp_path / "a.json")))
-    found = critical_path._inside(sel, layers, 0, np.array([5]), np.array([9]), np.array([1.0]))
+    found = critical_path._inside(sel, layers, np.array([0]), np.array([5]), np.array([9]), np.array([1.0]))
     assert found["longest_ns"].to_list() == [4]
 
 

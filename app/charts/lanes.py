@@ -46,6 +46,7 @@ LOOKS = {
     "memset": Look("copy", "z", "○", "0"),
     "synchronization": Look("wait", "y", "~", "~"),
     "annotation": Look("range", "", "─", "-"),
+    "counted": Look("gpu", "", "━", "="),  # its trace has no time line
     "operator": Look("op", "", "─", "-"),
     "module": Look("module", "", "─", "-"),
     "python": Look("python", "", "┈", "."),
