@@ -58,15 +58,15 @@ async def test_digits_and_tab_go_to_tabs():
 
 @pytest.mark.parametrize("width", [40, 50, 60, 72, 80, 97, 98, 115, 116, 200])
 @pytest.mark.parametrize("active", tabs.TITLES)
-@pytest.mark.parametrize("extra", [(), ("collectives",)], ids=["usual", "collectives"])
+@pytest.mark.parametrize("extra", [(), ("collectives", "ranks")], ids=["usual", "optional"])
 def test_all_tabs_fit_into_the_bar_and_the_active_one_is_whole(width, active, extra):
     labels = tab_labels(active, width, extra)
     shown = [tab.id for tab in tabs.TABS if not tab.optional or tab.id in (active, *extra)]
     whole = sum(len(tabs.TITLES[tab]) + 3 for tab in shown) + 1
     assert [tab for tab, _ in labels] == shown
     assert sum(len(label) + 1 for _, label in labels) - 1 <= width
-    for number, (tab, label) in enumerate(labels, 1):
-        title = tabs.TITLES[tab]
+    for tab, label in labels:
+        number, title = tabs.NAMES.index(tab) + 1, tabs.TITLES[tab]
         if tab == active:
             assert label == f"[{commands.tab_key(number)} {title}]"
         else:

@@ -19,7 +19,7 @@ from tracetui.app.session.facts import compared_findings, session_findings
 from tracetui.app.views.common.messages import ShowEvidence
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
-from tracetui.app.views.finding_text import abstention_text, finding_text
+from tracetui.app.views.texts.finding_text import abstention_text, finding_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -28,7 +28,7 @@ from tracetui.analysis.tables.memory import (
 )
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
-from tracetui.app.views.memory_text import Picture, memory_text
+from tracetui.app.views.texts.memory_text import Picture, memory_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

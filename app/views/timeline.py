@@ -18,7 +18,7 @@ from tracetui.app.text.times import parse_time
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.messages import NothingToClose, RangeMarked, ShowRows
-from tracetui.app.views.timeline_text import facts_text, selected_lines
+from tracetui.app.views.texts.timeline_text import facts_text, selected_lines
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.prompt import Prompt

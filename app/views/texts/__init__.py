@@ -1,0 +1,1 @@
+"""What tabs write as text: findings, memory, the overview, what is selected in the timeline."""
