@@ -20,10 +20,12 @@ from tracetui.app.screen import leaving
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
 from tracetui.app.settings import last_position as left
+from tracetui.app.text.exit_codes import DONE
 from tracetui.app.widgets.lines import TabBar
-from tracetui.parsers import open_path
+from tracetui.parsers import Cancelled, open_path
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
     from pathlib import Path
 
@@ -230,7 +232,13 @@ def visit(traces, tmp_path, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.chdir(tmp_path)
     known = dict(traces)
-    monkeypatch.setattr(tracetui.parsers, "open_path", lambda path, **_: replace(known[path]))
+
+    def read(path: Path, cancel: threading.Event | None = None, **_: object) -> Run:
+        if cancel is not None and cancel.is_set():
+            raise Cancelled
+        return replace(known[path])
+
+    monkeypatch.setattr(tracetui.parsers, "open_path", read)
 
     def start(scene: Scene, count: int, way: Callable[[TracetuiApp], object], late: int) -> Ended:
         app = TracetuiApp([path for path, _ in traces[: scene.paths]])
@@ -263,6 +271,7 @@ def test_the_end_is_clean_at_any_moment(visit, capfd, traces, scene, count, way,
     assert wrong == []
     assert capfd.readouterr().err == ""
     assert not app.is_running
+    assert app.runs.exit_code == DONE  # what was being read is no recording that can't be read
     if "a" in app.session.runs and way is not interrupt:
         kept = left.load(app.session.open[app.session.sides["a"]].origin)
         assert kept is not None
