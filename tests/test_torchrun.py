@@ -346,3 +346,11 @@ def test_what_torchrun_cannot_record_is_one_line(tmp_path: Path, capsys: pytest.
     assert main(words) == 2
     assert "--no-python starts no Python program" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_torchrun_that_is_not_there_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["profile", "--output", str(tmp_path / "out"), "--", "torchrun", "train.py"]) == 2
+    assert "torchrun: no such program on PATH" in capsys.readouterr().err

@@ -210,7 +210,9 @@ def _stem(command: tuple[str, ...]) -> str:
 def _interpreter(command: tuple[str, ...]) -> str:
     """Returns the Python that runs the user's program."""
     found = shutil.which(command[0])
-    if Path(command[0]).name == "torchrun" and found is not None:
+    if Path(command[0]).name == "torchrun":
+        if found is None:
+            raise UsageError("torchrun: no such program on PATH; python -m torch.distributed.run is the same")
         from tracetui.collectors.torchrun import interpreter
 
         return interpreter(Path(found)) or sys.executable

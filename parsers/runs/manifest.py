@@ -469,13 +469,16 @@ class RunManifest(Struct, frozen=True, gc=False):
 
     def clean_steps(self, rank: int | None) -> tuple[int, ...]:
         """A rank's steps without a profiler, ns; those of `measurement` where the ranks are not told apart."""
-        own = next((one for one in self.ranks if one.rank == rank), None)
+        own = self._rank(rank)
         return self.measurement.clean_step_ns if own is None else own.clean_step_ns
 
     def host_of(self, rank: int | None) -> str | None:
         """The machine that a rank ran on; that of the run where the ranks are not told apart."""
-        own = next((one for one in self.ranks if one.rank == rank), None)
+        own = self._rank(rank)
         return self.identity.host if own is None or own.host is None else own.host
+
+    def _rank(self, rank: int | None) -> Rank | None:
+        return next((one for one in self.ranks if one.rank == rank), None)
 
     @property
     def notes(self) -> tuple[Note, ...]:
