@@ -116,7 +116,8 @@ def _graphs(draw: st.DrawFn) -> Graph:
     )  # fmt: skip
     begin = start[call] + 5
     work = Work(np.arange(many), begin, begin + lasting, call, queued, after, np.zeros(many, np.int64), stream)
-    return Graph(calls, work, first, 7, 2, 1, 3, schema_steps(), 0)
+    held = np.array(draw(st.lists(st.integers(0, 300), min_size=3, max_size=3)), np.int64)
+    return Graph(calls, work, first, 7, 2, 1, 3, schema_steps(), 0, held)
 
 
 def schema_steps():

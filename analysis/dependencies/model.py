@@ -129,9 +129,10 @@ class Model:
     def waits_for(self) -> Side:
         """Which of both would shorten the step more if it were free; ``unknown`` where the two ends disagree.
 
-        Where a free host would gain no more than the method's error on clean steps, the GPU is the limit.
+        Where a free host would gain no more than the method's error on clean steps, the GPU is the limit: also of a
+        program whose clean step nobody timed, since that lies between the step with a free host and the recorded one.
         """
-        if self.clean_ns is not None and self.clean_ns <= self.host_free_ns * (1 + TOLERANCE):
+        if self.step_ns <= self.host_free_ns * (1 + TOLERANCE):
             return "gpu"
         sides: set[Side] = {"host" if kernels > self.host_free_ns else "gpu" for kernels in self.kernels_free_ns}
         return sides.pop() if len(sides) == 1 else "unknown"

@@ -117,7 +117,9 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
         for item in range(first[position], first[position + 1]):
             begin, cause = arrives, RAN
             previous = queued[item]
-            if previous >= 0 and work_end[previous] + gaps[item] > begin:
+            if previous < 0:
+                begin = max(begin, plain.held[plain.stream[item]])
+            elif work_end[previous] + gaps[item] > begin:
                 begin, cause = work_end[previous] + gaps[item], previous
             other = after[item]
             if other >= 0 and work_end[other] > begin:
@@ -157,6 +159,8 @@ class _Lists:
     own: list[int]
     kind: list[int]
     recorded: list[int]
+    stream: list[int]
+    held: list[int]
 
 
 @latest
@@ -175,6 +179,8 @@ def _lists(graph: Graph) -> _Lists:
         own=calls.own.tolist(),
         kind=calls.kind.tolist(),
         recorded=(calls.start - calls.stretch).tolist(),
+        stream=work.stream.tolist(),
+        held=graph.held.tolist(),
     )
 
 
@@ -287,6 +293,8 @@ def _run(graph: Graph, costs: Costs, arrives: Ints, chosen: slice | Ints, work_e
     """Runs work of one stream in its order: each begins when it has arrived and the one before it is done."""
     work = graph.work
     queued, after, gap, lasting = work.queued[chosen], work.after[chosen], costs.gap[chosen], costs.work[chosen]
+    if queued[0] < 0:
+        arrives = np.maximum(arrives, np.append(graph.held[work.stream[chosen][0]], arrives[1:]))
     known = after >= 0
     other = np.where(known, work_end[after], arrives)
     ready = np.maximum(arrives, other)
