@@ -253,7 +253,7 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
 
 
 def _held(sel: Selection, work: Work) -> Ints:
-    """Until when each stream ran activities that are not in the graph, if its first one in the graph came after them."""
+    """Until when each stream ran activities that are not in the graph, before the first one that is."""
     held = np.full(int(work.stream.max(initial=-1)) + 1, np.iinfo(np.int64).min // 4, np.int64)
     keys = ("process", "device", "stream")
     device = sel.trace.device.with_row_index("row")
@@ -279,8 +279,8 @@ def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int
     """The launch latency of work that found its stream idle, and the mean gaps between and within launches.
 
     Means, since the gaps of a step add up: within a CUDA graph a few are several times the median. Gaps from
-    `KERNEL_WAIT_LIMIT_NS` on are no start-up of a kernel. Work that waited for another stream tells no gap: that wait is
-    an edge of its own.
+    `KERNEL_WAIT_LIMIT_NS` on are no start-up of a kernel. Work that waited for another stream tells no gap: that wait
+    is an edge of its own.
     """
     launched = work.call >= 0
     called = calls_start[work.call]

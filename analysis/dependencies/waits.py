@@ -79,8 +79,8 @@ def waiting_calls(
 
     A wait for a stream is for the last work launched on it, for an event or the device for the last work of each
     stream: as far as that work had ended when the call returned. A copy, and a fill that is not called Async, waits for
-    itself if it had ended by then, or if a long call covers nearly all of it: the driver stages a copy of pageable memory
-    piece by piece, and returns a moment before the last piece arrives.
+    itself if it had ended by then, or if a long call covers nearly all of it: the driver stages a copy of pageable
+    memory piece by piece, and returns a moment before the last piece arrives.
 
     Returns:
         Kind of each call, slices of the waited work, positions of that work, and the time to return, ns.
