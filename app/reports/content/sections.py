@@ -214,7 +214,7 @@ def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:
     """Lists the host's hot spots, if the host is the bottleneck or all that was recorded."""
     rows = trace["host_functions"]
     waits_for = (trace.get("overview") or {}).get("waits_for", {}).get("what", "host")
-    if not rows or waits_for == "gpu":
+    if not rows or waits_for in ("gpu", "copies"):
         return
     ranked = [{**row, "short_name": short_function(row["name"])} for row in most_per_step(rows)]
     steps = "(no steps" not in trace["base"]
