@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.app.cli import headless
@@ -20,6 +19,7 @@ from tracetui.collectors.proving.store import add, check_writable
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from tracetui.analysis.findings.core.change import Given
     from tracetui.analysis.findings.core.finding import Finding, Findings
