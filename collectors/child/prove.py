@@ -43,7 +43,7 @@ def run(spec: dict[str, Any], progress: Any, result: dict[str, Any]) -> None:
         result["at"] = number
         progress.say(f"building {name}")
         _restore(defaults)
-        variant = _Variant(spec, registry.find(spec["entry"]).build(options), defaults, kept)
+        variant = _Variant(spec, registry.find(spec["entry"]).build(options), defaults, kept, first=number == 0)
         if spec["check"]:
             variant.check()
         progress.say(f"warming up {name}")
@@ -62,7 +62,10 @@ def run(spec: dict[str, Any], progress: Any, result: dict[str, Any]) -> None:
 class _Variant:
     """One workload, and what was measured of it."""
 
-    def __init__(self, spec: dict[str, Any], workload: Any, defaults: Any, told: dict[str, Any]) -> None:
+    def __init__(
+        self, spec: dict[str, Any], workload: Any, defaults: Any, told: dict[str, Any], *, first: bool
+    ) -> None:
+        self._first = first
         self._spec, self._workload, self._defaults, self._told = spec, workload, defaults, told
         self._batches = endless(workload.batches)
         told.update(step_ns=[], host_ns=[], samples=None, checked=None, notes=list(getattr(workload, "notes", [])))
@@ -96,10 +99,10 @@ class _Variant:
             self._told["checked"] = {"what": what, "numbers": [number for numbers in kept for number in numbers or ()]}
 
     def warm_up(self) -> None:
-        """Runs steps until the clocks have risen and everything is compiled."""
+        """Runs steps until everything is compiled, and of the first variant until the clocks have risen."""
         self.enter()
         begun = time.monotonic()
-        least = self._spec["warmup_s"] if uses_gpu(self._spec["device"]) else 0.0
+        least = self._spec["warmup_s"] if self._first and uses_gpu(self._spec["device"]) else 0.0
         done = 0
         while done < self._spec["warmup"] or time.monotonic() - begun < least:
             self._step()

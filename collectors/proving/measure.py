@@ -9,13 +9,13 @@ import tempfile
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors import process, profiler_commands, reasons
 from tracetui.collectors.folder import put_program
 from tracetui.collectors.following import Follower, Tick
+from tracetui.collectors.machine.identity import tracetui_version
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.proving import plan
 from tracetui.collectors.proving.interval import gain_of
@@ -61,7 +61,7 @@ def measure(request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -
         "command": list(masked(trial.command)),
         "claims": [_claim(claim) for claim in trial.claims],
         "explanation": None,
-        "tracetui_version": version("tracetui"),
+        "tracetui_version": tracetui_version(),
         "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
     child = _Child(request, trial, tell)
