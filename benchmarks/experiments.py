@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = "tracetui.experiments/1"
-PROFILE_S, PROVE_S = 60, 70
+PROFILE_S, PROVE_S = 60, 100
 """The most that one recording, and one process of a proof, may take."""
 PACKED = 15 << 20
 FOLDERS = ("analysis", "app", "collectors", "models", "parsers", "samples")
@@ -96,7 +96,8 @@ def model(name: str, what: str, words: str, *proofs: str) -> Experiment:
 
 EXPERIMENTS = (
     model(
-        "gpt-attention", "GPT medium, bf16, batch 16, attention in steps", "gpt_medium --dtype bf16 --batch 16",
+        "gpt-attention", "GPT medium of 8 blocks, bf16, batch 16, attention in steps",
+        "gpt_medium --depth 8 --dtype bf16 --batch 16",
         "F6 F7 --change attention=fused --change compile",
     ),
     model(
@@ -142,7 +143,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "own-loader", "a program of its own, whose loader has no workers",
-        ("--no-light", "--clean-steps", "10"), (("S5", "--rounds", "3"), ("--rounds", "3")),
+        (), (("S5", "--rounds", "3"), ("--rounds", "3")),
         program=("{python}", "{program}"), changed=("{python}", "{program}", "--workers", "8"),
     ),
     model("resnet-fp32", "ResNet-50 of timm, fp32, batch 32", "timm:resnet50 --batch 32", "F1 --change dtype=tf32"),

@@ -21,6 +21,8 @@ MOST_STEPS = 200
 """Steps of a block at most, however short they are."""
 LEAD_IN = 1
 """Steps at the start of a block that are not timed: the GPU was idle, and the other variant has filled its caches."""
+PREFETCHED = 2
+"""Batches that each worker of a DataLoader makes in advance, unless it is told otherwise."""
 TRIAL_STEPS = 3
 """Steps after the warm-up by which the length of a block is chosen."""
 MOST_WARMUP_S = 60.0
@@ -51,11 +53,12 @@ def run(spec: dict[str, Any], progress: Any, result: dict[str, Any]) -> None:
         ready.append(variant)
     result.update(software=machine_torch.software(), devices=machine_torch.devices())
     result["at"] = None
-    steps = [variant.steps_of_block() for variant in ready]
+    lead_in = max(variant.lead_in() for variant in ready)
+    steps = [max(variant.steps_of_block(), lead_in) for variant in ready]
     for number in range(spec["rounds"]):
         order = list(zip(ready, steps))
         for variant, count in order if number % 2 == 0 else reversed(order):
-            variant.block(count)
+            variant.block(count, lead_in)
         progress.say("measuring", number + 1, spec["rounds"])
 
 
@@ -122,11 +125,16 @@ class _Variant:
         each = (time.perf_counter() - begun) / TRIAL_STEPS
         return max(1, min(MOST_STEPS, round(self._spec["block_s"] / max(each, 1e-9))))
 
-    def block(self, steps: int) -> None:
+    def lead_in(self) -> int:
+        """How many steps of a block are not timed: as many as the loader's workers have made ready in the meantime."""
+        workers = getattr(self._workload, "options", {}).get("workers") or 0
+        return LEAD_IN + PREFETCHED * int(workers)
+
+    def block(self, steps: int, lead_in: int) -> None:
         """Times one block of steps, from the end of the step before it to the end of its last one."""
         self.enter()
         synchronize(self._spec["device"])
-        for _ in range(LEAD_IN):
+        for _ in range(lead_in):
             self._step()
         marks = Marks(self._spec["device"])
         marks.add()

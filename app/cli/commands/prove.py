@@ -210,8 +210,9 @@ def _request(
     if manifest.ranks or workload.options.get("parallel"):
         raise UsageError(f"{run.path}: a job of many ranks can't be proved yet")
     entry, options = _model(manifest, arguments)
-    for trial in trials:
-        _check(entry, {**options, "device": device, **trial.options})
+    trials = tuple(trial for trial in trials if _can(entry, {**options, "device": device, **trial.options}, trial))
+    if not trials:
+        raise UsageError(_nothing(run, arguments))
     python = arguments.python or sys.executable
     return plan.ProveRequest(trials=trials, entry=entry, options=options, python=python, **common)
 
@@ -237,13 +238,17 @@ def _model(manifest: RunManifest, arguments: argparse.Namespace) -> tuple[str, d
     return name, {option: given[option] for option in entry.options if given.get(option) is not None}
 
 
-def _check(name: str, options: dict[str, Any]) -> None:
+def _can(name: str, options: dict[str, Any], trial: plan.Trial) -> bool:
+    """Whether the model takes the changed options; says why it does not."""
     from tracetui.models import registry
 
     try:
         registry.find(name).check(options)
     except registry.ModelError as error:
-        raise UsageError(str(error)) from None
+        who = ", ".join(claim.id for claim in trial.claims)
+        say(f"{who or trial.change}: {error}")
+        return False
+    return True
 
 
 def dry_run(request: plan.ProveRequest) -> list[str]:
