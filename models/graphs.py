@@ -60,9 +60,9 @@ class Graph:
             torch.cuda.current_stream().wait_stream(aside)
             self._reset()
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a loader's thread pins memory meanwhile
                 self.result = self._step(self._batch)
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:
             if isinstance(error, torch.cuda.OutOfMemoryError):
                 raise
             why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
