@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FORWARD, BACKWARD, OPTIMIZER = "forward_pass", "backward_pass", "optimizer_step"
 LEARNING_RATE = 1e-4
+GRAPHING_MODES = ("reduce-overhead", "max-autotune")
+"""Modes of torch.compile that replay CUDA graphs."""
 
 
 class Workload:
@@ -223,7 +225,7 @@ class Workload:
 
     def _run(self, batch: Any) -> Any:
         """The work of a step; returns its output, in training its loss."""
-        if self.options["compile"]:
+        if self.options["compile_mode"] in GRAPHING_MODES:
             _begin_compiled_step()
         return self._train(batch) if self.train else self._infer(batch)
 
