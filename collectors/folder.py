@@ -58,13 +58,7 @@ class RunFolder:
         try:
             if self.path.exists() and not made:  # what a run that was killed left
                 shutil.rmtree(self.path)
-            program = self.path / profiler_commands.PROGRAM
-            program.mkdir(parents=True)
-            for source, name in ((_HERE / "child", CHILD), (_HERE.parent / "models", profiler_commands.MODELS)):
-                shutil.copytree(source, program / name, ignore=shutil.ignore_patterns("__pycache__", "*.typed"))
-            (program / profiler_commands.START).write_text(
-                f"import sys\n\nfrom {CHILD}.main import main\n\nsys.exit(main(sys.argv[1]))\n"
-            )
+            put_program(self.path)
         except OSError as error:
             raise ProfileError(f"{error.filename or self.path}: {(error.strerror or str(error)).lower()}") from error
 
@@ -117,6 +111,21 @@ class RunFolder:
         shutil.rmtree(self.path / profiler_commands.PROGRAM / "__pycache__", ignore_errors=True)
         self.path.rename(self.final)
         return self.final
+
+
+def put_program(folder: Path) -> None:
+    """Copies the child's program and the models into a folder of a run.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    program = folder / profiler_commands.PROGRAM
+    program.mkdir(parents=True)
+    for source, name in ((_HERE / "child", CHILD), (_HERE.parent / "models", profiler_commands.MODELS)):
+        shutil.copytree(source, program / name, ignore=shutil.ignore_patterns("__pycache__", "*.typed"))
+    (program / profiler_commands.START).write_text(
+        f"import sys\n\nfrom {CHILD}.main import main\n\nsys.exit(main(sys.argv[1]))\n"
+    )
 
 
 def manifest_text(manifest: dict[str, Any]) -> str:

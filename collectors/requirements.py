@@ -51,6 +51,22 @@ def check_packages(request: ProfileRequest) -> None:
     raise ProfileError(f"{who} needs {lacking.name}, which is not installed{where}: {lacking.install}")
 
 
+def check_modules(python: str, entry: str | None) -> None:
+    """Reports that torch, or what a model needs, is missing in a Python.
+
+    Raises:
+        ProfileError: says how to install it.
+    """
+    needs = [TORCH] if entry is None else [TORCH, *(need for need in registry.find(entry).needs if not need.optional)]
+    missing = _missing(python, [module for need in needs for module in need.modules])
+    lacking = next((need for need in needs if missing.intersection(need.modules)), None)
+    if lacking is not None:
+        where = "" if python == sys.executable else f" in {python}"
+        raise ProfileError(
+            f"{entry or 'timing a program'} needs {lacking.name}, which is not installed{where}: {lacking.install}"
+        )
+
+
 def _needs(request: ProfileRequest) -> list[Need]:
     """The packages without which nothing can be recorded."""
     if request.entry is not None:

@@ -10,13 +10,20 @@ from .parallel import KINDS
 
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
 ATTENTION = ("steps", "fused")
-COMMON = ("dtype", "device", "train", "compile", "workers", "seed", "parallel")
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+OPTIMIZERS = ("loop", "foreach", "fused")
+COMMON = (
+    "dtype", "device", "train", "optimizer", "compile", "compile_mode", "cuda_graphs", "workers", "seed", "parallel",
+)  # fmt: skip
 """The options that every model accepts, besides batch."""
 COMMON_DEFAULTS: dict[str, Any] = {
     "dtype": "fp32",
     "device": "cpu",
     "train": False,
+    "optimizer": None,
     "compile": False,
+    "compile_mode": None,
+    "cuda_graphs": False,
     "workers": None,
     "seed": 0,
     "parallel": None,
@@ -33,7 +40,11 @@ WORDS = {
     "dtype": "fp32, fp16 or bf16 (autocast), tf32",
     "device": "cpu, cuda or cuda:N",
     "train": "forward, backward and AdamW instead of the forward pass only",
+    "optimizer": "how AdamW updates: loop (tensor by tensor), foreach or fused; not given: as PyTorch chooses",
     "compile": "through torch.compile",
+    "compile_mode": "through torch.compile in this mode: default, reduce-overhead, max-autotune",
+    "cuda_graphs": "captures the step once as a CUDA graph and replays it",
+    "channels_last": "model and images in memory format channels_last (NHWC)",
     "data": "random, or imagefolder:PATH",
     "workers": "processes of a DataLoader (0: none of its own); not given: one batch, made before the first step",
     "seed": "of the weights and of random data",
@@ -61,7 +72,23 @@ def resolve(name: str, understood: tuple[str, ...], defaults: dict[str, Any], gi
         if option not in understood:
             raise WrongOption(f"{name} takes no {option!r}; it takes {', '.join(understood)}")
         options[option] = _checked(option, value)
+    _check_together(name, options)
     return options
+
+
+def _check_together(name: str, options: dict[str, Any]) -> None:
+    """Fills in what an option implies, and refuses what can't be done together."""
+    if options.get("compile_mode"):
+        options["compile"] = True
+    if options.get("optimizer") and not (options["train"] or options["parallel"]):
+        raise WrongOption(f"{name}: optimizer is an option of training; add train")
+    if options.get("cuda_graphs"):
+        if options["device"] == "cpu":
+            raise WrongOption(f"{name}: cuda_graphs needs a CUDA device")
+        if options["parallel"]:
+            raise WrongOption(f"{name}: cuda_graphs captures the step of one process; leave parallel out")
+        if options["train"] and options["dtype"] == "fp16":
+            raise WrongOption(f"{name}: the loss scaling of fp16 reads a value in each step, which no graph can hold")
 
 
 def check_patch(options: dict[str, Any]) -> None:
@@ -73,10 +100,11 @@ def check_patch(options: dict[str, Any]) -> None:
 def _checked(option: str, value: Any) -> Any:
     if option in _LEAST:
         return _whole(option, value, _LEAST[option])
-    if option in ("train", "compile"):
+    if option in ("train", "compile", "cuda_graphs", "channels_last"):
         return bool(value)
     check = {"keep": _share, "reduction_loc": _blocks, "attention": _attention, "dtype": _dtype, "data": _data,
-             "device": _device, "parallel": _parallel}[option]  # fmt: skip
+             "device": _device, "parallel": _parallel,
+             "optimizer": _optimizer, "compile_mode": _mode}[option]  # fmt: skip
     return check(option, value)
 
 
@@ -115,6 +143,18 @@ def _attention(option: str, value: Any) -> str:
 def _parallel(option: str, value: Any) -> str:
     if value not in KINDS:
         raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(KINDS)}")
+    return str(value)
+
+
+def _optimizer(option: str, value: Any) -> str:
+    if value not in OPTIMIZERS:
+        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(OPTIMIZERS)}")
+    return str(value)
+
+
+def _mode(option: str, value: Any) -> str:
+    if value not in COMPILE_MODES:
+        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(COMPILE_MODES)}")
     return str(value)
 
 

@@ -142,8 +142,8 @@ def _vim(name: str, width: int) -> Entry:
         f"Vision Mamba, bidirectional, width {width}, 24 blocks, {words}",
         shape.parameters,
         (MAMBA, PILLOW),
-        _defaults(batch=4, img_size=224, patch=16, depth=24, data="random"),
-        ("batch", "img_size", "patch", "depth", "data", *known_options.COMMON),
+        _defaults(batch=4, img_size=224, patch=16, depth=24, channels_last=False, data="random"),
+        ("batch", "img_size", "patch", "depth", "channels_last", "data", *known_options.COMMON),
         vim_cost(shape, 4),
     )
 
@@ -157,8 +157,27 @@ def _deit(name: str, size: tuple[int, int]) -> Entry:
         f"DeiT, width {size[0]}, that keeps the share `keep` of its tokens in blocks 3, 6 and 9",
         shape.parameters,
         (PILLOW,),
-        _defaults(batch=4, img_size=224, patch=16, depth=12, keep=keep, reduction_loc=REDUCTION_LOC, data="random"),
-        ("batch", "img_size", "patch", "depth", "keep", "reduction_loc", "data", *known_options.COMMON),
+        _defaults(
+            batch=4,
+            img_size=224,
+            patch=16,
+            depth=12,
+            keep=keep,
+            reduction_loc=REDUCTION_LOC,
+            channels_last=False,
+            data="random",
+        ),
+        (
+            "batch",
+            "img_size",
+            "patch",
+            "depth",
+            "keep",
+            "reduction_loc",
+            "channels_last",
+            "data",
+            *known_options.COMMON,
+        ),
         deit_cost(shape, 4),
     )
 
@@ -199,8 +218,8 @@ def _timm(name: str) -> Entry:
         f"{name.partition(':')[2]} of timm, with random weights",
         None,
         (TIMM, PILLOW),
-        _defaults(batch=4, img_size=None, depth=None, data="random"),
-        ("batch", "img_size", "depth", "data", *known_options.COMMON),
+        _defaults(batch=4, img_size=None, depth=None, channels_last=False, data="random"),
+        ("batch", "img_size", "depth", "channels_last", "data", *known_options.COMMON),
     )
 
 
@@ -211,8 +230,10 @@ def _user(name: str) -> Entry:
         f"your own: {name}",
         None,
         (),
-        _defaults(batch=4, img_size=None, patch=None, depth=None, ctx=None, keep=None, data="random"),
-        ("batch", "img_size", "patch", "depth", "ctx", "keep", "data", *known_options.COMMON),
+        _defaults(
+            batch=4, img_size=None, patch=None, depth=None, ctx=None, keep=None, channels_last=False, data="random"
+        ),
+        ("batch", "img_size", "patch", "depth", "ctx", "keep", "channels_last", "data", *known_options.COMMON),
     )
 
 

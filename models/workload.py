@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FORWARD, BACKWARD, OPTIMIZER = "forward_pass", "backward_pass", "optimizer_step"
 LEARNING_RATE = 1e-4
+GRAPHING_MODES = ("reduce-overhead", "max-autotune")
+"""Modes of torch.compile that replay CUDA graphs."""
 
 
 class Workload:
@@ -45,7 +47,10 @@ class Workload:
             torch.cuda.set_device(self.device)  # kernels of triton are launched on the current device
         _set_tf32(options["dtype"], self.device.type, self.notes)
         self.ranges = Ranges(nvtx=self.device.type == "cuda", inside=not options["compile"])
+        self._channels_last: bool = options.get("channels_last", False)
         self.model = parts.model.to(self.device).train(self.train)
+        if self._channels_last:
+            self.model = self.model.to(memory_format=torch.channels_last)
         for module in self.model.modules():
             if getattr(module, "ranges", None) is SILENT:
                 module.ranges = self.ranges
@@ -59,11 +64,18 @@ class Workload:
         if self._parallel is not None:
             self._callable = parallel.spread(self._parallel, self.model, self.device)
         if options["compile"]:
-            self._callable = _compiled(self._callable)
+            self._callable = _compiled(self._callable, options["compile_mode"])
         self._pipeline = self._stage(options["batch"]) if self._parallel == "pipeline" else None
-        self._optimizer: Any = torch.optim.AdamW(parallel.groups(self.model), lr=LEARNING_RATE) if self.train else None
+        self._optimizer: Any = None
+        if self.train:
+            self._optimizer = _optimizer(parallel.groups(self.model), options["optimizer"], options["cuda_graphs"])
         self._scaler = _scaler(self.device.type) if self.train and options["dtype"] == "fp16" else None
+        self._graph = self._graph_of_step() if options["cuda_graphs"] else None
         self._resident: Any = None
+        self.keeps_result = False
+        """Whether `result` is kept: it takes memory that a step by itself would not."""
+        self.result: Any = None
+        """The output of the last step, in training its loss."""
 
     @property
     def has_loader(self) -> bool:
@@ -72,6 +84,9 @@ class Workload:
 
     def make_batch(self) -> Any:
         """A new batch: a random one is on the device, one from a DataLoader on the host."""
+        return self._laid_out(self._new_batch())
+
+    def _new_batch(self) -> Any:
         from .data import stacked, to_device
 
         batch = self.options["batch"]
@@ -96,14 +111,18 @@ class Workload:
         """Runs one step under named ranges; returns when the work is queued, not when the GPU is done."""
         from .data import samples, shapes, to_device
 
-        batch = to_device(batch, self.device, self.ranges)
+        batch = self._laid_out(to_device(batch, self.device, self.ranges))
         self._shapes, self.samples_per_step = shapes(batch), samples(batch)
         if self.samples_per_step is not None:
             self._seen.add(self.samples_per_step)
-        if self.train:
-            self._train(batch)
-        else:
-            self._infer(batch)
+        run = self._graph or self._run
+        result = run(batch)
+        if self.keeps_result:
+            self.result = result
+
+    def apply_settings(self) -> None:
+        """Sets TF32 as the number type asks for: the setting is the process's, and another workload may change it."""
+        _set_tf32(self.options["dtype"], self.device.type, [])
 
     def flops_per_step(self) -> int | None:
         """FLOPs of a step with the observed batch (before the first step: the requested batch).
@@ -150,7 +169,7 @@ class Workload:
             "train": self.train,
             "grad_enabled": self.train,
             "optimizer": "AdamW" if self.train else None,
-            "compile": "default" if self.options["compile"] else None,
+            "compile": (self.options["compile_mode"] or "default") if self.options["compile"] else None,
             "seed": self.options["seed"],
             "data": self.options.get("data", "random"),
             "data_loader": self.has_loader,
@@ -182,13 +201,41 @@ class Workload:
         each = 2 if self._autocast is not None else 4
         return self._parts.cost(self.samples_per_step or self.options["batch"], self.train, each)
 
-    def _infer(self, batch: Any) -> None:
+    def _laid_out(self, batch: Any) -> Any:
+        """The batch with its images in the memory format that was asked for."""
+        if not self._channels_last:
+            return batch
+        import torch
+
+        from .data import mapped
+
+        def turned(tensor: Any) -> Any:
+            return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
+
+        return mapped(batch, turned)
+
+    def _graph_of_step(self) -> Any:
+        from .graphs import Graph
+
+        def reset() -> None:
+            if self._optimizer is not None:
+                self._optimizer.zero_grad(set_to_none=True)
+
+        return Graph(self._run, reset)
+
+    def _run(self, batch: Any) -> Any:
+        """The work of a step; returns its output, in training its loss."""
+        if self.options["compile_mode"] in GRAPHING_MODES:
+            _begin_compiled_step()
+        return self._train(batch) if self.train else self._infer(batch)
+
+    def _infer(self, batch: Any) -> Any:
         import torch
 
         with torch.inference_mode(), self.ranges(FORWARD), self._cast():
-            self._parts.forward(self._callable, batch)
+            return self._parts.forward(self._callable, batch)
 
-    def _train(self, batch: Any) -> None:
+    def _train(self, batch: Any) -> Any:
         optimizer = self._optimizer
         optimizer.zero_grad(set_to_none=True)
         if self._pipeline is not None:
@@ -196,7 +243,7 @@ class Workload:
                 self._pipeline.step(*batch)
             with self.ranges(OPTIMIZER):
                 optimizer.step()
-            return
+            return None
         with self.ranges(FORWARD), self._cast():
             loss = self._parts.loss(self._parts.forward(self._callable, batch), batch)
         with self.ranges(BACKWARD):
@@ -207,6 +254,7 @@ class Workload:
             else:
                 self._scaler.step(optimizer)
                 self._scaler.update()
+        return loss.detach()
 
     def _cast(self) -> Any:
         import torch
@@ -246,12 +294,33 @@ def _set_tf32(dtype: str, device: str, notes: list[str]) -> None:
         notes.append("this GPU has no TF32 (that came with Ampere): this is fp32")
 
 
-def _compiled(model: Any) -> Any:
+def _compiled(model: Any, mode: str | None) -> Any:
     import torch
 
     if not hasattr(torch, "compile"):
         raise ModelError(f"torch {torch.__version__} has no torch.compile; 2.0 and later have")
-    return torch.compile(model)
+    return torch.compile(model) if mode is None else torch.compile(model, mode=mode)
+
+
+def _begin_compiled_step() -> None:
+    """Tells the CUDA graphs of reduce-overhead that outputs of earlier steps may be written over."""
+    import torch
+
+    begin = getattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin", None)
+    if begin is not None:
+        begin()
+
+
+def _optimizer(groups: list[dict[str, Any]], kind: str | None, in_graph: bool) -> Any:
+    """AdamW in the form that was asked for; inside a CUDA graph its step count is on the GPU."""
+    import torch
+
+    form = {None: {}, "loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}[kind]
+    more = {"capturable": True} if in_graph else {}
+    try:
+        return torch.optim.AdamW(groups, lr=LEARNING_RATE, **form, **more)
+    except (TypeError, RuntimeError) as error:
+        raise ModelError(f"optimizer {kind}: {str(error).strip().splitlines()[0]}") from error
 
 
 def _scaler(device: str) -> Any:

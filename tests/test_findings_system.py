@@ -264,7 +264,7 @@ def test_s2_prints_the_command_that_makes_the_next_run(recording: Callable[[str]
     command = ("tracetui", "profile", "vim_tiny", "--batch", "4")
     manifest = RunManifest(identity=Identity(command=command), workload=Workload(requested_batch=4))
     found = finding("S2", facts_of(recording(VIM), manifest))
-    assert found.next_command == "tracetui profile vim_tiny --batch 4 --compile"
+    assert found.next_command == "tracetui profile vim_tiny --batch 4 --cuda-graphs"
     own = replace(manifest, identity=Identity(command=("tracetui", "profile", "--", "python", "train.py")))
     assert finding("S2", facts_of(recording(VIM), own)).next_command == ""
 

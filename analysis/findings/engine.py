@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.core import overlap
+from tracetui.analysis.findings.core import change, overlap
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
 from tracetui.analysis.findings.core.rule import Limits, Rule
 
@@ -81,7 +82,19 @@ def _ask(declared: Rule, subject: Subject, config: Config | None) -> list[Findin
         return [Abstention(declared.id, missing)]
     if not _is_validity(declared) and (unknown := subject.unknown(declared.rests_on)):
         return [Abstention(declared.id, unknown)]
-    return _listed(declared.look(subject, limits_of(declared, config)))
+    return [
+        _with_changes(declared, subject, one) for one in _listed(declared.look(subject, limits_of(declared, config)))
+    ]
+
+
+def _with_changes(declared: Rule, subject: Subject, answer: Finding | Abstention) -> Finding | Abstention:
+    """A finding with the options that do what it advises, its command, and what was proved of it."""
+    if not isinstance(answer, Finding) or not isinstance(subject, Facts):
+        return answer
+    given = change.fitting(declared.changes, subject)
+    command = answer.next_command or (change.command(subject, given[0]) if given else "")
+    proofs = tuple((proof, claim) for proof in subject.run.proofs for claim in proof.claims if claim.id == answer.id)
+    return replace(answer, changes=given, next_command=command, proofs=proofs)
 
 
 def limits_of(declared: Rule, config: Config | None = None) -> Limits:

@@ -8,6 +8,7 @@ from tracetui.analysis.base.json_values import Json, us
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Finding, Findings
+    from tracetui.parsers.runs.proofs import Claim, Proof
 
 
 def findings_section(found: Findings, limit: int | None = None) -> Json:
@@ -53,7 +54,44 @@ def finding_row(finding: Finding) -> Json:
         "threshold": finding.threshold,
         "advice": finding.advice,
         "next_command": finding.next_command,
+        "changes": [given.text for given in finding.changes],
+        "proofs": [proof_row(proof, claim) for proof, claim in finding.proofs],
         "reference": finding.reference,
         "remarks": list(finding.remarks),
         "doubted_by": list(finding.doubted_by),
+    }
+
+
+def proof_row(proof: Proof, claim: Claim | None = None) -> Json:
+    """What was measured of a change; with the finding's claim, what it promised."""
+    compared = proof.compared
+    gain, step = proof.gain_ns, proof.step_ns
+    return {
+        "change": proof.change,
+        "explanation": proof.explanation,
+        "step_us": us(step),
+        "changed_us": us(proof.changed_ns),
+        "gain_us": us(gain),
+        "low_us": us(proof.low_ns),
+        "high_us": us(proof.high_ns),
+        "gain_percent": 100 * gain / step if gain is not None and step else None,
+        "rounds": proof.rounds,
+        "one_process": proof.one_process,
+        "batch_factor": proof.batch_factor,
+        "device": proof.device,
+        "recorded_on": proof.recorded_on,
+        "bound_us": us(claim.bound_ns) if claim is not None else None,
+        "bound_percent": claim.bound_percent if claim is not None else None,
+        "sure_percent": claim.sure_percent if claim is not None else None,
+        "also": claim.also if claim is not None else None,
+        "exceeds": claim is not None and proof.exceeds(claim),
+        "compared": None
+        if compared is None
+        else {
+            "what": compared.what,
+            "numbers": compared.numbers,
+            "largest": compared.largest,
+            "scale": compared.scale,
+            "should_agree": compared.should_agree,
+        },
     }

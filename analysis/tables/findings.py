@@ -39,6 +39,13 @@ FINDINGS = Table(
         Field("threshold", screen=False, about="what it was compared with"),
         Field("advice", screen=False, about="what to try"),
         Field("next_command", screen=False, about="what to run next"),
+        Field("changes", kind="list", screen=False,
+              about="options of the run that do what it advises, the best first: `tracetui prove` measures them"),
+        Field(
+            "proofs", kind="list", type="list", screen=False,
+            about="what `tracetui prove` measured: `change`, `gain_us` with its 95 % interval (`low_us`, `high_us`),"
+            " the `bound_us` that the finding had then, `exceeds`, `compared`, …",
+        ),
         Field("reference", screen=False, about="where to read more"),
         Field("remarks", kind="list", screen=False,
               about="what other rules say against the numbers it rests on, and which count the same GPU time"),
@@ -49,7 +56,7 @@ FINDINGS = Table(
     ),
     data=(
         "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",
-        "next_command", "reference", "remarks", "doubted_by",
+        "next_command", "changes", "proofs", "reference", "remarks", "doubted_by",
     ),
     key="id",
     drill="evidence",

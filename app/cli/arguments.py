@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from tracetui.app.cli.option_values import condition, count, input_path, job_part, memory_size, port, positive, steps
 from tracetui.app.cli.profile_options import add_profile
+from tracetui.app.cli.prove_options import add_prove
 from tracetui.app.settings.schema import COLORS, NAMES, THEMES
 from tracetui.app.terminal.choice import DRIVERS
 from tracetui.app.text.exit_codes import DONE
@@ -212,6 +213,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_output(job)
 
     add_profile(commands, common)
+    add_prove(commands, common)
 
     models = commands.add_parser(
         "models",

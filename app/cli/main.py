@@ -271,6 +271,17 @@ def _profile(arguments: argparse.Namespace) -> int:
     return main(["open", "--color", arguments.color, *opened])
 
 
+def _prove(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.commands.prove import prove_command
+    from tracetui.collectors.request import ProfileError
+
+    _check_there([arguments.path])
+    try:
+        return prove_command(arguments, arguments.program)
+    except ProfileError as problem:
+        raise UsageError(str(problem)) from problem
+
+
 def _models(arguments: argparse.Namespace) -> int:
     from tracetui.app.cli.models_list import print_models
 
@@ -454,6 +465,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "sweep": _sweep,
     "ranks": _ranks,
     "profile": _profile,
+    "prove": _prove,
     "models": _models,
     "rules": _rules,
     "scrub": _scrub,

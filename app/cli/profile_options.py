@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
 ATTENTION = ("steps", "fused")
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+OPTIMIZERS = ("loop", "foreach", "fused")
+"""As in `models.options`."""
 PARALLEL = ("ddp", "fsdp", "pipeline", "tensor")
 """As in `models.parallel.KINDS`."""
 _OPTIONS = (
     "batch", "img_size", "patch", "ctx", "depth", "keep", "reduction_loc", "attention", "dtype", "data", "workers",
-    "seed", "parallel",
+    "seed", "parallel", "optimizer", "compile_mode",
 )  # fmt: skip
 """Options that are passed to the model if the user gives them."""
+_SWITCHES = ("train", "compile", "cuda_graphs", "channels_last")
+"""Options that are passed to the model as true."""
 LITTLE_MEMORY = 12 << 30
 """Machines with less may not survive a trace with stacks."""
 
@@ -58,7 +63,11 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     what.add_argument(
         "--train", action="store_true", help="run forward, backward and optimizer (default: forward only)"
     )
+    what.add_argument("--optimizer", choices=OPTIMIZERS, help="how AdamW updates (default: as PyTorch chooses)")
     what.add_argument("--compile", action="store_true", help="use torch.compile")
+    what.add_argument("--compile-mode", choices=COMPILE_MODES, help="use torch.compile in this mode", metavar="MODE")
+    what.add_argument("--cuda-graphs", action="store_true", help="capture the step as a CUDA graph and replay it")
+    what.add_argument("--channels-last", action="store_true", help="model and images in memory format channels_last")
     what.add_argument(
         "--parallel", choices=PARALLEL, help="train on --ranks processes: replicas, shards, stages or split layers"
     )
@@ -128,10 +137,14 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
     return parser
 
 
+TAKE_PROGRAMS = ("profile", "prove")
+"""Commands after which `--` begins a program of the user's own."""
+
+
 def split_command(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Splits the command line into words for tracetui and the user's own program after ``--``."""
     words = list(argv)
-    if "profile" in words[:2] and "--" in words:
+    if any(command in words[:2] for command in TAKE_PROGRAMS) and "--" in words:
         at = words.index("--")
         return words[:at], tuple(words[at + 1 :])
     return words, ()
@@ -159,7 +172,7 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
         )
     options = {name: getattr(arguments, name) for name in _OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}
-    options |= {name: True for name in ("train", "compile") if getattr(arguments, name)}
+    options |= {name: True for name in _SWITCHES if getattr(arguments, name)}
     if command and options:
         option = next(iter(options)).replace("_", "-")
         raise UsageError(f"--{option} is an option for models; pass options to your own program after `--`")
@@ -189,7 +202,7 @@ def request_of(arguments: argparse.Namespace, command: tuple[str, ...], typed: S
         with_memory=arguments.with_memory,
         window=arguments.window,
         timeout_s=arguments.timeout,
-        python=arguments.python or (_interpreter(command) if "torch" in tools and command else sys.executable),
+        python=arguments.python or (interpreter(command) if "torch" in tools and command else sys.executable),
         typed=tuple(typed),
     )
 
@@ -207,7 +220,7 @@ def _stem(command: tuple[str, ...]) -> str:
     return Path(next((word for word in words if not word.startswith("-")), command[0])).stem
 
 
-def _interpreter(command: tuple[str, ...]) -> str:
+def interpreter(command: tuple[str, ...]) -> str:
     """Returns the Python that runs the user's program."""
     found = shutil.which(command[0])
     if Path(command[0]).name == "torchrun":
@@ -300,6 +313,8 @@ _AXES: dict[str, Callable[[str], Any]] = {
     "depth": _positive,
     "keep": _share,
     "dtype": str,
+    "optimizer": str,
+    "compile_mode": str,
     "workers": _whole,
     "seed": _whole,
 }
@@ -311,7 +326,12 @@ def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
     if not equals or name not in _AXES:
         raise argparse.ArgumentTypeError(f"{text!r} is not an axis such as batch=1,2,4; there are {', '.join(_AXES)}")
     found = tuple(_AXES[name](value) for value in values.split(","))
-    known = {"dtype": DTYPES, "attention": ATTENTION}.get(name)
+    known = {
+        "dtype": DTYPES,
+        "attention": ATTENTION,
+        "optimizer": OPTIMIZERS,
+        "compile_mode": COMPILE_MODES,
+    }.get(name)
     if known and (unknown := [value for value in found if value not in known]):
         raise argparse.ArgumentTypeError(f"no {name} {unknown[0]!r}; there are {', '.join(known)}")
     return name, found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_number, format_percent, format_us
 from tracetui.app.reports.counter_text import value_text
+from tracetui.app.reports.proof_words import proof_text
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.words import SEVERITY_SIGNS
 
@@ -61,6 +62,10 @@ def parts(row: Json, whole: str = STEP, *, ascii: bool = False) -> list[tuple[st
     said = [
         *(("But" if not number else "", remark) for number, remark in enumerate(row["remarks"][:against])),
         ("Costs", cost(row, whole, ascii=ascii)),
+        *(
+            ("Proved" if not number else "", proof_text(proof, ascii=ascii))
+            for number, proof in enumerate(row["proofs"])
+        ),
         ("Why", row["formula"]),
         ("Limit", row["threshold"]),
         ("Try", row["advice"]),

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from . import machine_torch, ranks, script, steps
+from . import machine_torch, prove, ranks, script, steps
 from .profilers import Refused
 from .progress import Progress
 
@@ -38,6 +38,7 @@ def main(path: str) -> int:
         is_refusal = isinstance(error, Refused) or any(kind.__name__ == "ModelError" for kind in type(error).__mro__)
         code = REFUSED if is_refusal else FAILED
         result["error"] = str(error) if is_refusal else f"{type(error).__name__}: {_first_line(error)}"
+        result["out_of_memory"] = prove.is_out_of_memory(error)
         traceback.print_exc()
     except KeyboardInterrupt:
         code, result["error"] = 130, "interrupted"
@@ -53,6 +54,9 @@ def main(path: str) -> int:
 def _run(spec: dict[str, Any], progress: Progress, result: dict[str, Any]) -> None:
     if spec.get("script"):
         script.run(spec, progress, result)
+        return
+    if spec.get("variants"):
+        prove.run(spec, progress, result)
         return
     progress.say("building")
     registry = importlib.import_module(spec["registry"])

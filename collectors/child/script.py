@@ -8,6 +8,7 @@ import json
 import runpy
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,12 @@ def _run_program(argv: Any) -> None:
         sys.argv = argv
         sys.path[0] = str(Path(argv[0]).absolute().parent)
         runpy.run_path(argv[0], run_name="__main__")
+
+
+TIMES = "prove"
+"""The tool that records nothing: `tracetui prove` times a program with it."""
+LEAST_STEPS = 5
+"""Steps that such a turn times at least."""
 
 
 class _Recorder:
@@ -146,6 +153,8 @@ class _Recorder:
             self._progress.say("warm-up", number + 1, warmup)
         # asked only now: before its first step a program may not have used the GPU yet
         device = self._device()
+        if self._spec["tool"] == TIMES:
+            yield from self._take_turn(device)
         if device == "cpu":
             yield from self._record(device)
             yield from self._time(device)
@@ -168,6 +177,22 @@ class _Recorder:
             self._clean.add()
             self._progress.say("clean", number + 1, self._spec["clean_steps"])
         synchronize(device)
+
+    def _take_turn(self, device: str) -> Iterator[None]:
+        """Times steps for a while and ends the program, whose next turn is another process."""
+        begun = time.monotonic()
+        while device != "cpu" and time.monotonic() - begun < self._spec["warmup_s"]:  # the clocks need that long
+            yield
+        synchronize(device)
+        self._clean = Marks(device)
+        self._clean.add()
+        begun = time.monotonic()
+        while self._clean.steps < LEAST_STEPS or time.monotonic() - begun < self._spec["block_s"]:
+            yield
+            self._clean.add()
+            self._progress.say("measuring", self._clean.steps)
+        synchronize(device)
+        raise SystemExit(0)
 
     def _record_lightly(self, device: str) -> Iterator[None]:
         self._light, refused = light.started({**self._spec, "device": device})
@@ -269,6 +294,8 @@ class _Recorder:
     def skipped(self) -> list[str]:
         """What was asked for and not done, a line each."""
         spec = self._spec
+        if spec["tool"] == TIMES:
+            return []
         if spec.get("window"):
             asked = bool(spec["clean_steps"] or spec.get("light_steps"))
             return ["no clean steps and no light recording: --window has no steps to time"] if asked else []
@@ -288,6 +315,12 @@ class _Recorder:
     def check(self) -> None:
         """Reports that the program ended before anything was recorded."""
         spec = self._spec
+        if spec["tool"] == TIMES:
+            if not self._clean.steps:
+                raise Refused(
+                    f"the program ended before a step was timed: it called optimizer.step() {self._calls} times"
+                )
+            return
         if self._done and (self._plan is None or self._rich.steps):
             return
         warmup = max(spec["warmup"], 1)

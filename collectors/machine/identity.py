@@ -46,7 +46,7 @@ def identity(probe: Probe, command: Sequence[str], cwd: Path) -> Identity:
         git_branch=branch if branch != "HEAD" else None,
         git_dirty=None if diff is None else bool(diff),
         git_diff_sha256=hashlib.sha256(diff.encode("utf-8", "replace")).hexdigest() if diff else None,
-        tracetui_version=_version(),
+        tracetui_version=tracetui_version(),
     )
 
 
@@ -55,7 +55,8 @@ def _git(probe: Probe, cwd: Path, *words: str) -> str | None:
     return ran.out.strip() if ran.ok else None
 
 
-def _version() -> str | None:
+def tracetui_version() -> str | None:
+    """The version of this program; None where it runs without being installed."""
     try:
         return version("tracetui")
     except PackageNotFoundError:

@@ -11,7 +11,7 @@ from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs import cache as trace_cache
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.runs import memory_limit, passes
+from tracetui.parsers.runs import memory_limit, passes, proofs
 from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trace
 from tracetui.parsers.runs.finding import UNFINISHED, find, main_file, unfinished
 from tracetui.parsers.runs.light_pass import LIGHT, RICH, LightPass
@@ -83,6 +83,7 @@ def open_path(
         found.place,
         next((lights[trace.source.path] for trace in ordered if trace.source.path in lights), None),
         _rank_files(found, manifest, lights, cache),
+        proofs.load(files[0].path.parent) if manifest is not None else (),
         cache,
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.runs.light_pass import LightPass, RecordedPass
     from tracetui.parsers.runs.manifest import RunManifest
+    from tracetui.parsers.runs.proofs import Proof
     from tracetui.parsers.trace import Trace
 
 
@@ -63,6 +64,8 @@ class Run:
     """The light recording of the run, not among `traces`; it is read when it is asked for."""
     rank_files: tuple[RankFile, ...] = ()
     """Every recording of its ranks, light ones too. Of a job of many ranks, `traces` has only those that were read."""
+    proofs: tuple[Proof, ...] = ()
+    """What `tracetui prove` measured of it."""
     cached: bool = True
     """Whether the user's cache may be used and filled."""
 

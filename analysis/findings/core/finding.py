@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.findings.core.change import Given
+    from tracetui.parsers.runs.proofs import Claim, Proof
 
 Severity = Literal["invalid", "critical", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("invalid", "critical", "warning", "info")
@@ -58,6 +60,10 @@ class Finding:
     """The part of the step that is gained whatever recording cost the host; null where that is not known."""
     next_command: str = ""
     """A command to copy and run next; may be empty."""
+    changes: tuple[Given, ...] = ()
+    """Options of the run that do what it advises; `next_command` is the run with the first of them."""
+    proofs: tuple[tuple[Proof, Claim], ...] = ()
+    """What `tracetui prove` measured of these changes, and what this finding promised then."""
     reference: str = ""
     """Where the rule is explained: a section of docs/rules.md, or a tool that has the same rule."""
     remarks: tuple[str, ...] = ()

@@ -23,6 +23,8 @@ _INTEGRATED_CAPABILITIES = frozenset({"5.3", "6.2", "7.2", "8.7", "11.0"})
 _AMD = re.compile(r"\b(amd|radeon|instinct|gfx\d\w*)\b", re.IGNORECASE)
 _COMPILED_KERNEL = re.compile(r"^triton_([a-z]+_fused|poi|red|per|tem|mm|for)_")
 _COMPILED_CALL = re.compile(r"^Torch-Compiled Region|^CompiledFunction")
+BY_GRAPHS_PERCENT = 50
+"""With more kernels than this from CUDA graphs, launching as a graph is no advice."""
 _GRAPH_LAUNCH = re.compile(r"GraphLaunch")
 
 
@@ -140,9 +142,3 @@ def _without_place(words: Iterable[str]) -> list[str]:
             kept.append(word)
         skip = placing and not given
     return kept
-
-
-def larger_batch(facts: Facts) -> str:
-    """The command for the same run with four times the batch."""
-    batch = facts.manifest.workload.requested_batch if facts.manifest else None
-    return rerun(facts, "--batch", str(4 * batch)) if batch else ""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tracetui.analysis.findings.core.change import Change
+
 SUBJECTS = ("run", "pair", "sweep")
 """What a rule looks at: `facts.Facts`, `facts.Pair` or `facts.Sweep`."""
 BASES = {
@@ -58,6 +60,8 @@ class Rule:
     """Why what rests on a base that it doubts may not hold."""
     source: str = ""
     """Another tool that has the rule, or where its numbers come from."""
+    changes: tuple[Change, ...] = ()
+    """Options of a run that do what it advises, the best first: the finding's command follows from them."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ def rule(
     doubts: tuple[str, ...] = (),
     remark: str = "",
     source: str = "",
+    changes: tuple[Change, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares a rule; the function's docstring is its explanation in docs/rules.md."""
     unknown = (set(rests_on) | set(refutes) | set(doubts)) - set(BASES)
@@ -100,7 +105,19 @@ def rule(
         if id in REGISTRY:
             raise ValueError(f"rule {id} is declared twice")
         REGISTRY[id] = Rule(
-            id, title, subject, needs, rests_on, thresholds or {}, advice, look, refutes, doubts, remark, source
+            id,
+            title,
+            subject,
+            needs,
+            rests_on,
+            thresholds or {},
+            advice,
+            look,
+            refutes,
+            doubts,
+            remark,
+            source,
+            changes,
         )
         return look
 

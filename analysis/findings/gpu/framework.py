@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import numbered_by
 from tracetui.analysis.base.orders import stable_order
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import change, gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import advice
@@ -56,6 +56,7 @@ def _rows(facts: Facts, mask: Bools) -> Ints:
         "loop_kernels": Threshold(100, "", "the same where parameters are not recorded: kernels per call", own=True),
     },
     advice="fused=True, else foreach=True.",
+    changes=(change.FUSED_OPTIMIZER,),
     source="PyTorch's profiler pattern matcher (optimizer single tensor)",
 )
 def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
@@ -119,6 +120,7 @@ def _optimizer_finding(
     rests_on=("gpu", "host", "shares"),
     thresholds={"chains": Threshold(2, "", "chains of GEMM, softmax, GEMM in the recording", own=True)},
     advice="scaled_dot_product_attention with a flash, memory-efficient or cuDNN backend.",
+    changes=(change.FUSED_ATTENTION,),
     source="gpuprof",
 )
 def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
@@ -171,6 +173,7 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
         "others_percent": Threshold(30, "%", "elementwise work, norms and copies, of kernel time", own=True),
     },
     advice="Fuse them: torch.compile, fused norms, fused attention.",
+    changes=(change.COMPILED,),
 )
 def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     """Kernels that compute little for each byte take a large part of the time: fusing them saves trips to memory.
@@ -218,7 +221,6 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
-        next_command="" if hints.is_compiled(facts) else hints.rerun(facts, "--compile"),
         work=_rows(facts, (softmax & much) | (others & many)),
     )
 
@@ -276,6 +278,7 @@ LAYOUTS = (
         "share_percent": Threshold(5, "%", "flips, concatenations, transposes and copies, of kernel time", own=True)
     },
     advice="Views and strides in place of copies; channels_last; kernels that read in the order they need.",
+    changes=(change.CHANNELS_LAST, change.COMPILED),
 )
 def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     """Kernels that only move data to another place or order: flips, concatenations, transposes, ``contiguous``.

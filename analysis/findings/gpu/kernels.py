@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.findings.core import hints, words
+from tracetui.analysis.findings.core import change, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu.kernel_facts import (
@@ -250,6 +250,7 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
         "time_percent": Threshold(20, "%", "such kernels, of all kernel time", own=True),
     },
     advice="A larger batch, split-K, or smaller tiles give more blocks.",
+    changes=(change.LARGER_BATCH,),
     source="Nsight Compute's section LaunchStats (waves, tail effect)",
 )
 def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
@@ -303,7 +304,6 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         impact_ns=gained.ns,
         ceiling_percent=gained.ceiling_percent,
         work=gained.rows,
-        next_command=hints.larger_batch(facts),
     )
 
 

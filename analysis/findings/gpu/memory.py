@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import change, gain, hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.roofline.peaks import known_device
@@ -65,6 +65,7 @@ def near_the_limit(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     rests_on=("gpu", "whole"),
     thresholds={"used_percent": Threshold(50, "%", "peak, of the GPU's memory", own=True)},
     advice="A larger batch gives each launch more work while the GPU waits for launches.",
+    changes=(change.LARGER_BATCH,),
     source="torch-tb-profiler, DLProf, which do not ask whether the GPU has time left",
 )
 def room_for_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
@@ -98,7 +99,6 @@ def room_for_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"below {words.percent(limits.used_percent)}, and the GPU not the limit",
         "Try a larger batch: the launches stay the same, each does more, so throughput rises until the GPU is busy."
         " Stop where it no longer does; a latency target may forbid it.",
-        next_command=hints.larger_batch(facts),
     )
 
 

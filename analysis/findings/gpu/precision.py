@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import change, gain, hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
@@ -95,6 +95,7 @@ _UNKNOWN = "the GPU's compute capability: a trace with deviceProperties (torch.p
         "capability": Threshold(8.0, "", "compute capability from which on tensor cores take fp32 inputs as TF32"),
     },
     advice="TF32 (one line), then bf16 autocast.",
+    changes=(change.TF32, change.BF16),
     source="PyTorch's profiler pattern matcher (FP32 matmul), DLProf; ratios from NVIDIA's throughput tables",
 )
 def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | None:
@@ -134,7 +135,6 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
-        next_command=hints.rerun(facts, "--dtype", "tf32"),
         work=rows,
     )
 
@@ -165,6 +165,7 @@ TF32_IN_C = (
         "capability": Threshold(7.0, "", "compute capability from which on GPUs have tensor cores"),
     },
     advice="Automatic mixed precision; sizes that are multiples of 8.",
+    changes=(change.FP16,),
     source="torch-tb-profiler and DLProf",
 )
 def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | None:
@@ -219,7 +220,6 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
-        next_command=hints.rerun(facts, "--dtype", "fp16") if fp32 else "",
         work=rows,
     )
 
@@ -241,6 +241,7 @@ _MIXED_IN_C = (
     rests_on=("gpu", "host", "shares", "whole"),
     thresholds={"share_percent": Threshold(3, "%", "kernels that convert types, of kernel time", own=True)},
     advice="Convert once: weights in the type they are used in, autocast around the whole step.",
+    changes=(change.COMPILED,),
 )
 def casts(facts: Facts, limits: Limits) -> Finding | None:
     """Kernels that only convert between number formats, such as autocast inserts before each operator.

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.loading import loading_time
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import change, gain, hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 
@@ -29,8 +29,6 @@ LAUNCHING_NS = 200_000
 """Host time up to this long between two launches is the launching of operators, one after the other: PyTorch takes some
 5 to 50 µs for one, several times that on a slow host under a profiler. Longer stretches are other work."""
 _CAPTURE = r"StreamBeginCapture"
-GRAPHS_PERCENT = 50
-"""With more kernels than this from CUDA graphs, launching as a graph is no advice."""
 
 _THRESHOLDS = {
     "late_percent": Threshold(10, "%", "what the step would shrink by if this host time were free", own=True),
@@ -90,6 +88,7 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
     rests_on=("gpu", "host", "whole"),
     thresholds=_THRESHOLDS,
     advice="CUDA graphs, torch.compile(mode='reduce-overhead'), a larger batch; then less Python per launch.",
+    changes=(change.CUDA_GRAPHS, change.COMPILED_FOR_LAUNCHES, change.LARGER_BATCH),
     source="a replay of the dependency graph (docs/metrics.md)",
 )
 def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
@@ -123,14 +122,13 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
-        next_command=hints.rerun(facts, "--compile") if not hints.is_compiled(facts) else hints.larger_batch(facts),
     )
 
 
 def _launch_advice(facts: Facts) -> str:
     """What to do about many launches, in the program's own terms."""
     last = " Lower precision and faster kernels gain next to nothing here: the GPU is done before the next launch."
-    if hints.graph_percent(facts) > GRAPHS_PERCENT:
+    if hints.graph_percent(facts) > hints.BY_GRAPHS_PERCENT:
         return (
             "The kernels come from CUDA graphs already, and each graph is too small for what its launch costs: capture"
             " more in one graph (the whole step, several steps), use a larger batch, and prepare inputs while the last"

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import names
-from tracetui.analysis.findings.core import gain, hints, waiting, words
+from tracetui.analysis.findings.core import change, gain, hints, waiting, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.parsers.names import kernel_names
@@ -82,6 +82,7 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
         "critical_percent": Threshold(30, "%", "from here on it is critical"),
     },
     advice="Workers, pinned memory, prefetching, decoding on the GPU.",
+    changes=(change.MORE_WORKERS,),
     source="torch-tb-profiler (5 %), gpuprof (15 %, 30 %)",
 )
 def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
@@ -116,7 +117,6 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns,
         ceiling_percent=share,
         sure_percent=bound.sure_percent,
-        next_command=hints.rerun(facts, "--workers", "4"),
     )
 
 
@@ -184,6 +184,7 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
         "run": Threshold(5, "", "small kernels in a row that could be one"),
     },
     advice="Fuse them: torch.compile, foreach and fused variants; CUDA graphs for what is left.",
+    changes=(change.COMPILED, change.LARGER_BATCH),
     source="nsys-ai (five in a row below 10 µs), gpuprof, NVIDIA TensorRT-LLM's profiling skills",
 )
 def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
@@ -229,7 +230,6 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         else _FEWER_IN_GRAPHS,
         impact_ns=bound.ns if spare.any() else None,
         ceiling_percent=ceiling,
-        next_command=hints.larger_batch(facts),
         work=rows,
     )
 

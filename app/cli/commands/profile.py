@@ -42,7 +42,7 @@ def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
     code = DONE
     for number, point in enumerate(every, 1):
         what = ", ".join(f"{name} {value}" for name, value in point.values.items()) or f"repeat {point.repeat}"
-        _say(f"{number} of {len(every)}: {what}")
+        say(f"{number} of {len(every)}: {what}")
         outcome = _one(point.request)
         done.append((point, outcome.status))
         sweep.write_index(request.output, axes, done)
@@ -80,23 +80,24 @@ def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
 
 
 def _one(request: ProfileRequest) -> Outcome:
-    line = _ProgressLine()
+    line = ProgressLine()
     try:
         outcome = launch.launch(request, line)
     finally:
         line.clear()
     for problem in outcome.problems:
-        _say(problem)
+        say(problem)
     size = sum(file.stat().st_size for file in outcome.folder.rglob("*") if file.is_file())
-    _say(f"{outcome.status}: {outcome.folder} ({format_bytes(size)})")
+    say(f"{outcome.status}: {outcome.folder} ({format_bytes(size)})")
     return outcome
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Prints a line about the run on standard error."""
     print(f"tracetui: {printable(line)}", file=sys.stderr, flush=True)
 
 
-class _ProgressLine:
+class ProgressLine:
     """Shows the progress of the run: one changing line on a terminal, one line per phase elsewhere."""
 
     INTERVAL_S = 0.2
@@ -119,7 +120,7 @@ class _ProgressLine:
                 self._shown = len(line)
         elif (tick.tool, tick.phase) != self._phase:
             self._phase = (tick.tool, tick.phase)
-            _say(_describe(tick).strip())
+            say(_describe(tick).strip())
 
     def clear(self) -> None:
         """Removes the line."""

@@ -1,0 +1,159 @@
+"""Changes of a run's options that do what a finding advises: its command follows from them, and they can be proved.
+
+A rule declares its changes once (`rule(changes=…)`). The engine gives a finding those that fit its run: its model takes
+the option, and ran with another value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.base import names
+from tracetui.analysis.findings.core import hints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tracetui.analysis.findings.core.facts import Facts
+
+EVERYWHERE = frozenset({"dtype", "train", "optimizer", "compile", "cuda_graphs", "workers", "batch"})
+"""Options that every model takes; a run.json of an earlier version lacks the newer ones."""
+MORE_SAMPLES = 4
+"""How many times the batch a larger one is."""
+WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A change as it applies to one run."""
+
+    option: str
+    value: Any
+    also: str = ""
+    """What it does besides what the finding's bound counts; empty for nothing."""
+    agrees: bool = True
+    """Whether it leaves the arithmetic as it is, but for its order."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As options of `tracetui profile`."""
+        flag = f"--{self.option.replace('_', '-')}"
+        return (flag,) if self.value is True else (flag, str(self.value))
+
+    @property
+    def text(self) -> str:
+        """The same in one piece."""
+        return " ".join(self.words)
+
+
+def _always(facts: Facts) -> bool:
+    del facts
+    return True
+
+
+@dataclass(frozen=True)
+class Change:
+    """One option that does what a rule advises."""
+
+    option: str
+    value: Any
+    """What it is set to; a function of the facts for one that depends on the run, None where it can't be."""
+    words: str
+    """As the list of rules says it."""
+    when: Callable[[Facts], bool] = _always
+    also: str = ""
+    agrees: bool = True
+
+    def of(self, facts: Facts) -> Given | None:
+        """The change of a run; None where it does not fit."""
+        manifest = facts.manifest
+        if manifest is None or not hints.rerun(facts):
+            return None
+        options = manifest.workload.options
+        if (self.option not in options and self.option not in EVERYWHERE) or options.get("parallel"):
+            return None
+        value = self.value(facts) if callable(self.value) else self.value
+        if value is None or options.get(self.option) == value or not self.when(facts):
+            return None
+        return Given(self.option, value, self.also, self.agrees)
+
+
+def fitting(changes: tuple[Change, ...], facts: Facts) -> tuple[Given, ...]:
+    """The changes that fit a run, in their order."""
+    return tuple(given for change in changes if (given := change.of(facts)) is not None)
+
+
+def command(facts: Facts, given: Given) -> str:
+    """The command that records the changed run."""
+    return hints.rerun(facts, *given.words)
+
+
+def _option(facts: Facts, name: str) -> Any:
+    return None if facts.manifest is None else facts.manifest.workload.options.get(name)
+
+
+def _trains(facts: Facts) -> bool:
+    return facts.manifest is not None and facts.manifest.workload.train is True
+
+
+def _in_fp32(facts: Facts) -> bool:
+    return _option(facts, "dtype") in (None, "fp32")
+
+
+def _without_loss_scaling(facts: Facts) -> bool:
+    return not (_trains(facts) and _option(facts, "dtype") == "fp16")
+
+
+def _not_compiled(facts: Facts) -> bool:
+    return not hints.is_compiled(facts)
+
+
+def _not_in_graphs(facts: Facts) -> bool:
+    reduces = _option(facts, "compile_mode") in ("reduce-overhead", "max-autotune")
+    return hints.graph_percent(facts) <= hints.BY_GRAPHS_PERCENT and not reduces and _without_loss_scaling(facts)
+
+
+def _larger(facts: Facts) -> int | None:
+    batch = facts.manifest.workload.requested_batch if facts.manifest is not None else None
+    return MORE_SAMPLES * batch if batch else None
+
+
+def _changes_layouts(facts: Facts) -> bool:
+    """Whether kernels of this run turn images from NCHW to NHWC or back."""
+    return bool(names.matching(facts.launches["name"], lambda name: "nchw" in name.lower()).any())
+
+
+_WIDER = "each kernel also has more work, so that the GPU is filled better and every launch serves more samples"
+FUSED_ATTENTION = Change("attention", "fused", "--attention fused")
+FUSED_OPTIMIZER = Change("optimizer", "fused", "--optimizer fused", _trains)
+COMPILED = Change(
+    "compile",
+    True,
+    "--compile",
+    _not_compiled,
+    also="torch.compile also takes Python and launches off the host, and chooses other kernels and layouts",
+)
+COMPILED_FOR_LAUNCHES = Change(
+    "compile",
+    True,
+    "--compile",
+    _not_compiled,
+    also="torch.compile also fuses kernels, which shortens the GPU's work",
+)
+CUDA_GRAPHS = Change("cuda_graphs", True, "--cuda-graphs", _not_in_graphs)
+TF32 = Change("dtype", "tf32", "--dtype tf32", _in_fp32, agrees=False)
+BF16 = Change(
+    "dtype", "bf16", "--dtype bf16", _in_fp32, agrees=False,
+    also="bf16 also halves the bytes that other kernels move",
+)  # fmt: skip
+FP16 = Change(
+    "dtype", "fp16", "--dtype fp16", _in_fp32, agrees=False,
+    also="fp16 also halves the bytes that other kernels move",
+)  # fmt: skip
+CHANNELS_LAST = Change(
+    "channels_last", True, "--channels-last", _changes_layouts,
+    also="the convolutions also get other kernels",
+)  # fmt: skip
+MORE_WORKERS = Change("workers", WORKERS, f"--workers {WORKERS}")
+LARGER_BATCH = Change("batch", _larger, f"--batch {MORE_SAMPLES} times as many", also=_WIDER)

@@ -1,0 +1,318 @@
+"""`tracetui prove`: measures what the findings of a run advise, and says what it gained."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tracetui.app.cli import headless
+from tracetui.app.cli.commands.profile import ProgressLine, say
+from tracetui.app.reports.proof_words import proof_text
+from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
+from tracetui.app.text.fitting import printable
+from tracetui.collectors.proving import plan
+from tracetui.collectors.proving.measure import measure
+from tracetui.collectors.proving.store import add, check_writable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from tracetui.analysis.findings.core.change import Given
+    from tracetui.analysis.findings.core.finding import Finding, Findings
+    from tracetui.parsers import Run
+    from tracetui.parsers.runs.manifest import RunManifest
+
+
+def prove_command(arguments: argparse.Namespace, program: tuple[str, ...]) -> int:
+    """Measures the chosen changes of a run; returns the exit code.
+
+    Raises:
+        UsageError: there is nothing that could be measured; says why.
+        ProfileError: nothing can be written or started.
+    """
+    run, found = _findings(arguments)
+    manifest = run.manifest
+    if manifest is None:
+        raise UsageError(
+            f"{run.path}: no run.json in it, so its options are not known; `tracetui profile` makes runs that can be"
+            " proved"
+        )
+    if program:
+        trials, refused = (_of_program(found, arguments, program),), []
+    else:
+        trials, refused = trials_of(found, arguments.findings, arguments.change)
+    for line in refused:
+        say(line)
+    if not trials:
+        raise UsageError(_nothing(run, arguments))
+    request = _request(run, manifest, arguments, trials)
+    if arguments.dry_run:
+        print("\n".join(map(printable, dry_run(request))))
+        return DONE
+    return _measured(request, arguments)
+
+
+def _findings(arguments: argparse.Namespace) -> tuple[Run, Findings]:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.of_run import findings_of
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.request import Request
+
+    request = Request(Scope(), run=arguments.run, cache=arguments.cache, debug=arguments.debug)
+    run = headless.open_run([arguments.path], request)
+    facts = Facts(run, run.main, request.scope)
+    return run, findings_of(facts, headless.rules_config(arguments.path), request.on_error)
+
+
+# --- which changes
+
+
+def trials_of(found: Findings, ids: Sequence[str], changes: Sequence[str]) -> tuple[tuple[plan.Trial, ...], list[str]]:
+    """What to measure, largest bound first, and a line for each finding that can't be proved.
+
+    Args:
+        found: the run's findings.
+        ids: findings that were asked for, each with all its changes; empty for all findings, each with its best one.
+        changes: ``option=value`` to measure whatever the findings say.
+
+    Raises:
+        UsageError: a change can't be understood.
+    """
+    own = [_typed(text) for text in changes]
+    wanted = list(dict.fromkeys(id.upper() for id in ids))
+    by_id = {finding.id: finding for finding in found.found}
+    refused = [line for id in wanted if (line := _refusal(id, by_id, found))]
+    chosen = [by_id[id] for id in wanted if id in by_id] if wanted else ([] if own else list(found.found))
+    chosen.sort(key=lambda finding: -(finding.impact_ns or 0.0))
+    trials: dict[str, plan.Trial] = {}
+    for finding in chosen:
+        for given in finding.changes if wanted else finding.changes[:1]:
+            before = trials.get(given.text)
+            claims = (*(before.claims if before is not None else ()), _claimed(finding, given))
+            agrees = given.agrees
+            trials[given.text] = plan.Trial(given.text, {given.option: given.value}, claims=claims, agrees=agrees)
+    for options in own:
+        words = " ".join(_flag(name, value) for name, value in options.items())
+        trials.setdefault(words, plan.Trial(words, options, agrees="dtype" not in options))
+    return tuple(trials.values()), refused
+
+
+def _claimed(finding: Finding, given: Given | None = None) -> plan.Claimed:
+    also = given.also if given is not None else ""
+    return plan.Claimed(finding.id, finding.impact_ns, finding.ceiling_percent, finding.sure_percent, also)
+
+
+def _refusal(id: str, by_id: dict[str, Finding], found: Findings) -> str:
+    """Why a finding can't be proved; empty if it can."""
+    from tracetui.analysis.findings.catalogue import all_rules
+
+    if id in by_id:
+        if by_id[id].changes:
+            return ""
+        return f"{id}: no option of the run does what it advises; a program of your own can: -- COMMAND, changed"
+    if id not in all_rules():
+        return f"{id}: there is no such rule; `tracetui rules` lists them"
+    if any(each.finding.id == id for each in (*found.suppressed, *found.silenced)):
+        return f"{id}: was set aside in this run"
+    return f"{id}: is no finding of this run"
+
+
+def _typed(text: str) -> dict[str, Any]:
+    """``dtype=bf16,compile=true`` as options."""
+    options: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not name or (equals and not value):
+            raise UsageError(f"--change {text}: give OPTION=VALUE, such as dtype=bf16")
+        known: Any = {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
+        known = int(value) if value.isdecimal() else known
+        options[name.strip().lstrip("-").replace("-", "_")] = known if equals else True
+    return options
+
+
+def _flag(name: str, value: Any) -> str:
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag} {value}"
+
+
+def _nothing(run: Run, arguments: argparse.Namespace) -> str:
+    asked = "what was asked for can't be proved" if arguments.findings else "no finding of it has a change to measure"
+    own = run.manifest is not None and "--" in run.manifest.identity.command
+    advice = (
+        "give the changed command: -- python SCRIPT …" if own else "--change OPTION=VALUE measures one of your choice"
+    )
+    return f"{run.path}: {asked}; {advice}"
+
+
+# --- a program of one's own
+
+
+def _of_program(found: Findings, arguments: argparse.Namespace, program: tuple[str, ...]) -> plan.Trial:
+    if arguments.change:
+        raise UsageError("--change is for models; after `--` comes the whole changed command")
+    wanted = {id.upper() for id in arguments.findings}
+    if unknown := wanted - {finding.id for finding in found.found}:
+        raise UsageError(f"{sorted(unknown)[0]}: is no finding of this run")
+    claims = tuple(_claimed(finding) for finding in found.found if finding.id in wanted)
+    return plan.Trial("another command", command=program, claims=claims)
+
+
+def base_command(manifest: RunManifest, arguments: argparse.Namespace, program: tuple[str, ...]) -> tuple[str, ...]:
+    """The program as it was: what was typed after `--` when it was recorded, or ``--base``.
+
+    Only arguments are taken from run.json, which may be somebody else's: the program has to be the one that was typed.
+
+    Raises:
+        UsageError: run.json does not say it whole, or names another program.
+    """
+    if arguments.base:
+        return tuple(shlex.split(arguments.base))
+    words = manifest.identity.command
+    if "--" not in words:
+        raise UsageError("the run is of a model, not of a program of your own: leave `--` out, or give --base COMMAND")
+    before = words[words.index("--") + 1 :]
+    if any("***" in word for word in before):
+        raise UsageError("run.json masks part of the command as a secret: give it whole, --base 'python SCRIPT …'")
+    if before[:2] != program[:2] or len(before) < 2:
+        raise UsageError(
+            f"the run is of {shlex.join(before[:2])}, and {shlex.join(program[:2])} is another program: give the"
+            " command as it was, --base 'python SCRIPT …'"
+        )
+    return before
+
+
+# --- the request
+
+
+def _request(
+    run: Run, manifest: RunManifest, arguments: argparse.Namespace, trials: tuple[plan.Trial, ...]
+) -> plan.ProveRequest:
+    from tracetui.app.cli.profile_options import interpreter
+
+    output: Path = arguments.output or (run.path if run.path.is_dir() else run.path.parent)
+    if not arguments.dry_run:
+        check_writable(output)
+    workload = manifest.workload
+    device = arguments.device or str(workload.options.get("device") or workload.device or "cuda")
+    known = tuple(one.name for one in manifest.device if one.name)
+    common = {
+        "output": output, "device": device, "recorded_on": known if device != "cpu" else (),
+        "rounds": arguments.rounds, "timeout_s": arguments.timeout,
+    }  # fmt: skip
+    if trials[0].command:
+        before = base_command(manifest, arguments, trials[0].command)
+        python = arguments.python or interpreter(trials[0].command)
+        return plan.ProveRequest(trials=trials, command=before, python=python, **common)
+    if manifest.ranks or workload.options.get("parallel"):
+        raise UsageError(f"{run.path}: a job of many ranks can't be proved yet")
+    entry, options = _model(manifest, arguments)
+    trials = tuple(trial for trial in trials if _can(entry, {**options, "device": device, **trial.options}, trial))
+    if not trials:
+        raise UsageError(_nothing(run, arguments))
+    python = arguments.python or sys.executable
+    return plan.ProveRequest(trials=trials, entry=entry, options=options, python=python, **common)
+
+
+def _model(manifest: RunManifest, arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """The run's model and the options that it takes.
+
+    Raises:
+        UsageError: the run is of something else.
+    """
+    from tracetui.models import registry
+
+    name = manifest.workload.model or ""
+    try:
+        entry = registry.find(name)
+    except registry.ModelError:
+        raise UsageError(
+            "the run is of a program of your own: give the changed command after `--`, such as -- python SCRIPT …"
+        ) from None
+    if entry.family == "user" and arguments.model != name:
+        raise UsageError(f"the run's model is code of your own, {name}: name it, --model {name}")
+    given = manifest.workload.options
+    return name, {option: given[option] for option in entry.options if given.get(option) is not None}
+
+
+def _can(name: str, options: dict[str, Any], trial: plan.Trial) -> bool:
+    """Whether the model takes the changed options; says why it does not."""
+    from tracetui.models import registry
+
+    try:
+        registry.find(name).check(options)
+    except registry.ModelError as error:
+        who = ", ".join(claim.id for claim in trial.claims)
+        say(f"{who or trial.change}: {error}")
+        return False
+    return True
+
+
+def dry_run(request: plan.ProveRequest) -> list[str]:
+    """What would be done, a line each."""
+    lines = []
+    for trial in request.trials:
+        who = ", ".join(claim.id for claim in trial.claims) or "no finding"
+        if trial.command:
+            lines += [
+                f"{who}: {trial.change}, {request.processes_rounds} rounds, each turn a process of {plan.TURN_S:g} s of"
+                " steps after its warm-up",
+                f"  as it was: {shlex.join(request.command)}",
+                f"  changed:   {shlex.join(trial.command)}",
+            ]
+            continue
+        rounds = request.rounds or plan.ROUNDS
+        lines += [
+            f"{who}: {trial.change}, {rounds} rounds of two turns of {1e3 * plan.BLOCK_S:g} ms of steps in one process,"
+            f" or {request.processes_rounds} rounds of processes where the memory is too small for both",
+            f"  as it was: {request.entry} {_shown({**request.options, 'device': request.device})}".rstrip(),
+            f"  changed:   {trial.change}",
+        ]
+    return lines
+
+
+def _shown(options: dict[str, Any]) -> str:
+    return " ".join(_flag(name, value) for name, value in options.items() if value not in (False, None))
+
+
+# --- measuring
+
+
+def _measured(request: plan.ProveRequest, arguments: argparse.Namespace) -> int:
+    from tracetui.collectors.requirements import check_modules
+
+    check_modules(request.python, request.entry)
+    done: list[dict[str, Any]] = []
+    target = None
+    for trial in request.trials:
+        line = ProgressLine()
+        try:
+            proof = measure(request, trial, line)
+        finally:
+            line.clear()
+        target = add(request.output, [proof])
+        done.append(proof)
+        if arguments.format == "text":
+            for said in lines_of(proof):
+                print(printable(said, ascii=bool(arguments.ascii)), flush=True)
+    if arguments.format == "json":
+        print(json.dumps({"schema": "tracetui.proofs/1", "proofs": done}, indent=1))
+    say(f"written to {target}")
+    return DONE if any(proof.get("gain_ns") is not None for proof in done) else UNREADABLE
+
+
+def lines_of(proof: dict[str, Any]) -> Iterable[str]:
+    """A line for each finding that a proof is about."""
+    from msgspec import convert
+
+    from tracetui.analysis.report.findings import proof_row
+    from tracetui.parsers.runs.proofs import Proof
+
+    read = convert(proof, Proof)
+    if not read.claims:
+        yield proof_text(proof_row(read))
+    for claim in read.claims:
+        yield f"{claim.id}: {proof_text(proof_row(read, claim))}"

@@ -1,0 +1,181 @@
+"""Times variants of a workload in turns, without any profiler: A B, B A, A B, …, each turn a block of steps.
+
+All variants are in one process where the parent asks for that, so that heat, clocks and neighbours meet all of them;
+of one variant alone the parent starts processes in turns.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from . import machine_torch
+from .marks import Marks, synchronize, uses_gpu
+from .profilers import endless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_STEPS = 200
+"""Steps of a block at most, however short they are."""
+LEAD_IN = 1
+"""Steps at the start of a block that are not timed: the GPU was idle, and the other variant has filled its caches."""
+PREFETCHED = 2
+"""Batches that each worker of a DataLoader makes in advance, unless it is told otherwise."""
+TRIAL_STEPS = 3
+"""Steps after the warm-up by which the length of a block is chosen."""
+MOST_WARMUP_S = 60.0
+CHECKED_LOSSES = 3
+"""Steps of training whose losses are compared."""
+
+
+def run(spec: dict[str, Any], progress: Any, result: dict[str, Any]) -> None:
+    """Does what the spec asks (`collectors.proving.plan.child_spec`); `result` gets what is known so far.
+
+    ``variants`` of the result has, for each variant in order, ``step_ns`` and ``host_ns`` (a list for each round, an
+    entry for each step), ``samples`` of a step, ``checked`` (numbers to compare) and ``error``.
+    """
+    registry = importlib.import_module(spec["registry"])
+    told = result["variants"] = [{} for _ in spec["variants"]]
+    defaults = _settings()
+    ready = []
+    for number, (options, kept) in enumerate(zip(spec["variants"], told)):
+        name = "AB"[number] if len(told) > 1 else "variant"
+        result["at"] = number
+        progress.say(f"building {name}")
+        _restore(defaults)
+        variant = _Variant(spec, registry.find(spec["entry"]).build(options), defaults, kept, first=number == 0)
+        if spec["check"]:
+            variant.check()
+        progress.say(f"warming up {name}")
+        variant.warm_up()
+        ready.append(variant)
+    result.update(software=machine_torch.software(), devices=machine_torch.devices())
+    result["at"] = None
+    lead_in = max(variant.lead_in() for variant in ready)
+    steps = [max(variant.steps_of_block(), lead_in) for variant in ready]
+    for number in range(spec["rounds"]):
+        order = list(zip(ready, steps))
+        for variant, count in order if number % 2 == 0 else reversed(order):
+            variant.block(count, lead_in)
+        progress.say("measuring", number + 1, spec["rounds"])
+
+
+class _Variant:
+    """One workload, and what was measured of it."""
+
+    def __init__(
+        self, spec: dict[str, Any], workload: Any, defaults: Any, told: dict[str, Any], *, first: bool
+    ) -> None:
+        self._first = first
+        self._spec, self._workload, self._defaults, self._told = spec, workload, defaults, told
+        self._batches = endless(workload.batches)
+        told.update(step_ns=[], host_ns=[], samples=None, checked=None, notes=list(getattr(workload, "notes", [])))
+
+    def _step(self) -> None:
+        self._workload.step(next(self._batches))
+
+    def enter(self) -> None:
+        """Makes the process's settings those of this variant."""
+        _restore(self._defaults)
+        apply: Callable[[], None] | None = getattr(self._workload, "apply_settings", None)
+        if apply is not None:
+            apply()
+
+    def check(self) -> None:
+        """Keeps the numbers of the first output, or the first losses of training, for the comparison."""
+        import torch
+
+        if not hasattr(self._workload, "keeps_result"):
+            return  # a workload of the user's own
+        self.enter()
+        torch.manual_seed(self._workload.options["seed"])
+        self._workload.keeps_result = True
+        kept = []
+        for _ in range(CHECKED_LOSSES if self._workload.train else 1):
+            self._step()
+            kept.append(_sampled(self._workload.result, self._spec["check"]))
+        self._workload.keeps_result, self._workload.result = False, None
+        if all(numbers is not None for numbers in kept):
+            what = "losses" if self._workload.train else "outputs"
+            self._told["checked"] = {"what": what, "numbers": [number for numbers in kept for number in numbers or ()]}
+
+    def warm_up(self) -> None:
+        """Runs steps until everything is compiled, and of the first variant until the clocks have risen."""
+        self.enter()
+        begun = time.monotonic()
+        least = self._spec["warmup_s"] if self._first and uses_gpu(self._spec["device"]) else 0.0
+        done = 0
+        while done < self._spec["warmup"] or time.monotonic() - begun < least:
+            self._step()
+            synchronize(self._spec["device"])
+            done += 1
+            if time.monotonic() - begun > MOST_WARMUP_S:
+                break
+
+    def steps_of_block(self) -> int:
+        """How many steps make a block of the wanted length."""
+        self.enter()
+        synchronize(self._spec["device"])
+        begun = time.perf_counter()
+        for _ in range(TRIAL_STEPS):
+            self._step()
+        synchronize(self._spec["device"])
+        each = (time.perf_counter() - begun) / TRIAL_STEPS
+        return max(1, min(MOST_STEPS, round(self._spec["block_s"] / max(each, 1e-9))))
+
+    def lead_in(self) -> int:
+        """How many steps of a block are not timed: as many as the loader's workers have made ready in the meantime."""
+        workers = getattr(self._workload, "options", {}).get("workers") or 0
+        return LEAD_IN + PREFETCHED * int(workers)
+
+    def block(self, steps: int, lead_in: int) -> None:
+        """Times one block of steps, from the end of the step before it to the end of its last one."""
+        self.enter()
+        synchronize(self._spec["device"])
+        for _ in range(lead_in):
+            self._step()
+        marks = Marks(self._spec["device"])
+        marks.add()
+        for _ in range(steps):
+            self._step()
+            marks.add()
+        synchronize(self._spec["device"])
+        self._told["step_ns"].append(marks.step_ns())
+        self._told["host_ns"].append(marks.host_ns())
+        self._told["samples"] = getattr(self._workload, "samples_per_step", None)
+
+
+def _sampled(result: Any, most: int) -> list[float] | None:
+    """At most so many numbers of a tensor, evenly taken from all of it; None for anything else."""
+    import torch
+
+    result = getattr(result, "logits", result)
+    if isinstance(result, (tuple, list)) and result:
+        result = result[0]
+    if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+        return None
+    flat = result.detach().reshape(-1)
+    count = flat.numel()
+    if count > most:
+        flat = flat[torch.arange(most, device=flat.device) * count // most]
+    return [float(number) for number in flat.double().cpu()]
+
+
+def _settings() -> tuple[Any, ...]:
+    """The process's settings that a workload may change."""
+    import torch
+
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
+def _restore(settings: tuple[Any, ...]) -> None:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = settings
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the GPU's memory was too small."""
+    return type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error).lower()

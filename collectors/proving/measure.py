@@ -1,0 +1,268 @@
+"""Runs the variants of each change in turns, and makes a proof of what was timed."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracetui.collectors import process, profiler_commands, reasons
+from tracetui.collectors.folder import put_program
+from tracetui.collectors.following import Follower, Tick
+from tracetui.collectors.machine.identity import tracetui_version
+from tracetui.collectors.machine.masking import masked
+from tracetui.collectors.proving import plan
+from tracetui.collectors.proving.interval import gain_of
+from tracetui.collectors.request import ProfileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tracetui.collectors.proving.plan import ProveRequest, Trial
+
+Turns = list[list[int]]
+"""Step times in ns, a list for each round."""
+
+
+@dataclass
+class Timed:
+    """What was timed of one variant."""
+
+    steps: Turns
+    host: Turns
+    samples: int | None = None
+    checked: dict[str, Any] | None = None
+
+
+class NotMeasured(Exception):  # noqa: N818  an answer, not an error of the program
+    """A change that could not be measured; the text says why in a line."""
+
+    def __init__(self, why: str, *, out_of_memory: bool = False) -> None:
+        super().__init__(why)
+        self.out_of_memory = out_of_memory
+
+
+def measure(request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -> dict[str, Any]:
+    """Measures one change; returns a proof as `parsers.runs.proofs.Proof` reads it.
+
+    Raises:
+        ProfileError: the child can't be started or written for.
+        KeyboardInterrupt: it was stopped; nothing of it is kept.
+    """
+    proof: dict[str, Any] = {
+        "change": trial.change,
+        "options": trial.options,
+        "command": list(masked(trial.command)),
+        "claims": [_claim(claim) for claim in trial.claims],
+        "explanation": None,
+        "tracetui_version": tracetui_version(),
+        "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+    child = _Child(request, trial, tell)
+    try:
+        if trial.command:
+            pair, together = child.programs(), False
+        else:
+            try:
+                pair, together = child.together(), True
+            except NotMeasured as problem:
+                if not problem.out_of_memory:
+                    raise
+                pair, together = child.apart(), False
+        return {**proof, **child.about, "one_process": together, **figures(*pair, should_agree=trial.agrees)}
+    except NotMeasured as problem:
+        return {**proof, **child.about, "explanation": str(problem)}
+
+
+def figures(before: Timed, after: Timed, *, should_agree: bool) -> dict[str, Any]:
+    """The numbers of a proof.
+
+    Args:
+        before: the run as it was.
+        after: the changed one.
+        should_agree: whether both compute the same, but for rounding.
+
+    Raises:
+        NotMeasured: there is no step to compare.
+    """
+    factor = after.samples / before.samples if before.samples and after.samples else 1.0
+    first, second = _means(before.steps), [step / factor for step in _means(after.steps)]
+    if not first or len(first) != len(second):
+        raise NotMeasured("no step was timed")
+    gain = gain_of(first, second)
+    return {
+        "step_ns": statistics.median(first),
+        "changed_ns": statistics.median(second),
+        "gain_ns": gain.value,
+        "low_ns": gain.low,
+        "high_ns": gain.high,
+        "host_ns": statistics.median(_means(before.host)),
+        "changed_host_ns": statistics.median(step / factor for step in _means(after.host)),
+        "batch_factor": factor,
+        "rounds": len(first),
+        "steps_per_round": [round(statistics.median(map(len, turns))) for turns in (before.steps, after.steps)],
+        "round_ns": first,
+        "changed_round_ns": second,
+        "compared": compared(before.checked, after.checked, should_agree=should_agree),
+    }
+
+
+def compared(
+    before: dict[str, Any] | None, after: dict[str, Any] | None, *, should_agree: bool
+) -> dict[str, Any] | None:
+    """How far the results are apart; null where they can't be put side by side."""
+    if not before or not after:
+        return None
+    one, other = before["numbers"], after["numbers"]
+    if len(one) != len(other) or not one or before["what"] != after["what"]:
+        return None
+    largest = max(abs(a - b) for a, b in zip(one, other, strict=True))
+    finite = all(map(math.isfinite, [*one, *other]))
+    return {
+        "what": before["what"],
+        "numbers": len(one),
+        "largest": largest if finite else None,
+        "scale": max(map(abs, one)) if finite else None,
+        "should_agree": should_agree,
+    }
+
+
+def _means(turns: Turns) -> list[float]:
+    return [statistics.fmean(steps) for steps in turns if steps]
+
+
+def _claim(claim: plan.Claimed) -> dict[str, Any]:
+    return {
+        "id": claim.id,
+        "bound_ns": claim.bound_ns,
+        "bound_percent": claim.bound_percent,
+        "sure_percent": claim.sure_percent,
+        "also": claim.also or None,
+    }
+
+
+class _Child:
+    """Starts the processes of one change."""
+
+    def __init__(self, request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -> None:
+        self._request, self._trial, self._tell = request, trial, tell
+        self.about: dict[str, Any] = {"device": "cpu" if request.device == "cpu" else None}
+        """What the child said of itself, as a proof has it."""
+
+    @property
+    def _variants(self) -> list[dict[str, Any]]:
+        options = {**self._request.options, "device": self._request.device}
+        return [options, plan.with_change(options, self._trial.options)]
+
+    def together(self) -> tuple[Timed, Timed]:
+        """Both variants in one process."""
+        result = self._run(lambda folder: plan.child_spec(self._request, folder, self._variants, self._trial))
+        first, second = (_timed(told) for told in result["variants"])
+        return first, second
+
+    def apart(self) -> tuple[Timed, Timed]:
+        """Each turn a process, as the GPU's memory is too small for both."""
+        return self._turns(
+            [
+                lambda folder, options=options: plan.child_spec(self._request, folder, [options], self._trial)
+                for options in self._variants
+            ],
+            lambda result: _timed(result["variants"][0]),
+        )
+
+    def programs(self) -> tuple[Timed, Timed]:
+        """Each turn a process of the user's own program."""
+
+        def timed(result: dict[str, Any]) -> Timed:
+            measured = result["measurement"]
+            return Timed([measured["clean_step_ns"]], [measured["clean_host_ns"]])
+
+        return self._turns(
+            [
+                lambda folder, command=command: plan.program_spec(self._request, folder, command)
+                for command in (self._request.command, self._trial.command)
+            ],
+            timed,
+        )
+
+    def _turns(
+        self, specs: Sequence[Callable[[Path], dict[str, Any]]], read: Callable[[dict[str, Any]], Timed]
+    ) -> tuple[Timed, Timed]:
+        whole = Timed([], []), Timed([], [])
+        for number in range(self._request.processes_rounds):
+            for place in (0, 1) if number % 2 == 0 else (1, 0):
+                turn = read(self._run(specs[place]))
+                whole[place].steps += turn.steps
+                whole[place].host += turn.host
+                whole[place].samples, whole[place].checked = turn.samples, turn.checked
+        return whole
+
+    def _run(self, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+        """One process from start to end; returns what it reported.
+
+        Raises:
+            NotMeasured: it failed.
+        """
+        with tempfile.TemporaryDirectory(prefix="tracetui-prove-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            try:
+                put_program(folder)
+                spec = folder / profiler_commands.PROGRAM / profiler_commands.SPEC.format(plan.TOOL)
+                spec.write_text(json.dumps(make(folder)))
+            except OSError as error:
+                raise ProfileError(f"{folder}: {(error.strerror or str(error)).lower()}") from error
+            code = self._followed(folder)
+            try:
+                result = json.loads((folder / f"result.{plan.TOOL}.json").read_text())
+            except (OSError, ValueError):
+                result = {}
+            self._learn(result)
+            problem = reasons.explain(plan.TOOL, code, result, folder / "log.txt", "time the steps")
+        if problem is None:
+            return dict(result)
+        at = result.get("at")
+        where = "" if at is None else ("as it was: " if at == 0 else "with the change: ")
+        raise NotMeasured(
+            where + problem.removeprefix(f"{plan.TOOL}: ").removesuffix("; see log.txt"),
+            out_of_memory=bool(result.get("out_of_memory")),
+        )
+
+    def _followed(self, folder: Path) -> int:
+        follow = Follower(folder / profiler_commands.PROGRESS)
+        state, begun = Tick(plan.TOOL, "starting"), time.monotonic()
+
+        def tick() -> None:
+            nonlocal state
+            state = follow.newest(state)
+            elapsed = time.monotonic() - begun
+            limit = self._request.timeout_s
+            if limit is not None and elapsed > limit:
+                raise NotMeasured(f"{state.phase} had not ended after {limit:g} s (--timeout)")
+            self._tell(Tick(self._trial.change, state.phase, state.step, state.of, elapsed))
+
+        words = plan.words_of(self._request, folder)
+        try:
+            return process.run(words, folder / "log.txt", tick)
+        except OSError as error:
+            raise ProfileError(f"{words[0]}: {(error.strerror or str(error)).lower()}") from error
+
+    def _learn(self, result: dict[str, Any]) -> None:
+        software, devices = result.get("software") or {}, result.get("devices") or []
+        if software.get("torch"):
+            self.about["torch"] = software["torch"]
+        if devices and self._request.device != "cpu":
+            index = int(self._request.device.partition(":")[2] or 0)
+            name = devices[min(index, len(devices) - 1)].get("name")
+            self.about["device"] = name
+            if self._request.recorded_on and name not in self._request.recorded_on:
+                self.about["recorded_on"] = self._request.recorded_on[0]
+
+
+def _timed(told: dict[str, Any]) -> Timed:
+    return Timed(told["step_ns"], told["host_ns"], told.get("samples"), told.get("checked"))
