@@ -19,6 +19,7 @@ from tracetui.analysis.compare.compared_passes import (
     steps_compared,
 )
 from tracetui.analysis.compare.diff_ranges import launched_in, range_times
+from tracetui.analysis.compare.host_waits import HOST_WAITS
 from tracetui.analysis.compare.step_difference import StepDifference, noise_factor
 from tracetui.analysis.compare.step_noise import kind_noise, module_noise, operator_noise, variance_of_mean
 from tracetui.analysis.compare.step_split import PARTS, step_split
@@ -31,6 +32,8 @@ from tracetui.analysis.selection import in_steps
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tracetui.analysis.selection import Selection
 
 SAME_PERCENT = 1.0
@@ -48,7 +51,7 @@ class Diff:
     gpu_rests_on: str
     """What `OF_GPU` is of: `LIGHT` or `RECORDED`. The other lists are as recorded."""
     gpu_step: StepDifference
-    """The difference of those steps, which `split` adds up to."""
+    """The difference of those steps."""
     kernels: pl.DataFrame
     """name, short_name, status (added, removed, changed, same), a_calls, b_calls, a_ns, b_ns, delta_ns, noise_ns; the
     largest difference first. ``b_name`` is how B spells the kernel where A spells it otherwise; ``paired_by`` says how
@@ -70,6 +73,15 @@ class Diff:
     split: pl.DataFrame
     """part, a_ns, b_ns, delta_ns of the average step (`step_split.PARTS`); each column adds up to the step's. Empty
     where a run has no steps or no GPU work."""
+    waiting: pl.DataFrame
+    """The same columns of `HOST_WAITS`, which add up to the row ``host_wait`` of `split`; empty where that is."""
+    split_rests_on: str
+    """What both are of: as `gpu_rests_on`, but `RECORDED` where the host waits for data, unknown to light ones."""
+
+    @property
+    def split_step(self) -> StepDifference:
+        """The difference of the steps that `split` adds up to."""
+        return self.recorded if self.split_rests_on == RECORDED else self.gpu_step
 
     @property
     def step(self) -> StepDifference:
@@ -84,6 +96,8 @@ class Diff:
         """What a part is of: `CLEAN`, `LIGHT` or `RECORDED`."""
         if part == "step":
             return self.compared.rests_on
+        if part == "split":
+            return self.split_rests_on
         return self.gpu_rests_on if part in OF_GPU else RECORDED
 
 
@@ -107,6 +121,7 @@ def diff(a: Selection, b: Selection) -> Diff:
     gpu_a, gpu_b = lights or (a, b)
     on_device = bool(device_work(a).height or device_work(b).height)
     factor = noise_factor(a.step_count, b.step_count)
+    split, waiting, split_rests_on = _split_of(a, b, lights)
     return Diff(
         compared=compared,
         recorded=recorded,
@@ -120,7 +135,9 @@ def diff(a: Selection, b: Selection) -> Diff:
         waterfall=_waterfall(gpu_a, gpu_b),
         steps=(a.step_count, b.step_count),
         gpu_steps=(gpu_a.step_count, gpu_b.step_count),
-        split=_split(gpu_a, gpu_b),
+        split=split,
+        waiting=waiting,
+        split_rests_on=split_rests_on,
     )
 
 
@@ -163,13 +180,21 @@ def _kernels_of(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataF
     return table.insert_column(1, short)
 
 
-def _split(a: Selection, b: Selection) -> pl.DataFrame:
-    """Where the difference in step time comes from: GPU work, or waiting."""
+def _split_of(
+    a: Selection, b: Selection, lights: tuple[Selection, Selection] | None
+) -> tuple[pl.DataFrame, pl.DataFrame, str]:
+    """Where the difference in step time comes from: `Diff.split`, `Diff.waiting`, and what they are of."""
+    ours, theirs, rests_on = step_split(a), step_split(b), RECORDED
+    if lights is not None and not any(parts is not None and parts["loader"] for parts in (ours, theirs)):
+        ours, theirs, rests_on = step_split(lights[0]), step_split(lights[1]), LIGHT
+    return _side_by_side(ours, theirs, PARTS), _side_by_side(ours, theirs, HOST_WAITS), rests_on
+
+
+def _side_by_side(ours: dict[str, float] | None, theirs: dict[str, float] | None, parts: Sequence[str]) -> pl.DataFrame:
     schema = {"part": pl.String, "a_ns": pl.Float64, "b_ns": pl.Float64, "delta_ns": pl.Float64}
-    ours, theirs = step_split(a), step_split(b)
     if ours is None or theirs is None:
         return pl.DataFrame(schema=schema)
-    rows = [(part, ours[part], theirs[part], theirs[part] - ours[part]) for part in PARTS]
+    rows = [(part, ours[part], theirs[part], theirs[part] - ours[part]) for part in parts]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

@@ -121,7 +121,8 @@ STEP = Table(
             "part", screen=False,
             about="`gpu_time` (all GPU work launched in the step, summed), `overlap` (minus what runs at the same "
             "time or outside the step), idle time by cause: `host_wait`, `kernel_wait`, `other`; a column sums to "
-            "the step",
+            "the step. Of `host_wait`, in `waiting`: `loader`, `synchronisation` (a call that waited for the GPU), "
+            "`launching` (and other work of the host), which sum to it",
         ),
     ),
     data=("part", "a_ns", "b_ns", "delta_ns"),

@@ -12,7 +12,7 @@ from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, lis
 from tracetui.app.tables.module_tree import merged_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.layout import Layout
@@ -89,29 +89,34 @@ def verdict(found: Json, layout: Layout) -> str:
     if step["a_us"] is None or step["b_us"] is None:
         return "The step times can't be compared: one of them is unknown."
     if not step["delta_us"]:
-        return f"The step takes as long in B as in A: {layout.time(step['a_us'])}{_steps(step)}."
+        return (
+            f"The step takes as long in B as in A: {layout.time(step['a_us'])}{_steps(step)}.{shown_by(step, layout)}"
+        )
     percent = format_percent(abs(step["delta_percent"])) if step["delta_percent"] is not None else ""
     by = ", ".join(text for text in (layout.time(abs(step["delta_us"])), percent) if text)
     change = f"is {by} {'slower' if step['delta_us'] > 0 else 'faster'} in B"
     times = f"{layout.time(step['a_us'])} in A, {layout.time(step['b_us'])} in B{_steps(step)}"
-    noise = step["median_noise_us"]
-    median = step["median_delta_us"]
-    if noise is None:
+    if step["median_noise_us"] is None:
         sure = "With one step in either run, it is unknown how much steps vary by themselves: this may be chance."
     else:
-        by = format_signed_us(median, ascii=layout.ascii)
-        moved = f"The medians differ by {by} ({format_percent(step['median_delta_percent'])})"
-        by_chance = f"±{layout.time(noise)} by which steps vary by themselves"
-        if step["beyond_noise"]:
-            sure = f"{moved}, more than the {by_chance}."
-        else:
-            sure = f"{moved}, within the {by_chance}: no proof of a change."
-        if step["detectable_us"] is not None and not step["beyond_noise"]:
-            sure += (
-                f" A change of less than {layout.time(step['detectable_us'])}"
-                f" ({format_percent(step['detectable_percent'])}) is seen in fewer than four of five such recordings."
-            )
+        moved, low, high = (
+            format_signed_us(step[key], ascii=layout.ascii)
+            for key in ("median_delta_us", "median_low_us", "median_high_us")
+        )
+        sure = f"The medians differ by {moved} ({format_percent(step['median_delta_percent'], signed=True)})"
+        sure += f"; the 95 % interval is {low} to {high}: "
+        sure += "more than chance." if step["beyond_noise"] else "no proof of a change."
+        sure += shown_by(step, layout)
     return f"The step {change} ({times}). {sure}"
+
+
+def shown_by(step: Json, layout: Layout) -> str:
+    """The smallest change that such recordings show, as a sentence after others; empty where it is unknown."""
+    if not step["detectable_us"]:
+        return ""
+    percent = step["detectable_percent"]
+    part = "" if percent is None else f" ({format_percent(percent)})"
+    return f" The smallest change that four of five such recordings show is {layout.time(step['detectable_us'])}{part}."
 
 
 def _steps(step: Json) -> str:
@@ -130,7 +135,8 @@ def recorded(found: Json, layout: Layout) -> tuple[str, ...]:
     moved = format_signed_us(step["median_delta_us"], ascii=layout.ascii)
     percent = step["median_delta_percent"]
     change = "" if percent is None else f" ({format_percent(percent, signed=True)})"
-    noise = "" if step["median_noise_us"] is None else f", noise ±{layout.time(step['median_noise_us'])}"
+    low, high = (format_signed_us(step[key] or 0, ascii=layout.ascii) for key in ("median_low_us", "median_high_us"))
+    noise = "" if step["median_noise_us"] is None else f", 95 % interval {low} to {high}"
     return (
         f"As recorded the medians are {layout.time(step['a_median_us'])} and {layout.time(step['b_median_us'])}: "
         f"{moved}{change}{noise}.",
@@ -238,7 +244,21 @@ SPLIT_WORDS = {
     "host_wait": "GPU waits for the host",
     "kernel_wait": "GPU starts the next kernel",
     "other": "GPU waits for something else",
+    "loader": "  of it, data loader",
+    "synchronisation": "  of it, a call that waited for the GPU",
+    "launching": "  of it, launching and other host work",
 }
+"""What the parts of a step are called; those of the wait for the host stand below it."""
+
+
+def with_waits(split: Sequence[Json], waiting: Sequence[Json]) -> list[Json]:
+    """The parts of a step, and below the wait for the host what it is made of, if anything."""
+    found: list[Json] = []
+    for row in split:
+        found.append(row)
+        if row["part"] == "host_wait":
+            found += waiting
+    return found
 
 
 def _split(found: Json, layout: Layout) -> Iterator[Part]:
@@ -248,7 +268,11 @@ def _split(found: Json, layout: Layout) -> Iterator[Part]:
     # of recordings of one length the parts cancel but for the rounding of floats
     if not rows or abs(step["delta_us"]) < LEAST_US:
         return
-    parts = [{**row, "what": SPLIT_WORDS[row["part"]]} for row in rows if row["a_us"] or row["b_us"]]
+    parts = [
+        {**row, "what": SPLIT_WORDS[row["part"]]}
+        for row in with_waits(rows, found["waiting"])
+        if row["a_us"] or row["b_us"]
+    ]
     parts.append({"what": "step", **step})
     whole = replace(layout, limit=None)
     heading = _with_base("Where the difference in step time comes from", _of(found, "split"))
