@@ -3,6 +3,7 @@
 import argparse
 
 import numpy as np
+
 from tracetui.analysis.compare.step_difference import step_difference
 
 STEPS = (2, 3, 4, 6, 10, 20, 50)

@@ -48,11 +48,11 @@ def test_the_waterfall_adds_up_to_the_difference_of_gpu_time(recording: Recordin
 def test_fp32_against_fp16(recording: Recording) -> None:
     found = diff(select(recording(FP32)), select(recording(FP16)))
     kernels = {(row["short_name"], row["status"]): row for row in found.kernels.iter_rows(named=True)}
-    assert ("sm80_xmma_gemm_f32_tn_n_64x64x8_ffma", "removed") in kernels
-    removed = kernels["sm80_xmma_gemm_f32_tn_n_64x64x8_ffma", "removed"]
-    assert (removed["b_calls"], removed["b_ns"], removed["delta_ns"]) == (0, 0, -removed["a_ns"])
-    assert removed["a_calls"] == 48  # per step
-    assert set(found.kernels["status"]) == {"added", "removed", "changed", "same"}
+    swapped = kernels["sm80_xmma_gemm_f32_tn_n_64x64x8_ffma", "changed"]
+    assert (swapped["paired_by"], swapped["operator"], swapped["a_calls"]) == ("operator", "aten::mm", 96)  # per step
+    added = kernels["elementwise: copy fp16", "added"]
+    assert (added["a_calls"], added["a_ns"], added["delta_ns"]) == (0, 0, added["b_ns"])
+    assert set(found.kernels["status"]) == {"added", "changed", "same"}
     assert found.kernels["delta_ns"].abs().is_sorted(descending=True)
     mm = found.operators.filter(pl.col("name") == "aten::mm").row(0, named=True)
     assert mm["delta_ns"] < 0

@@ -21,6 +21,7 @@ from tracetui.analysis.compare.diff_ranges import range_times
 from tracetui.analysis.compare.step_difference import median_interval
 from tracetui.analysis.compare.step_split import PARTS, step_split
 from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.matching.replaced_kernels import replacements
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, in_steps, select
 from tracetui.parsers.names import kernel_names
@@ -254,18 +255,48 @@ def plain_kernels(a: Made, b: Made, ours: list[Row], theirs: list[Row]) -> list[
         for rows in (ours, theirs)
     ]
     told = plain_pairs(set(kernels[0]), set(kernels[1]))
-    table = side_by_side(
-        {name: spent(a, rows) for name, rows in kernels[0].items()},
-        {told.get(name, (name, ""))[0]: spent(b, rows) for name, rows in kernels[1].items()},
-        a.count + b.count,
+    swapped = replacements(
+        in_steps(a.sel),
+        in_steps(b.sel),
+        set(kernels[0]) - {ours for ours, _ in told.values()},
+        set(kernels[1]) - set(told),
+        {theirs: ours for theirs, (ours, _) in told.items()},
     )
+    swapped = [
+        replace(
+            one,
+            a_names=tuple(sorted(one.a_names, key=lambda name: -sum(row["duration"] for row in kernels[0][name]))),
+            b_names=tuple(sorted(one.b_names, key=lambda name: -sum(row["duration"] for row in kernels[1][name]))),
+        )
+        for one in swapped
+    ]
+    main = {name: one.a_names[0] for one in swapped for name in one.a_names}
+    other = {theirs: ours for theirs, (ours, _) in told.items()} | {
+        name: one.a_names[0] for one in swapped for name in one.b_names
+    }
+    table = side_by_side(
+        *(
+            {name: spent(of, [row for row in rows if called.get(row["name"], row["name"]) == name])
+             for name in {called.get(row["name"], row["name"]) for row in rows}}
+            for of, rows, called in ((a, ours, main), (b, theirs, other))
+        ),
+        a.count + b.count,
+    )  # fmt: skip
     found = []
     for row in table:
         spelled = next(((name, how) for name, (own, how) in told.items() if own == row["name"]), (None, None))
-        changed = {"status": "changed"} if spelled[1] == "types" else {}
+        one = next((one for one in swapped if one.a_names[0] == row["name"]), None)
+        if one is not None:
+            spelled = one.b_names[0], "operator"
+        changed = {"status": "changed"} if spelled[1] in ("types", "operator") else {}
         b_name = {"b_name": spelled[0] if spelled[0] != row["name"] else None, "paired_by": spelled[1]}
+        pair = {
+            "operator": one and one.operator,
+            "a_names": list(one.a_names) if one else [],
+            "b_names": list(one.b_names) if one else [],
+        }
         short = {"name": row["name"], "short_name": kernel_names.short_name(row["name"])}
-        found.append(short | row | changed | b_name)
+        found.append(short | row | changed | b_name | pair)
     return found
 
 

@@ -40,7 +40,7 @@ def step_split(sel: Selection) -> dict[str, float] | None:
     count = slots.start.size
     whole = int((slots.end - slots.start).sum())
     steps = intervals.union(slots.start, slots.end)
-    idle = {}
+    idle, waits = {}, {}
     for cause in CAUSES:
         gaps = found.filter(pl.col("cause") == cause)
         start = gaps["start"].to_numpy()

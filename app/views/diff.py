@@ -15,7 +15,7 @@ from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
 from tracetui.analysis.tables import comparison as tables
 from tracetui.app.keys import commands
-from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value, with_waits
+from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, partners, plain_value, with_waits
 from tracetui.app.tables import totals
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import tell_apart
@@ -138,7 +138,7 @@ class DiffView(CountedView):
         per = self.per
         return Page.of(
             LAYOUTS[kind],
-            compared(tell_apart(frame), per, steps),
+            compared(_with_partners(tell_apart(frame)), per, steps),
             title=title,
             unit=totals.WORDS[per] or "in all",
             columns=filled(tuple(_told(column, per) for column in LAYOUTS[kind].columns), frame),
@@ -201,6 +201,17 @@ class DiffView(CountedView):
             return {**labels, "run.open": "choose a run", "table.next": "", "diff.swap": ""}
         labels["run.open"] = ""
         return labels
+
+
+def _with_partners(frame: pl.DataFrame) -> pl.DataFrame:
+    """Short names of kernels with those that replaced them: ``sgemm_64x64 → nvjet_tst``."""
+    if "a_names" not in frame.columns:
+        return frame
+    names = [
+        partners(short, ours, theirs) if ours else short
+        for short, ours, theirs in frame.select("short_name", "a_names", "b_names").iter_rows()
+    ]
+    return frame.with_columns(pl.Series("short_name", names, pl.String))
 
 
 def _counts(frame: pl.DataFrame) -> dict[str, int]:

@@ -161,12 +161,14 @@ def algorithm_change(pair: Pair, limits: Limits) -> Finding | None:
     if not whole or 100 * changed / whole < limits.share_percent:
         return None
     delta = float((rows["b_ns"] - rows["a_ns"]).sum())
+    several = pair.diff.kernels.select("name", "a_names").iter_rows()
+    row_of = {name: main for main, names in several for name in names}
     evidence = [
         Evidence(
             f"{row['operator']} {row['shapes'][:40]}",
             f"{row['a_kernel']} ({words.ns(row['a_ns'])}) became {row['b_kernel']} ({words.ns(row['b_ns'])})",
             "",
-            Query("diff", row=row["a_name"]),
+            Query("diff", row=row_of.get(row["a_name"], row["a_name"])),
         )
         for row in rows.head(MOST).iter_rows(named=True)
     ]

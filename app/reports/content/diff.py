@@ -10,14 +10,17 @@ from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
 from tracetui.app.tables.module_tree import merged_changes
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
+PAIRED_AS = {"types": "types", "operator": "other"}
+"""What the status says of a changed kernel that has another name in B."""
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
 """A change is told by word and sign, never by colour alone."""
 CLEAN, LIGHT, RECORDED = "clean", "light", "recorded"
@@ -203,16 +206,17 @@ def _changes(name: str, rows: list[Json], layout: Layout, of: str = "") -> Itera
     """What was added, removed or changed, the greatest difference first; `of` says of which recordings."""
     if not rows:
         return
-    changed = [{**row, "calls": calls(row), "status": change(row)} for row in rows if row["status"] != "same"]
+    changed = [row for row in rows if row["status"] != "same"]
     counts = ", ".join(
         f"{sum(row['status'] == status for row in rows)} {status}" for status in SIGNS if status != "same"
     )
     table = COMPARED[name]
     heading = f"{table.title}: {counts}"
-    types = any(row.get("paired_by") == "types" for row in changed[: layout.limit])
-    after = ("types: the same kernel over other element types in B",) if types else ()
+    shown = changed[: layout.limit]
+    types = any(row.get("paired_by") == "types" for row in shown)
+    after = (*(("types: the same kernel over other element types in B",) if types else ()), *_replaced(shown, layout))
     if changed:
-        yield listed(table, changed, layout, heading=heading, note=_sentence(of), after=after)
+        yield listed(table, [_named(row) for row in changed], layout, heading=heading, note=_sentence(of), after=after)
     else:
         yield Sentences((_with_base(heading, of),))
 
@@ -228,8 +232,39 @@ def _kinds(found: Json, layout: Layout) -> Iterator[Part]:
 
 def change(row: Json) -> str:
     """Says by sign and word how a row changed."""
-    word = "types" if row.get("paired_by") == "types" else row["status"]
+    word = PAIRED_AS.get(row.get("paired_by") or "", row["status"])
     return f"{SIGNS[row['status']]} {word}"
+
+
+def partners(short: str, ours: Sequence[str], theirs: Sequence[str]) -> str:
+    """``sgemm_64x64 +1 → nvjet_tst``: the main kernel of each run, and how many more the row stands for.
+
+    Args:
+        short: the short name of A's main kernel.
+        ours: all kernels of A, the main one first.
+        theirs: those of B.
+    """
+    first, second = (f" +{len(names) - 1}" if len(names) > 1 else "" for names in (ours, theirs))
+    return f"{short}{first} → {short_name(theirs[0])}{second}"
+
+
+def _named(row: Json) -> Json:
+    """The row as a table shows it: with its calls, its change in words, and a partner of another name."""
+    found = {**row, "calls": calls(row), "status": change(row)}
+    if row.get("paired_by") == "operator":
+        found["short_name"] = partners(row["short_name"], row["a_names"], row["b_names"])
+    return found
+
+
+def _replaced(rows: Iterable[Json], layout: Layout) -> tuple[str, ...]:
+    """A line for each kernel that another one of its operator replaced, which a table has no room for."""
+    found = tuple(
+        f"{row['operator']}: {partners(row['short_name'], row['a_names'], row['b_names'])}, "
+        f"{format_signed_us(row['delta_us'], ascii=layout.ascii)}"
+        for row in rows
+        if row.get("paired_by") == "operator"
+    )
+    return ("other: another kernel in B, launched in the same calls of an operator:", *found) if found else ()
 
 
 def calls(row: Json) -> str:
@@ -244,9 +279,9 @@ SPLIT_WORDS = {
     "host_wait": "GPU waits for the host",
     "kernel_wait": "GPU starts the next kernel",
     "other": "GPU waits for something else",
-    "loader": "  of it, data loader",
-    "synchronisation": "  of it, a call that waited for the GPU",
-    "launching": "  of it, launching and other host work",
+    "loader": "of it, data loader",
+    "synchronisation": "of it, a call that waited for the GPU",
+    "launching": "of it, launching and other host work",
 }
 """What the parts of a step are called; those of the wait for the host stand below it."""
 
