@@ -131,8 +131,8 @@ STEP = Table(
             "part", screen=False,
             about="`gpu_time` (all GPU work launched in the step, summed), `overlap` (minus what runs at the same "
             "time or outside the step), idle time by cause: `host_wait`, `kernel_wait`, `other`; a column sums to "
-            "the step; in `waiting` the parts of `host_wait`: `loader`, `synchronisation` (a call that waited for the GPU), "
-            "`launching` (and other work of the host), which sum to it",
+            "the step; in `waiting` the parts of `host_wait`: `loader`, `synchronisation` (a call had waited for the "
+            "GPU), `launching` (and other work of the host), which sum to it",
         ),
     ),
     data=("part", "a_ns", "b_ns", "delta_ns"),
