@@ -61,8 +61,8 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
             raise UsageError("csv prints one section; pick it with --section NAME")
     if request.by != "name" and sections is not None and "kernels" not in sections:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
-    if request.range_kernels is not None and sections is not None and "range_tree" not in sections:
-        raise UsageError("--kernels shows kernels in the tree of ranges: ask for it with --section range_tree")
+    if request.range_kernels is not None and sections is not None and not {"modules", "range_tree"} & {*sections}:
+        raise UsageError("--kernels shows kernels in a tree: ask for it with --section modules or range_tree")
     check_output(request, paths)
     run, config = opened(paths, request)
     if run.unread and "ranks" in (sections or SECTIONS):
