@@ -360,7 +360,8 @@ MODULE_KERNELS = Table(
         Field("path", "Path", about="path of the module, as in `modules`"),
         Field(
             "operator", "Operator",
-            about="innermost operator around the launch; of a compiled program its operation; `(not attributed)` for none",
+            about="innermost operator around the launch, of a compiled program its operation; `(not attributed)` for "
+            "none",
         ),
         Field("name", "Kernel", short="short_name", about="kernel, copy, fill or whole graph"),
         Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),

@@ -10,7 +10,8 @@ from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
 from tracetui.app.tables.module_tree import merged_changes
-from tracetui.parsers.names.kernel_names import short_name
+from tracetui.app.text.fitting import fit, printable
+from tracetui.parsers.names.kernel_names import SHORT_NAME_LENGTH, short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -258,8 +259,12 @@ def _named(row: Json) -> Json:
 
 def _replaced(rows: Iterable[Json], layout: Layout) -> tuple[str, ...]:
     """A line for each kernel that another one of its operator replaced, which a table has no room for."""
+
+    def fitted(name: str) -> str:
+        return fit(printable(name, ascii=layout.ascii), SHORT_NAME_LENGTH, ascii=layout.ascii)
+
     found = tuple(
-        f"{row['operator']}: {partners(row['short_name'], row['a_names'], row['b_names'])}, "
+        f"{fitted(row['operator'])}: {partners(fitted(row['short_name']), row['a_names'], row['b_names'])}, "
         f"{format_signed_us(row['delta_us'], ascii=layout.ascii)}"
         for row in rows
         if row.get("paired_by") == "operator"

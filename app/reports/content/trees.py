@@ -42,6 +42,8 @@ def modules(trace: Json, layout: Layout) -> Iterator[Part]:
     on_gpu = any(node.device_total_us for node in tree.shown)
     unknown = {"backward_device_ns"} - ({"backward_device_ns"} if tree.has_backward else set())
     unknown |= set() if on_gpu else {"occupancy_percent", "tensor_core_percent"}
+    if kernels_shown:  # the names need the room, and what is below a module says what is its own
+        unknown |= {"occupancy_percent", "tensor_core_percent", "device_self_ns"}
     fields = MODULES.chosen(name for name in MODULES.reports if name not in unknown)
     lost = tree.not_attributed_percent
     tree_block = _tree(
@@ -75,11 +77,8 @@ def _of_work(row: Json) -> Json:
     """An operator or a kernel below a module; of the host nothing is known there."""
     return {
         "device_total_us": row["device_us"],
-        "device_self_us": row["device_us"],
         "backward_device_us": row["backward_device_us"],
         "host_total_us": None,
-        "occupancy_percent": None,
-        "tensor_core_percent": None,
         "calls": row["calls"],
         "name": row["label"],
     }
