@@ -47,6 +47,7 @@ SECTIONS: dict[str, Table] = {
     "memops": kernels.MEMOPS,
     "operators": program.OPERATORS,
     "modules": program.MODULES,
+    "module_kernels": program.MODULE_KERNELS,
     "host_functions": program.HOST_FUNCTIONS,
     "api": program.API_CALLS,
     "ranges": program.RANGES,

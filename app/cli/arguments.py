@@ -124,7 +124,7 @@ def build_parser() -> argparse.ArgumentParser:
         const=RANGE_KERNELS,
         dest="range_kernels",
         metavar="N",
-        help="with --section range_tree: under each range the N kernels that take most time, 0 for all "
+        help="with --section modules or range_tree: under each of them the N kernels that take most time, 0 for all "
         "(default: %(const)s); JSON and CSV list all",
     )
     report.add_argument(

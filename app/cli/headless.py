@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
+from tracetui.analysis.base.number_format import format_bytes, format_percent, format_signed_us, format_us
 from tracetui.analysis.base.spans import spans
 from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.selection import select
@@ -61,8 +61,8 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
             raise UsageError("csv prints one section; pick it with --section NAME")
     if request.by != "name" and sections is not None and "kernels" not in sections:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
-    if request.range_kernels is not None and sections is not None and "range_tree" not in sections:
-        raise UsageError("--kernels shows kernels in the tree of ranges: ask for it with --section range_tree")
+    if request.range_kernels is not None and sections is not None and not {"modules", "range_tree"} & {*sections}:
+        raise UsageError("--kernels shows kernels in a tree: ask for it with --section modules or range_tree")
     check_output(request, paths)
     run, config = opened(paths, request)
     if run.unread and "ranks" in (sections or SECTIONS):
@@ -396,8 +396,11 @@ def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
     if step["beyond_noise"] is None:
         line += "; noise unknown: a run has fewer than two steps"
     else:
-        side = "beyond" if step["beyond_noise"] else "within"
-        line += f"; {side} noise of +-{format_us(step['median_noise_us'], ascii=True)}"
+        low, high = (format_signed_us(step[f"median_{end}_us"], ascii=True) for end in ("low", "high"))
+        line += f"; 95 % interval {low} to {high}"
+        if step["detectable_us"]:
+            seen, percent = format_us(step["detectable_us"], ascii=True), format_percent(step["detectable_percent"])
+            line += f"; four of five such recordings show a change of {seen} ({percent})"
     if found["comparable"]["verdict"] == "not_comparable":
         line += "; the runs are not comparable"
     if step["beyond_noise"] is False:
