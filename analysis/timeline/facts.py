@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.kernels import operator_names
 from tracetui.analysis.selection import select
+from tracetui.analysis.timeline.lanes import WORK
 from tracetui.analysis.timeline.rows import NONE
 
 if TYPE_CHECKING:
@@ -52,10 +53,58 @@ def facts(timeline: Timeline, place: Place) -> list[Fact]:
     """Everything the trace says about an event; unknown facts are left out."""
     lane = timeline.lanes[place.lane]
     record = timeline.record(place)
-    found = {"device": _of_device, "host": _of_host, "idle": _of_gap}.get(lane.source, _of_step)(
+    found = {"device": _of_device, "host": _of_host, "idle": _of_gap, "path": _of_path}.get(lane.source, _of_step)(
         timeline, place, lane, record
     )
-    return [fact for fact in found if fact.value not in (None, "")]
+    return [fact for fact in found if fact.value not in (None, "") or fact.title in ALWAYS]
+
+
+ALWAYS = frozenset({"Slack"})
+"""What is shown as unknown where it is."""
+
+
+def has_slack(timeline: Timeline, place: Place) -> bool:
+    """Whether an event is GPU work of a recording whose replay is known."""
+    known = timeline.slack is not None and timeline.lanes[place.lane].source == "device"
+    return known and timeline.kinds("device", [timeline.event(place)])[0] in WORK
+
+
+def slack(timeline: Timeline, place: Place) -> int | None:
+    """How much longer GPU work could take before a step of the replay gets longer, ns; null where it is not known."""
+    if timeline.slack is None or timeline.lanes[place.lane].source != "device":
+        return None
+    return timeline.slack.get(timeline.event(place))
+
+
+@dataclass(frozen=True, slots=True)
+class OnPath:
+    """What the critical path runs through while a GPU is idle."""
+
+    percent: float
+    """Share of the gap in which the path was found; the rest lies outside of the steps that were replayed."""
+    parts: tuple[tuple[str, str, int], ...]
+    """(resource, name, ns) that take most of the gap, the most first."""
+
+
+def path_during(timeline: Timeline, start: int, end: int) -> OnPath | None:
+    """What the critical path runs through in a stretch of time; null where the path is not known."""
+    if timeline.path is None or end <= start:
+        return None
+    time = timeline.path["start"].to_numpy()
+    low = max(int(np.searchsorted(time, start, side="right")) - 1, 0)
+    high = int(np.searchsorted(time, end))
+    part = timeline.path.slice(low, high - low)
+    begin = part["start"].to_numpy()
+    inside = np.minimum(begin + part["duration"].to_numpy(), end) - np.maximum(begin, start)
+    found = (
+        part.select(pl.col("resource").cast(pl.String), "name", ns=pl.Series(np.maximum(inside, 0)))
+        .group_by("resource", "name")
+        .agg(pl.col("ns").sum())
+        .filter(pl.col("ns") > 0)
+        .sort("ns", "resource", "name", descending=[True, False, False])
+    )
+    parts = tuple((resource, name or "", int(ns)) for resource, name, ns in found.head(3).iter_rows())
+    return OnPath(100 * int(found["ns"].sum()) / (end - start), parts)
 
 
 def delay(timeline: Timeline, place: Place) -> int | None:
@@ -114,6 +163,11 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
         Fact("End", end, "at"),
         Fact("Duration", lasting, "time"),
         Fact("Launch delay", delay(timeline, place), "time"),
+        *(
+            [Fact("Slack", slack(timeline, place), "time")]
+            if timeline.slack is not None and record["kind"] in WORK
+            else []
+        ),
         Fact("Launched at", int(host["start"][int(launch)]) if launch != NONE else None, "at"),
         Fact("Call lasts", host["duration"][int(launch)] if launch != NONE else None, "time"),
         Fact("Step", timeline.trace.steps["index"][step] if step is not None else None, "id"),
@@ -182,6 +236,13 @@ def _of_gap(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]
         Fact("Host thread", during.name or (during.thread if during.own else None), "text"),
         *(Fact("Host did", f"{100 * ns / (end - start):.1f} % {name}", "text") for name, ns in during.own),
     ]
+    path = path_during(timeline, start, end)
+    if path is not None:
+        found += [
+            Fact("Path runs", f"{100 * ns / (end - start):.1f} % {resource}: {name or UNRECORDED}", "text")
+            for resource, name, ns in path.parts
+        ]
+        found.append(Fact("On the path", path.percent, "percent"))
     return [
         *found,
         Fact("Start", start, "at"),
@@ -189,6 +250,17 @@ def _of_gap(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]
         Fact("Duration", end - start, "time"),
         Fact("Launch after", during.launched_after, "time"),
         Fact("GPU", lane.device, "id"),
+    ]
+
+
+def _of_path(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
+    start, end = timeline.span(place)
+    return [
+        Fact("Name", record["name"], "text"),
+        Fact("Path runs", record["resource"], "text"),
+        Fact("Start", start, "at"),
+        Fact("End", end, "at"),
+        Fact("Duration", record["duration"], "time"),
     ]
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Ids = NDArray[np.uint32]
     Mask = NDArray[np.bool_]
 
-SOURCES = ("steps", "host", "device", "idle")
-"""The source of a lane's events: a frame of the trace, or the gaps of its GPUs."""
+SOURCES = ("steps", "host", "device", "idle", "path", "samples")
+"""The source of a lane's events: a frame of the trace, the gaps of its GPUs, the critical path, samples of its GPUs."""
 
 HOST_LANES = {
     "ranges": ("annotation",),
@@ -51,7 +51,8 @@ class Lane:
     """Rows of events that belong together."""
 
     kind: str
-    """``steps``, ``idle``, ``gpu ranges``, ``stream``, ``copies``, ``syncs``, or a lane of a thread (`HOST_LANES`)."""
+    """``steps``, ``path``, ``idle``, ``samples``, ``gpu ranges``, ``stream``, ``copies``, ``syncs``, or a lane of a
+    thread (`HOST_LANES`)."""
     source: str
     """One of `SOURCES`."""
     rows: tuple[Row, ...]

@@ -26,17 +26,26 @@ class LaneList:
     hidden: set[int] = field(default_factory=set)
     lines: list[tuple[int, int]] = field(default_factory=list)
     """(lane, row of the lane) of each line."""
+    order: tuple[int, ...] = ()
+    """The lanes from top to bottom, as long as none is pinned."""
 
     @classmethod
     def of(cls, timeline: Timeline) -> LaneList:
         """All lanes; call stacks are folded."""
-        folded = {number for number, lane in enumerate(timeline.lanes) if lane.kind in FOLDED}
-        found = cls(tuple(len(lane.rows) for lane in timeline.lanes), folded)
-        found._arrange()
+        found = cls()
+        found.grow(timeline)
         return found
 
+    def grow(self, timeline: Timeline) -> None:
+        """Takes over the lanes that a timeline has more than this list."""
+        known = len(self.depths)
+        self.folded |= {number for number, lane in enumerate(timeline.lanes) if lane.kind in FOLDED and number >= known}
+        self.depths = tuple(len(lane.rows) for lane in timeline.lanes)
+        self.order = timeline.order()
+        self._arrange()
+
     def _arrange(self) -> None:
-        order = [*self.pinned, *(n for n in range(len(self.depths)) if n not in self.pinned)]
+        order = [*self.pinned, *(n for n in self.order if n not in self.pinned)]
         self.lines = [
             (lane, depth)
             for lane in order
