@@ -78,3 +78,25 @@ def path_lane(sel: Selection, model: Model) -> pl.DataFrame:
             ).with_columns(pl.when(pl.lit(pl.Series(row != NONE))).then(pl.col("name", "frame", "row")))
         )
     return pl.concat(frames).sort("start", maintain_order=True)
+
+
+def path_within(path: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """What the path runs through in a stretch of time: resource, name and ns, the most first.
+
+    Args:
+        path: as of `path_lane`.
+        start: of the stretch, ns on the trace's clock.
+        end: its end, exclusive.
+    """
+    time = path["start"].to_numpy()
+    low = max(int(np.searchsorted(time, start, side="right")) - 1, 0)
+    part = path.slice(low, int(np.searchsorted(time, end)) - low)
+    begin = part["start"].to_numpy()
+    inside = np.minimum(begin + part["duration"].to_numpy(), end) - np.maximum(begin, start)
+    return (
+        part.select(pl.col("resource").cast(pl.String), "name", ns=pl.Series(np.maximum(inside, 0)))
+        .group_by("resource", "name")
+        .agg(pl.col("ns").sum())
+        .filter(pl.col("ns") > 0)
+        .sort("ns", "resource", "name", descending=[True, False, False])
+    )

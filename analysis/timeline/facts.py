@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.during import UNRECORDED
+from tracetui.analysis.dependencies.path_lane import path_within
 from tracetui.analysis.kernels import operator_names
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.lanes import WORK
 from tracetui.analysis.timeline.rows import NONE
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.timeline.lanes import Lane
     from tracetui.analysis.timeline.timeline import Place, Timeline
-
-MOST_EVENTS = 400_000
-"""Own times are added up only for gaps with at most this many host events."""
-UNRECORDED = "(nothing recorded)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +87,7 @@ def path_during(timeline: Timeline, start: int, end: int) -> OnPath | None:
     """What the critical path runs through in a stretch of time; null where the path is not known."""
     if timeline.path is None or end <= start:
         return None
-    time = timeline.path["start"].to_numpy()
-    low = max(int(np.searchsorted(time, start, side="right")) - 1, 0)
-    high = int(np.searchsorted(time, end))
-    part = timeline.path.slice(low, high - low)
-    begin = part["start"].to_numpy()
-    inside = np.minimum(begin + part["duration"].to_numpy(), end) - np.maximum(begin, start)
-    found = (
-        part.select(pl.col("resource").cast(pl.String), "name", ns=pl.Series(np.maximum(inside, 0)))
-        .group_by("resource", "name")
-        .agg(pl.col("ns").sum())
-        .filter(pl.col("ns") > 0)
-        .sort("ns", "resource", "name", descending=[True, False, False])
-    )
+    found = path_within(timeline.path, start, end)
     parts = tuple((resource, name or "", int(ns)) for resource, name, ns in found.head(3).iter_rows())
     return OnPath(100 * int(found["ns"].sum()) / (end - start), parts)
 
@@ -287,7 +272,7 @@ def host_during(timeline: Timeline, device: int | None, start: int, end: int) ->
     lane = lane or next(_host_lanes(timeline), None)
     if lane is None:
         return HostDuring(None, None, "", (), next_name, launched_after)
-    own = _own_times(timeline, lane, start, end)
+    own = timeline.thread_calls(int(lane.rows[0].events[0])).own_times(start, end)
     return HostDuring(lane.process, lane.thread, lane.name, own, next_name, launched_after)
 
 
@@ -305,54 +290,6 @@ def _next_work(timeline: Timeline, device: int | None, time: int) -> int | None:
                 if at < row.size and (best is None or int(row.start[at]) < best[0]):
                     best = int(row.start[at]), int(row.events[at])
     return best[1] if best else None
-
-
-def _own_times(timeline: Timeline, lane: Lane, start: int, end: int) -> tuple[tuple[str, int], ...]:
-    """The three calls of a thread with the most own time within a stretch."""
-    parts: list[Ints] = []
-    for other in timeline.lanes:
-        if other.source == "host" and other.kind != "ranges" and other.key[3:] == lane.key[3:]:
-            for row in other.rows:
-                low, high = row.touching(np.array([start]), np.array([end]))
-                parts.append(row.events[int(low[0]) : int(high[0])].astype(np.int64))
-    rows = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-    if rows.size > MOST_EVENTS:
-        return ()
-    events = timeline.trace.host.select("name", "start", "duration", "parent", "kind")[rows]
-    begin = events["start"].to_numpy()
-    inside = np.minimum(begin + events["duration"].to_numpy(), end) - np.maximum(begin, start)
-    inside = np.maximum(inside, 0)
-    own = inside.copy()
-    parent = _callers(timeline, events["parent"].cast(pl.Int64).fill_null(NONE).to_numpy())
-    at = np.minimum(np.searchsorted(rows, parent), max(rows.size - 1, 0))
-    known = (parent != NONE) & (rows[at] == parent) if rows.size else np.zeros(0, np.bool_)
-    np.subtract.at(own, at[known], inside[known])
-    named = pl.DataFrame({"name": events["name"].cast(pl.String), "ns": np.maximum(own, 0)})
-    top = (
-        named.group_by("name")
-        .agg(pl.col("ns").sum())
-        .filter(pl.col("ns") > 0)
-        .sort("ns", "name", descending=[True, False])
-    )
-    found = [(str(name), int(ns)) for name, ns in top.iter_rows()]
-    left = end - start - sum(ns for _, ns in found)
-    if left > 0:
-        found.append((UNRECORDED, left))
-    return tuple(sorted(found, key=lambda item: -item[1])[:3])
-
-
-def _callers(timeline: Timeline, parent: Ints) -> Ints:
-    """The closest caller that is not a range, for parents that may be ranges."""
-    kinds = timeline.trace.host["kind"]
-    for _ in range(64):
-        live = np.flatnonzero(parent != NONE)
-        ranges = live[(kinds.gather(parent[live]) == "annotation").to_numpy()] if live.size else live
-        if not ranges.size:
-            break
-        above = timeline.trace.host["parent"].gather(parent[ranges]).cast(pl.Int64).fill_null(NONE)
-        parent = parent.copy()
-        parent[ranges] = above.to_numpy()
-    return parent
 
 
 def _with_shapes(timeline: Timeline, place: Place, record: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import row_ids
+from tracetui.analysis.attribution.during import calls_of_thread
 from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.dependencies.path_pieces import RESOURCES
 from tracetui.analysis.gpu.idle import gaps
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tracetui.analysis.attribution.during import ThreadCalls
     from tracetui.analysis.attribution.module_tree import ModuleTree
     from tracetui.analysis.base.intervals import Ints
     from tracetui.parsers import Trace
@@ -145,6 +147,18 @@ class Timeline:
         if self.path is not None:
             found["path"] = self.path["resource"].to_physical().to_numpy(), RESOURCES
         return found
+
+    def thread_calls(self, row: int) -> ThreadCalls:
+        """The calls of the thread that made a call, given the call's row."""
+        process, thread = self.trace.host.select("process", "thread").row(row)
+        if (process, thread) not in self._thread_calls:
+            self._thread_calls[process, thread] = calls_of_thread(self.trace.host, row)
+        return self._thread_calls[process, thread]
+
+    @cached_property
+    def _thread_calls(self) -> dict[tuple[int | None, int | None], ThreadCalls]:
+        """The threads that were asked for."""
+        return {}
 
     @cached_property
     def modules(self) -> ModuleTree:

@@ -167,7 +167,8 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
                 name = _idle_name(names[number], row.end(position) - int(row.start[position]), end - begin, ascii=ascii)
             text, style = _slice(name, end - begin, look, ascii=ascii), f"{look.style}-slice"
         elif look.letter and kinds[number] != owner.usual:
-            text = "".join(look.letter.upper() if part >= 4 and owner.source != "path" else look.letter for part in eighths[begin:end])
+            capital = look.letter if owner.source == "path" else look.letter.upper()
+            text = "".join(capital if part >= 4 else look.letter for part in eighths[begin:end])
             style = look.style
         else:
             text, style = "".join(bars[begin:end]), look.style
