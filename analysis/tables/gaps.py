@@ -47,7 +47,7 @@ LANES = Table(
     "Lanes",
     "lanes",
     (
-        Field("lane", "Lane", width=22, priority=0, flex=True, about="a thread's calls, ranges or modules, or a stream"),
+        Field("lane", "Lane", width=22, priority=0, flex=True, about="calls, ranges or modules of a thread; a stream"),
         Field("calls", "Events", "count", width=6, priority=1, about="events that touch the range"),
         Field("busy_ns", "Time", "time", priority=0, main=True, about="time of the range in which any of them runs"),
         Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of the range"),

@@ -12,6 +12,7 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import row_ids
 from tracetui.analysis.attribution.during import calls_of_thread
 from tracetui.analysis.attribution.module_tree import module_tree
+from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.path_pieces import RESOURCES
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.selection import select
@@ -179,6 +180,14 @@ class Timeline:
                         return Place(number, depth, position)
         return None
 
+    def gap_at(self, device: int | None, start: int, end: int) -> Place | None:
+        """The longest gap of a GPU within a stretch of time; null where there is none."""
+        for number, lane in enumerate(self.lanes):
+            if lane.kind == "idle" and lane.device == device:
+                winner = int(lane.rows[0].cells(np.array([start, end], np.int64)).winner[0])
+                return Place(number, 0, winner) if winner != NONE else None
+        return None
+
     def _may_hold(self, lane: Lane, event: int) -> bool:
         if lane.source != "host":
             return True
@@ -282,6 +291,7 @@ def _onward(row: Row, place: Place, depth: int, here: int, step: int) -> Iterato
             yield max(high - _CHUNK, 0), high
 
 
+@latest
 def timeline(trace: Trace) -> Timeline | None:
     """The lanes of a whole trace; null where nothing in it has a place in time."""
     idle = gaps(select(trace))

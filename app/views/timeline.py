@@ -8,7 +8,7 @@ from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
 from tracetui.app.charts.lanes import LEGEND
 from tracetui.app.keys import commands
 from tracetui.app.text.tool_words import WORDS
-from tracetui.app.views.common.messages import NothingToClose
+from tracetui.app.views.common.messages import NothingToClose, ShowRows
 from tracetui.app.views.lanes.describing import Described
 from tracetui.app.views.lanes.marking import Marking
 from tracetui.app.views.lanes.program import with_program
@@ -18,6 +18,8 @@ from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.timeline import TimelineWidget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.app import ComposeResult
 
     from tracetui.parsers import Trace
@@ -30,7 +32,8 @@ class TimelineView(Described, Marking):
 
     def __init__(self) -> None:
         super().__init__()
-        self._wanted: tuple[str, int] | None = None
+        self._wanted: Callable[[], None] | None = None
+        """How to go to a place, once the lanes are there."""
         self._trace: Trace | None = None
         self._left_at: tuple[int, int, Place | None] | None = None
         """The place to go back to, once its trace is built."""
@@ -73,8 +76,9 @@ class TimelineView(Described, Marking):
             self.picture.changed(moved=False)
         self._compute("program", lambda: self._beside(result))
         left_at, self._left_at = self._left_at, None
-        if self._wanted is not None:
-            self.seek(*self._wanted)
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            wanted()
         elif left_at is not None:
             self.restore(left_at)
 
@@ -99,20 +103,40 @@ class TimelineView(Described, Marking):
 
     def seek(self, source: str, row: int) -> None:
         """Selects a row of one of the trace's frames, and zooms to where it can be seen among its neighbours."""
-        self._wanted = (source, row)
-        if self._built is None or not self.is_mounted:
+        if not self._is_ready:
+            self._wanted = lambda: self.seek(source, row)
             return
-        self._wanted = None
+        assert self._built is not None
         place = self._built.find(source, row)
         if place is None:
             self.host.say("This has no place in the timeline")
             return
         self.go(place)
 
+    def seek_gap(self, device: int | None, start: int, end: int) -> None:
+        """Selects the gap of a GPU that holds a stretch, and shows it with as much around it on both sides."""
+        if not self._is_ready:
+            self._wanted = lambda: self.seek_gap(device, start, end)
+            return
+        assert self._built is not None
+        place = self._built.gap_at(device, start, end)
+        if place is not None:
+            self.picture.select(place)
+        self.picture.show_window(start - (end - start) // 2, end + (end - start) // 2)
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._built is not None and self.is_mounted and self._trace is self.session.trace()
+
     def on_timeline_widget_activated(self, event: TimelineWidget.Activated) -> None:
         """A double click is Enter."""
         event.stop()
         self.action_rows()
+
+    def action_area(self) -> None:
+        """Opens the list of what ran in the marked range, by lane."""
+        if self._built is not None:
+            self.post_message(ShowRows("host", "lanes", self.picture.title))
 
     def action_back(self) -> None:
         """Closes the details, else ends the restriction to the marked range."""

@@ -54,6 +54,21 @@ class ShowInTimeline(Message):
         super().__init__()
 
 
+class ShowGap(Message):
+    """Goes to the timeline, and there to a stretch in which a GPU is idle."""
+
+    def __init__(self, device: int | None, start: int, end: int) -> None:
+        """Sets up.
+
+        Args:
+            device: the GPU.
+            start: of the gap, ns on the trace's clock.
+            end: of the gap.
+        """
+        self.device, self.start, self.end = device, start, end
+        super().__init__()
+
+
 class RangeMarked(Message):
     """A time range was marked, which restricts every tab, or its restriction ended."""
 

@@ -302,13 +302,15 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
     whole = idle.filter(idle["stream"].is_null()) if idle.height else idle
     if whole.height:
         causes = whole.row(0, named=True)
+        leads = f" ({commands.key('go.gaps')})"
         for label, key in (
             ("idle: not launched", "host_wait_percent"),
             ("idle: kernel gaps", "kernel_wait_percent"),
             ("idle: other", "other_percent"),
         ):
             if causes[key]:
-                lines.append(Text(f"  {label:<18}{number_format.format_percent(causes[key]):>8} of idle"))
+                lines.append(Text(f"  {label:<18}{number_format.format_percent(causes[key]):>8} of idle{leads}"))
+                leads = ""
     if data.memory_bytes is not None and writer.roomy:
         lines.append(Text(f"  memory, peak      {number_format.format_bytes(data.memory_bytes):>10} allocated"))
     if data.overview.overlap_percent is not None:
