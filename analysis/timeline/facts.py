@@ -50,9 +50,8 @@ def facts(timeline: Timeline, place: Place) -> list[Fact]:
     """Everything the trace says about an event; unknown facts are left out."""
     lane = timeline.lanes[place.lane]
     record = timeline.record(place)
-    found = {"device": _of_device, "host": _of_host, "idle": _of_gap, "path": _of_path}.get(lane.source, _of_step)(
-        timeline, place, lane, record
-    )
+    of = {"device": _of_device, "host": _of_host, "idle": _of_gap, "path": _of_path, "samples": _of_sample}
+    found = of.get(lane.source, _of_step)(timeline, place, lane, record)
     return [fact for fact in found if fact.value not in (None, "") or fact.title in ALWAYS]
 
 
@@ -246,6 +245,19 @@ def _of_path(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any
         Fact("Start", start, "at"),
         Fact("End", end, "at"),
         Fact("Duration", record["duration"], "time"),
+    ]
+
+
+def _of_sample(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
+    start, end = timeline.span(place)
+    return [
+        Fact("Metric", record["name"], "text"),
+        Fact("Unit", record["unit"], "text"),
+        Fact("Value", record["value"], "number"),
+        Fact("Start", start, "at"),
+        Fact("End", end, "at"),
+        Fact("Duration", record["duration"], "time"),
+        Fact("GPU", lane.device, "id"),
     ]
 
 

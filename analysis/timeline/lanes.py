@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.timeline.curve import Curve
     from tracetui.parsers import Trace
 
     Ids = NDArray[np.uint32]
@@ -64,6 +65,8 @@ class Lane:
     """What the trace calls the thread or the stream, if anything."""
     usual: str = ""
     """The usual kind of its events; other kinds stand out."""
+    curves: tuple[Curve, ...] = ()
+    """Of a lane of samples, what each of its rows shows."""
 
     @property
     def key(self) -> tuple[object, ...]:

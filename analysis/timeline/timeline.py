@@ -60,7 +60,7 @@ class Timeline:
     slack: Mapping[int, int] | None = None
     """How much longer GPU work could take (`dependencies.slack`), by device row, ns; null until it is known."""
     samples: pl.DataFrame | None = None
-    """What was sampled on the GPUs (`curves.SAMPLES`); events of their lanes are rows of it."""
+    """What was sampled on the GPUs (`curves`): start, duration, name, unit, value; rows are events of their lanes."""
 
     @property
     def zero(self) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tracetui.analysis.timeline.curve import Curve
     from tracetui.analysis.timeline.timeline import Timeline
 
     Ints = NDArray[np.int64]
@@ -57,6 +58,7 @@ LOOKS = {
     "os": Look("api", "", "╌", "+"),
     "steps": Look("range", "", "─", "-"),
     "idle": Look("idle", "", "░", ":"),
+    "samples": Look("range", "", "─", "-"),
 }
 """Keyed by `schema.HOST_KINDS`, `schema.DEVICE_KINDS` and the sources of other lanes."""
 ON_PATH = {
@@ -90,6 +92,7 @@ LEGEND = (
     ("h a l d m", "on the critical path: host, API call, launch, waiting for data, communication"),
     ("y r i", "and: a wait, the return of a call that waited, a gap between kernels; bars are GPU work"),
     ("●─▶", "from the launch to its GPU work, from forward to backward, of the selected event (ASCII: o->)"),
+    ("samples", "a metric sampled on the GPU: the mean in each cell, of 100 % or of its largest value"),
     ("idle", "no stream of the GPU works; Enter and i say what the host did during that time"),
 )
 """(sign, meaning) for the help page."""
@@ -141,6 +144,8 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
         ascii: no characters outside ASCII.
     """
     row = timeline.lanes[lane].rows[depth]
+    if curves := timeline.lanes[lane].curves:
+        return _curve_runs(curves[depth], edges, int(row.start[chosen]) if chosen != NONE else None, ascii=ascii)
     timeline, owner = timeline.owner(lane)
     looks = ON_PATH if owner.source == "path" else LOOKS
     cells = row.cells(edges)
@@ -180,6 +185,22 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
             runs.append(Run(text, style))
     if chosen != NONE and chosen not in firsts:
         _mark(runs, int(np.searchsorted(edges, row.start[chosen], side="right")) - 1, winner.size, ascii=ascii)
+    return runs
+
+
+def _curve_runs(curve: Curve, edges: Ints, chosen: int | None, *, ascii: bool) -> list[Run]:
+    """A curve, as high as the mean in each cell; the cell with the time of the chosen sample is marked."""
+    means, top = curve.means(edges), curve.top or 1.0
+    known = ~np.isnan(means)
+    eighths = np.clip(np.ceil(np.where(known, means, 0.0) * 8 / top), 0, 8).astype(np.int64)
+    signs, nothing = (ASCII_EIGHTHS, "_") if ascii else (EIGHTHS, "·")
+    text = "".join(
+        (signs[part] if part else nothing) if there else " "
+        for part, there in zip(eighths.tolist(), known.tolist(), strict=True)
+    )
+    runs = [Run(text, "range")]
+    if chosen is not None:
+        _mark(runs, int(np.searchsorted(edges, chosen, side="right")) - 1, len(text), ascii=ascii)
     return runs
 
 

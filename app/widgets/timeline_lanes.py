@@ -11,8 +11,8 @@ from tracetui.app.text import fitting
 if TYPE_CHECKING:
     from tracetui.analysis.timeline.timeline import Timeline
 
-FOLDED = frozenset({"python"})
-"""Lanes that show one row at first: a call stack may be deeper than the screen."""
+FOLDED = frozenset({"python", "samples"})
+"""Lanes that show one row at first: call stacks and lists of metrics may be longer than the screen."""
 
 
 @dataclass
@@ -103,15 +103,20 @@ class LaneList:
     def label(self, timeline: Timeline, line: int, width: int, *, first: bool, ascii: bool) -> str:
         """Returns the label of a line: its lane's name at the lane's first visible line."""
         lane, depth = self.lines[line]
+        owner = timeline.lanes[lane]
+        if owner.curves and depth:
+            name = fitting.printable(owner.curves[depth].name, ascii=ascii)
+            return fitting.pad(fitting.fit(f"  {name}", width, ascii=ascii), width)
         if depth and not first:
             return " " * width
-        owner = timeline.lanes[lane]
         sign = ""
         if self.depths[lane] > 1:
             closed, opened = ("+", "-") if ascii else ("▸", "▾")
             sign = closed if lane in self.folded else opened
         pin = "*" if lane in self.pinned else ""
         text = fitting.printable(lane_title(owner, short=width < 20), ascii=ascii)
+        if owner.curves:
+            text = fitting.printable(owner.curves[0].name, ascii=ascii)
         hidden = self.depths[lane] - 1
         more = f" +{hidden}" if lane in self.folded and hidden else ""
         room = width - len(sign) - len(pin) - len(more)

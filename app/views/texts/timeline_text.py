@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tracetui.analysis.base import number_format
-from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent
+from tracetui.analysis.base.number_format import format_bytes, format_ns, format_number, format_percent
 from tracetui.analysis.timeline.facts import delay, has_slack, host_during, module, operator, path_during, slack
 from tracetui.app.charts.lanes import shown_name, time_label
 from tracetui.app.text import fitting
@@ -80,6 +80,8 @@ def selected_lines(timeline: Timeline, place: Place | None, width: int, *, ascii
     if lane.source == "idle":
         gpu = "?" if lane.device is None else lane.device
         return f"GPU {gpu} idle {lasting} at {at}", _during(timeline, lane, start, end)
+    if lane.source == "samples":
+        return _of_sample(lane, timeline.record(place), at, lasting)
     kind = timeline.kinds(lane.source, [timeline.event(place)])[0]
     through = f"critical path: {RESOURCE_LABELS[kind]}" if lane.source == "path" else kind
     name = fit(shown_name(lane.source, kind, timeline.name(place), ascii=ascii), max(width - 34, 20), ascii=ascii)
@@ -102,6 +104,16 @@ def _during(timeline: Timeline, lane: Lane, start: int, end: int) -> str:
         through = RESOURCE_LABELS[path.parts[0][0]]
         told = f"critical path: {format_percent(100 * path.parts[0][2] / (end - start))} {through}; "
     return f"{when}{told}host{thread}: {', '.join(parts) or 'not recorded'}"
+
+
+def _of_sample(lane: Lane, record: dict[str, Any], at: str, lasting: str) -> tuple[str, str]:
+    name = printable(str(record["name"]))
+    curve = next(curve for curve in lane.curves if curve.name == record["name"])
+    mean = float(curve.means(curve.time[[0, -1]])[0])
+    unit = curve.unit and f" {printable(curve.unit)}"
+    gpu = "" if lane.device is None else f"GPU {lane.device} · "
+    first = f"{name}  {format_number(record['value'])}{unit} at {at}, over {lasting}"
+    return first, f"{gpu}mean of all samples {format_number(mean)}{unit}"
 
 
 def _of_work(timeline: Timeline, place: Place) -> list[str]:
