@@ -65,13 +65,15 @@ class Lane:
     """What the trace calls the thread or the stream, if anything."""
     usual: str = ""
     """The usual kind of its events; other kinds stand out."""
+    rank: int | None = None
+    """Whose it is, where lanes of several ranks are shown."""
     curves: tuple[Curve, ...] = ()
     """Of a lane of samples, what each of its rows shows."""
 
     @property
     def key(self) -> tuple[object, ...]:
         """What distinguishes it from the other lanes of its trace."""
-        return self.kind, self.device, self.stream, self.process, self.thread
+        return self.kind, self.device, self.stream, self.process, self.thread, self.rank
 
     @property
     def size(self) -> int:

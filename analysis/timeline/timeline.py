@@ -59,12 +59,16 @@ class Timeline:
     """The critical path (`dependencies.path_lane`), once it is known; events of its lane are rows of it."""
     slack: Mapping[int, int] | None = None
     """How much longer GPU work could take (`dependencies.slack`), by device row, ns; null until it is known."""
+    origin: int | None = None
+    """The time that is shown as 0, where that is not this recording's own."""
     samples: pl.DataFrame | None = None
     """What was sampled on the GPUs (`curves`): start, duration, name, unit, value; rows are events of their lanes."""
 
     @property
     def zero(self) -> int:
         """The time that is shown as 0: the start of the recording, or else of the first event."""
+        if self.origin is not None:
+            return self.origin
         window = self.trace.info.window
         return min(window[0], self.start) if window is not None else self.start
 
@@ -174,7 +178,7 @@ class Timeline:
         if start is None:
             return None
         for number, lane in enumerate(self.lanes):
-            if lane.source == source and lane.kind != "copies" and self._may_hold(lane, event):
+            if lane.source == source and lane.kind not in _AGAIN and self._may_hold(lane, event):
                 for depth, row in enumerate(lane.rows):
                     if (position := row.position(event, int(start))) != NONE:
                         return Place(number, depth, position)
@@ -271,6 +275,8 @@ class Timeline:
         return best[2] if best else None
 
 
+_AGAIN = ("copies", "collectives")
+"""Kinds of lanes whose events have a place in another lane too."""
 _ON_GPU = ("idle", "device")
 _CHUNK = 1 << 16
 
@@ -293,7 +299,12 @@ def _onward(row: Row, place: Place, depth: int, here: int, step: int) -> Iterato
 
 @latest
 def timeline(trace: Trace) -> Timeline | None:
-    """The lanes of a whole trace; null where nothing in it has a place in time."""
+    """The lanes of a whole trace; null where nothing in it has a place in time. The last one is remembered."""
+    return build(trace)
+
+
+def build(trace: Trace) -> Timeline | None:
+    """Does the same anew."""
     idle = gaps(select(trace))
     idle = idle.filter(pl.col("stream").is_null()).drop("stream").with_columns(
         pl.col("duration_ns").alias("duration"), pl.col("cause").cast(pl.String)

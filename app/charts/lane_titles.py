@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ WHAT = {
     "path": "critical path",
     "idle": "idle",
     "samples": "samples",
+    "collectives": "collectives",
     "gpu ranges": "ranges",
     "stream": "stream",
     "copies": "copies",
@@ -22,13 +24,18 @@ WHAT = {
     "system": "system",
     "python": "Python",
 }
-SHORT = {"critical path": "crit. path", "Python": "Py", "modules": "mods", "system": "sys"}
+SHORT = {"collectives": "coll.", "critical path": "crit. path", "Python": "Py", "modules": "mods", "system": "sys"}
 
 
 def lane_title(lane: Lane, *, short: bool = False) -> str:
     """Returns the title of a lane: ``GPU 0 stream 7``, ``python3 424 calls``."""
+    if lane.rank is not None:
+        # of a rank, which mostly has one GPU, its number says enough where there is little room
+        own = replace(lane, rank=None, device=None if short else lane.device)
+        title = lane_title(own, short=short).removeprefix("GPU " if short else "")
+        return f"r{lane.rank} {title}" if short else f"rank {lane.rank} {title}"
     what = WHAT[lane.kind]
-    if lane.kind in ("steps", "path"):
+    if lane.kind in ("steps", "path", "collectives"):
         return SHORT.get(what, what) if short else what
     gpu = "GPU" if lane.device is None else f"GPU{lane.device}" if short else f"GPU {lane.device}"
     if lane.kind in ("stream", "gpu ranges"):

@@ -9,7 +9,7 @@ from tracetui.app.session.visit import Visit
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.findings.core.finding import Query
     from tracetui.app.screen.opening import RunLoader
@@ -203,6 +203,12 @@ class Navigation:
         view = self._to_timeline()
         if view is not None:
             view.seek_gap(device, start, end)
+
+    def show_ranks(self, ranks: Sequence[int], start: int | None, end: int | None) -> None:
+        """Goes to the timeline of several ranks, and there to a stretch of time (ns on the job's clock)."""
+        view = self._to_timeline()
+        if view is not None:
+            view.show_ranks(ranks, start, end)
 
     def _to_timeline(self) -> TimelineView | None:
         from tracetui.app.views.timeline import TimelineView

@@ -239,6 +239,10 @@ class TracetuiApp(App[None]):
         """Goes to a gap of the timeline."""
         self.navigation.show_gap(event.device, event.start, event.end)
 
+    def on_show_ranks(self, event: messages.ShowRanks) -> None:
+        """Goes to the timeline of several ranks."""
+        self.navigation.show_ranks(event.ranks, event.start, event.end)
+
     def on_range_marked(self, event: messages.RangeMarked) -> None:
         """Restricts every tab to the range."""
         self.shell.restrict(event.window, event.words)

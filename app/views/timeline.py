@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from tracetui.analysis.base.spans import spans
+from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
+from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
 from tracetui.app.charts.lanes import LEGEND
 from tracetui.app.keys import commands
+from tracetui.app.text.fitting import printable
 from tracetui.app.text.tool_words import WORDS
+from tracetui.app.views.common.base import View
 from tracetui.app.views.common.messages import NothingToClose, ShowRows
 from tracetui.app.views.lanes.describing import Described
 from tracetui.app.views.lanes.marking import Marking
 from tracetui.app.views.lanes.program import with_program
+from tracetui.app.views.lanes.ranks import chosen_ranks, of_session
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.timeline import TimelineWidget
+from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
 
     from tracetui.parsers import Trace
+
+
+Spot: TypeAlias = "tuple[tuple[int, ...], int, int, Place | None]"
+"""Whose lanes are shown, the stretch in sight, the selected event."""
 
 
 class TimelineView(Described, Marking):
@@ -35,7 +46,9 @@ class TimelineView(Described, Marking):
         self._wanted: Callable[[], None] | None = None
         """How to go to a place, once the lanes are there."""
         self._trace: Trace | None = None
-        self._left_at: tuple[int, int, Place | None] | None = None
+        self._ranks: tuple[int, ...] = ()
+        """Whose lanes are shown together; empty for those of the trace in view alone."""
+        self._left_at: Spot | None = None
         """The place to go back to, once its trace is built."""
 
     def content(self) -> ComposeResult:
@@ -55,26 +68,43 @@ class TimelineView(Described, Marking):
 
     def reload(self) -> None:
         """Builds the lanes; another scope does not change them."""
-        if "a" in self.session.runs and (self._trace is not self.session.trace() or self._built is None):
+        if "a" not in self.session.runs:
+            return
+        if self._trace is not self.session.trace():
+            self._ranks = ()
+        if self._trace is not self.session.trace() or self._built is None:
             super().reload()
 
-    def analyse(self) -> tuple[Trace, Timeline | None]:
-        """Computes the lanes of the whole trace in view, regardless of the scope."""
+    def analyse(self) -> tuple[Trace, Timeline | str | None]:
+        """Computes the lanes of the whole trace in view, regardless of the scope; of ranks, or why there are none."""
         trace = self.session.trace()
+        if self._ranks:
+            try:
+                return trace, of_session(self.session, self._ranks)
+            except TraceError as problem:
+                return trace, str(problem)
         return trace, timeline(trace) if trace.has_timeline else None
 
-    def show(self, result: tuple[Trace, Timeline | None]) -> None:
+    def show(self, result: tuple[Trace, Timeline | str | None]) -> None:
         """Shows the whole recording."""
-        self._trace, self._built = result
+        self._trace, built = result
+        if isinstance(built, str) or (built is None and self._ranks):
+            self._ranks, self._wanted = (), None
+            self.host.say(printable(built or "These ranks have no recordings with a time line"))
+            View.reload(self)
+            return
+        self._built = built
         self.end_search()
         if self._built is None:
             self.blank(WORDS[self._trace.info.kind].no_timeline)
             return
         self.picture.load(self._built)
-        if self.session.scope.window is not None:  # marked when this run was last in view
+        if self.session.scope.window is not None and not self._ranks:  # marked when this run was last in view
             self.picture.marks = self.session.scope.window
             self.picture.changed(moved=False)
-        self._compute("program", lambda: self._beside(result))
+        if not isinstance(self._built, RanksTimeline):
+            trace = self._trace
+            self._compute("program", lambda: self._beside(trace, built))
         left_at, self._left_at = self._left_at, None
         wanted, self._wanted = self._wanted, None
         if wanted is not None:
@@ -82,17 +112,17 @@ class TimelineView(Described, Marking):
         elif left_at is not None:
             self.restore(left_at)
 
-    def _beside(self, found: tuple[Trace, Timeline | None]) -> Timeline | None:
+    def _beside(self, trace: Trace, found: Timeline | None) -> Timeline | None:
         """What takes longer than the lanes: the critical path. The picture is there without it."""
         try:
-            return with_program(self.session, *found)
+            return with_program(self.session, trace, found)
         except Exception as error:
             self.host.log_error(error)
             return None
 
     def show_inner(self, result: Timeline) -> None:
         """Adds lanes to those in view."""
-        if self._built is not None and result.trace is self._built.trace:
+        if self._built is not None and result.trace is self._built.trace and not self._ranks:
             self._built = result
             self.picture.update(result)
 
@@ -103,7 +133,7 @@ class TimelineView(Described, Marking):
 
     def seek(self, source: str, row: int) -> None:
         """Selects a row of one of the trace's frames, and zooms to where it can be seen among its neighbours."""
-        if not self._is_ready:
+        if not self._will_be(()):
             self._wanted = lambda: self.seek(source, row)
             return
         assert self._built is not None
@@ -115,7 +145,7 @@ class TimelineView(Described, Marking):
 
     def seek_gap(self, device: int | None, start: int, end: int) -> None:
         """Selects the gap of a GPU that holds a stretch, and shows it with as much around it on both sides."""
-        if not self._is_ready:
+        if not self._will_be(()):
             self._wanted = lambda: self.seek_gap(device, start, end)
             return
         assert self._built is not None
@@ -124,14 +154,62 @@ class TimelineView(Described, Marking):
             self.picture.select(place)
         self.picture.show_window(start - (end - start) // 2, end + (end - start) // 2)
 
-    @property
-    def _is_ready(self) -> bool:
-        return self._built is not None and self.is_mounted and self._trace is self.session.trace()
+    def show_ranks(self, ranks: Sequence[int], start: int | None = None, end: int | None = None) -> None:
+        """Shows the lanes of several ranks on their common clock.
+
+        Args:
+            ranks: whose; empty for the trace in view alone, on its own clock.
+            start: where to go: ns on the job's clock; null for the whole recording.
+            end: where that ends.
+        """
+        if not self._will_be(tuple(ranks)):
+            self._wanted = lambda: self.show_ranks(ranks, start, end)
+            return
+        if start is not None:
+            self.seek_time(start, end)
+
+    def seek_time(self, start: int, end: int | None) -> None:
+        """Shows a stretch with a little around it, and selects the collective that begins in it, if one does."""
+        assert self._built is not None
+        room = max(((end or start) - start) // 3, 1000)
+        lane = next((n for n in self._built.order() if self._built.lanes[n].kind == "collectives"), None)
+        self.picture.show_window(start - room, (end or start) + room)
+        if lane is not None and (near := self._built.lanes[lane].rows[0].nearest(start)) != NONE:
+            self.picture.select(Place(lane, 0, near))
+        self.picture.show_window(start - room, (end or start) + room)
+
+    def _will_be(self, ranks: tuple[int, ...]) -> bool:
+        """Whether the lanes of these ranks are there; if not, they are being made."""
+        there = self._built is not None and self.is_mounted and self._trace is self.session.trace()
+        if there and ranks == self._ranks:
+            return True
+        if there:
+            self._ranks, self._built = ranks, None
+            View.reload(self)
+        return False
 
     def on_timeline_widget_activated(self, event: TimelineWidget.Activated) -> None:
         """A double click is Enter."""
         event.stop()
         self.action_rows()
+
+    def action_ranks(self) -> None:
+        """Asks for the ranks whose lanes are shown."""
+        ranks = self.session.runs["a"].ranks if "a" in self.session.runs else ()
+        if len(ranks) < 2:
+            self.host.say("This run has one rank")
+        else:
+            self._ask("ranks", f"ranks of {spans(ranks)} (0-2, 5; none: one rank):")
+
+    def submit_ranks(self, text: str) -> None:
+        """Shows the ranks that were typed, or says what is wrong with them."""
+        found = chosen_ranks(text, self.session.runs["a"].ranks)
+        if isinstance(found, str):
+            self.prompt.remark(found)
+            return
+        self._close_prompt()
+        if found != self._ranks:
+            self.show_ranks(found)
 
     def action_area(self) -> None:
         """Opens the list of what ran in the marked range, by lane."""
@@ -173,21 +251,25 @@ class TimelineView(Described, Marking):
         """Returns whether the picture is of the trace in view, and not of an earlier one."""
         return self._built is not None and self._trace is self.session.trace()
 
-    def place(self) -> tuple[int, int, Place | None] | None:
-        """Returns the visible time range and the selected event."""
+    def place(self) -> Spot | None:
+        """Returns the ranks shown, the visible time range and the selected event."""
         picture = self.picture
-        return (picture.start, picture.end, picture.selected) if self._is_current else None
+        return (self._ranks, picture.start, picture.end, picture.selected) if self._is_current else None
 
-    def is_at(self, place: tuple[int, int, Place | None] | None) -> bool:
+    def is_at(self, place: Spot | None) -> bool:
         """Whether this stretch is in sight, with this event selected."""
         return place is None or place == self.place()
 
-    def restore(self, place: tuple[int, int, Place | None] | None) -> None:
+    def restore(self, place: Spot | None) -> None:
         """Goes back to a stretch, and to the event that was selected there."""
         if not self._is_current:
             self._left_at = place
         elif place is not None:
-            self.picture.start, self.picture.end, selected = place
+            ranks, start, end, selected = place
+            if not self._will_be(ranks):
+                self._left_at = place
+                return
+            self.picture.start, self.picture.end = start, end
             if selected is not None:
                 self.picture.select(selected)
             self.picture.changed()

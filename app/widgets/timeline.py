@@ -43,9 +43,8 @@ class TimelineWidget(TimelinePicture, can_focus=True):
         self.marks = (None, None)
         self.bookmarks = []
         self.start, self.end = self._whole()
-        work = next(
-            (line for line, (lane, _) in enumerate(self.lanes.lines) if timeline.lanes[lane].kind == "stream"), 0
-        )
+        kinds = [timeline.lanes[lane].kind for lane, _ in self.lanes.lines]
+        work = next((kinds.index(kind) for kind in ("collectives", "stream") if kind in kinds), 0)
         self.time = self.start
         self._select_near(work)
 

@@ -39,7 +39,12 @@ class LaneList:
     def grow(self, timeline: Timeline) -> None:
         """Takes over the lanes that a timeline has more than this list."""
         known = len(self.depths)
-        self.folded |= {number for number, lane in enumerate(timeline.lanes) if lane.kind in FOLDED and number >= known}
+        # with the lanes of many ranks, one row of each is more than enough for a screen
+        self.folded |= {
+            number
+            for number, lane in enumerate(timeline.lanes)
+            if (lane.kind in FOLDED or lane.rank is not None) and number >= known
+        }
         self.depths = tuple(len(lane.rows) for lane in timeline.lanes)
         self.order = timeline.order()
         self._arrange()

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.base.spans import spans
 from tracetui.analysis.timeline.facts import facts
+from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.app.keys import commands
 from tracetui.app.text.fitting import printable
 from tracetui.app.views.lanes.moving import Moving
-from tracetui.app.views.texts.timeline_text import facts_text, selected_lines
+from tracetui.app.views.texts.timeline_text import arrivals_line, facts_text, selected_lines
 from tracetui.app.widgets.lines import Line
 
 if TYPE_CHECKING:
@@ -40,7 +42,13 @@ class Described(Moving):
         self.query_one("#title", Line).show(left, self._count())
         if self.searched:
             left.append(f"  {printable(self.searched, ascii=ascii)}", "not bold")
-        first, second = selected_lines(built, picture.selected, self.size.width, ascii=ascii)
+        if isinstance(built, RanksTimeline):
+            left.append(f"  ranks {spans(built.ranks)}", "not bold")
+        place = picture.selected
+        of, here = (built, None) if place is None else built.local(place)
+        first, second = selected_lines(of, here, self.size.width, ascii=ascii)
+        if isinstance(built, RanksTimeline) and place is not None and (arrivals := built.arrivals(place)):
+            second = arrivals_line(arrivals)
         self.query_one("#selected", Line).show(own(f" {first}"))
         self.query_one("#context", Line).show(own(f" {second}"))
         if self.detail.display:

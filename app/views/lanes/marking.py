@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
+from tracetui.app.keys import commands
 from tracetui.app.views.common.messages import RangeMarked
 from tracetui.app.views.lanes.base import LanesView
 
@@ -13,6 +15,10 @@ class Marking(LanesView):
         """Marks the start or end of a range, at the selected event's start or end; both together restrict all tabs."""
         built, picture = self._built, self.picture
         if built is None:
+            return
+        if isinstance(built, RanksTimeline):
+            key = commands.key("timeline.ranks")
+            self.host.say(f"A range is marked in the lanes of one rank: {key} and Enter show them")
             return
         span = built.span(picture.selected) if picture.selected is not None else (picture.time, picture.time)
         begin, finish = picture.marks

@@ -98,6 +98,9 @@ class Moving(LanesView):
         if built is None or place is None:
             return
         built, place = built.local(place)
+        if (rank := built.trace.info.rank) != self.session.trace().info.rank:
+            self.host.say(f"The tables are of rank {self.session.trace().info.rank}, and this is of rank {rank}")
+            return
         lane = built.lanes[place.lane]
         name = built.name(place)
         kind = built.kinds(lane.source, [built.event(place)])[0]
@@ -118,6 +121,10 @@ class Moving(LanesView):
             self.action_details()
             return
         self.post_message(ShowRows(tab, table, name))
+
+    def submit_ranks(self, text: str) -> None:
+        """Shows the ranks that were typed."""
+        raise NotImplementedError
 
     def action_time(self) -> None:
         """Asks for a time to go to."""
@@ -141,6 +148,9 @@ class Moving(LanesView):
         event.stop()
         built, picture = self._built, self.picture
         if built is None:
+            return
+        if self.prompt.purpose == "ranks":
+            self.submit_ranks(event.text)
             return
         if self.prompt.purpose == "time":
             time = parse_time(event.text, picture.time, built.zero)

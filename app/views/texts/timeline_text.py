@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.timeline.facts import Fact
     from tracetui.analysis.timeline.lanes import Lane
+    from tracetui.analysis.timeline.ranks_timeline import Arrival
     from tracetui.analysis.timeline.timeline import Place, Timeline
 
 TITLE = 15
@@ -114,6 +115,16 @@ def _of_sample(lane: Lane, record: dict[str, Any], at: str, lasting: str) -> tup
     gpu = "" if lane.device is None else f"GPU {lane.device} · "
     first = f"{name}  {format_number(record['value'])}{unit} at {at}, over {lasting}"
     return first, f"{gpu}mean of all samples {format_number(mean)}{unit}"
+
+
+def arrivals_line(arrivals: Sequence[Arrival]) -> str:
+    """When each rank begins a collective, after the first one: ``arrives: r2 first, r0 +12.1 µs, r1 +14.1 ms last``."""
+    ordered = sorted(arrivals, key=lambda one: (one.begin, one.rank))
+    first = ordered[0]
+    later = [f"r{one.rank} +{format_ns(one.begin - first.begin)}" for one in ordered[1:]]
+    if later:
+        later[-1] += " last"
+    return "arrives: " + ", ".join([f"r{first.rank} first", *later])
 
 
 def _of_work(timeline: Timeline, place: Place) -> list[str]:
