@@ -259,6 +259,7 @@ TRACE: dict[str, Any] = {
                     "name": MAYBE_TEXT,
                     "busy_percent": REAL,
                     "cells": [REAL],
+                    "events": [{"name": TEXT, "begin_percent": REAL, "end_percent": REAL}],
                 }
             ],
         },

@@ -102,7 +102,7 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
     durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), plain.queued, plain.after
     first, latency, back = plain.first, costs.latency_ns, graph.return_ns
     wait_from, waited = plain.wait_from, plain.waited
-    anchor, earliest, lag = _anchored(graph, costs)
+    anchor, earliest, lag = anchored(graph, costs)
     rows = zip(
         plain.before, costs.stretch.tolist(), plain.own, plain.kind, costs.call.tolist(), plain.recorded, strict=True
     )
@@ -190,7 +190,7 @@ def _anchor(graph: Graph) -> int:
     return int(graph.work.call[item]) if item < graph.work.call.size else -1
 
 
-def _anchored(graph: Graph, costs: Costs) -> tuple[int, int, int]:
+def anchored(graph: Graph, costs: Costs) -> tuple[int, int, int]:
     """The first launching call, when its work begins at the earliest, and how long after the call.
 
     It is taken as it was. Where a step begins with its host, that is as long after the call as in the recording: what
@@ -245,7 +245,7 @@ def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
     followed, released = np.full(work.start.size, RAN, np.int64), np.full(calls.start.size, RAN, np.int64)
     many_streams = bool(work.stream.size and work.stream.max() > 0)
     spent = np.cumsum(costs.stretch + costs.call)
-    anchor, earliest, lag = _anchored(graph, costs)
+    anchor, earliest, lag = anchored(graph, costs)
     edges, first = found.tolist(), graph.first[found].tolist()
     heads = zip(*(values[found[:-1]].tolist() for values in (calls.before, calls.own, costs.stretch)), strict=True)
     waits = (calls.kind[found[1:] - 1] == WAIT).tolist()

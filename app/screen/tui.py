@@ -235,6 +235,14 @@ class TracetuiApp(App[None]):
         """Goes to an event of the timeline."""
         self.navigation.show_in_timeline(event.source, event.row)
 
+    def on_show_gap(self, event: messages.ShowGap) -> None:
+        """Goes to a gap of the timeline."""
+        self.navigation.show_gap(event.device, event.start, event.end)
+
+    def on_show_ranks(self, event: messages.ShowRanks) -> None:
+        """Goes to the timeline of several ranks."""
+        self.navigation.show_ranks(event.ranks, event.start, event.end)
+
     def on_range_marked(self, event: messages.RangeMarked) -> None:
         """Restricts every tab to the range."""
         self.shell.restrict(event.window, event.words)
@@ -286,6 +294,11 @@ class TracetuiApp(App[None]):
             return
         names = [tab.id for tab in tabs.shown(self.tab, self.session.extra_tabs)]
         self.navigation.to_tab(names[(names.index(self.tab) + step) % len(names)])
+
+    def action_gaps(self) -> None:
+        """Opens the list of the longest gaps."""
+        if "a" in self.session.runs:
+            self.navigation.open_rows("host", "gaps", "")
 
     def action_come_back(self) -> None:
         """Goes back to the previous place."""

@@ -158,6 +158,8 @@ class OverviewView(View):
     def footer_labels(self) -> dict[str, str]:
         """Returns labels for the tabs that the page's lines lead to."""
         labels = {"tab.kernels": "kernels", "tab.host": "host", "tab.findings": "findings", "app.notes": "notes"}
+        if self._data is not None and self._data.overview.idle.height:
+            labels["go.gaps"] = "gaps"
         if self.host.came_from_finding:
             labels["load.stop"] = "the finding"
         if len(self.session.runs["a"].ranks) > 1:

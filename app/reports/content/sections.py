@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
+from tracetui.analysis.tables.gaps import GAPS
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
@@ -166,6 +167,19 @@ def critical_path(trace: Json, layout: Layout) -> Iterator[Part]:
     if "overview" not in trace:
         named = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found["stretches"]]
         yield listed(STRETCHES, named, layout)
+
+
+def gaps(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The longest stretches in which a GPU is idle."""
+    rows = [
+        {
+            **row,
+            "host": short_function(row["host"]) if row["host"] else None,
+            "path": RESOURCE_LABELS[row["path"]] if row["path"] else None,
+        }
+        for row in trace["gaps"]
+    ]
+    yield listed(GAPS, rows, layout, whole=trace["counts"].get("gaps", len(rows)))
 
 
 def kernels(trace: Json, layout: Layout) -> Iterator[Part]:
@@ -367,6 +381,7 @@ SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
     "findings": findings,
     "overview": overview,
     "critical_path": critical_path,
+    "gaps": gaps,
     "kernels": kernels,
     "counters": counters,
     "roofline": roofline,

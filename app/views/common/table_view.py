@@ -16,6 +16,7 @@ from tracetui.app.views.common.messages import (
     ColumnsChosen,
     NamesChosen,
     NothingToClose,
+    ShowGap,
     ShowInTimeline,
     WentBack,
 )
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 
 WAITING = "Computing …"
+
+_WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_events"})
+"""Pages whose rows name the frame that their event is in."""
 
 
 class TableView(FilteredView):
@@ -303,8 +307,15 @@ class TableView(FilteredView):
             return
         if state.page.id == "launches":
             self.post_message(ShowInTimeline("device", cast("int", row["row"])))
-        elif state.page.id in ("critical_path_stretches", "collective_calls") and cast("int", row["row"]) >= 0:
+        elif (
+            state.page.id in ("critical_path_stretches", "collective_calls", "lane_events")
+            and cast("int", row["row"]) >= 0
+        ):
             self.post_message(ShowInTimeline(str(row["frame"]), cast("int", row["row"])))
+        elif state.page.id == "gaps":
+            start = cast("int", row["start"])
+            lasting = cast("int", row["duration_ns"])
+            self.post_message(ShowGap(cast("int | None", row["device"]), start, start + lasting))
         elif state.page.id == "host_launches":
             host = self.session.trace().host
             called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
