@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 BY = ("kind", "group", "bytes")
 """What the rows of `by_size` differ in."""
 TRANSFER, SHORTEST, WHOLE = "transfer", "shortest call", "whole call"
-"""What a bandwidth rests on: the median time that moving took, as the other ranks tell; the shortest call of that size, since
-a call's time is waiting and transfer; the only call, waiting included. The last two make it a lower bound."""
+"""What a bandwidth rests on: the median time that moving took, as the other ranks tell; the shortest call of that size,
+since a call's time is waiting and transfer; the only call, waiting included. The last two make it a lower bound."""
 MATCHED: dict[str, pl.DataType] = {"row": pl.UInt32(), "waiting_ns": pl.Int64(), "transfer_ns": pl.Int64()}
 """What is known of a call once the other ranks' are matched with it; `row` is that in `Trace.collectives`."""
 _TWO_WAYS = ("send", "recv")

@@ -42,6 +42,7 @@ _LAUNCHES = tabs.that_can(tabs.LAUNCHES)
 _IN_TIMELINE = tabs.that_can(tabs.TIMELINE)
 _DIFF = frozenset({"diff"})
 _SWEEP = frozenset({"sweep"})
+_RANKS = frozenset({"ranks"})
 _OVERVIEW = frozenset({"overview"})
 _TIMELINE = frozenset({"timeline"})
 _RUNS = frozenset({"runs"})
@@ -196,6 +197,10 @@ DEFAULTS: tuple[Command, ...] = (
     Command("diff.swap", "x", "x", "Swap A and B", "Diff", "swap_runs", "app", _DIFF, footer="swap", rank=32),
     Command("sweep.measure", "L", "L", "Chart the next number", "Sweep", "measure", "sweep", _SWEEP, footer="chart",
             rank=15),
+    Command("ranks.draw", "L", "L", "Draw the next number: steps, own GPU, waiting, idle, silence, arrivals", "Ranks",
+            "draw", "ranks", _RANKS, footer="draw", rank=15),
+    Command("ranks.beside", "x", "x", "Compare the rank with the median rank", "Ranks", "beside", "ranks", _RANKS,
+            footer="compare", rank=12),
     Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
             rank=48),
     Command("run.list", "A", "A", "List the open runs: A is in view, B is compared with it", "Runs", "runs",

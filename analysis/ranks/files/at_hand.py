@@ -115,6 +115,12 @@ def jobs_of(
     return () if found is None else jobs(of_steps(found, scope))
 
 
+def summaries_of(run: Run, scope: Scope | None = None) -> tuple[RankSummary, ...]:
+    """The summaries that `jobs_of` makes jobs of, where they are at hand; none of a run of fewer than two ranks."""
+    found = _summaries(run, False, None) if len(run.ranks) > 1 else None
+    return tuple(of_steps(found or (), scope))
+
+
 @kept
 def _remembered(run: Run) -> dict[str, tuple[Job, ...]]:
     """The jobs of this run; they live as long as it."""

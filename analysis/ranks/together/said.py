@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.base.spans import spans
-from tracetui.analysis.ranks.together.late import STEP_PERCENT
+from tracetui.analysis.ranks.together.late import CAUSES, STEP_PERCENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,24 @@ def in_program(job: Job) -> str:
         f"In the program no rank is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its own, "
         "or more silent host time, than the median rank."
     )
+
+
+def in_title(job: Job) -> str:
+    """`in_program` for a line that a narrow screen cuts: ``late in the program: rank 2, +14.32 ms GPU work …``."""
+    late = job.answers.program
+    if not late:
+        return "no rank is late in the program" if job.answers.largest_excess_ns is not None else "late ranks unknown"
+    if len(late) > 1:
+        more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+        return f"late in the program: ranks {', '.join(str(one.rank) for one in late[:NAMED])}{more}"
+    parts = {"GPU work": late[0].gpu_ns, "silent host": late[0].silent_ns, "data loader": late[0].loader_ns}
+    what = max(parts, key=parts.__getitem__)
+    cause = late[0].cause
+    name = cause.name or (CAUSES[cause.kind] if cause.kind in _SAYS_MORE else "") if cause is not None else ""
+    return f"late: rank {late[0].rank}, +{format_ns(parts[what])} {what} {_per(job)}{f': {name}' if name else ''}"
+
+
+_SAYS_MORE = ("larger", "slow_gpu", "collection", "pause")
 
 
 def late_words(late: Late, job: Job) -> str:
