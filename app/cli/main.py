@@ -132,11 +132,10 @@ def _open(arguments: argparse.Namespace) -> int:
     if len(paths) == 1 and _is_folder_of_summaries(paths[0]):
         from tracetui.app.cli.commands.ranks import print_summaries, recordings_of
 
-        recordings = recordings_of(paths[0]) if _has_terminal() else None
-        if recordings is None:
+        if not _has_terminal():
             _warn(arguments.settings, unread=True)
             return print_summaries(paths[0], _request(arguments))
-        paths = (recordings,)
+        paths = (recordings_of(paths[0]) or paths[0],)
     if not _has_terminal():
         from tracetui.app.cli.headless import print_open
 

@@ -229,7 +229,8 @@ class TracetuiApp(App[None]):
     def on_show_rank(self, event: messages.ShowRank) -> None:
         """Shows a rank of the run."""
         self.navigation.show_rank(event.rank)
-        self.shell.show_tab("overview")
+        if self.session.runs["a"].summaries_in is None:
+            self.shell.show_tab("overview")
 
     def on_show_in_timeline(self, event: messages.ShowInTimeline) -> None:
         """Goes to an event of the timeline."""

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from tracetui.analysis.overview import Overview
     from tracetui.parsers import Trace
 
+SUMMARIES = (
+    "{said}\n\nOnly summaries of its ranks are here, not their recordings: {key} compares the ranks.\n"
+    "What one rank did in detail is in its recording."
+)
 PARTS = 240
 """Of the step that is shown as lanes: as many as a wide terminal has cells."""
 
@@ -53,6 +57,7 @@ class OverviewView(View):
     """The verdict, the average step, the GPU, the top kernels and host functions."""
 
     TAB = "overview"
+    OF_SUMMARIES = True
     STYLES: ClassVar[tuple[str, ...]] = (
         "head", "verdict", "bar", "muted", "warn", "gpu", "communication", "loader", "runtime", "cpu",
     )  # fmt: skip
@@ -119,6 +124,14 @@ class OverviewView(View):
         trace = self.session.trace()
         if not trace.has_timeline and (words := WORDS[trace.info.kind].no_overview):
             self.blank(words)
+            return
+        run = self.session.runs["a"]
+        if run.summaries_in is not None:
+            self.blank(
+                SUMMARIES.format(
+                    said=brief(jobs_of(run, self.session.scope, make=False)), key=commands.key("tab.ranks")
+                )
+            )
             return
         if not trace.host.height and not trace.device.height:
             self.blank(

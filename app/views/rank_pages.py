@@ -128,7 +128,9 @@ def arrivals_page(job: Job, *, ascii: bool) -> Page:
 
 def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:
     """The ranks of one collective under one another, on the common clock."""
-    calls = job.calls.filter(pl.col("instance") == row["instance"]).sort("rank")
+    calls = job.calls.filter(pl.col("instance") == row["instance"])
+    # of many ranks the latest are what one looks for
+    calls = calls.sort("rank") if calls.height <= IN_SIGHT else calls.sort("begin", "rank", descending=[True, False])
     begin = int(calls["begin"].min())  # type: ignore[arg-type]
     whole = int(calls["end"].max()) - begin  # type: ignore[arg-type]
     frame = calls.with_columns(arrived_ns=pl.col("begin") - begin, duration_ns=pl.col("end") - pl.col("begin"))

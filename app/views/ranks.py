@@ -39,6 +39,7 @@ class RanksView(TableView):
     """A row per rank with a number of each step as a picture; beside it arrivals, who waited for whom, transfers."""
 
     TAB = "ranks"
+    OF_SUMMARIES = True
     TABLES = ("ranks", "arrivals", "waiting", "transfers", "stages")
     BINDINGS = commands.bindings("ranks")
 

@@ -65,6 +65,8 @@ class Run:
     """Every recording of its ranks, light ones too. Of a job of many ranks, `traces` has only those that were read."""
     cached: bool = True
     """Whether the user's cache may be used and filled."""
+    summaries_in: Path | None = None
+    """The folder with summaries of its ranks, where nothing else is here; `traces` is then one without a row."""
 
     @property
     def name(self) -> str:
