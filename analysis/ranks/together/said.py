@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tracetui.analysis.ranks.together.job import Job
     from tracetui.analysis.ranks.together.late import Cause, Late
 
+SILENT = (
+    "Silent host time: stretches of over 1 ms in which no operator or API call begins or ends, outside calls that wait."
+)
 NAMED = 3
 """So many late ranks are named, each with its reason."""
 
@@ -193,8 +196,11 @@ def at_the_median(late: Late, job: Job) -> float | None:
 
 
 def caveats(job: Job) -> list[str]:
-    """What limits the answers: missing ranks, clocks, collectives that were not matched."""
+    """What words mean and what limits the answers: missing ranks, clocks, collectives that were not matched."""
     found = []
+    told = [*job.answers.program, *([job.answers.recording] if job.answers.recording is not None else [])]
+    if any(late.silent_ns > 0 for late in told):
+        found.append(SILENT)
     if job.missing:
         found.append(
             f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."
@@ -215,4 +221,4 @@ def caveats(job: Job) -> list[str]:
 
 
 def _per(job: Job) -> str:
-    return "per step" if job.step_count else "over the recording"
+    return "per step" if job.step_count else "over the whole recording"
