@@ -21,6 +21,7 @@ from tracetui.analysis.ranks.together.job import combine
 from tracetui.analysis.ranks.together.said import in_title
 from tracetui.analysis.scope import Scope
 from tracetui.app.charts.heat import heat_map, signs, span
+from tracetui.app.reports.content.job.drawn import drawable, first_drawn
 from tracetui.app.views import rank_pages
 
 JOB = recorded("chrome/ddp_vit_small_2ranks")
@@ -103,10 +104,10 @@ def test_of_many_ranks_the_late_one_is_the_first_and_its_picture_stands_out():
     summaries = MADE.summaries()
     job = combine(summaries)
     table = judged(rank_rows(summaries, Scope()), (job,))
-    page = rank_pages.ranks_page(job, table, rank_pages.first_drawn(job), in_title(job), ascii=True)
+    page = rank_pages.ranks_page(job, table, first_drawn(job), in_title(job), ascii=True)
     assert page.note == "late: rank 33, +8.000 ms silent host per step"
     assert page.frame.select("rank", "state", "drawn").rows()[:2] == [(33, "late", "%%%%"), (0, "", "....")]
-    assert rank_pages.drawable(job) == ("wait_ns", "silent_ns", "late_ns")
+    assert drawable(job) == ("wait_ns", "silent_ns", "late_ns")
     arrivals = rank_pages.arrivals_page(job, ascii=True).frame
     assert arrivals.height == 24
     assert set(arrivals["last_rank"]) == {33}

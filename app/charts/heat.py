@@ -37,9 +37,23 @@ def heat_map(
     Returns:
         A text of up to `width` signs by row.
     """
+    rows, values = cells_of(frame, row, column, value, width)
+    return dict(zip(rows, signs(values, ascii=ascii, from_zero=from_zero), strict=True))
+
+
+def cells_of(frame: pl.DataFrame, row: str, column: str, value: str, width: int) -> tuple[list[int], Floats]:
+    """The names of the rows in order, and the values by row and column; NaN where nothing is known.
+
+    Args:
+        frame: one cell a line.
+        row: its column that names the row.
+        column: its column that says where in the row it stands.
+        value: its column with the values.
+        width: the most columns; of more, neighbours become one with the largest of their values.
+    """
     cells = frame.select(row=pl.col(row), column=pl.col(column).rank("dense") - 1, value=pl.col(value).cast(pl.Float64))
     if not cells.height:
-        return {}
+        return [], np.empty((0, 0))
     many = int(cells["column"].max()) + 1  # type: ignore[arg-type]
     drawn = min(many, width)
     cells = cells.with_columns(column=pl.col("column").cast(pl.Int64) * drawn // many)
@@ -48,7 +62,7 @@ def heat_map(
     values = np.full((rows.len(), drawn), np.nan)
     at = rows.search_sorted(largest["row"])
     values[at.to_numpy(), largest["column"].to_numpy()] = largest["value"].fill_null(float("nan")).to_numpy()
-    return dict(zip(rows.to_list(), signs(values, ascii=ascii, from_zero=from_zero), strict=True))
+    return rows.to_list(), values
 
 
 def signs(values: Floats, *, ascii: bool, from_zero: bool = False) -> list[str]:

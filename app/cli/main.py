@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tracetui.app.cli.arguments import SAMPLES, build_parser
+from tracetui.app.cli.arguments import PICTURES, SAMPLES, build_parser
 from tracetui.app.cli.profile_options import split_command
 from tracetui.app.text.exit_codes import DONE, INTERRUPTED, UNREADABLE, USAGE, UsageError
 
@@ -188,7 +188,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
         return print_like(_paths(arguments), arguments.like, _request(arguments))
     paths = _paths(arguments)
-    if len(paths) == 1 and _is_folder_of_summaries(paths[0]):
+    if len(paths) == 1 and arguments.format not in PICTURES and _is_folder_of_summaries(paths[0]):
         from tracetui.app.cli.commands.ranks import print_summaries
 
         return print_summaries(paths[0], _request(arguments))

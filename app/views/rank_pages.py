@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -11,6 +11,7 @@ from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.ranks.together.beside_median import beside_median
 from tracetui.analysis.tables.ranks import ARRIVALS, ARRIVALS_OF_ONE, BESIDE_MEDIAN, RANKS
 from tracetui.app.charts.heat import heat_map, span
+from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.page import Page
 
@@ -29,42 +30,6 @@ IN_SIGHT = 16
 NOTHING = "No collectives of these ranks could be matched."
 
 
-class Drawn(NamedTuple):
-    """A number that the table of ranks can draw."""
-
-    title: str
-    label: str
-    """What the footer calls it."""
-    about: str
-
-
-DRAWN = {
-    "step_ns": Drawn("Steps", "steps", "each step's time"),
-    "own_gpu_ns": Drawn("Own GPU by step", "own GPU", "GPU work that the step launched, without collectives"),
-    "wait_ns": Drawn("Waits by step", "waiting", "waiting for other ranks in matched collectives"),
-    "idle_ns": Drawn("Idle by step", "idle", "nothing runs on the GPU"),
-    "silent_ns": Drawn("Silent by step", "silence", "host time without any recorded event"),
-    "late_ns": Drawn("Late by collective", "arrivals", "how late it came to each matched collective"),
-}
-"""What can be drawn, by the column of `Job.steps`; the last by that of `Job.calls`."""
-
-
-def drawable(job: Job) -> tuple[str, ...]:
-    """What this job can draw: what is known of any rank, and not the same for all."""
-    steps = [name for name in DRAWN if name in job.steps.columns and job.steps[name].drop_nulls().n_unique() > 1]
-    return (*(steps or ["step_ns"]), *(["late_ns"] if job.calls.height else []))
-
-
-def first_drawn(job: Job) -> str:
-    """What is drawn at first: what the latest rank has more of, else the steps."""
-    if not job.answers.program:
-        return "step_ns"
-    late = job.answers.program[0]
-    parts = {"own_gpu_ns": late.gpu_ns, "silent_ns": late.silent_ns, "step_ns": late.loader_ns}
-    wanted = max(parts, key=parts.__getitem__)
-    return wanted if wanted in drawable(job) else "step_ns"
-
-
 def ranks_page(job: Job, table: pl.DataFrame, drawn: str, note: str, *, ascii: bool) -> Page:
     """The table of ranks with one number of each as a picture.
 
@@ -75,13 +40,7 @@ def ranks_page(job: Job, table: pl.DataFrame, drawn: str, note: str, *, ascii: b
         note: the answer in a line.
         ascii: whether the terminal has no block characters.
     """
-    if drawn == "late_ns":
-        order = job.collectives.select("instance", at=pl.int_range(pl.len()))
-        cells, column = job.calls.join(order, on="instance"), "at"
-    else:
-        cells, column = job.steps.sort("rank", "begin").with_columns(at=pl.int_range(pl.len()).over("rank")), "at"
-        # steps of a recording that has them are one below the other, also where a rank lacks the first
-        column = "at" if (cells["step"] < 0).any() else "step"
+    cells, column = cells_to_draw(job, drawn)
     pictures = heat_map(cells, "rank", column, drawn, WIDTH, ascii=ascii, from_zero=drawn != "step_ns")
     last = job.answers.recording
     state = (

@@ -11,13 +11,14 @@ from tracetui.analysis.ranks.rank_table import TOGETHER, judged
 from tracetui.analysis.ranks.together.said import in_title
 from tracetui.analysis.tables.ranks import ARRIVALS, RANKS, STAGES, TRANSFERS, WAITING
 from tracetui.app.keys import commands
+from tracetui.app.reports.content.job.drawn import DRAWN, drawable, first_drawn
 from tracetui.app.views import rank_pages
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.messages import ShowRank
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import WAITING as COMPUTING
 from tracetui.app.views.common.table_view import TableView
-from tracetui.app.views.rank_pages import DRAWN, NOTHING
+from tracetui.app.views.rank_pages import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,7 +58,7 @@ class RanksView(TableView):
             return Page.of(RANKS, pl.DataFrame(), empty=UNREAD, alone=True)
         ascii = self.session.ascii
         if self.kind == "ranks":
-            drawn = self._drawn or rank_pages.first_drawn(job)
+            drawn = self._drawn or first_drawn(job)
             return self.session.cached(
                 ("table of ranks", drawn),
                 lambda: rank_pages.ranks_page(job, self._table(job), drawn, in_title(job), ascii=ascii),
@@ -122,8 +123,8 @@ class RanksView(TableView):
         return labels
 
     def _next_drawn(self, job: Job) -> str:
-        known = rank_pages.drawable(job)
-        now = self._drawn or rank_pages.first_drawn(job)
+        known = drawable(job)
+        now = self._drawn or first_drawn(job)
         return known[(known.index(now) + 1) % len(known)] if now in known else known[0]
 
     def _rank(self) -> int | None:
