@@ -48,11 +48,7 @@ def print_open(paths: Sequence[Path], request: Request) -> int:
 
 
 def print_report(paths: Sequence[Path], request: Request) -> int:
-    """Prints the report of one run, or writes a picture of it."""
-    if request.format in ("svg", "png"):
-        from tracetui.app.cli.commands.picture import print_picture
-
-        return print_picture(paths, request)
+    """Prints the report of one run."""
     from tracetui.analysis.report.report import SECTIONS, report
 
     for name in request.sections or ():

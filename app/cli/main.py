@@ -188,7 +188,11 @@ def _report(arguments: argparse.Namespace) -> int:
 
         return print_like(_paths(arguments), arguments.like, _request(arguments))
     paths = _paths(arguments)
-    if len(paths) == 1 and arguments.format not in PICTURES and _is_folder_of_summaries(paths[0]):
+    if arguments.format in PICTURES:
+        from tracetui.app.cli.commands.picture import print_picture
+
+        return print_picture(paths, _request(arguments))
+    if len(paths) == 1 and _is_folder_of_summaries(paths[0]):
         from tracetui.app.cli.commands.ranks import print_summaries
 
         return print_summaries(paths[0], _request(arguments))

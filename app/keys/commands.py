@@ -120,8 +120,16 @@ DEFAULTS: tuple[Command, ...] = (
     Command("copy.row", "y", "y", "Copy the row; for a finding, the command to run next", "Copy and save", "copy_row",
             "view", TABLES, rank=15),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
-    Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
+    Command("table.export", "e", "e", "Save this table: .csv .json .parquet .md", "Copy and save", "export",
             "view", TABLES, footer="save", rank=45),
+    Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
+            "save_picture", "view", TABLES, rank=46),
+    *(
+        Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg, in the working directory",
+                "Copy and save", "app.save_chart", where, frozenset({where}))
+        for where in tabs.NAMES
+        if where not in TABLES
+    ),
     *(
         Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
                 "Copy and save", "app.picture", where, frozenset({where}))

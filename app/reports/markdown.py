@@ -35,7 +35,7 @@ def _lines(part: Part, layout: Layout) -> list[str]:
     if isinstance(part, Sentences):
         return _sentences(part)
     if isinstance(part, Command):
-        return [plain(part.said), "", *fenced([spelled(part.words)]), ""]
+        return [f"{plain(part.said)} {code(spelled(part.words))}", ""]
     return _block(part, layout)
 
 

@@ -342,6 +342,18 @@ class TracetuiApp(App[None]):
 
             self.shell.say(save_picture(self.session, self.tab, self.export_screenshot(title=self.TITLE)))
 
+    def action_save_chart(self) -> None:
+        """Saves the view's chart as an SVG; where it has none, the screen."""
+        view = self.shell.made(self.tab)
+        if "a" in self.session.runs and view is not None:
+            from tracetui.app.screen.picture import save_picture
+            from tracetui.app.views.common.chart import as_slide
+
+            chart = view.chart()
+            screen = "" if chart is not None else self.export_screenshot(title=self.TITLE)
+            svg = screen if chart is None else as_slide(self.session, self.tab, "", chart)
+            self.shell.say(save_picture(self.session, self.tab, svg))
+
     # --- keys: the program
 
     def action_help(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
@@ -20,6 +21,7 @@ from tracetui.app.session.facts import session_findings
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
+from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.critical_path import session_path
 from tracetui.app.views.host import ranked
 from tracetui.app.views.texts.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text
@@ -163,6 +165,21 @@ class OverviewView(View):
             styles = {key: self.get_component_rich_style(f"overview--{key}", partial=True) for key in self.STYLES}
             text = overview_text(self._data, width, height, styles, ascii=self.session.ascii)
             self.query_one("#text", Static).update(text)
+
+    def chart(self) -> ViewChart | None:
+        """The typical step as lanes."""
+        from tracetui.app.charts.gantt import GanttLane
+        from tracetui.app.charts.lane_titles import lane_title
+        from tracetui.app.charts.svg.lanes import lanes_svg
+
+        picture = None if self._data is None else self._data.lanes
+        if picture is None or not picture.lanes:
+            return None
+        lanes = [GanttLane(lane_title(one.lane, short=True), one.busy) for one in picture.lanes]
+        what = "The whole file" if picture.step is None else f"Step {picture.step}"
+        title = f"{what}, {format_ns(picture.lasting)} (how busy each lane is)"
+        said = self.session.selection().describe()
+        return ViewChart(title, said, lanes_svg(lanes, picture.lasting, title, ascii=self.session.ascii))
 
     def focus_content(self) -> None:
         """The page scrolls by key."""

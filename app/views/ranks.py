@@ -12,7 +12,9 @@ from tracetui.analysis.ranks.together.said import in_title
 from tracetui.analysis.tables.ranks import ARRIVALS, RANKS, STAGES, TRANSFERS, WAITING
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.job.drawn import DRAWN, drawable, first_drawn
+from tracetui.app.reports.content.pictures import job_heat
 from tracetui.app.views import rank_pages
+from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.messages import ShowRank
 from tracetui.app.views.common.page import Page
@@ -112,6 +114,17 @@ class RanksView(TableView):
         self._wanted = None if row is None else str(row["rank"])
         self._compute("root", self.root)
         self.host.say(f"Drawn: {DRAWN[self._drawn].about}")
+
+    def chart(self) -> ViewChart | None:
+        """The ranks as a heat map; other tables as bars."""
+        job = self._known_job()
+        if job is None or self.state is None or self.state.page.id != RANKS.id:
+            return super().chart()
+        drawn = self._drawn or first_drawn(job)
+        svg = job_heat(job, drawn, ascii=self.session.ascii)
+        title = in_title(job)
+        said = f"{DRAWN[drawn].title}: {DRAWN[drawn].about}"
+        return None if svg is None else ViewChart(title[:1].upper() + title[1:], said, svg)
 
     def footer_labels(self) -> dict[str, str]:
         """Returns labels that say what is drawn next."""

@@ -17,6 +17,7 @@ from tracetui.app.text.fitting import printable
 from tracetui.app.text.times import parse_time
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
+from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.messages import NothingToClose, RangeMarked, ShowRows
 from tracetui.app.views.texts.timeline_text import facts_text, selected_lines
 from tracetui.app.widgets.detail_pane import DetailPane
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from tracetui.parsers import Trace
 
+PARTS = 240
+"""Of the stretch whose picture is saved: as fine as a wide slide shows."""
 _STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
 _API = frozenset({"runtime", "driver"})
 
@@ -107,6 +110,27 @@ class TimelineView(View):
         """Focuses the picture, unless the user is typing in a line."""
         if not self.prompt.purpose:
             self.picture.focus()
+
+    def chart(self) -> ViewChart | None:
+        """The stretch in view: how busy each lane is."""
+        from tracetui.analysis.timeline.step_lanes import step_lanes
+        from tracetui.app.charts.gantt import GanttLane
+        from tracetui.app.charts.lane_titles import lane_title
+        from tracetui.app.charts.svg.lanes import lanes_svg
+
+        trace, picture = self._trace, self.picture
+        if trace is None or self._built is None:
+            return None
+        start, end = picture.start, picture.end
+        begin = trace.info.window[0] if trace.info.window is not None else 0
+        found = step_lanes(trace, start, end, PARTS)
+        if not found:
+            return None
+        lanes = [GanttLane(lane_title(one.lane, short=True), one.busy) for one in found]
+        times = (format_ns(time - begin) for time in (start, end))
+        title = f"Timeline, {' to '.join(times)} (how busy each lane is)"
+        rank = "" if trace.info.rank is None else f"rank {trace.info.rank}"
+        return ViewChart(title, rank, lanes_svg(lanes, end - start, title, ascii=self.session.ascii))
 
     def seek(self, source: str, row: int) -> None:
         """Selects a row of one of the trace's frames, and zooms to where it can be seen among its neighbours."""

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.ranks.together.said import in_title
+from tracetui.app.charts.heat import cells_of
 from tracetui.app.charts.svg.bars import Bar, bars_svg
+from tracetui.app.charts.svg.heat import heat_svg
 from tracetui.app.charts.svg.slide import slide
 from tracetui.app.reports.content import sections
+from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.parts import Block
 
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.ranks.together.job import Job
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Run
 
@@ -149,39 +154,48 @@ def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | N
         ascii: no characters outside ASCII.
     """
     from tracetui.analysis.ranks.files.at_hand import jobs_of
-    from tracetui.analysis.ranks.together.said import in_title
-    from tracetui.app.charts.heat import cells_of
-    from tracetui.app.charts.svg.heat import heat_svg
-    from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
 
     found = jobs_of(run, scope)
-    if not found:
+    drawn = first_drawn(found[0]) if found else ""
+    chart = job_heat(found[0], drawn, ascii=ascii) if found else None
+    if chart is None:
         return None
-    job = found[0]
-    drawn = first_drawn(job)
+    title = in_title(found[0])
+    said = f"{run.name} · {found[0].here} ranks · {DRAWN[drawn].title}: {DRAWN[drawn].about}"
+    return slide(chart, title[:1].upper() + title[1:], said, foot, ascii=ascii)
+
+
+def job_heat(job: Job, drawn: str, *, ascii: bool = False) -> str | None:
+    """The heat map of a job's ranks; null where nothing is known.
+
+    Args:
+        job: what the ranks say together.
+        drawn: one of `DRAWN`.
+        ascii: no characters outside ASCII.
+    """
     frame, column = cells_to_draw(job, drawn)
     ranks, values = cells_of(frame, "rank", column, drawn, HEAT_COLUMNS)
-    if len(ranks) > HEAT_ROWS:
-        # neighbours stand for each other, the largest of them is drawn
-        many = -(-len(ranks) // HEAT_ROWS)
-        parts = [values[at : at + many] for at in range(0, len(ranks), many)]
-        values = np.array([np.fmax.reduce(part, axis=0) for part in parts])
-        groups = [ranks[at : at + many] for at in range(0, len(ranks), many)]
-    else:
-        groups = [[rank] for rank in ranks]
-    late = {one.rank for one in job.answers.program}
-    names = [f"rank {part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in groups]
-    rows = [[None if np.isnan(value) else float(value) for value in row] for row in values.tolist()]
-    known = [value for row in rows for value in row if value is not None]
-    if not known:
+    if not ranks or np.isnan(values).all():
         return None
-    steps = job.steps["step"].unique().sort().to_list()
-    ends = (f"step {steps[0]}", f"step {steps[-1]}") if steps[0] >= 0 else ("the whole recording", "")
-    chart = heat_svg(
-        rows, names, f"{DRAWN[drawn].title}: {in_title(job)}",
-        ends=(format_ns(min(known), ascii=ascii), format_ns(max(known), ascii=ascii)), labels=ends,
+    # of too many, neighbours stand for each other, and the largest of them is drawn
+    many = -(-len(ranks) // HEAT_ROWS)
+    groups = [ranks[at : at + many] for at in range(0, len(ranks), many)]
+    rows = np.array([np.fmax.reduce(values[at : at + many], axis=0) for at in range(0, len(ranks), many)])
+    late = {one.rank for one in job.answers.program}
+    cells = [[None if np.isnan(value) else float(value) for value in row] for row in rows.tolist()]
+    return heat_svg(
+        cells,
+        [f"rank {part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in groups],
+        f"{DRAWN[drawn].title}: {in_title(job)}",
+        ends=(format_ns(float(np.nanmin(rows)), ascii=ascii), format_ns(float(np.nanmax(rows)), ascii=ascii)),
+        labels=_ends(job, drawn),
         marked=frozenset(at for at, part in enumerate(groups) if late & set(part)),
-    )  # fmt: skip
-    title = in_title(job)
-    said = f"{run.name} · {len(ranks)} ranks · {DRAWN[drawn].title}: {DRAWN[drawn].about}"
-    return slide(chart, title[:1].upper() + title[1:], said, foot, ascii=ascii)
+    )
+
+
+def _ends(job: Job, drawn: str) -> tuple[str, str]:
+    """What stands below the first and the last column."""
+    if drawn == "late_ns":
+        return "the first collective", "the last one"
+    first, last = (int(end or 0) for end in (job.steps["step"].min(), job.steps["step"].max()))  # type: ignore[arg-type]
+    return (f"step {first}", f"step {last}") if first >= 0 else ("the whole recording", "")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from tracetui.app.session.session import Session
+    from tracetui.app.views.common.chart import ViewChart
     from tracetui.app.views.common.host import Host, Hosting
 
 
@@ -140,6 +141,10 @@ class View(Vertical, can_focus=True):
     def show_inner(self, result: Any) -> None:
         """Shows the result of another computation."""
         raise NotImplementedError
+
+    def chart(self) -> ViewChart | None:
+        """Returns what is in view as a chart; null where only the screen itself can be shown."""
+        return None
 
     def focus_content(self) -> None:
         """Focuses the content."""
