@@ -14,8 +14,8 @@ from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison
+from tracetui.analysis.tables.ranks import RANKS
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
-from tracetui.analysis.tables.runs import RANKS
 from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from tracetui.analysis.tables import (
     kernels,
     memory,
     program,
+    ranks,
     runs,
     sweeps,
 )
@@ -35,6 +36,7 @@ MODULES: tuple[ModuleType, ...] = (
     findings,
     comparison,
     runs,
+    ranks,
     captures,
     sweeps,
     system,
@@ -69,11 +71,11 @@ SECTIONS: dict[str, Table] = {
     "os_calls": system.OS_CALLS,
     "gpu_samples": system.GPU_SAMPLES,
     "unified_memory": system.UNIFIED_MEMORY,
-    "ranks": runs.RANKS,
-    "waiting": runs.WAITING,
-    "stragglers": runs.STRAGGLERS,
-    "transfers": runs.TRANSFERS,
-    "stages": runs.STAGES,
+    "ranks": ranks.RANKS,
+    "waiting": ranks.WAITING,
+    "stragglers": ranks.STRAGGLERS,
+    "transfers": ranks.TRANSFERS,
+    "stages": ranks.STAGES,
 }
 """The table whose rows a section of the report lists."""
 OF_RUNS = frozenset({"ranks", "waiting", "stragglers", "transfers", "stages", "configurations"})

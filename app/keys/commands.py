@@ -42,6 +42,7 @@ _LAUNCHES = tabs.that_can(tabs.LAUNCHES)
 _IN_TIMELINE = tabs.that_can(tabs.TIMELINE)
 _DIFF = frozenset({"diff"})
 _SWEEP = frozenset({"sweep"})
+_RANKS = frozenset({"ranks"})
 _OVERVIEW = frozenset({"overview"})
 _TIMELINE = frozenset({"timeline"})
 _RUNS = frozenset({"runs"})
@@ -121,8 +122,16 @@ DEFAULTS: tuple[Command, ...] = (
     Command("copy.row", "y", "y", "Copy the row; for a finding, the command to run next", "Copy and save", "copy_row",
             "view", TABLES, rank=15),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
-    Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
+    Command("table.export", "e", "e", "Save this table: .csv .json .parquet .md", "Copy and save", "export",
             "view", TABLES, footer="save", rank=45),
+    Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
+            "save_picture", "view", TABLES, rank=46),
+    *(
+        Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg, in the working directory",
+                "Copy and save", "app.save_chart", where, frozenset({where}))
+        for where in tabs.NAMES
+        if where not in TABLES
+    ),
     *(
         Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
                 "Copy and save", "app.picture", where, frozenset({where}))
@@ -206,6 +215,10 @@ DEFAULTS: tuple[Command, ...] = (
     Command("diff.swap", "x", "x", "Swap A and B", "Diff", "swap_runs", "app", _DIFF, footer="swap", rank=32),
     Command("sweep.measure", "L", "L", "Chart the next number", "Sweep", "measure", "sweep", _SWEEP, footer="chart",
             rank=15),
+    Command("ranks.draw", "L", "L", "Draw the next number: steps, own GPU, waiting, idle, silence, arrivals", "Ranks",
+            "draw", "ranks", _RANKS, footer="draw", rank=15),
+    Command("ranks.beside", "x", "x", "Compare the rank with the median rank", "Ranks", "beside", "ranks", _RANKS,
+            footer="compare", rank=12),
     Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
             rank=48),
     Command("run.list", "A", "A", "List the open runs: A is in view, B is compared with it", "Runs", "runs",

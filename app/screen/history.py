@@ -254,6 +254,9 @@ class Navigation:
 
     def show_rank(self, rank: int) -> None:
         """Switches to a rank; one that was not read is read first."""
+        if self._session.runs["a"].summaries_in is not None:
+            self._show_recording(f"Of rank {rank} only a summary is here, not its recording", moved=False)
+            return
         if rank in self._session.runs["a"].unread:
             self._runs.read_rank(rank)
             return

@@ -229,7 +229,8 @@ class TracetuiApp(App[None]):
     def on_show_rank(self, event: messages.ShowRank) -> None:
         """Shows a rank of the run."""
         self.navigation.show_rank(event.rank)
-        self.shell.show_tab("overview")
+        if self.session.runs["a"].summaries_in is None:
+            self.shell.show_tab("overview")
 
     def on_show_in_timeline(self, event: messages.ShowInTimeline) -> None:
         """Goes to an event of the timeline."""
@@ -353,6 +354,18 @@ class TracetuiApp(App[None]):
             from tracetui.app.screen.picture import save_picture
 
             self.shell.say(save_picture(self.session, self.tab, self.export_screenshot(title=self.TITLE)))
+
+    def action_save_chart(self) -> None:
+        """Saves the view's chart as an SVG; where it has none, the screen."""
+        view = self.shell.made(self.tab)
+        if "a" in self.session.runs and view is not None:
+            from tracetui.app.screen.picture import save_picture
+            from tracetui.app.views.common.chart import as_slide
+
+            chart = view.chart()
+            screen = "" if chart is not None else self.export_screenshot(title=self.TITLE)
+            svg = screen if chart is None else as_slide(self.session, self.tab, "", chart)
+            self.shell.say(save_picture(self.session, self.tab, svg))
 
     # --- keys: the program
 

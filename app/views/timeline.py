@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.base.spans import spans
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.analysis.timeline.rows import NONE
@@ -13,6 +14,7 @@ from tracetui.app.keys import commands
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
+from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.messages import NothingToClose, ShowRows
 from tracetui.app.views.lanes.describing import Described
 from tracetui.app.views.lanes.marking import Marking
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
     from tracetui.parsers import Trace
 
-
+PARTS = 240
+"""Of the stretch whose picture is saved: as fine as a wide slide shows."""
 Spot: TypeAlias = "tuple[tuple[int, ...], int, int, Place | None]"
 """Whose lanes are shown, the stretch in sight, the selected event."""
 
@@ -130,6 +133,27 @@ class TimelineView(Described, Marking):
         """Focuses the picture, unless the user is typing in a line."""
         if not self.prompt.purpose:
             self.picture.focus()
+
+    def chart(self) -> ViewChart | None:
+        """The stretch in view: how busy each lane is."""
+        from tracetui.analysis.timeline.step_lanes import step_lanes
+        from tracetui.app.charts.gantt import GanttLane
+        from tracetui.app.charts.lane_titles import lane_title
+        from tracetui.app.charts.svg.lanes import lanes_svg
+
+        trace, picture = self._trace, self.picture
+        if trace is None or self._built is None:
+            return None
+        start, end = picture.start, picture.end
+        begin = trace.info.window[0] if trace.info.window is not None else 0
+        found = step_lanes(trace, start, end, PARTS)
+        if not found:
+            return None
+        lanes = [GanttLane(lane_title(one.lane, short=True), one.busy) for one in found]
+        times = (format_ns(time - begin) for time in (start, end))
+        title = f"Timeline, {' to '.join(times)} (how busy each lane is)"
+        rank = "" if trace.info.rank is None else f"rank {trace.info.rank}"
+        return ViewChart(title, rank, lanes_svg(lanes, end - start, title, ascii=self.session.ascii))
 
     def seek(self, source: str, row: int) -> None:
         """Selects a row of one of the trace's frames, and zooms to where it can be seen among its neighbours."""

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
+from tracetui.app.views.common.chart import ViewChart, table_chart
 from tracetui.app.views.common.filtered import FilteredView
 from tracetui.app.views.common.messages import (
     BackToFinding,
@@ -344,6 +345,17 @@ class TableView(FilteredView):
             self.host.say(f"Nothing is known about the {kind} of this row")
         else:
             self.show_inner(page)
+
+    def chart(self) -> ViewChart | None:
+        """The first rows in view as bars."""
+        state = self.state
+        svg = None if state is None or self.has_class("-blank") else table_chart(self.table)
+        if state is None or svg is None:
+            return None
+        crumbs = " › ".join(one.page.title for one in self._stack)
+        unit = f", {state.page.unit}" if state.page.unit else ""
+        kept = f"filter {state.filter}" if state.filter else ""
+        return ViewChart(f"{crumbs}{unit}", " · ".join(part for part in (state.page.note, kept) if part), svg)
 
     # --- places to go back to
 
