@@ -6,6 +6,7 @@ Long recordings have millions of ranges, so nothing here makes a frame of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
 
 _NEVER = np.iinfo(np.int64).min
+_FEW_GROUPS = 1 << 10
+"""So many groups are gone through one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +73,17 @@ def regrouped(spans: Spans, group: Ints) -> Spans:
 
 def outermost(ordered: Spans) -> Bools:
     """Which stretches are not inside another one of their group."""
-    start, end, floor = _keys(ordered)
-    reached = _reached(end)
-    at_its_end = (start == reached) & (end == reached)  # an instant, right behind another
-    found: Bools = (reached < floor) | (end > reached) | at_its_end
+    reached = _reached(ordered)
+    at_its_end = (ordered.start == reached) & (ordered.end == reached)  # an instant, right behind another
+    found: Bools = (ordered.end > reached) | at_its_end
     return found
 
 
 def union(ordered: Spans) -> Spans:
     """The time that lies in at least one stretch of its group, as disjoint stretches."""
     lasting = ordered.take(ordered.end > ordered.start)
-    if not lasting.start.size:
-        return lasting
-    start, end, _ = _keys(lasting)
-    first = np.flatnonzero(start > _reached(end))
-    if first.size == start.size:
+    first = np.flatnonzero(lasting.start > _reached(lasting))
+    if first.size == lasting.start.size:
         return lasting
     return Spans(lasting.group[first], lasting.start[first], np.maximum.reduceat(lasting.end, first))
 
@@ -101,17 +100,22 @@ def dense_groups(label: Ints) -> tuple[Ints, Ints]:
     return found, number
 
 
-def _keys(spans: Spans) -> tuple[Ints, Ints, Ints]:
-    """Starts, ends and a floor below each group, as whole numbers that also order the groups."""
-    group, start, end = spans.group, spans.start, spans.end
-    clock = LaneClock(int(group[-1]) + 1 if group.size else 0, start, end)
-    return clock.key(group, start), clock.key(group, end), clock.floor(group)
-
-
-def _reached(end: Ints) -> Ints:
-    """How far everything before each stretch reaches."""
+def _reached(spans: Spans) -> Ints:
+    """How far what stands before each in its group reaches; before the first of a group the smallest number."""
+    group, end = spans.group, spans.end
     reached = np.empty(end.size, np.int64)
-    if end.size:
-        reached[0] = _NEVER
-        np.maximum.accumulate(end[:-1], out=reached[1:])
+    if not end.size:
+        return reached
+    edges = np.flatnonzero(group[1:] != group[:-1]) + 1
+    if edges.size < _FEW_GROUPS:
+        for begin, stop in pairwise([0, *edges.tolist(), end.size]):
+            np.maximum.accumulate(end[begin : stop - 1], out=reached[begin + 1 : stop])
+    else:
+        clock = LaneClock(int(group[-1]) + 1, end)
+        key = clock.key(group, end)
+        # the row of the end that is the largest so far: keys of a later group are larger than all before it
+        farthest = np.where(key > np.append(_NEVER, np.maximum.accumulate(key)[:-1]), np.arange(end.size), 0)
+        reached[1:] = end[np.maximum.accumulate(farthest)[:-1]]
+    reached[0] = _NEVER
+    reached[edges] = _NEVER
     return reached
