@@ -12,6 +12,7 @@ from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.scope_tree import scope_tree
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.gpu.occupancy import estimated_occupancy
 from tracetui.parsers.names import kernel_names
 
@@ -179,13 +180,12 @@ def or_null(rows: pl.Series) -> pl.Series:
 
 def _owners(rows: pl.DataFrame, key: str) -> pl.DataFrame:
     """Calls and time of each kernel name by the column `key`, the most time first; no owner comes last."""
-    return (
-        rows.lazy()
-        .group_by("name", key)
-        .agg(calls=pl.len().cast(pl.UInt32), ns=pl.col("duration").sum())
-        .collect()
-        .with_columns(pl.col("name").cast(pl.String))
-    )
+    none = rows[key].null_count() == rows.height  # as of a recording without operators or modules
+    by = rows.lazy().group_by("name", *([] if none else [key]))
+    found = by.agg(calls=pl.len().cast(pl.UInt32), ns=pl.col("duration").sum()).collect()
+    if none:
+        found = found.select("name", pl.lit(None, rows[key].dtype).alias(key), "calls", "ns")
+    return found.with_columns(pl.col("name").cast(pl.String))
 
 
 def _operators(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
@@ -220,6 +220,8 @@ def path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame
         number = np.full(rows.height, NONE, np.int64)
         number[known.to_numpy()] = scopes.number
         return number, scopes.frame()
+    if not tree.paths:
+        return np.full(rows.height, NONE, np.int64), tree.frame()
     own = tree.path_of(row_ids(rows["module"]))
     return np.where(own != NONE, own, tree.path_of(row_ids(rows["forward_module"]))), tree.frame()
 
@@ -232,7 +234,7 @@ def _paths(sel: Selection, rows: pl.DataFrame) -> pl.Series:
 def _ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     """Name and domain of the innermost range around the launch of each device row."""
     host, around = sel.trace.host, rows["range"]
-    loose = np.flatnonzero((host["style"] == "start_end").fill_null(value=False).to_numpy())
+    loose = np.flatnonzero(of_kinds(host["style"], "start_end"))
     if loose.size:
         from tracetui.analysis.attribution.projection import innermost
 

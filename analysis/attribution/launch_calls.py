@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.base.remembered import latest
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ def launch_calls(trace: Trace) -> pl.DataFrame:
     """The API calls that launch a kernel or a graph: host ``row``, name and other columns of `_COLUMNS`."""
     host = trace.host
     chosen = names.matching(host["name"], lambda name: _LAUNCH.match(name) is not None and _OF_THE_HOST not in name)
-    chosen &= host["kind"].is_in(["runtime", "driver"]).to_numpy()
-    calls = host.select(_COLUMNS).with_row_index("row").filter(pl.Series(chosen))
-    return calls.with_columns(pl.col("name").cast(pl.String))
+    chosen &= of_kinds(host["kind"], "runtime", "driver")
+    rows = np.flatnonzero(chosen)
+    return host.select(_COLUMNS)[rows].with_columns(row=pl.Series(rows, dtype=pl.UInt32)).select("row", *_COLUMNS)
 
 
 def lost_launches(trace: Trace) -> pl.DataFrame:
@@ -80,7 +81,8 @@ def lost_of_graphs(trace: Trace) -> tuple[int, int]:
             found=pl.len(), all=pl.col("graph_node").n_unique() * pl.col("launch").n_unique()
         )
         return int((graphs["all"] - graphs["found"]).sum()), int(graphs["all"].sum())
-    replays = launch_calls(trace).filter(pl.col("name").str.contains("GraphLaunch"))["row"]
+    calls = launch_calls(trace)
+    replays = calls["row"].filter(pl.Series(names.matching(calls["name"], lambda name: "GraphLaunch" in name)))
     nodes = nodes.filter(pl.col("launch").is_in(replays.implode())).sort("launch", "name", "grid")
     counts = nodes.group_by("launch", "name", "grid", "block", maintain_order=True).agg(n=pl.len())
     alike = counts.group_by("launch").agg(key=pl.struct("name", "grid", "block", "n").hash())

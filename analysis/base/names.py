@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _KEPT = 4096
 """The texts of a column with at most this many distinct names are cached: a few hundred kernels are used often."""
 _MANY = 1 << 18
-_SEEN: deque[tuple[Codes, NDArray[np.int64]]] = deque(maxlen=2)
+_SEEN: deque[tuple[Codes, NDArray[np.int64]]] = deque(maxlen=4)
 """The long columns that were asked about last, and the categories that occur in each. Holding a column keeps its memory
 from being used for another one, so that its address tells it."""
 _TEXTS: dict[int, str] = {}
@@ -42,10 +42,29 @@ def mapped(
 def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.bool_]:
     """Which rows have a name for which `predicate` holds; null never does."""
     codes, limit, distinct = _codes(names)
+    answers = [bool(predicate(name)) for name in _texts(distinct)]
+    if not any(answers):  # as with most questions: no row needs to be looked at
+        return np.zeros(codes.size, np.bool_)
     table = np.zeros(limit + 1, np.bool_)
-    table[distinct] = [bool(predicate(name)) for name in _texts(distinct)]
+    table[distinct] = answers
     found: NDArray[np.bool_] = table[codes]
     return found
+
+
+def numbered(
+    names: pl.Series, chosen: NDArray[np.bool_], word: Callable[[str], str], default: str
+) -> tuple[NDArray[np.int64], list[str]]:
+    """A text for each chosen row's name, as its place in a list of the texts; `default` for null."""
+    codes, limit, _ = _codes(names)
+    codes = codes[chosen]
+    distinct = _distinct(codes, limit)
+    found = [*map(word, _texts(distinct)), default]
+    place = {text: number for number, text in enumerate(dict.fromkeys(found))}
+    table = np.empty(limit + 1, np.int64)
+    table[distinct] = [place[text] for text in found[:-1]]
+    table[limit] = place[default]
+    numbers: NDArray[np.int64] = table[codes]
+    return numbers, list(place)
 
 
 def distinct(names: pl.Series) -> list[str]:
@@ -56,18 +75,26 @@ def distinct(names: pl.Series) -> list[str]:
 def _codes(names: pl.Series) -> tuple[Codes, int, NDArray[np.int64]]:
     """Each row's category, a number above all of them, which stands for null, and the categories that occur."""
     physical = names.cast(pl.Categorical).to_physical()
-    highest = physical.max()
-    limit = 0 if highest is None else int(highest) + 1
-    codes: Codes = (physical.fill_null(limit) if physical.null_count() else physical).to_numpy()
-    if codes.size < _MANY:
+    if physical.null_count():
+        limit = _above(physical)
+        codes: Codes = physical.fill_null(limit).to_numpy()
         return codes, limit, _distinct(codes, limit)
-    for known, distinct in tuple(_SEEN):
-        if known.ctypes.data == codes.ctypes.data and known.size == codes.size and limit == int(distinct[-1]) + 1:
-            return codes, limit, distinct
+    codes = physical.to_numpy()
+    if codes.size >= _MANY:
+        for known, distinct in tuple(_SEEN):
+            if known.ctypes.data == codes.ctypes.data and known.size == codes.size:
+                return codes, int(distinct[-1]) + 1, distinct
+    limit = _above(physical)
     distinct = _distinct(codes, limit)
-    if distinct.size and limit == int(distinct[-1]) + 1:
+    if codes.size >= _MANY:
         _SEEN.append((codes, distinct))
     return codes, limit, distinct
+
+
+def _above(codes: pl.Series) -> int:
+    """A number above all these."""
+    highest = codes.max()
+    return 0 if highest is None else int(highest) + 1  # type: ignore[arg-type]
 
 
 def _distinct(codes: Codes, limit: int) -> NDArray[np.int64]:

@@ -8,30 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import (
-    NONE,
-    add_up,
-    codes_of,
-    count,
-    dense,
-    lane_order,
-    numbered_by,
-    row_ids,
-)
+from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense, lanes_of, row_ids
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import EVER, NEVER, over_slices
 from tracetui.analysis.base import intervals, names
-from tracetui.parsers.categories import texts
+from tracetui.analysis.captures import spans
+from tracetui.analysis.gpu.activities import distinct
+from tracetui.parsers.categories import encode, texts
 from tracetui.parsers.names import kernel_names
-from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.captures.spans import Spans
     from tracetui.analysis.selection import Selection
 
 
@@ -79,32 +70,55 @@ def _category_of(device: pl.DataFrame, dtype: pl.DataType) -> pl.Series:
     return by_name if is_kernel.all() else by_name.zip_with(is_kernel, device["kind"].cast(pl.String).cast(dtype))
 
 
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of the host as arrays, thread by thread in the order of the host frame; times in ns."""
+
+    lane: Ints
+    """The thread of each (`calltree.lanes_of`)."""
+    start: Ints
+    end: Ints
+    name: Ints
+    """What each is called, as a number."""
+
+    def take(self, chosen: Bools) -> Ranges:
+        """The chosen ones."""
+        return self if chosen.all() else self._at(chosen)
+
+    def _at(self, chosen: Bools) -> Ranges:
+        return Ranges(self.lane[chosen], self.start[chosen], self.end[chosen], self.name[chosen])
+
+
 class Measure:
     """Measures sets of ranges of one selection, all sets at once."""
 
-    def __init__(self, sel: Selection, ranges: pl.DataFrame, *, apart: bool = True) -> None:
+    def __init__(self, sel: Selection, ranges: Ranges, is_step: Bools, *, apart: bool = True) -> None:
         """Prepares the ranges in scope.
 
         Args:
             sel: where they come from.
-            ranges: ``process``, ``thread``, ``start``, ``end`` and ``role`` of each.
+            ranges: the ranges of its whole trace.
+            is_step: for each number of `Ranges.name`, whether such ranges stand for steps where the trace has none.
             apart: whether sums are told apart by category and by what is in steps.
         """
         work = _launches(sel, apart=apart)
         self._apart = apart
-        steps = sel.steps.select("start", end=pl.col("start") + pl.col("duration"))
-        if not sel.trace.steps.height:
-            steps = _outermost(_in_order(ranges.filter(pl.col("role") == "step"), ["process", "thread"]))
-            steps = steps.select("start", "end")
-        self._count = steps.height
-        self._steps = intervals.union(steps["start"].to_numpy(), steps["end"].to_numpy()) if steps.height else None
+        self._process = _process_of_lanes(sel.trace.host)
+        if sel.trace.steps.height:
+            begin = sel.steps["start"].to_numpy()
+            end = begin + sel.steps["duration"].to_numpy()
+        else:
+            marks = ranges.take(is_step[ranges.name])
+            ordered = spans.in_order(marks.lane, marks.start, marks.end)
+            ordered = ordered.take(spans.outermost(ordered))
+            begin, end = ordered.start, ordered.end
+        self._count = begin.size
+        self._steps = intervals.union(begin, end) if begin.size else None
         scope = self._steps if sel.by_steps else None
         if sel.scope.window is not None:
             low, high = (np.array([edge]) for edge in sel.scope.window)
             scope = (low, high) if scope is None else intervals.intersect(scope, (low, high))
-        if scope is not None:
-            ranges = ranges.filter(pl.Series(_begun_in(scope, ranges["start"].to_numpy())))
-        self.ranges = ranges
+        self.ranges = ranges if scope is None else ranges.take(_begun_in(scope, ranges.start))
         self._work = _by_process(work, self._steps if apart else None)
 
     def whole_steps(self) -> tuple[int | None, int | None, int | None]:
@@ -114,22 +128,25 @@ class Measure:
         launched = sum(int(of.spent[of.in_steps].sum()) for of in self._work.values() if of.in_steps is not None)
         return self._count, intervals.length(self._steps), launched
 
-    def sums(self, ranges: pl.DataFrame, size: int) -> Sums:
-        """Adds up ranges by their column ``number``, from 0 to `size`."""
-        ranges = _in_order(
-            ranges.select("process", "thread", "number", "start", "end"), ["process", "thread", "number"]
-        )
-        outermost = _outermost(ranges)
-        number = outermost["number"].to_numpy()
-        on_threads = _union(ranges)
-        start, end = on_threads["start"].to_numpy(), on_threads["end"].to_numpy()
-        of_thread = on_threads["number"].to_numpy()
-        pieces = _union(_in_order(on_threads, ["process", "number"]))
-        instances, host = count(number, size), add_up(of_thread, end - start, size)
-        spent, calls, span, inside = self._launched(pieces, size)
+    def sums(self, ranges: Ranges, size: int) -> Sums:
+        """Adds up ranges by their `name`, here the number of a set from 0 to `size`."""
+        lanes = self._process.size
+        # a set's ranges of one thread are a group
+        groups, group = spans.dense_groups(ranges.name * lanes + ranges.lane)
+        ordered = spans.in_order(group, ranges.start, ranges.end)
+        outer = ordered.take(spans.outermost(ordered))
+        number = (groups // lanes)[outer.group]
+        on_threads = spans.union(ordered)
+        of_thread = (groups // lanes)[on_threads.group]
+        instances = count(number, size)
+        host = add_up(of_thread, on_threads.end - on_threads.start, size)
+        processes, of_lane = np.unique(self._process, return_inverse=True)
+        of_process = of_lane[groups % lanes] * size + groups // lanes
+        pieces = spans.union(spans.regrouped(on_threads, of_process[on_threads.group]))
+        spent, calls, span, inside = self._launched(pieces, processes, size)
         if self._steps is None or not self._apart:
             return Sums(instances, host, spent, calls, span)
-        begun = _begun_in(self._steps, outermost["start"].to_numpy())
+        begun = _begun_in(self._steps, outer.start)
         return Sums(
             instances,
             host,
@@ -137,12 +154,19 @@ class Measure:
             calls,
             span,
             step_instances=count(np.where(begun, number, NONE), size),
-            step_host=add_up(of_thread, intervals.covered(self._steps, start, end), size),
+            step_host=add_up(of_thread, intervals.covered(self._steps, on_threads.start, on_threads.end), size),
             step_launched=inside,
         )
 
-    def _launched(self, pieces: pl.DataFrame, size: int) -> tuple[dict[str, Ints], dict[str, Ints], Ints, Ints]:
+    def _launched(
+        self, pieces: Spans, processes: Ints, size: int
+    ) -> tuple[dict[str, Ints], dict[str, Ints], Ints, Ints]:
         """What was launched in each set's stretches of time.
+
+        Args:
+            pieces: stretches, those of each process and in it of each set as a group.
+            processes: the processes, ascending.
+            size: how many sets there are.
 
         Returns:
             Time by category, number by category, span on the GPU, and time of what was launched in steps.
@@ -150,10 +174,12 @@ class Measure:
         spent: dict[str, Ints] = {}
         calls: dict[str, Ints] = {}
         span, inside = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        for (process,), rows in _parts(pieces):
-            if (launched := self._work.get(int(str(process)))) is None:
+        edges = np.searchsorted(pieces.group, np.arange(processes.size + 1) * size)
+        for process, begin, stop in zip(processes.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            if (launched := self._work.get(process)) is None or begin == stop:
                 continue
-            number, start, end = (rows[name].to_numpy() for name in ("number", "start", "end"))
+            here = slice(begin, stop)
+            number, start, end = pieces.group[here] % size, pieces.start[here], pieces.end[here]
             low = np.searchsorted(launched.time, start, side="left")
             high = np.searchsorted(launched.time, end, side="left")
             first = over_slices(np.minimum, launched.start, low, high, EVER)
@@ -173,13 +199,6 @@ class Measure:
         return spent, calls, span, inside
 
 
-def _parts(pieces: pl.DataFrame) -> Iterable[tuple[tuple[object, ...], pl.DataFrame]]:
-    """The rows of each process; most recordings have one, which needs no copy."""
-    if pieces.height and pieces["process"].min() == pieces["process"].max() and not pieces["process"].null_count():
-        return (((pieces["process"][0],), pieces),)
-    return pieces.group_by("process", maintain_order=True)
-
-
 def _between(values: Ints | Bools, low: Ints, high: Ints) -> Ints:
     """The sum of ``values[low:high]`` of each pair."""
     running = np.zeros(values.size + 1, np.int64)
@@ -188,38 +207,12 @@ def _between(values: Ints | Bools, low: Ints, high: Ints) -> Ints:
     return found
 
 
-def _in_order(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Sorts by ``group`` (a number for each combination of values in `keys`), then by start, then the longer first."""
-    group = numbered_by(rows, keys)
-    order = lane_order(group, rows["start"].to_numpy(), rows["end"].to_numpy())
-    group = group[order]
-    ordered = bool((order[1:] > order[:-1]).all())
-    return (rows if ordered else rows[order]).with_columns(group=pl.Series(group, dtype=pl.Int64))
-
-
-def _keys(rows: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
-    """Starts, ends and a floor below the group of ordered ranges, as whole numbers that also order the groups."""
-    group, start, end = (rows[name].to_numpy() for name in ("group", "start", "end"))
-    clock = LaneClock(int(group[-1]) + 1 if group.size else 0, start, end)
-    return clock.key(group, start), clock.key(group, end), clock.floor(group)
-
-
-def _outermost(ordered: pl.DataFrame) -> pl.DataFrame:
-    """The ranges that are not inside another one of their group."""
-    start, end, floor = _keys(ordered)
-    reached = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1])) if end.size else end
-    at_its_end = (start == reached) & (end == reached)  # an instant, right behind another
-    return ordered.filter(pl.Series((reached < floor) | (end > reached) | at_its_end, dtype=pl.Boolean))
-
-
-def _union(ordered: pl.DataFrame) -> pl.DataFrame:
-    """The time that lies in at least one range of its group, as disjoint stretches."""
-    lasting = ordered.filter(pl.col("end") > pl.col("start"))
-    if not lasting.height:
-        return lasting
-    start, end, _ = _keys(lasting)
-    first = np.concatenate(([0], np.flatnonzero(start[1:] > np.maximum.accumulate(end)[:-1]) + 1))
-    return lasting[first].with_columns(end=pl.Series(np.maximum.reduceat(lasting["end"].to_numpy(), first)))
+def _process_of_lanes(host: pl.DataFrame) -> Ints:
+    """The process of each of `lanes_of`."""
+    lane = lanes_of(host)
+    first = np.searchsorted(lane, np.arange(int(lane[-1]) + 1 if lane.size else 0))
+    process: Ints = host["process"].gather(first).fill_null(NONE).to_numpy()
+    return process
 
 
 def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -230,32 +223,52 @@ def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype
     return inside
 
 
-def _launches(sel: Selection, *, apart: bool) -> pl.DataFrame:
-    """The device work in scope whose launch is known: start, duration, category, and process and time of the launch."""
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The device work in scope whose launch is known."""
+
+    time: Ints
+    """When each was launched."""
+    process: Ints
+    start: Ints
+    spent: Ints
+    category: NDArray[np.uint32]
+
+    def of(self, process: int) -> _Work:
+        """That of one process."""
+        mine = self.process == process
+        if mine.all():
+            return self
+        return _Work(self.time[mine], self.process[mine], self.start[mine], self.spent[mine], self.category[mine])
+
+
+def _launches(sel: Selection, *, apart: bool) -> _Work:
     device = device_work(sel)
-    device = device.filter(device["launch"].is_not_null() & device["start"].is_not_null())
+    if device["launch"].null_count() or device["start"].null_count():
+        device = device.filter(pl.col("launch").is_not_null() & pl.col("start").is_not_null())
     launch = row_ids(device["launch"])
     host = sel.trace.host
-    return device.select(
-        "start",
-        pl.col("duration").fill_null(0),
-        time=pl.Series(host["start"].to_numpy()[launch]),
-        process=pl.Series(host["process"].fill_null(NONE).to_numpy()[launch]),
-        category=_category_of(device, pl.Categorical()) if apart else pl.lit("", pl.Categorical),
+    if apart:
+        category = codes_of(_category_of(device, pl.Categorical()))
+    else:
+        category = np.full(device.height, encode([""])[0])
+    return _Work(
+        host["start"].to_numpy()[launch],
+        _process_of_lanes(host)[lanes_of(host)[launch]],
+        device["start"].to_numpy(),
+        device["duration"].fill_null(0).to_numpy(),
+        category,
     )
 
 
-def _by_process(work: pl.DataFrame, steps: Intervals | None) -> dict[int, Launched]:
-    processes = work["process"].unique(maintain_order=True).to_list()
-    if len(processes) == 1:
-        return {processes[0]: _launched_of(work, steps)}
-    return {process: _launched_of(work.filter(pl.col("process") == process), steps) for process in processes}
+def _by_process(work: _Work, steps: Intervals | None) -> dict[int, Launched]:
+    processes = distinct(work.process)
+    return {process: _launched_of(work.of(process), steps) for process in processes}
 
 
-def _launched_of(rows: pl.DataFrame, steps: Intervals | None) -> Launched:
+def _launched_of(work: _Work, steps: Intervals | None) -> Launched:
     """The work of one process, in the order of its launches."""
-    time, start, spent = (rows[name].to_numpy() for name in ("time", "start", "duration"))
-    code = codes_of(rows["category"])
+    time, start, spent, code = work.time, work.start, work.spent, work.category
     if bool((time[1:] < time[:-1]).any()):
         order = np.argsort(time, kind="stable")
         time, start, spent, code = time[order], start[order], spent[order], code[order]

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, numbered_by
+from tracetui.analysis.attribution.calltree import NONE, lanes_of
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
-from tracetui.analysis.captures.measure import Measure, category_of
+from tracetui.analysis.captures import spans
+from tracetui.analysis.captures.measure import Measure, Ranges, category_of
+from tracetui.parsers import schema
 from tracetui.parsers.names.range_roles import NUMBERED, role_of
 
 if TYPE_CHECKING:
+    from tracetui.analysis.attribution.calltree import Bools
+    from tracetui.analysis.captures.measure import Sums
     from tracetui.analysis.selection import Selection
 
 
@@ -78,23 +82,23 @@ def phases(sel: Selection) -> Phases:
     In a trace without steps, ranges with a name like ``train_step`` stand for them. Nsight Compute's captures have no
     host events: their ranges are known only by the launches inside them.
     """
-    host = _ranges(sel)
-    if not host.height:
+    chosen = _ranges(sel.trace.host)
+    if not chosen.any():
         return _of_counters(sel)
-    labels = _labels(sel, host)
-    measure = Measure(sel, _labelled(host, labels))
-    named, by_role = _measured(measure, labels, "label"), _measured(measure, labels, "role")
+    labelled = _labelled(sel, chosen)
+    measure = Measure(sel, labelled.ranges, labelled.is_step)
+    named, by_role = _by_name(measure, labelled), _by_role(measure, labelled)
     found = Phases(_sorted(named), _sorted(by_role), *measure.whole_steps())
     return found if sel.trace.device.height else _without_gpu(found)
 
 
 def named_phases(sel: Selection) -> tuple[Phase, ...]:
     """The phases by name alone, without their shares by category and their parts in steps: a quarter of the work."""
-    host = _ranges(sel)
-    if not host.height or not sel.trace.device.height:
+    chosen = _ranges(sel.trace.host)
+    if not chosen.any() or not sel.trace.device.height:
         return phases(sel).by_name
-    labels = _labels(sel, host)
-    return _sorted(_measured(Measure(sel, _labelled(host, labels), apart=False), labels, "label"))
+    labelled = _labelled(sel, chosen)
+    return _sorted(_by_name(Measure(sel, labelled.ranges, labelled.is_step, apart=False), labelled))
 
 
 def phase_of(sel: Selection, role: str) -> Phase | None:
@@ -107,45 +111,55 @@ def phase_of(sel: Selection, role: str) -> Phase | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Labels:
-    """What the ranges of a capture are called."""
+class _Labelled:
+    """The ranges of a capture, and the sets that they are measured in: those of one name and domain."""
 
-    label: dict[str, str]
-    """The phase of each name: itself, without the number of a step."""
-    role: dict[str, str | None]
-    """Of each phase."""
+    ranges: Ranges
+    name: list[str]
+    """The name of each set, without the number of a step; the ranges have the set's number."""
+    domain: list[str]
+    role: list[str | None]
 
-
-def _ranges(sel: Selection) -> pl.DataFrame:
-    return (
-        sel.trace.host.lazy()
-        .filter(pl.col("kind").is_in(["annotation", "dataloader"]))
-        .filter(pl.col("style").is_null() | (pl.col("style") != "mark"))
-        .select("name", "domain", "process", "thread", "start", "duration", "sequence", "external_id")
-        .collect()
-    )
+    @property
+    def is_step(self) -> Bools:
+        """Whether a set's ranges are steps."""
+        return np.array([role == "step" for role in self.role], np.bool_)
 
 
-def _labels(sel: Selection, host: pl.DataFrame) -> _Labels:
+_MEASURED = tuple(schema.HOST_KINDS.index(kind) for kind in ("annotation", "dataloader"))
+
+
+def _ranges(host: pl.DataFrame) -> Bools:
+    """Marks the ranges of a host frame that last."""
+    kind = host["kind"].to_physical().to_numpy()
+    chosen: Bools = (kind == _MEASURED[0]) | (kind == _MEASURED[1])
+    style = host["style"]
+    if style.null_count() < len(style):
+        marks = (style == "mark").fill_null(value=False).to_numpy()
+        chosen &= ~marks
+    return chosen
+
+
+def _labelled(sel: Selection, chosen: Bools) -> _Labelled:
+    host = sel.trace.host
     step_names = set(sel.trace.steps["name"])
-    distinct = names.distinct(host["name"])
-    if host["name"].null_count():
-        distinct.append("")
-    label = {text: NUMBERED.sub("", text) if text in step_names else text for text in distinct}
-    steps = {label.get(text, text) for text in step_names}
-    operators = _operators(sel, host)
-    return _Labels(label, {name: None if name in operators else _role(name, steps) for name in set(label.values())})
-
-
-def _labelled(host: pl.DataFrame, labels: _Labels) -> pl.DataFrame:
-    codes = pl.Categorical()
-    role = names.mapped(host["name"], lambda text: labels.role[labels.label[text]], labels.role.get(""), codes)
-    return host.select(
-        pl.col("process", "thread").fill_null(NONE), "start", end=pl.col("start") + pl.col("duration"),
-        label=names.mapped(host["name"], labels.label.__getitem__, "", codes),
-        domain=names.mapped(host["domain"], str, "", codes),
-        role=role,
-    )  # fmt: skip
+    label, labels = names.numbered(
+        host["name"], chosen, lambda text: NUMBERED.sub("", text) if text in step_names else text, ""
+    )
+    domain, domains = names.numbered(host["domain"], chosen, str, "")
+    sets, number = spans.dense_groups(label * len(domains) + domain)
+    steps = {NUMBERED.sub("", text) for text in step_names}
+    operators = _operators(sel, chosen)
+    of_label = [None if text in operators else _role(text, steps) for text in labels]
+    start = host["start"].to_numpy()[chosen]
+    end = start + host["duration"].to_numpy()[chosen]
+    at = sets // len(domains)
+    return _Labelled(
+        Ranges(lanes_of(host)[chosen], start, end, number),
+        [labels[place] for place in at.tolist()],
+        [domains[place] for place in (sets % len(domains)).tolist()],
+        [of_label[place] for place in at.tolist()],
+    )
 
 
 def _without_gpu(found: Phases) -> Phases:
@@ -159,12 +173,14 @@ def _without_gpu(found: Phases) -> Phases:
     return replace(found, by_name=told(found.by_name), by_role=told(found.by_role), step_launched_ns=None)
 
 
-def _operators(sel: Selection, host: pl.DataFrame) -> set[str]:
+def _operators(sel: Selection, chosen: Bools) -> set[str]:
     """Names of ranges that PyTorch's `emit_nvtx` made, one per call: ``MmBackward0`` is an operator, not a phase."""
-    if sel.trace.info.kind != "nsys":
+    host = sel.trace.host
+    numbers = [host[name] for name in ("sequence", "external_id")]
+    if sel.trace.info.kind != "nsys" or all(column.null_count() == host.height for column in numbers):
         return set()
-    numbered = host.filter(pl.col("sequence").is_not_null() | pl.col("external_id").is_not_null())
-    return set(numbered["name"].unique().cast(pl.String).to_list())
+    numbered = host["name"].filter(pl.Series(chosen) & (numbers[0].is_not_null() | numbers[1].is_not_null()))
+    return set(numbered.unique().cast(pl.String).to_list())
 
 
 def _role(name: str, steps: set[str]) -> str | None:
@@ -180,47 +196,57 @@ def _sorted(found: list[Phase]) -> tuple[Phase, ...]:
     return tuple(sorted(kept, key=lambda phase: (-(phase.host_ns or 0), -(phase.launched_ns or 0), phase.name)))
 
 
-def _measured(measure: Measure, labels: _Labels, key: str) -> list[Phase]:
-    """One phase for every name and domain, or for every role."""
-    ranges = measure.ranges
-    if key == "role":
-        ranges = ranges.drop_nulls("role")
-    keys = ["label", "domain"] if key == "label" else ["role"]
-    number = numbered_by(ranges.select(pl.col(keys).to_physical().cast(pl.Int64)), keys)
-    size = int(number.max(initial=-1)) + 1
-    first = np.zeros(size, np.int64)
-    first[number[::-1]] = np.arange(number.size)[::-1]  # of several values for a place the last one stays
-    order = np.argsort(first)
-    place = np.empty(size, np.int64)
-    place[order] = np.arange(size)
-    sets = ranges[first[order]].select(*keys, of="role").cast(pl.String)
-    found = measure.sums(ranges.with_columns(number=pl.Series(place[number])), size=size)
-    known = names.distinct(ranges["label"])
-    phases = []
-    for at, row in enumerate(sets.iter_rows(named=True)):
-        shares = [
-            Share(category, int(found.calls[category][at]), int(spent[at]))
-            for category, spent in found.spent.items()
-            if found.calls[category][at]
-        ]
-        phases.append(
-            Phase(
-                name=row[key],
-                domain=row.get("domain"),
-                role=row["of"],
-                names=tuple(sorted(n for n in known if labels.role[n] == row["of"])) if key == "role" else (row[key],),
-                instances=int(found.instances[at]),
-                host_ns=int(found.host[at]),
-                launched_ns=sum(share.ns for share in shares),
-                launched_ops=sum(share.calls for share in shares),
-                span_ns=int(found.span[at]),
-                shares=tuple(sorted(shares, key=lambda share: (-share.ns, share.category))),
-                step_instances=None if found.step_instances is None else int(found.step_instances[at]),
-                step_host_ns=None if found.step_host is None else int(found.step_host[at]),
-                step_launched_ns=None if found.step_launched is None else int(found.step_launched[at]),
-            )
-        )
-    return phases
+def _by_name(measure: Measure, labelled: _Labelled) -> list[Phase]:
+    """One phase for every name and domain."""
+    found = measure.sums(measure.ranges, len(labelled.name))
+    return [
+        _phase(found, at, name, domain, role, (name,))
+        for at, (name, domain, role) in enumerate(zip(labelled.name, labelled.domain, labelled.role, strict=True))
+        if found.instances[at]
+    ]
+
+
+def _by_role(measure: Measure, labelled: _Labelled) -> list[Phase]:
+    """One phase for every role."""
+    roles = list(dict.fromkeys(role for role in labelled.role if role is not None))
+    of_set = np.array([NONE if role is None else roles.index(role) for role in labelled.role], np.int64)
+    number = of_set[measure.ranges.name]
+    found = measure.sums(replace(measure.ranges, name=number).take(number >= 0), len(roles))
+    there = np.bincount(measure.ranges.name, minlength=of_set.size) > 0
+    texts = zip(labelled.name, labelled.role, there.tolist(), strict=True)
+    known: dict[str, set[str]] = {}
+    for name, of, occurs in texts:
+        if of is not None and occurs:
+            known.setdefault(of, set()).add(name)
+    return [
+        _phase(found, at, role, None, role, tuple(sorted(known[role])))
+        for at, role in enumerate(roles)
+        if found.instances[at]
+    ]
+
+
+def _phase(found: Sums, at: int, name: str, domain: str | None, role: str | None, of: tuple[str, ...]) -> Phase:
+    """The phase with this number."""
+    shares = [
+        Share(category, int(found.calls[category][at]), int(spent[at]))
+        for category, spent in found.spent.items()
+        if found.calls[category][at]
+    ]
+    return Phase(
+        name=name,
+        domain=domain,
+        role=role,
+        names=of,
+        instances=int(found.instances[at]),
+        host_ns=int(found.host[at]),
+        launched_ns=sum(share.ns for share in shares),
+        launched_ops=sum(share.calls for share in shares),
+        span_ns=int(found.span[at]),
+        shares=tuple(sorted(shares, key=lambda share: (-share.ns, share.category))),
+        step_instances=None if found.step_instances is None else int(found.step_instances[at]),
+        step_host_ns=None if found.step_host is None else int(found.step_host[at]),
+        step_launched_ns=None if found.step_launched is None else int(found.step_launched[at]),
+    )
 
 
 def _of_counters(sel: Selection) -> Phases:

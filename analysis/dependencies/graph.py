@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import numbered_by, parents_of, row_ids
+from tracetui.analysis.attribution.calltree import lanes_of, numbered_by, parents_of, row_ids
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
@@ -214,10 +214,9 @@ def _outermost(host: pl.DataFrame, rows: Ints) -> Ints:
     return found
 
 
-@latest
 def threads_of(host: pl.DataFrame) -> Ints:
     """The thread of every host row, counted from 0 over all processes."""
-    return numbered_by(host, ("process", "thread"))
+    return lanes_of(host)
 
 
 def launching_threads(host: pl.DataFrame, calls: Ints) -> Ints:

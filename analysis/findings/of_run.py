@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.parsers.resources import freed_blocks_stay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,4 +37,5 @@ def findings_of(
     rules = all_rules(facts.kind)
     if not facts.trace.has_timeline and facts.run.main.has_timeline:
         rules = {id: rule for id, rule in rules.items() if id.startswith("V") and not rule.needs}
-    return find(facts, config, rules, on_error)
+    with freed_blocks_stay():
+        return find(facts, config, rules, on_error)

@@ -126,7 +126,7 @@ def _read(entry: Path, path: Path) -> Trace:
         if _check(entry / f"{name}.arrow") != context["frames"][name]:
             raise ValueError(f"{name} of {entry} is damaged")
     read = pl.collect_all([pl.scan_ipc(entry / f"{name}.arrow") for name in FRAMES])
-    frames = dict(zip(FRAMES, read, strict=True))
+    frames = {name: _whole(read.pop(0)) for name in FRAMES}
     _fits(frames)
     return Trace(
         steps=frames["steps"],
@@ -140,6 +140,22 @@ def _read(entry: Path, path: Path) -> Trace:
         notes=tuple(Note(**note) for note in context["notes"]),
         marked_by=None if context["marked_by"] is None else MarkedBy(**context["marked_by"]),
     )
+
+
+def _whole(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with each column in one piece, which NumPy then sees without a copy; columns without values are one.
+
+    Long files come in many pieces. One column is joined after the other, so that only one is there twice.
+    """
+    if frame.n_chunks() == 1:
+        return frame
+    layout = frame.schema
+    empty = [name for name in layout if frame[name].null_count() == frame.height]
+    joined = {name: frame.drop_in_place(name).rechunk() for name in layout if name not in empty}
+    if not joined:
+        return frame
+    nothing = [pl.lit(None, layout[name]).alias(name) for name in empty]
+    return pl.DataFrame(joined).with_columns(nothing).select(layout.names())
 
 
 ROW_IDS = {

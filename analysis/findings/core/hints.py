@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.base.remembered import kept
 
 if TYPE_CHECKING:
@@ -71,8 +72,9 @@ def is_compiled(facts: Facts) -> bool:
         return True
     if facts.kernels.height and facts.kernels["name"].str.contains(_COMPILED_KERNEL.pattern).any():
         return True
-    calls = facts.trace.host.filter(pl.col("kind").is_in(["operator", "annotation"]))["name"].unique()
-    return bool(names.matching(calls, lambda name: _COMPILED_CALL.search(name) is not None).any())
+    host = facts.trace.host
+    calls = names.matching(host["name"], lambda name: _COMPILED_CALL.search(name) is not None)
+    return bool(calls.any() and (calls & of_kinds(host["kind"], "operator", "annotation")).any())
 
 
 @kept

@@ -10,7 +10,9 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
+from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.graph import threads_of
 from tracetui.analysis.findings.core import words
@@ -243,11 +245,15 @@ class Optimizer:
 
 def optimizer(facts: Facts) -> Optimizer | None:
     """The ranges around optimizer steps and their launches; None without such a range."""
-    host = facts.sel.host.select("row", "kind", "name", "process", "thread", "start", "duration")
+    host = facts.trace.host
     named = names.matching(host["name"], lambda name: OPTIMIZER.search(name) is not None)
-    found = host.filter(pl.Series(named) & pl.col("kind").is_in(["annotation", "operator"]))
-    if not found.height:
+    if not named.any():
         return None
+    rows = np.flatnonzero(named & of_kinds(host["kind"], "annotation", "operator") & scope_mask(facts.sel))
+    if not rows.size:
+        return None
+    found = host.select("kind", "name", "process", "thread", "start", "duration")[rows]
+    found = found.with_columns(row=pl.Series(rows, dtype=pl.UInt32))
     end = pl.col("start") + pl.col("duration")
     reach = end.cum_max().shift(1).over("process", "thread")
     found = found.sort("start", "duration", descending=[False, True])
@@ -257,7 +263,7 @@ def optimizer(facts: Facts) -> Optimizer | None:
         end=found.select(end)["start"].to_numpy(),
         kernels=_within(facts.trace.host, found, row_ids(facts.launches["launch"])),
         table="host:ranges" if (found["kind"] == "annotation").any() else "host",
-        parameters=_parameters(host, found.height),
+        parameters=_parameters(facts, found.height),
     )
 
 
@@ -275,7 +281,10 @@ def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
     return within
 
 
-def _parameters(host: pl.DataFrame, calls: int) -> float | None:
+def _parameters(facts: Facts, calls: int) -> float | None:
+    host = facts.trace.host
     named = names.matching(host["name"], "torch::autograd::AccumulateGrad".__eq__)
-    grads = host["kind"].filter(pl.Series(named)).is_in(["annotation", "operator"]).sum() if named.any() else 0
+    if not named.any():
+        return None
+    grads = int((named & of_kinds(host["kind"], "annotation", "operator") & scope_mask(facts.sel)).sum())
     return grads / calls if grads else None

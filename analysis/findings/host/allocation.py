@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
@@ -30,11 +32,15 @@ _ON_A_STREAM = re.compile(r"Async|FromPool")
 @kept
 def allocations(facts: Facts) -> pl.DataFrame:
     """The calls of the steps that take memory from the driver or give it back: name, start, duration."""
-    calls = in_steps(facts.sel).host.filter(pl.col("kind").is_in(["runtime", "driver"]))
-    asks = names.matching(calls["name"], lambda name: bool(_ALLOCATES.match(name) and not _ON_A_STREAM.search(name)))
+    host = facts.trace.host
+    asks = names.matching(host["name"], lambda name: bool(_ALLOCATES.match(name) and not _ON_A_STREAM.search(name)))
+    asks &= of_kinds(host["kind"], "runtime", "driver")
+    if asks.any():
+        asks &= scope_mask(in_steps(facts.sel))
+    calls = host.select("name", "start", "duration", "parent").filter(pl.Series(asks))
     # a driver call inside a call of the runtime is part of it
-    above = facts.trace.host["kind"].gather(calls["parent"]).is_in(["runtime", "driver"]).fill_null(value=False)
-    return calls.filter(pl.Series(asks) & ~above).select("name", "start", "duration")
+    above = host["kind"].gather(calls["parent"]).is_in(["runtime", "driver"]).fill_null(value=False)
+    return calls.filter(~above).select("name", "start", "duration")
 
 
 @rule(

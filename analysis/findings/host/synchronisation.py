@@ -9,8 +9,10 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, parents_of
+from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.projection import enclosing, lanes_of, walk
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.dependencies.waits import waits_by_name
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
@@ -49,12 +51,13 @@ def waits(facts: Facts) -> Waits:
     """
     host = facts.trace.host
     slots = step_slots(facts.sel)
-    calls = facts.sel.host.filter(pl.col("kind").is_in(["runtime", "driver"]))
+    chosen = scope_mask(facts.sel) & of_kinds(host["kind"], "runtime", "driver")
     back = copies(facts).filter((pl.col("direction") == DTOH) & pl.col("pageable").fill_null(value=False))
-    waiting = waits_by_name(calls["name"])
-    waiting |= calls["row"].is_in(back["launch"].implode()).fill_null(value=False).to_numpy()
-    waiting &= ~calls["row"].is_in(pageable_waits(facts).implode()).fill_null(value=False).to_numpy()
-    calls = calls.filter(pl.Series(waiting))
+    waiting = waits_by_name(host["name"])
+    waiting[back["launch"].drop_nulls().to_numpy()] = True
+    waiting[pageable_waits(facts).drop_nulls().to_numpy()] = False
+    rows = np.flatnonzero(waiting & chosen)
+    calls = host.select("name", "start", "duration")[rows].with_columns(row=pl.Series(rows, dtype=pl.Int64))
     if slots.start.size:
         calls = calls.filter((pl.col("start") >= int(slots.start[0])) & (pl.col("start") < int(slots.end[-1])))
     start = calls["start"].to_numpy()
@@ -70,9 +73,9 @@ def waits(facts: Facts) -> Waits:
     return Waits(
         pl.DataFrame(
             {
-                "row": calls["row"].cast(pl.Int64),
+                "row": calls["row"],
                 "name": calls["name"].cast(pl.String),
-                "owner": _owners(host, calls["row"].cast(pl.Int64).to_numpy()),
+                "owner": _owners(host, calls["row"].to_numpy()),
                 "start": start,
                 "waited_ns": end - start,
                 "stall_ns": stall,

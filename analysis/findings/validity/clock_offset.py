@@ -147,7 +147,8 @@ def _early(early: float, limits: Limits) -> Finding:
 def offsets(trace: Trace) -> list[Seen]:
     """How late the GPU's times are in each of the parts of a recording."""
     device = trace.device
-    work = device.filter(pl.col("kind").is_in(WORK) & pl.col("start").is_not_null() & pl.col("launch").is_not_null())
+    known = pl.col("start").is_not_null() & pl.col("launch").is_not_null()
+    work = device.select("kind", "device", "launch", "start", "duration").filter(pl.col("kind").is_in(WORK) & known)
     if not work.height:
         return []
     work = work.select("device", "launch", "start", end=pl.col("start") + pl.col("duration"))

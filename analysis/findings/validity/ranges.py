@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import numbered_by
+from tracetui.analysis.attribution.calltree import NONE, lanes_of
+from tracetui.analysis.attribution.operator_tree import scope_mask
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.parsers.nesting import LaneClock
+from tracetui.analysis.gpu.activities import by_value
 
 if TYPE_CHECKING:
+    from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
@@ -88,49 +91,72 @@ def _overlap(steps: pl.DataFrame, most_percent: float) -> Finding | None:
 def _longest_part(facts: Facts) -> tuple[str, int, int] | None:
     """The range with the longest lower median among those inside steps on their thread: name, ns, count."""
     steps = facts.step_ranges.frame.drop_nulls(["process", "thread"]).sort("start")
-    nests = pl.col("style").is_null() | (pl.col("style") == "push_pop")
-    host = facts.sel.host.select("kind", "style", "name", "process", "thread", "start", "duration")
-    ranges = host.filter((pl.col("kind") == "annotation") & nests & (pl.col("duration") > 0))
-    ranges = ranges.select("name", "process", "thread", "start", "duration").drop_nulls(["name", "process", "thread"])
-    if not steps.height or not ranges.height:
+    host = facts.trace.host
+    chosen = _nesting(host) & scope_mask(facts.sel)
+    lane = lanes_of(host)
+    of_steps = _lanes(host, steps)
+    with_steps = np.zeros(int(lane[-1]) + 1 if lane.size else 0, np.bool_)
+    with_steps[of_steps[of_steps != NONE]] = True
+    chosen &= with_steps[lane]
+    if not chosen.any():
         return None
-    begin, end = ranges["start"].to_numpy(), ranges["start"].to_numpy() + ranges["duration"].to_numpy()
-    at = _step_before(ranges, steps)
+    name = host["name"].to_physical().to_numpy()[chosen]
+    begin, duration = host["start"].to_numpy()[chosen], host["duration"].to_numpy()[chosen]
+    end = begin + duration
+    at = _step_before(lane[chosen], begin, of_steps, steps["start"].to_numpy())
     inside = (at >= 0) & (end <= steps["end"].to_numpy()[at])
     is_step = inside & (begin == steps["start"].to_numpy()[at]) & (end == steps["end"].to_numpy()[at])
-    name = ranges["name"].to_physical().to_numpy()
     parts = np.zeros(int(name.max()) + 1, np.bool_)
     parts[name[inside]] = True
     parts[name[is_step]] = False
-    lane, of_steps = _lanes(ranges, steps)
+    mine = parts[name]
     low = pl.col("duration").sort().get((pl.len() - 1) // 2)
     found = (
-        ranges.select("name", "duration")
-        .filter(pl.Series(parts[name] & np.isin(lane, of_steps)))
+        pl.DataFrame({"name": name[mine], "duration": duration[mine]})
         .group_by("name")
         .agg(low.alias("ns"), pl.len().alias("n"))
-        .with_columns(pl.col("name").cast(pl.String))
+        .with_columns(pl.col("name").cat.to(pl.Categorical).cast(pl.String))
         .sort("ns", "name", descending=[True, False])
     )
     return found.row(0) if found.height else None
 
 
-def _lanes(ranges: pl.DataFrame, steps: pl.DataFrame) -> tuple[Ints, Ints]:
-    """The threads of ranges and of steps, as numbers."""
-    threads = pl.concat([frame.select(pl.col("process", "thread").cast(pl.Int64)) for frame in (ranges, steps)])
-    numbers = numbered_by(threads, ("process", "thread"))
-    return numbers[: ranges.height], numbers[ranges.height :]
+def _nesting(host: pl.DataFrame) -> Bools:
+    """Marks the ranges with a name and a thread that last and nest."""
+    chosen: Bools = of_kinds(host["kind"], "annotation") & (host["duration"].to_numpy() > 0)
+    style = host["style"]
+    if style.null_count() < len(style):
+        chosen &= of_kinds(style, "push_pop") | style.is_null().to_numpy()
+    for column in ("name", "process", "thread"):
+        if host[column].null_count():
+            chosen &= host[column].is_not_null().to_numpy()
+    return chosen
 
 
-def _step_before(ranges: pl.DataFrame, steps: pl.DataFrame) -> Ints:
-    """For each range the last step of its thread that began before it or with it, or -1; steps are by their start."""
-    lane, of_steps = _lanes(ranges, steps)
-    start, begin = ranges["start"].to_numpy(), steps["start"].to_numpy()
-    clock = LaneClock(int(max(lane.max(), of_steps.max())) + 1, start, begin)
-    order = np.lexsort((begin, of_steps))
-    place = np.searchsorted(clock.key(of_steps, begin)[order], clock.key(lane, start), side="right") - 1
-    at: Ints = order[place]
-    return np.where((place >= 0) & (of_steps[at] == lane), at, -1)
+def _lanes(host: pl.DataFrame, steps: pl.DataFrame) -> Ints:
+    """The thread of each step as `lanes_of` numbers it, or -1."""
+    lane = lanes_of(host)
+    first = np.searchsorted(lane, np.arange(int(lane[-1]) + 1 if lane.size else 0))
+    known = {key: number for number, key in enumerate(host.select("process", "thread")[first].rows())}
+    return np.array([known.get(key, NONE) for key in steps.select("process", "thread").rows()], np.int64)
+
+
+def _step_before(lane: Ints, start: Ints, of_steps: Ints, begin: Ints) -> Ints:
+    """For each range the last step of its thread that began before it or with it, or -1.
+
+    Args:
+        lane: the thread of each range, ascending.
+        start: of the ranges.
+        of_steps: the thread of each step.
+        begin: of the steps, ascending.
+    """
+    found = np.full(lane.size, NONE, np.int64)
+    for number, steps in by_value(of_steps):
+        rows = slice(*np.searchsorted(lane, (number, number + 1)).tolist())
+        mine = np.arange(of_steps.size)[steps]
+        place = np.searchsorted(begin[mine], start[rows], side="right") - 1
+        found[rows] = np.where(place >= 0, mine[place], NONE)
+    return found
 
 
 def _covered(steps: pl.DataFrame) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -40,7 +41,7 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     from tracetui.analysis.attribution.launch_calls import launch_calls
 
     trace = facts.trace
-    kernels = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]))
+    kernels = trace.device.select("kind", "duration").filter(pl.col("kind").is_in(["kernel", "graph"]))
     device = _gpu_of(facts)
     calls = launch_calls(trace).height
     if not calls and not kernels.height and device is None:
@@ -164,8 +165,8 @@ def empty_capture(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     trace = facts.trace
     if trace.info.kind not in ("nsys", "ncu"):
         return Abstention("V11", "a capture by Nsight Systems or Nsight Compute")
-    work = trace.device.filter(pl.col("kind") != "annotation").height
-    calls = trace.host.filter(pl.col("kind").is_in(["runtime", "driver"])).height
+    work = int((trace.device["kind"] != "annotation").sum())
+    calls = int(of_kinds(trace.host["kind"], "runtime", "driver").sum())
     if work or calls:
         return None
     settings = dict(trace.info.captured)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.captures.observed_batch import (
     IMAGE_AXES,
     batch_in_name,
@@ -266,10 +267,11 @@ def reference_backend(facts: Facts, limits: Limits) -> Finding | Abstention | No
     loop over the tokens launches hundreds of small kernels in place of one.
     """
     backend = facts.manifest.workload.backend if facts.manifest else None
-    rows = facts.trace.host.filter(pl.col("kind").is_in(["python", "operator", "annotation", "module"]))
-    names = rows.select(pl.col("name").unique())["name"].cast(pl.String).drop_nulls()
+    host = facts.trace.host
+    code = host["name"].filter(pl.Series(of_kinds(host["kind"], "python", "operator", "annotation", "module")))
+    names = code.unique().cast(pl.String).drop_nulls()
     calls = names.filter(names.str.contains(REFERENCE_CODE)).sort().to_list()
-    if backend is None and not (rows["kind"] == "python").any() and not calls:
+    if backend is None and not of_kinds(host["kind"], "python").any() and not calls:
         return Abstention("V18", "which code ran: launch with tracetui profile, or record with with_stack=True")
     if backend != "reference" and not calls:
         return None

@@ -145,18 +145,21 @@ def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
 
 def _too_much(facts: Facts, limits: Limits) -> Finding | None:
     """Finds more kernel time on a device than its streams can hold. Graph branches share a stream and do not count."""
-    rows = facts.recorded_launches.select("kind", "graph_node", "device", "stream", "start", "duration").filter(
+    rows = facts.recorded_launches.lazy().filter(
         pl.col("start").is_not_null() & pl.col("graph_node").is_null() & (pl.col("kind") == "kernel")
     )
-    if not rows.height or facts.api.filter(pl.col("name").str.contains("GraphLaunch")).height:
+    if facts.api.filter(pl.col("name").str.contains("GraphLaunch")).height:
         return None
     sums = rows.group_by("device").agg(
         ns=pl.col("duration").sum(),
         wall=(pl.col("start") + pl.col("duration")).max() - pl.col("start").min(),
         streams=pl.col("stream").n_unique(),
     )
-    sums = sums.with_columns(percent=100 * pl.col("ns") / (pl.col("wall") * pl.col("streams"))).drop_nulls("percent")
-    worst = sums.sort("percent", descending=True).row(0, named=True)
+    found = sums.collect()
+    if not found.height:
+        return None
+    found = found.with_columns(percent=100 * pl.col("ns") / (pl.col("wall") * pl.col("streams"))).drop_nulls("percent")
+    worst = found.sort("percent", descending=True).row(0, named=True)
     if worst["percent"] <= 100 + limits.over_percent:
         return None
     return Finding(
