@@ -20,6 +20,9 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 CHUNK_SIZED = 32 << 20
 """Smaller blocks are the short-lived ones of a chunk and stay in the heap; larger ones are mapped and unmapped."""
 
+WORTH_RELEASING = 4 << 20
+"""How many bytes must be free before a search of the whole heap for them pays."""
+
 
 def in_order(work: Callable[[Task], Done], tasks: Iterable[Task]) -> Iterator[Done]:
     """Runs the tasks on `THREADS` threads; when the consumer stops, the work stops."""
@@ -59,6 +62,9 @@ def keep_chunks_in_heap(largest: int = CHUNK_SIZED) -> None:
 
 
 def release_freed() -> None:
-    """Returns the heap's free pages to the kernel, before long-lived columns take their place."""
+    """Returns the heap's free pages to the kernel, before long-lived columns take their place.
+
+    It looks at the whole heap, so callers do it once per read and then per `WORTH_RELEASING` bytes.
+    """
     if libc := _libc():
         libc.malloc_trim(0)
