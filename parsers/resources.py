@@ -7,6 +7,7 @@ import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -25,14 +26,16 @@ WORTH_RELEASING = 4 << 20
 
 
 def in_order(work: Callable[[Task], Done], tasks: Iterable[Task]) -> Iterator[Done]:
-    """Runs the tasks on `THREADS` threads; when the consumer stops, the work stops."""
-    if THREADS == 1:
-        yield from map(work, tasks)
+    """Runs the tasks on `THREADS` threads, a single one on this; when the consumer stops, the work stops."""
+    tasks = iter(tasks)
+    first = list(islice(tasks, 2))
+    if THREADS == 1 or len(first) < 2:
+        yield from map(work, chain(first, tasks))
         return
     pool = ThreadPoolExecutor(THREADS)
     try:
         waiting: deque[Future[Done]] = deque()
-        for task in tasks:
+        for task in chain(first, tasks):
             waiting.append(pool.submit(work, task))
             if len(waiting) > THREADS:
                 yield waiting.popleft().result()
