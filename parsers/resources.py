@@ -8,6 +8,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -23,16 +24,21 @@ _MMAP_MAX = 1 << 16
 CHUNK_SIZED = 32 << 20
 """Smaller blocks are the short-lived ones of a chunk and stay in the heap; larger ones are mapped and unmapped."""
 
+WORTH_RELEASING = 4 << 20
+"""How many bytes must be free before a search of the whole heap for them pays."""
+
 
 def in_order(work: Callable[[Task], Done], tasks: Iterable[Task]) -> Iterator[Done]:
-    """Runs the tasks on `THREADS` threads; when the consumer stops, the work stops."""
-    if THREADS == 1:
-        yield from map(work, tasks)
+    """Runs the tasks on `THREADS` threads, a single one on this; when the consumer stops, the work stops."""
+    tasks = iter(tasks)
+    first = list(islice(tasks, 2))
+    if THREADS == 1 or len(first) < 2:
+        yield from map(work, chain(first, tasks))
         return
     pool = ThreadPoolExecutor(THREADS)
     try:
         waiting: deque[Future[Done]] = deque()
-        for task in tasks:
+        for task in chain(first, tasks):
             waiting.append(pool.submit(work, task))
             if len(waiting) > THREADS:
                 yield waiting.popleft().result()
@@ -83,6 +89,9 @@ def freed_blocks_stay() -> Iterator[None]:
 
 
 def release_freed() -> None:
-    """Returns the heap's free pages to the kernel, before long-lived columns take their place."""
+    """Returns the heap's free pages to the kernel, before long-lived columns take their place.
+
+    It looks at the whole heap, so callers do it once per read and then per `WORTH_RELEASING` bytes.
+    """
     if libc := _libc():
         libc.malloc_trim(0)

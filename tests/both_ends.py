@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 TOGETHER = ("tests/test_report.py", "tests/test_tables.py")
 """Files that look at the whole reports of the same recordings (`reported.RECORDINGS`), which take longest to make."""
+APART = ("tests/test_profile_models.py",)
+"""Files whose tests share nothing but wait for programs that import torch, so that they are dealt one by one."""
 
 
 class BothEnds(LoadFileScheduling):
@@ -28,6 +30,8 @@ class BothEnds(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
+        if file in APART:
+            return nodeid.partition("[")[0]
         return TOGETHER[0] if file in TOGETHER else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,9 +18,20 @@ from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
-    from pathlib import Path
 
     from tracetui.parsers import Trace
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Where no bytecode may be written beside the modules, it goes to a folder that workers and programs share.
+
+    Else each worker, and each program that a test starts, would compile every module again.
+    """
+    if sys.dont_write_bytecode and not (Path(__file__).parent / "__pycache__").exists():
+        own = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+        sys.pycache_prefix, sys.dont_write_bytecode = str(shared / "pycache"), False
 
 
 @pytest.hookimpl(wrapper=True)
@@ -102,8 +114,8 @@ def _apart_from_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         patch.setenv("TRACETUI_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         patch.setenv("TRACETUI_NO_STATE", "1")
         patch.delenv("POLARS_MAX_THREADS", raising=False)  # programs that tests start run as a user's do
-        if sys.dont_write_bytecode:  # then each program that a test starts would compile every module again
-            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        if os.environ.get("PYTHONDONTWRITEBYTECODE"):  # what they compile goes where `pytest_configure` puts it
+            patch.delenv("PYTHONDONTWRITEBYTECODE")
             patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "pycache"))
         yield
 

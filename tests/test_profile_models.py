@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -20,6 +21,14 @@ from tracetui.parsers import open_path
 pytest.importorskip("torch", reason="the profiled program needs torch")
 
 SMALL = {"img_size": 64, "depth": 2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread_each():
+    """Threads of several processes on few cores mostly wait for each other, by computing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
 
 
 def profiled(tmp_path, entry, **more):
@@ -182,61 +191,78 @@ def test_kineto_keeps_the_marks_of_a_light_recording(tmp_path, monkeypatch):
 
 
 SPREAD = """
+import os
 import sys
 import torch
 import torch.distributed as dist
 from tracetui.models import registry
 
-kind = sys.argv[1]
-workload = registry.find("gpt_small").build({"ctx": 8, "batch": 4, "depth": 2, "parallel": kind, "device": "cpu"})
-batch = next(workload.batches())
-inner, total = workload._parts.loss, torch.zeros(())
-def kept(output, batch):
-    found = inner(output, batch)
-    total.add_(found.detach())
-    return found
-workload._parts.loss = kept
-workload.step(batch)
-total.zero_()
-workload.step(batch)
-dist.all_reduce(total)
-parts = workload._pipeline.micro_batches if workload._pipeline else dist.get_world_size()
-print(float(total) / parts, flush=True)
-workload.leave()
+for said in sys.argv[1:]:
+    kind, _, os.environ["MASTER_PORT"] = said.partition(":")
+    options = {"ctx": 8, "batch": 4, "depth": 2, "parallel": kind, "device": "cpu"}
+    workload = registry.find("gpt_small").build(options)
+    batch = next(workload.batches())
+    inner, total = workload._parts.loss, torch.zeros(())
+    def kept(output, batch):
+        found = inner(output, batch)
+        total.add_(found.detach())
+        return found
+    workload._parts.loss = kept
+    workload.step(batch)
+    total.zero_()
+    workload.step(batch)
+    dist.all_reduce(total)
+    parts = workload._pipeline.micro_batches if workload._pipeline else dist.get_world_size()
+    print(kind, float(total) / parts, flush=True)
+    workload.leave()
 """
+KINDS = ("ddp", "fsdp", "pipeline")
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp", "pipeline"])
-def test_a_model_on_two_ranks_learns_what_it_learns_alone(kind):
-    """The loss of the second step, after one update, with the same weights and the same batch on every rank."""
-    import torch
-
-    from tracetui.models import registry
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
+@pytest.fixture(scope="module")
+def losses():
+    """By kind, the loss of the second step on each of two ranks, which go from one job to the next."""
+    with contextlib.ExitStack() as stack:
+        free = [stack.enter_context(socket.socket()) for _ in KINDS]
+        for one in free:
+            one.bind(("127.0.0.1", 0))
+        jobs = [f"{kind}:{one.getsockname()[1]}" for kind, one in zip(KINDS, free, strict=True)]
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", SPREAD, kind],
-            env={**os.environ, **meeting, "RANK": rank, "LOCAL_RANK": rank},
+            [sys.executable, "-c", SPREAD, *jobs],
+            env={**os.environ, "MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2", "RANK": rank, "LOCAL_RANK": rank},
             stdout=subprocess.PIPE,
             text=True,
         )
         for rank in "01"
     ]
+    try:
+        said = [dict(line.split() for line in rank.communicate(timeout=120)[0].splitlines()) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    return {kind: [float(of_rank[kind]) for of_rank in said if kind in of_rank] for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def loss_alone():
+    """The loss of the second step in one process, with the same weights and the same batch."""
+    import torch
+
+    from tracetui.models import registry
+
     alone = registry.find("gpt_small").build({"ctx": 8, "batch": 4, "depth": 2, "train": True, "device": "cpu"})
     batch = next(alone.batches())
     alone.step(batch)
     parts = alone._parts
     with torch.no_grad():
-        known = float(parts.loss(parts.forward(alone.model, batch), batch))
-    try:
-        losses = [float(rank.communicate(timeout=120)[0]) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert losses == pytest.approx([known, known], rel=1e-4)
+        return float(parts.loss(parts.forward(alone.model, batch), batch))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_on_two_ranks_learns_what_it_learns_alone(kind, losses, loss_alone):
+    """The loss of the second step, after one update, with the same weights and the same batch on every rank."""
+    assert losses[kind] == pytest.approx([loss_alone, loss_alone], rel=1e-4)
 
 
 def test_a_job_of_ranks_is_recorded(tmp_path):

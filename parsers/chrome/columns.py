@@ -109,6 +109,7 @@ def concatenate(group: dict[str, np.dtype[Any] | None], parts: list[Columns]) ->
     """
     sizes = [next(iter(part.values())).shape[0] for part in parts]
     joined: Columns = {}
+    freed = 0
     for name, dtype in group.items():
         if name in OPTIONAL and not any(name in part for part in parts):
             continue
@@ -117,7 +118,10 @@ def concatenate(group: dict[str, np.dtype[Any] | None], parts: list[Columns]) ->
         for part, size in zip(parts, sizes, strict=True):
             start, end = end, end + size
             column[start:end] = part.pop(name) if name in part else _nulls(dtype)[1]
-        resources.release_freed()
+        freed += column.nbytes
+        if freed >= resources.WORTH_RELEASING:
+            resources.release_freed()
+            freed = 0
     return joined
 
 

@@ -71,6 +71,7 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     for found in scanner:
         for name, group in found.items():
             parts[name].append(group)
+    resources.release_freed()
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
     if not scanner.is_kineto:
         _respace(groups["host"])

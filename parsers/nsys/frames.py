@@ -402,13 +402,17 @@ def _host_frame(kinds: tuple[_Lanes, ...], place: tuple[_Place, ...], threads: T
     depth = gathered([kinds[0].depth, kinds[1].depth, None], 0, np.dtype(np.int16))
     del parents
     names = dict.fromkeys(name for lanes in kinds for name in lanes.columns)
+    freed = 0
     for name in names:
         arrays = [lanes.columns.pop(name, None) for lanes in kinds]
         there = [values.dtype for values in arrays if values is not None]
         dtype = np.result_type(*there)
         null = {"style": tables.NO_STYLE}.get(name, compact.null_of(dtype))
         columns[name] = gathered(arrays, null, dtype)
-        resources.release_freed()
+        freed += columns[name].nbytes
+        if freed >= resources.WORTH_RELEASING:
+            resources.release_freed()
+            freed = 0
     columns["process"] = np.repeat(threads.process, per_thread)
     columns["thread"] = np.repeat(threads.thread, per_thread)
     return frame(schema.HOST, columns, {"parent": parent}, depth=pl.Series(depth))
