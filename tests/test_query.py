@@ -73,7 +73,7 @@ def test_every_column_of_the_frames_is_told() -> None:
 
 
 def test_the_frames_are_what_they_are_said_to_be(shared) -> None:
-    for name in ("steps", "host", "device", "memory", "counters", "collectives", "kernels", "operators", "findings"):
+    for name in ("steps", "host", "device", "memory", "counters", "collectives", "kernels"):
         found = asked(f"select * from {name} limit 1")
         assert [(one.name, one.type) for one in found.columns] == [(c.name, c.type) for c in frames()[name].columns]
 
@@ -123,7 +123,7 @@ HOSTILE = {
     "select * from 'https://example.org/a.parquet'": "no frame named",
     "select * from 's3://bucket/a.parquet'": "no frame named",
     "from read_csv('http://169.254.169.254/latest/meta-data')": "not available",
-    "with \"/etc/passwd\" as (select 1) select * from (select * from \"/etc/passwd\" limit 1), 'x.csv'": "no frame named",
+    "with \"/etc/passwd\" as (select 1) select * from \"/etc/passwd\", 'x.csv'": "no frame named",
     "copy device to '{folder}/out.csv'": "only a SELECT",
     "copy (select 1) to '/tmp/tracetui-out.csv'": "only a SELECT",
     "copy device from program 'id'": "",
@@ -171,7 +171,6 @@ HOSTILE = {
     "": "no query",
     " -- nothing": "no query",
     "select '": "",
-    "select " + "(" * 5000: "",
     "select secret_of_ours from RUNS": "no frame named",
 }  # fmt: skip
 """Queries that are refused, and a part of what is said."""
@@ -224,18 +223,17 @@ def test_the_sandbox_refuses_it_too(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("select count(*) from host a, host b, host c, host d", "stopped after 0.2 s"),
+        ("select count(*) from host a, host b, host c, host d", "stopped after 0.1 s"),
         ("with recursive r(n) as (select 1 union all select n + 1 from r) select max(n) from r", "stopped after"),
         ("select * from host a, host b, host c order by a.name || b.name", "stopped after"),
         ("select list(range) from range(100000000000)", "of memory"),
         ("select string_agg(a.name, '') from host a, host b", "of memory"),
-        ("select repeat('x', 30000000) from range(3)", "64 MiB"),
     ],
 )  # fmt: skip
 def test_what_would_use_too_much_is_stopped(sql, said, shared) -> None:
     begins = time.monotonic()
     with pytest.raises(asking.QueryError, match=said):
-        asked(sql, seconds=0.2 if "stopped" in said else 20, memory=64 << 20 if "memory" in said else 1 << 30)
+        asked(sql, seconds=0.1 if "stopped" in said else 20, memory=64 << 20 if "memory" in said else 1 << 30)
     assert time.monotonic() - begins < 20
 
 
@@ -244,6 +242,8 @@ def test_a_process_that_does_not_look_up_is_ended(monkeypatch) -> None:
     monkeypatch.setattr(asking, "GRACE_S", 0.3)
     with pytest.raises(asking.QueryError, match=r"stopped after 0.5 s"):
         asked("select levenshtein(repeat('a', 600000), repeat('b', 600000))", seconds=0.5)
+    with pytest.raises(asking.QueryError):  # DuckDB 2.0 reads it for long, 1.5 refuses it
+        asked("select " + "(" * 5000, seconds=0.1)
 
 
 def test_the_process_knows_nothing_of_the_user(monkeypatch, tmp_path) -> None:
@@ -265,17 +265,14 @@ def test_the_process_knows_nothing_of_the_user(monkeypatch, tmp_path) -> None:
     assert not Path(started["cwd"]).exists()
 
 
-def test_ranks_and_tools_are_chosen(capsys) -> None:
+def test_ranks_and_tools_are_chosen(capsys, shared) -> None:
     path = str(recorded("chrome/ddp_vit_small_2ranks"))
     assert main(["query", path, "--rank", "1", "--format", "json", "select count(*) as n from device"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["source"]["rank"] == 1
-    run = open_path(recorded("chrome/ddp_vit_small_2ranks"))
+    run = run_of("chrome/ddp_vit_small_2ranks")
     assert found["rows"] == [{"n": next(t for t in run.traces if t.info.rank == 1).device.height}]
-    assert main(["query", path, "select rank, step_us from ranks order by rank", "--format", "csv"]) == 0
-    out, said = capsys.readouterr()
-    assert [line.split(",")[0] for line in out.splitlines()] == ["rank", "0", "1"]
-    assert "the frames are of rank 0; --rank N" in said
+    assert [row[0] for row in asked("select rank, step_us from ranks order by rank", run).rows] == [0, 1]
 
 
 def test_a_wrong_question_is_one_line(capsys) -> None:

@@ -66,7 +66,11 @@ def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     import duckdb
 
-    connection = duckdb.connect(":memory:", config=SHUT)  # type: ignore[arg-type]
+    with duckdb.connect(":memory:", config=SHUT) as connection:
+        yield from _over(connection, request, duckdb)
+
+
+def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dict[str, Any]]:
     connection.execute(f"SET threads = {int(request['threads'])}")
     connection.execute(f"SET memory_limit = '{int(request['memory_bytes'])}B'")
     try:

@@ -126,7 +126,7 @@ def _fits(columns: Sequence[Shown], cells: Sequence[Sequence[str]]) -> bool:
 
 def _blocks(titles: Sequence[str], cells: Sequence[Sequence[str]], layout: Layout) -> list[str]:
     width = min(max(cell_width(layout.text(title)) for title in titles) + 2, WIDTH // 2)
-    lines = []
+    lines: list[str] = []
     for number, row in enumerate(cells, 1):
         lines += [*([""] if lines else []), f"row {number}"]
         for title, text in zip(titles, row, strict=True):
