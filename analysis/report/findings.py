@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import re
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.json_values import Json, us
+from tracetui.analysis.findings.catalogue import all_rules
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Finding, Findings
@@ -59,6 +63,7 @@ def finding_row(finding: Finding) -> Json:
         "reference": finding.reference,
         "remarks": list(finding.remarks),
         "doubted_by": list(finding.doubted_by),
+        "key": stable_key(finding),
     }
 
 
@@ -95,3 +100,18 @@ def proof_row(proof: Proof, claim: Claim | None = None) -> Json:
             "should_agree": compared.should_agree,
         },
     }
+
+
+def stable_key(finding: Finding) -> str:
+    """The finding's name, the same in every report of the same program.
+
+    It is the rule's id; of a rule that may find several things, such as kernels, with a hash of what this one is about.
+    """
+    rule = all_rules().get(finding.id)
+    if rule is None or not re.search("Iterator|list", str(inspect.signature(rule.look).return_annotation)):
+        return finding.id
+    shown = [item.query for item in finding.evidence if item.query is not None]
+    about = next((query.row or query.filter for query in shown if query.row or query.filter), None)
+    # without a row its title tells, but for the numbers in it
+    subject = about or re.sub(r"[\d.,]+", "", finding.title)
+    return f"{finding.id}:{hashlib.sha256(subject.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"

@@ -53,10 +53,15 @@ FINDINGS = Table(
             "doubted_by", kind="list", screen=False,
             about="rules because of which it may not hold and has lost severity; the first of `remarks` say why",
         ),
+        Field(
+            "key", screen=False,
+            about="name of the finding, the same in every report of the program: the rule, and of a rule that may "
+            "find several things a hash of what this one is about",
+        ),
     ),
     data=(
         "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",
-        "next_command", "changes", "proofs", "reference", "remarks", "doubted_by",
+        "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
     ),
     key="id",
     drill="evidence",

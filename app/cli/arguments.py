@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
+from tracetui.app.cli.asking.options import add_query
 from tracetui.app.cli.option_values import condition, count, input_path, job_part, memory_size, port, positive, steps
 from tracetui.app.cli.profile_options import add_profile
 from tracetui.app.cli.prove_options import add_prove
@@ -213,6 +214,9 @@ def build_parser() -> argparse.ArgumentParser:
     job.add_argument("--into", type=Path, metavar="OUT", help="the folder for the summaries (default: the cache)")
     job.add_argument("--dask", metavar="ADDRESS", help="a Dask scheduler, or its file (needs tracetui[dask])")
     _add_output(job)
+
+    query = add_query(commands, common)
+    _add_run(query, "the run to use if a folder holds several, by letter or name (default: the newest)")
 
     add_profile(commands, common)
     add_prove(commands, common)

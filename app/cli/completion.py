@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tracetui.app.cli.arguments import build_parser
+from tracetui.app.cli.arguments import SAMPLES, build_parser
 from tracetui.app.cli.option_values import input_path
 
 Values = Literal["none", "any", "words", "list", "pairs", "files", "folders", "programs"]
@@ -120,6 +120,10 @@ def _named(command: str, name: str) -> tuple[Values, tuple[str, ...]] | None:
         from tracetui.app.cli.profile_options import _AXES
 
         return "pairs", tuple(f"{axis}=" for axis in _AXES)
+    if name == "sample":
+        return "words", tuple(SAMPLES)
+    if name == "asked":
+        return "files", ()
     if name == "python":
         return "programs", ()
     if (command, name) == ("profile", "device"):

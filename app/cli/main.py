@@ -38,10 +38,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words, program = split_command(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = build_parser().parse_args(words)
+        parser = build_parser()
+        arguments, left = parser.parse_known_args(words)
+        if left and not (arguments.command == "query" and all(not word.startswith("-") for word in left)):
+            parser.error(f"unrecognized arguments: {' '.join(left)}")
     except SystemExit as stop:  # argparse has printed the help or what is wrong
         return stop.code if isinstance(stop.code, int) else USAGE
     arguments.words, arguments.program = words, program
+    if left:  # `query PATH --rank 1 'select …'`: argparse fills a list of words only once
+        arguments.asked += left
     debug: bool = arguments.debug
     if (most := getattr(arguments, "max_memory", None)) is not None:
         os.environ[MAX_MEMORY] = str(most)
@@ -211,6 +216,40 @@ def _diff(arguments: argparse.Namespace) -> int:
     from tracetui.app.cli.headless import print_diff
 
     return print_diff(arguments.a, arguments.b, _request(arguments), fail_above_percent=arguments.fail_on)
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.asking.options import split_asked
+    from tracetui.app.cli.asking.query import print_frames, print_query
+    from tracetui.app.cli.request import Request
+
+    request = Request(
+        Scope(),
+        rank=arguments.rank,
+        source=arguments.source,
+        run=arguments.run,
+        format=arguments.format,
+        limit=arguments.most_rows,
+        output=arguments.output,
+        force=arguments.force,
+        ascii=arguments.ascii,
+        cache=arguments.cache,
+        debug=arguments.debug,
+    )
+    if arguments.schema:
+        return print_frames(arguments.asked, request)
+    if arguments.sample is not None and arguments.sample not in SAMPLES:
+        if " " not in arguments.sample.strip():
+            raise UsageError(f"--sample {arguments.sample}: there are {', '.join(SAMPLES)}")
+        # `query --sample 'select …'`: argparse took the query for the sample's name
+        arguments.asked, arguments.sample = [arguments.sample, *arguments.asked], next(iter(SAMPLES))
+    try:
+        given, sql = split_asked(arguments.asked, sample=arguments.sample is not None)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    arguments.paths = [Path(path) for path in given]
+    return print_query(_paths(arguments), sql, request, seconds=arguments.timeout)
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
@@ -465,6 +504,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "report": _report,
     "check": _check,
     "diff": _diff,
+    "query": _query,
     "sweep": _sweep,
     "ranks": _ranks,
     "profile": _profile,

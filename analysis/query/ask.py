@@ -1,0 +1,184 @@
+"""Asks a query: starts the process that runs it, hands it the frames that it names, and ends it if it won't end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    import polars as pl
+
+SECONDS = 30.0
+"""How long a query may run."""
+MEMORY = 1 << 30
+"""How much memory it may use, bytes."""
+THREADS = 2
+MOST_ROWS = 100_000
+"""The most rows that a result has."""
+GRACE_S = 2.0
+"""How much longer a process lives that does not obey: DuckDB does not look up within one call of a function."""
+KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+"""The variables that the process inherits; the others are nobody's business."""
+
+
+NEEDS = "queries need DuckDB: pip install 'tracetui[query]'"
+
+
+class QueryError(Exception):
+    """A query that is refused, wrong, or exceeds a limit; its text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a result."""
+
+    name: str
+    type: str
+    """As DuckDB calls it, in lower case: ``bigint``, ``double``, ``varchar``, ``integer[]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a query."""
+
+    frames: tuple[str, ...]
+    """What it read."""
+    columns: tuple[Column, ...]
+    """Their names differ: of two that are called alike, the second has a number."""
+    rows: tuple[tuple[Any, ...], ...]
+    """Values as JSON has them; times in the unit of the column that they come from."""
+    more: bool
+    """Whether there are more rows than were asked for."""
+
+
+def is_there() -> bool:
+    """Whether DuckDB is installed."""
+    return importlib.util.find_spec("duckdb") is not None
+
+
+def ask(
+    sql: str,
+    names: Sequence[str],
+    frame: Callable[[Collection[str]], dict[str, pl.DataFrame]],
+    *,
+    numbered: Collection[str] = (),
+    limit: int | None = None,
+    seconds: float = SECONDS,
+    memory: int = MEMORY,
+) -> Answer:
+    """Runs one SELECT over frames.
+
+    Args:
+        sql: the query.
+        names: the frames that there are.
+        frame: makes the frames of these names; called with those that the query reads.
+        numbered: the frames that have a column ``row``, the number of the row, from 0.
+        limit: at most so many rows, `MOST_ROWS` at most.
+        seconds: how long it may run.
+        memory: how much memory it may use, bytes.
+
+    Raises:
+        QueryError: it is refused, wrong, or exceeds a limit; the text is one line.
+    """
+    if not is_there():
+        raise QueryError(NEEDS)
+    with tempfile.TemporaryDirectory(prefix="tracetui-query-", ignore_cleanup_errors=True) as folder:
+        request = {
+            "sql": sql,
+            "folder": folder,
+            "frames": list(names),
+            "numbered": list(numbered),
+            "limit": MOST_ROWS if limit is None else min(limit, MOST_ROWS),
+            "seconds": seconds,
+            "memory_bytes": memory,
+            "threads": THREADS,
+        }
+        with _Process(Path(folder)) as process:
+            first = process.said(request, seconds + GRACE_S)
+            made = frame(first["frames"])
+            for name in first["frames"]:
+                made[name].write_parquet(Path(folder, f"{name}.parquet"), compression="lz4")
+            found = process.said({}, seconds + GRACE_S)
+    return Answer(tuple(first["frames"]), _columns(found["columns"]), tuple(map(tuple, found["rows"])), found["more"])
+
+
+class _Process:
+    """The process of `worker`, which ends with the block."""
+
+    def __init__(self, folder: Path) -> None:
+        paths = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tracetui.analysis.query.worker"],
+            cwd=folder,  # a module of Python in the user's folder must not be imported
+            env={
+                **{name: os.environ[name] for name in KEPT if name in os.environ},
+                "HOME": str(folder),
+                **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {}),
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def said(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Says something and returns the answer.
+
+        Raises:
+            QueryError: the answer is an error, there is none, or it did not come in time.
+        """
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._process.kill()
+
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        finally:
+            timer.cancel()
+        if late.is_set():
+            raise QueryError(f"stopped after {seconds - GRACE_S:g} s; --timeout gives a query longer")
+        if not line.endswith(b"\n"):
+            raise QueryError("the process that runs the query ended, perhaps for lack of memory; filter earlier")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise QueryError(answer["error"])
+        return answer
+
+
+def _columns(found: Sequence[dict[str, str]]) -> tuple[Column, ...]:
+    taken: set[str] = set()
+    columns = []
+    for one in found:
+        name, number = one["name"], 1
+        while name in taken:
+            number += 1
+            name = f"{one['name']}_{number}"
+        taken.add(name)
+        columns.append(Column(name, one["type"]))
+    return tuple(columns)

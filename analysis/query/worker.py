@@ -1,0 +1,186 @@
+"""The process that runs one query: DuckDB over Parquet files of a private folder, with everything else shut.
+
+It speaks with `ask` in lines of JSON: it reads the request, answers with the frames that the query names, waits until
+their files are there, and answers with the rows. Standard library and DuckDB only; it reads no recording.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+import json
+import math
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.query.rules import Refused, named_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BATCH = 256
+"""Rows fetched at once."""
+MOST_BYTES = 64 << 20
+"""How much text a result may hold."""
+SHUT = {
+    "python_enable_replacements": False,  # a name in SQL is no variable of Python
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "temp_directory": "",  # what exceeds the memory fails instead of filling a disk
+}
+EXTRA_MEMORY = 3 << 29
+"""Address space beside DuckDB's own limit, which leaves out its code, stacks and reserved ranges."""
+
+
+def main() -> None:
+    """Answers requests, a line each, until standard input ends."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        _limit_process(request)
+        for answer in answers(request):
+            sys.stdout.write(json.dumps(answer) + "\n")  # a lone surrogate in a name stays an escape
+            sys.stdout.flush()
+            if "frames" in answer:
+                sys.stdin.readline()
+
+
+def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What is said of a request: first the ``frames`` it names, then, once their files are there, its ``rows``.
+
+    An ``error`` is the last answer.
+    """
+    try:
+        yield from _answers(request)
+    except Refused as refused:
+        yield {"error": str(refused)}
+    except MemoryError:
+        yield {"error": _out_of_memory(request)}
+
+
+def _answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    import duckdb
+
+    with duckdb.connect(":memory:", config=SHUT) as connection:
+        yield from _over(connection, request, duckdb)
+
+
+def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dict[str, Any]]:
+    connection.execute(f"SET threads = {int(request['threads'])}")
+    connection.execute(f"SET memory_limit = '{int(request['memory_bytes'])}B'")
+    try:
+        (tree,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [request["sql"]]).fetchone() or ("{}",)
+        frames = named_frames(json.loads(tree), request["frames"])
+    except (duckdb.Error, RecursionError) as error:
+        raise Refused(_line(error, request)) from error
+    yield {"frames": frames}
+    folder = str(Path(request["folder"]))
+    for name in frames:
+        path = _quoted(str(Path(folder, f"{name}.parquet")))
+        connection.execute(
+            f'CREATE VIEW "{name}" AS SELECT file_row_number AS "row", * EXCLUDE (file_row_number) '
+            f"FROM read_parquet({path}, file_row_number = true)"
+            if name in request["numbered"]
+            else f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet({path})'
+        )
+    connection.execute(f"SET allowed_directories = [{_quoted(folder)}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    ends = time.monotonic() + request["seconds"]
+    timer = threading.Timer(request["seconds"], connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield _rows(connection.execute(request["sql"]), request["limit"], ends)
+    except duckdb.InterruptException as error:
+        raise Refused(_too_long(request)) from error
+    except duckdb.OutOfMemoryException as error:
+        raise Refused(_out_of_memory(request)) from error
+    except TimeoutError as error:
+        raise Refused(_too_long(request)) from error
+    except duckdb.Error as error:
+        raise Refused(_line(error, request)) from error
+    finally:
+        timer.cancel()
+
+
+def _rows(result: Any, limit: int, ends: float) -> dict[str, Any]:
+    """The first rows, of one type per column that JSON has."""
+    columns = [{"name": str(one[0]), "type": str(one[1]).lower()} for one in result.description]
+    rows: list[list[Any]] = []
+    size = 0
+    while len(rows) <= limit and (batch := result.fetchmany(min(BATCH, limit + 1 - len(rows)))):
+        for row in batch:
+            values = [_value(value) for value in row]
+            size += sum(len(value) if isinstance(value, str) else 8 for value in values)
+            rows.append(values)
+        if size > MOST_BYTES:
+            raise Refused(f"the result holds more than {MOST_BYTES >> 20} MiB; ask for fewer rows or columns")
+        if time.monotonic() > ends:
+            raise TimeoutError
+    return {"columns": columns, "rows": rows[:limit], "more": len(rows) > limit}
+
+
+def _value(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, decimal.Decimal):
+        return _value(float(value))
+    if isinstance(value, (list, tuple)):
+        return [_value(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _value(item) for key, item in value.items()}
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    return str(value)
+
+
+def _line(error: Exception, request: dict[str, Any]) -> str:
+    """What DuckDB says, in one line, without its excerpt of the query and without the folder."""
+    message = str(error) or type(error).__name__
+    lines: list[str] = []
+    for line in message.splitlines():
+        if line.startswith(("LINE ", "Traceback ")):
+            break
+        if line.strip():
+            lines.append(line.strip())
+    said = "; ".join(lines).replace(request["folder"], "")
+    return re.sub(r"^(?:[A-Za-z]+ )+Error: ", "", said)[:600]
+
+
+def _too_long(request: dict[str, Any]) -> str:
+    return f"stopped after {request['seconds']:g} s; --timeout gives a query longer"
+
+
+def _out_of_memory(request: dict[str, Any]) -> str:
+    return f"the query needs more than {int(request['memory_bytes']) >> 20} MiB of memory; filter or aggregate earlier"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _limit_process(request: dict[str, Any]) -> None:
+    """Lets the system refuse too: no file can grow, and processor time and memory end."""
+    try:
+        import resource
+    except ImportError:
+        return
+    cpu = math.ceil(request["seconds"] * request["threads"]) + 10
+    memory = request["memory_bytes"] + EXTRA_MEMORY
+    for what, most in (("FSIZE", 0), ("CORE", 0), ("CPU", cpu), ("AS", memory)):
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(getattr(resource, f"RLIMIT_{what}"), (most, most))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,356 @@
+"""SQL over a recording: what it answers, and that nothing but the frames can be read, written or used up."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+from sample_runs import VIM, recorded, run_of
+
+from tracetui.analysis.query import ask as asking
+from tracetui.analysis.query.frames import ABOUT, SCHEMAS, frames, plain
+from tracetui.analysis.query.sources import frames_of
+from tracetui.analysis.tables.registry import SECTIONS
+from tracetui.app.cli.main import main
+from tracetui.parsers import open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+if not asking.is_there():
+    pytest.skip("needs tracetui[query]", allow_module_level=True)
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PROCESS = asking._Process
+
+
+class Shared(asking._Process):
+    """One process for the queries of all tests: starting one takes longer than most queries."""
+
+    kept: ClassVar[list[asking._Process]] = []
+
+    def __init__(self, folder: Path) -> None:
+        if not self.kept or self.kept[0]._process.poll() is not None:
+            self.kept[:] = [PROCESS(Path("/"))]
+        self._process = self.kept[0]._process
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def one_process() -> Iterator[None]:
+    yield
+    for process in Shared.kept:
+        process.__exit__()
+
+
+@pytest.fixture
+def shared(monkeypatch, one_process) -> None:
+    monkeypatch.setattr(asking, "_Process", Shared)
+
+
+def asked(sql: str, run=None, **limits) -> asking.Answer:
+    run = run or run_of("vim_tiny_fp32_bs4.pt.trace.json.gz")
+    return asking.ask(sql, list(frames()), frames_of(run, run.main), numbered=ABOUT, **limits)
+
+
+def test_every_column_of_the_frames_is_told() -> None:
+    for name, schema in SCHEMAS.items():
+        told = frames()[name].columns
+        assert [column.name for column in told] == ["row", *schema]
+        assert all(column.about for column in told)
+    for name in set(frames()) - set(SCHEMAS):
+        assert [column.name for column in frames()[name].columns] == [field.json_key for field in plain(SECTIONS[name])]
+        assert all(column.about and column.type for column in frames()[name].columns)
+
+
+def test_the_frames_are_what_they_are_said_to_be(shared) -> None:
+    for name in ("steps", "host", "device", "memory", "counters", "collectives", "kernels"):
+        found = asked(f"select * from {name} limit 1")
+        assert [(one.name, one.type) for one in found.columns] == [(c.name, c.type) for c in frames()[name].columns]
+
+
+def test_rows_are_those_of_the_recording(shared) -> None:
+    trace = run_of("vim_tiny_fp32_bs4.pt.trace.json.gz").main
+    found = asked("SELECT row, name, duration, grid FROM Device ORDER BY row")
+    assert found.frames == ("device",)
+    assert [row[0] for row in found.rows] == list(range(trace.device.height))
+    assert [row[2] for row in found.rows] == trace.device["duration"].to_list()
+    assert [row[3] for row in found.rows] == trace.device["grid"].to_list()
+    # a row id is a position: each kernel's launch bears its correlation
+    linked = asked("select count(*), count(*) filter (h.correlation = d.correlation) from device d "
+                   "join host h on d.launch = h.row")  # fmt: skip
+    assert linked.rows[0][0] == linked.rows[0][1] > 0
+
+
+def test_a_result_stops_at_its_limit(shared) -> None:
+    found = asked("select row from host", limit=3)
+    assert found.rows == ((0,), (1,), (2,))
+    assert found.more
+    assert not asked("select 1 as a limit 3", limit=1).more
+
+
+def test_names_twice_are_told_apart(shared) -> None:
+    assert [one.name for one in asked("select 1 as a, 2 as a").columns] == ["a", "a_2"]
+
+
+def test_values_that_json_lacks_are_written_in_its_words(shared) -> None:
+    found = asked(
+        "select 1.5, 'nan'::double, date '2020-01-02', {'a': [1]}, 'ab'::blob, 2::hugeint, true, interval 1 day"
+    )
+    assert found.rows == ((1.5, None, "2020-01-02", {"a": [1]}, "6162", 2, True, "1 day, 0:00:00"),)
+
+
+HOSTILE = {
+    "select * from read_csv('/etc/passwd')": "not available",
+    "select * from read_text('/etc/passwd')": "not available",
+    "select * from read_blob('/proc/self/environ')": "not available",
+    "select * from read_json('/etc/passwd')": "not available",
+    "select * from read_parquet('{folder}/device.parquet')": "not available",
+    "select * from glob('/*')": "not available",
+    "select * from sniff_csv('/etc/passwd')": "not available",
+    "select * from parquet_metadata('{folder}/device.parquet')": "not available",
+    "select * from '/etc/passwd'": "no frame named /etc/passwd",
+    "select * from '/etc/passwd.csv'": "no frame named",
+    "select * from 'https://example.org/a.parquet'": "no frame named",
+    "select * from 's3://bucket/a.parquet'": "no frame named",
+    "from read_csv('http://169.254.169.254/latest/meta-data')": "not available",
+    "with \"/etc/passwd\" as (select 1) select * from \"/etc/passwd\", 'x.csv'": "no frame named",
+    "copy device to '{folder}/out.csv'": "only a SELECT",
+    "copy (select 1) to '/tmp/tracetui-out.csv'": "only a SELECT",
+    "copy device from program 'id'": "",
+    "attach '/tmp/other.db'": "only a SELECT",
+    "install httpfs": "only a SELECT",
+    "load httpfs": "only a SELECT",
+    "set enable_external_access = true": "only a SELECT",
+    "reset lock_configuration": "only a SELECT",
+    "pragma database_list": "only a SELECT",
+    "call pragma_version()": "only a SELECT",
+    "export database '{folder}'": "only a SELECT",
+    "create table t as select 1": "only a SELECT",
+    "create or replace view device as select 1": "only a SELECT",
+    "create secret (type s3)": "only a SELECT",
+    "insert into device select * from device": "only a SELECT",
+    "drop view device": "only a SELECT",
+    "use system": "only a SELECT",
+    "prepare x as select 1": "only a SELECT",
+    "explain analyze select 1": "only a SELECT",
+    "vacuum": "only a SELECT",
+    "describe device": "--schema",
+    "show all tables": "--schema",
+    "select getenv('HOME')": "not available",
+    "select current_setting('allowed_directories')": "not available",
+    "select * from duckdb_settings()": "not available",
+    "select * from duckdb_secrets()": "not available",
+    "select * from duckdb_views()": "not available",
+    "select pg_read_file('/etc/passwd')": "not available",
+    "select * from pg_catalog.pg_settings": "no frame named",
+    "select * from information_schema.tables": "no frame named",
+    "select * from sqlite_master": "no frame named",
+    "select * from query('select * from duckdb_settings()')": "not available",
+    "select * from query_table(['duckdb_settings'])": "not available",
+    "select * from json_execute_serialized_sql('{}')": "not available",
+    "select * from (select * from read_text('/etc/passwd')) t": "not available",
+    "select (select content from read_text('/etc/passwd'))": "not available",
+    "select 1 from device where exists (from glob('/etc/*'))": "not available",
+    "select 1 union all select count(*) from read_csv('/etc/passwd')": "not available",
+    "select list_transform([1], x -> getenv('HOME'))": "not available",
+    "select write_log('x')": "not available",
+    "select 1; select 2": "only one statement",
+    "select 1; copy device to '{folder}/x.csv'": "only",
+    "select 1 /* ; */; -- \n drop view device": "only",
+    "select 1 -- \n; set threads = 64": "only",
+    "": "no query",
+    " -- nothing": "no query",
+    "select '": "",
+    "select secret_of_ours from RUNS": "no frame named",
+}  # fmt: skip
+"""Queries that are refused, and a part of what is said."""
+
+
+@pytest.mark.parametrize("sql", HOSTILE)
+def test_what_is_refused(sql, shared, tmp_path) -> None:
+    with pytest.raises(asking.QueryError) as refused:
+        asked(sql.replace("{folder}", str(tmp_path)))
+    assert HOSTILE[sql] in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_sandbox_refuses_it_too(tmp_path) -> None:
+    """Without the rule on the syntax tree, DuckDB's own locks hold, and where it has none, those of the system."""
+    script = (
+        "import json, sys\n"
+        "from tracetui.analysis.query import worker\n"
+        "worker.named_frames = lambda tree, frames: []\n"
+        "worker.main()"
+    )
+    queries = [
+        "select * from read_text('/etc/passwd')",
+        "select * from '/etc/passwd.csv'",
+        "select * from glob('/etc/*')",
+        "select * from read_blob('/proc/self/environ')",
+        f"copy (select range from range(9999)) to '{tmp_path}/inside.csv'",
+        "copy (select 1) to '/tmp/tracetui-never.csv'",
+        "attach '/tmp/tracetui-never.db'",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+        "set memory_limit = '100GB'",
+        "set allowed_directories = ['/']",
+        "select * from duckdb_secrets()",
+    ]
+    request = {
+        "folder": str(tmp_path), "frames": [], "numbered": [], "limit": 9, "seconds": 5, "memory_bytes": 1 << 28,
+        "threads": 1,
+    }  # fmt: skip
+    said = "".join(json.dumps({**request, "sql": sql}) + "\n{}\n" for sql in queries)
+    done = subprocess.run([sys.executable, "-c", script], input=said, capture_output=True, text=True, timeout=60)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert ["error" in answer for answer in answers if "frames" not in answer] == [True] * len(queries)
+    assert not [file for file in tmp_path.iterdir() if file.stat().st_size]
+    assert not list(Path("/tmp").glob("tracetui-never*"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select count(*) from host a, host b, host c, host d", "stopped after 0.1 s"),
+        ("with recursive r(n) as (select 1 union all select n + 1 from r) select max(n) from r", "stopped after"),
+        ("select * from host a, host b, host c order by a.name || b.name", "stopped after"),
+        ("select list(range) from range(100000000000)", "of memory"),
+        ("select string_agg(a.name, '') from host a, host b", "of memory"),
+    ],
+)  # fmt: skip
+def test_what_would_use_too_much_is_stopped(sql, said, shared) -> None:
+    begins = time.monotonic()
+    with pytest.raises(asking.QueryError, match=said):
+        asked(sql, seconds=0.1 if "stopped" in said else 20, memory=64 << 20 if "memory" in said else 1 << 30)
+    assert time.monotonic() - begins < 20
+
+
+def test_a_process_that_does_not_look_up_is_ended(monkeypatch) -> None:
+    """Within one call of a function DuckDB obeys no interrupt."""
+    monkeypatch.setattr(asking, "GRACE_S", 0.3)
+    with pytest.raises(asking.QueryError, match=r"stopped after 0.5 s"):
+        asked("select levenshtein(repeat('a', 600000), repeat('b', 600000))", seconds=0.5)
+    with pytest.raises(asking.QueryError):  # DuckDB 2.0 reads it for long, 1.5 refuses it
+        asked("select " + "(" * 5000, seconds=0.1)
+
+
+def test_the_process_knows_nothing_of_the_user(monkeypatch, tmp_path) -> None:
+    """It runs in its own folder without the environment, and imports nothing from the user's."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "duckdb.py").write_text("raise SystemExit")
+    monkeypatch.setenv("TRACETUI_TOKEN", "secret")
+    started = {}
+    real = asking.subprocess.Popen
+
+    def popen(command, **options):
+        started.update(options)
+        return real(command, **options)
+
+    monkeypatch.setattr(asking.subprocess, "Popen", popen)
+    assert asked("select 1 as a").rows == ((1,),)
+    assert "TRACETUI_TOKEN" not in started["env"]
+    assert started["cwd"] != tmp_path
+    assert not Path(started["cwd"]).exists()
+
+
+def test_ranks_and_tools_are_chosen(capsys, shared) -> None:
+    path = str(recorded("chrome/ddp_vit_small_2ranks"))
+    assert main(["query", path, "--rank", "1", "--format", "json", "select count(*) as n from device"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["source"]["rank"] == 1
+    run = run_of("chrome/ddp_vit_small_2ranks")
+    assert found["rows"] == [{"n": next(t for t in run.traces if t.info.rank == 1).device.height}]
+    assert [row[0] for row in asked("select rank, step_us from ranks order by rank", run).rows] == [0, 1]
+
+
+def test_a_wrong_question_is_one_line(capsys) -> None:
+    wrong = (
+        (["query"], "no query given"),
+        (["query", str(VIM)], "no query given"),
+        (["query", "select 1"], "no path given"),
+        (["query", "--sample", "vim", "select 1"], "there are vim_tiny"),
+        (["query", "--schema", "nothing"], "no frame named 'nothing'"),
+    )
+    for words, said in wrong:
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+
+
+def test_without_duckdb_it_says_what_to_install(capsys, monkeypatch) -> None:
+    monkeypatch.setattr("tracetui.analysis.query.ask.is_there", lambda: False)
+    assert main(["query", "--sample", "select 1"]) == 2
+    assert "pip install 'tracetui[query]'" in capsys.readouterr().err
+
+
+def test_names_come_to_life_in_no_format(shared) -> None:
+    from tracetui.app.reports.answer import answer_csv, answer_json, answer_markdown, answer_text
+    from tracetui.app.reports.json_report import to_json
+    from tracetui.app.reports.layout import Layout
+
+    sql = "select '=HYPERLINK(1)' as a, '\x1b[31mred' as b, '<b>|`x`' as \"=c\", -5 as d, null as e"
+    found = asked(sql)
+    assert answer_csv(found) == "a,b,'=c,d,e\n'=HYPERLINK(1),\\x1b[31mred,<b>|`x`,-5,\n"
+    text, page = answer_text(found, Layout()), answer_markdown(found, Layout())
+    assert "\x1b" not in text + page + to_json(answer_json(found, {}))
+    assert "``` <b>\\|`x` ```" in page or "`` <b>\\|`x` ``" in page
+    assert answer_text(asked("select 1500 as a_ns, 1.5 as b_us, 2048 as c_bytes, 12.345 as d_percent"), Layout()) == (
+        "      a_ns      b_us    c_bytes  d_percent\n  1.500 µs  1.500 µs  2.000 KiB       12.3\n"
+    )
+
+
+def examples() -> list[tuple[str, str]]:
+    """The commands of docs/query.md with what each prints."""
+    page = (DOCS / "query.md").read_text("utf-8")
+    return re.findall(r"```sh\ntracetui (query --sample .*?)\n```\n\n```text\n(.*?)```", page, re.DOTALL)
+
+
+def in_polars() -> list[str]:
+    """The same questions on docs/notebooks.md."""
+    page = (DOCS / "notebooks.md").read_text("utf-8")
+    return re.findall(r"```python\n(.*?)```", page[page.index("## The queries of query.md") :], re.DOTALL)[:11]
+
+
+def test_the_examples_of_the_pages(shared) -> None:
+    """Each command prints what the page says, and Polars finds the same rows."""
+    from tracetui.analysis.kernels import kernels
+    from tracetui.analysis.matching.light_times import with_light_times
+    from tracetui.analysis.report.report import report
+    from tracetui.analysis.selection import select
+    from tracetui.app.reports.answer import answer_text
+    from tracetui.app.reports.layout import Layout
+
+    run = open_path(VIM)
+    known = {"kernels": kernels, "select": select, "with_light_times": with_light_times, "run": run}
+    known |= {"open_path": lambda path: run, "report": report}
+    begin, *snippets = in_polars()
+    exec(begin, known)
+    for (command, printed), code in zip(examples(), snippets, strict=True):
+        _, _, sample, sql = shlex.split(command)
+        assert sample == "vim_tiny"
+        answer = asked(sql, run, limit=100)
+        assert answer_text(answer, Layout()) == printed
+        *before, last = ast.parse(code).body
+        exec(compile(ast.Module(before, []), "notebooks.md", "exec"), known)
+        rows = eval(compile(ast.Expression(last.value), "notebooks.md", "eval"), known).rows()
+        assert [tuple(row) for row in rows] == [pytest.approx(row) if None not in row else row for row in answer.rows]
+
+
+def test_there_are_ten_examples_and_the_page_has_every_frame() -> None:
+    from tracetui.app.cli.asking.query import frames_markdown
+
+    assert len(examples()) == 10
+    assert frames_markdown() in (DOCS / "query.md").read_text("utf-8")
