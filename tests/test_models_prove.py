@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,11 +37,8 @@ class Steps:
 
 
 def measured(monkeypatch, *variants, rounds=3):
-    made = {"spec": "made"}
-    registered = type(
-        "Registry", (), {"find": staticmethod(lambda _: registered), "build": staticmethod(lambda o: o["of"])}
-    )
-    monkeypatch.setattr(prove.importlib, "import_module", lambda _: registered)
+    entry = SimpleNamespace(build=lambda options: options["of"])
+    monkeypatch.setattr(prove.importlib, "import_module", lambda _: SimpleNamespace(find=lambda _: entry))
     spec = {
         "registry": "", "entry": "", "variants": [{"of": one} for one in variants], "rounds": rounds, "check": 0,
         "device": "cpu", "warmup": 1, "warmup_s": 0.0, "block_s": 0.0,

@@ -232,7 +232,7 @@ def _model(manifest: RunManifest, arguments: argparse.Namespace) -> tuple[str, d
         raise UsageError(
             "the run is of a program of your own: give the changed command after `--`, such as -- python SCRIPT …"
         ) from None
-    if entry.family == "user" and arguments.model != name:
+    if entry.family == "user" and arguments.own_model != name:
         raise UsageError(f"the run's model is code of your own, {name}: name it, --model {name}")
     given = manifest.workload.options
     return name, {option: given[option] for option in entry.options if given.get(option) is not None}
