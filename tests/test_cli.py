@@ -265,7 +265,7 @@ def test_fail_on_judges_the_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["diff", fast, slow, "--fail-on", "regression:5%"]) == CONDITION_HOLDS
     said = capsys.readouterr().err
     assert "regression: median step 126.7 ms -> 177.4 ms, +40.1 % (limit 5 %)" in said
-    assert "beyond noise of +-27.28 ms" in said
+    assert "95 % interval +2.522 ms to +57.97 ms; four of five such recordings show a change of 39.68 ms" in said
     assert cli.main(["diff", fast, slow, "--fail-on", "regression:900%"]) == DONE
     assert cli.main(["diff", fast, slow, "--fail-on", "regression:900%", "--fail-on", "regression:5%"]) == 3
 
@@ -275,7 +275,7 @@ def test_fail_on_does_not_hold_for_noise(capsys: pytest.CaptureFixture[str]) -> 
     assert cli.main(["diff", a, b, "--fail-on", "regression:5%"]) == DONE
     said = capsys.readouterr().err
     assert "no proof of a regression: median step 105.7 ms -> 119.0 ms, +12.6 %" in said
-    assert "within noise of +-18.08 ms" in said
+    assert "95 % interval -4.778 ms to +31.37 ms" in said
     # one step has no noise to compare with: the limit alone decides, and that is said
     assert cli.main(["diff", a, b, "--fail-on", "regression:5%", "--steps", "3"]) == CONDITION_HOLDS
     assert "noise unknown" in capsys.readouterr().err

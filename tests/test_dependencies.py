@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from tracetui.analysis.dependencies.critical_path import RESOURCES, critical_pat
 from tracetui.analysis.dependencies.graph import Graph, graph
 from tracetui.analysis.dependencies.model import faster_work, model, without_calls
 from tracetui.analysis.dependencies.nodes import NONE, Calls, Work
+from tracetui.analysis.dependencies.path_lane import path_lane
+from tracetui.analysis.dependencies.slack import UNKNOWN, slacks
 from tracetui.analysis.dependencies.steps import recorded_steps, step_times
 from tracetui.analysis.dependencies.waits import FREE, FULL, LOST, WAIT
 from tracetui.analysis.dependencies.walk import as_recorded, blocks, by_blocks, one_by_one, walk
@@ -116,7 +119,8 @@ def _graphs(draw: st.DrawFn) -> Graph:
     )  # fmt: skip
     begin = start[call] + 5
     work = Work(np.arange(many), begin, begin + lasting, call, queued, after, np.zeros(many, np.int64), stream)
-    return Graph(calls, work, first, 7, 2, 1, 3, schema_steps(), 0)
+    held = np.array(draw(st.lists(st.integers(0, 300), min_size=3, max_size=3)), np.int64)
+    return Graph(calls, work, first, 7, 2, 1, 3, schema_steps(), 0, held)
 
 
 def schema_steps():
@@ -126,6 +130,32 @@ def schema_steps():
 @given(_graphs())
 def test_blocks_give_what_one_call_after_the_other_gives_for_any_graph(found: Graph) -> None:
     _same(found, as_recorded(found))
+
+
+def _step_ends(found: Graph, costs) -> list[int]:
+    work, times = found.work, walk(found, costs)
+    ends = [int(times.work_end[work.step == step].max()) for step in np.unique(work.step[work.step != NONE])]
+    return np.maximum.accumulate(ends).tolist()
+
+
+@given(_graphs(), st.data())
+def test_slack_is_all_that_work_may_take_more_and_not_a_nanosecond_less(found: Graph, data: st.DataObject) -> None:
+    middle = data.draw(st.integers(0, found.calls.start.size))
+    step = np.where(found.work.call < middle, 0, 1)
+    step[data.draw(st.lists(st.integers(0, max(step.size - 1, 0)), max_size=2)) if step.size else []] = NONE
+    two = pl.concat([schema_steps(), pl.DataFrame({"index": [0, 1]}).select(pl.col("index").cast(
+        schema.STEPS["index"]))], how="diagonal")  # fmt: skip
+    found = replace(found, steps=two, work=replace(found.work, step=step))
+    costs = as_recorded(found)
+    slack = slacks(found, costs, walk(found, costs))
+    before = _step_ends(found, costs)
+    assert ((slack == UNKNOWN) == (step == NONE)).all()
+    for item in np.flatnonzero(slack != UNKNOWN).tolist():
+        longer = costs.work.copy()
+        longer[item] += slack[item]
+        assert _step_ends(found, replace(costs, work=longer)) == before
+        longer[item] += 3
+        assert max(np.subtract(_step_ends(found, replace(costs, work=longer)), before)) == 3
 
 
 @given(_graphs(), st.randoms(use_true_random=False))
@@ -296,3 +326,19 @@ def test_a_recording_without_launches_has_no_graph(tmp_path: Path) -> None:
     assert facts.model is None
     assert facts.path is None
     assert facts.overview.verdict.kind == "unknown"
+
+
+@pytest.mark.parametrize("name", ["chrome/vim_tiny_fp32_bs4.pt.trace.json.gz", "nsys/gpt_small_ctx256.sqlite.gz"])
+def test_the_path_on_the_recordings_clock_is_one_chain_as_long_as_the_steps(name: str) -> None:
+    sel = select(run_of(name).main)
+    found = model(sel)
+    assert found is not None
+    lane = path_lane(sel, found)
+    start, end = lane["start"].to_numpy(), (lane["start"] + lane["duration"]).to_numpy()
+    assert (start[1:] >= end[:-1]).all()
+    # as recorded, replay and recording have the same events; the chain covers each step from end to end
+    assert int(lane["duration"].sum()) == pytest.approx(int(recorded_steps(found.graph).sum()), rel=EXPLAINED)
+    summed = critical_path(sel, found).resources
+    lasting = dict(lane.group_by(pl.col("resource").cast(pl.String)).agg(pl.col("duration").sum()).iter_rows())
+    for resource, percent in summed.select("resource", "percent").iter_rows():
+        assert 100 * lasting.get(resource, 0) / sum(lasting.values()) == pytest.approx(percent, abs=3)

@@ -9,6 +9,7 @@ from functools import cached_property
 from statistics import mean, median, variance
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,9 +18,10 @@ from made_frames import made_trace, on_lanes
 from tracetui.analysis.base import student
 from tracetui.analysis.compare.diff import StepDifference, diff, kernels_inside
 from tracetui.analysis.compare.diff_ranges import range_times
-from tracetui.analysis.compare.step_difference import median_factor
+from tracetui.analysis.compare.step_difference import median_interval
 from tracetui.analysis.compare.step_split import PARTS, step_split
 from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.matching.replaced_kernels import replacements
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, in_steps, select
 from tracetui.parsers.names import kernel_names
@@ -253,18 +255,48 @@ def plain_kernels(a: Made, b: Made, ours: list[Row], theirs: list[Row]) -> list[
         for rows in (ours, theirs)
     ]
     told = plain_pairs(set(kernels[0]), set(kernels[1]))
-    table = side_by_side(
-        {name: spent(a, rows) for name, rows in kernels[0].items()},
-        {told.get(name, (name, ""))[0]: spent(b, rows) for name, rows in kernels[1].items()},
-        a.count + b.count,
+    swapped = replacements(
+        in_steps(a.sel),
+        in_steps(b.sel),
+        set(kernels[0]) - {ours for ours, _ in told.values()},
+        set(kernels[1]) - set(told),
+        {theirs: ours for theirs, (ours, _) in told.items()},
     )
+    swapped = [
+        replace(
+            one,
+            a_names=tuple(sorted(one.a_names, key=lambda name: -sum(row["duration"] for row in kernels[0][name]))),
+            b_names=tuple(sorted(one.b_names, key=lambda name: -sum(row["duration"] for row in kernels[1][name]))),
+        )
+        for one in swapped
+    ]
+    main = {name: one.a_names[0] for one in swapped for name in one.a_names}
+    other = {theirs: ours for theirs, (ours, _) in told.items()} | {
+        name: one.a_names[0] for one in swapped for name in one.b_names
+    }
+    table = side_by_side(
+        *(
+            {name: spent(of, [row for row in rows if called.get(row["name"], row["name"]) == name])
+             for name in {called.get(row["name"], row["name"]) for row in rows}}
+            for of, rows, called in ((a, ours, main), (b, theirs, other))
+        ),
+        a.count + b.count,
+    )  # fmt: skip
     found = []
     for row in table:
         spelled = next(((name, how) for name, (own, how) in told.items() if own == row["name"]), (None, None))
-        changed = {"status": "changed"} if spelled[1] == "types" else {}
+        one = next((one for one in swapped if one.a_names[0] == row["name"]), None)
+        if one is not None:
+            spelled = one.b_names[0], "operator"
+        changed = {"status": "changed"} if spelled[1] in ("types", "operator") else {}
         b_name = {"b_name": spelled[0] if spelled[0] != row["name"] else None, "paired_by": spelled[1]}
+        pair = {
+            "operator": one and one.operator,
+            "a_names": list(one.a_names) if one else [],
+            "b_names": list(one.b_names) if one else [],
+        }
         short = {"name": row["name"], "short_name": kernel_names.short_name(row["name"])}
-        found.append(short | row | changed | b_name)
+        found.append(short | row | changed | b_name | pair)
     return found
 
 
@@ -334,34 +366,34 @@ def plain_step(a: Made, b: Made) -> StepDifference:
     if means[0] is None or means[1] is None:
         return StepDifference(means[0], means[1], None, None, None)
     medians = [float(median(own)) for own in times]
-    noise = median_noise = detectable = None
+    noise = low = high = detectable = None
     if all(len(own) > 1 for own in times):
-        noise, _ = plain_noise(times, [1.0, 1.0])
-        median_noise, detectable = plain_noise(times, [median_factor(len(own)) for own in times])
+        noise = plain_noise(times)
+        low, high = median_interval(*(np.array([float(each) for each in own]) for own in times))
+        detectable = (high - low) / 2 * student.reach(0.975, 0.8, sum(map(len, times)) - 2)
     return StepDifference(
         a_ns=means[0], b_ns=means[1], delta_ns=means[1] - means[0],
         delta_percent=100 * (means[1] - means[0]) / means[0] if means[0] else None,
         noise_ns=noise, a_median_ns=medians[0], b_median_ns=medians[1], median_delta_ns=medians[1] - medians[0],
         median_delta_percent=100 * (medians[1] - medians[0]) / medians[0] if medians[0] else None,
-        median_noise_ns=median_noise, detectable_ns=detectable,
+        low_ns=low, high_ns=high, detectable_ns=detectable,
     )  # fmt: skip
 
 
-def plain_noise(times: list[list[Fraction]], factors: list[float]) -> tuple[float, float]:
-    """Half of the 95 % interval of a difference by Student's t, and the change that is seen four times of five."""
+def plain_noise(times: list[list[Fraction]]) -> float:
+    """Half of the 95 % interval of a difference of means by Student's t."""
     counts = [len(own) for own in times]
     spread = [float(variance(own)) for own in times]
     if max(counts) <= 2 * min(counts):
         freedom = float(sum(counts) - 2)
         shared = sum(each * (count - 1) for each, count in zip(spread, counts, strict=True)) / freedom
-        error = math.sqrt(shared * sum(factor**2 / count for factor, count in zip(factors, counts, strict=True)))
+        error = math.sqrt(shared * sum(1 / count for count in counts))
     else:
-        parts = [each * factor**2 / count for each, factor, count in zip(spread, factors, counts, strict=True)]
+        parts = [each / count for each, count in zip(spread, counts, strict=True)]
         error = math.sqrt(sum(parts))
         below = sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
         freedom = sum(parts) ** 2 / below if below else float(min(counts) - 1)
-    limit = student.quantile(0.975, freedom)
-    return limit * error, (limit + student.quantile(0.8, freedom)) * error
+    return student.quantile(0.975, freedom) * error
 
 
 def plain_waterfall(a: Made, b: Made) -> list[tuple[str, Any, Any]]:
@@ -407,6 +439,10 @@ def test_two_runs_side_by_side(runs: tuple[Made, Made]) -> None:
     else:
         told = [(part, parts[0][part], parts[1][part], parts[1][part] - parts[0][part]) for part in PARTS]
         assert found.split.rows() == told
+        for side in ("a_ns", "b_ns"):
+            host_wait = found.split.filter(part="host_wait")[side].item()
+            assert found.waiting[side].sum() == pytest.approx(host_wait)
+            assert (found.waiting[side] >= 0).all()
     assert found.split.columns == ["part", "a_ns", "b_ns", "delta_ns"]
     step = plain_step(a, b)
     for field in step.__dataclass_fields__:
@@ -425,8 +461,9 @@ def test_a_kernel_over_other_types_has_changed_though_its_time_has_not() -> None
 
 @given(st.one_of(st.none(), st.integers(-5, 5)), st.one_of(st.none(), st.integers(0, 5)))
 def test_what_is_beyond_the_noise(delta: int | None, noise: int | None) -> None:
-    step = StepDifference(1, 1, 0, 0, 0, median_delta_ns=delta, median_noise_ns=noise)
     known = delta is not None and noise is not None
+    low, high = (delta - noise, delta + noise) if known else (None, None)  # type: ignore[operator]
+    step = StepDifference(1, 1, 0, 0, 0, median_delta_ns=delta, low_ns=low, high_ns=high)
     assert step.beyond_noise is (abs(delta) > noise if known else None)  # type: ignore[arg-type,operator]
 
 

@@ -61,7 +61,7 @@ def test_the_loader_without_workers_is_a_regression(recording: Recording) -> Non
     found = by_id(of(recording(WORKERS), recording(NO_WORKERS)))["D1"]
     assert "40.1 %" in found.title
     assert found.impact_ns == pytest.approx(50_761_000)
-    assert ("GPU waiting for the host", "ns") in [(item.label, item.unit) for item in found.evidence]
+    assert ("GPU waiting for the data loader", "ns") in [(item.label, item.unit) for item in found.evidence]
     assert found.severity == "critical"
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from judged import find
 from made_run import facts_of
 
+from tracetui.analysis import findings
 from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.gaps import longest_gaps
 from tracetui.analysis.host import host_functions
+from tracetui.analysis.tables.critical_path import CRITICAL_PATH
+from tracetui.analysis.tables.gaps import GAPS
 from tracetui.analysis.tables.kernels import KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
 from tracetui.app.tables import filters
+from tracetui.app.tabs import NAMES
+from tracetui.app.views import view_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +46,8 @@ RECORDINGS = (
 
 
 def _tables(facts: Facts) -> dict[str, tuple[pl.DataFrame, tuple[Field, ...]]]:
+    assert facts.path is not None
+    path = facts.path.resources.with_columns(name="resource")
     return {
         "kernels": (facts.kernels, KERNELS.columns),
         "kernels:copies": (facts.memops, MEMOPS.columns),
@@ -45,6 +55,9 @@ def _tables(facts: Facts) -> dict[str, tuple[pl.DataFrame, tuple[Field, ...]]]:
         "host": (host_functions(facts.sel), HOST_FUNCTIONS.columns),
         "host:API calls": (facts.api, API_CALLS.columns),
         "host:ranges": (facts.ranges, RANGES.columns),
+        "host:gaps": (longest_gaps(facts.sel, facts.host_model), GAPS.columns),
+        "host:critical path": (path, CRITICAL_PATH.columns),
+        "timeline": (facts.trace.device, ()),
     }
 
 
@@ -58,7 +71,7 @@ def test_evidence_leads_to_rows(recording: Callable[[str], Trace], name: str) ->
     assert said.found
     tables = _tables(facts)
     for found in (*said.found, *(each.finding for each in said.suppressed)):
-        for query in (item.query for item in found.evidence if item.query and item.query.tab != "overview"):
+        for query in (item.query for item in found.evidence if item.query):
             frame, columns = tables[query.tab]
             shown = frame.filter(filters.parse(query.filter).expression(columns, frame)) if query.filter else frame
             assert shown.height, (found.id, query)
@@ -80,3 +93,12 @@ def test_numbers_hang_together(recording: Callable[[str], Trace], name: str) -> 
             base = facts.step_ns if facts.model is None else facts.model.step_ns  # gains are of the median step
             assert 0 <= found.impact_ns < base
             assert found.ceiling_percent == pytest.approx(100 * found.impact_ns / base)
+
+
+def test_no_evidence_leads_to_the_page_that_one_came_from() -> None:
+    """The Overview lists findings, so a way back to it is none."""
+    for folder in Path(findings.__file__).parent.rglob("*.py"):
+        for tab in re.findall(r'Query\(\s*"([^"]*)"', folder.read_text(encoding="utf-8")):
+            name, _, table = tab.partition(":")
+            assert name in set(NAMES) - {"overview", "findings"}, (folder, tab)
+            assert not table or table in view_class(name).TABLES, (folder, tab)

@@ -140,7 +140,7 @@ def test_s2_agrees_between_tools(recording: Callable[[str], Trace]) -> None:
     ours, theirs = facts_of(recording(VIM)).host_model, facts_of(recording(VIM_NSYS)).host_model
     assert ours is not None
     assert theirs is not None
-    assert ours.host_free_ns == pytest.approx(theirs.host_free_ns, rel=0.05)
+    assert ours.host_free_ns == pytest.approx(theirs.host_free_ns, rel=0.06)
     assert ours.waits_for == theirs.waits_for == "host"
 
 
@@ -283,9 +283,9 @@ def test_s2_needs_api_calls(tmp_path: Path) -> None:
 
 def test_s5_names_the_loader_without_workers(recording: Callable[[str], Trace]) -> None:
     found = finding("S5", facts_of(recording(ALONE)))
-    assert found.severity == "warning"  # of 33 %, 19 % are sure whatever recording cost the host
-    assert found.ceiling_percent == pytest.approx(32.9, abs=0.2)
-    assert found.sure_percent == pytest.approx(18.7, abs=0.3)
+    assert found.severity == "warning"  # of 33 %, 18 % are sure whatever recording cost the host
+    assert found.ceiling_percent == pytest.approx(32.6, abs=0.2)
+    assert found.sure_percent == pytest.approx(18.3, abs=0.3)
     assert "num_workers=0" in found.advice
     assert _value(found, "waits for data, all") == pytest.approx(415791000 / 6, rel=1e-6)
 

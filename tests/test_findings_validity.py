@@ -557,7 +557,7 @@ RECORDINGS = {
     MLP: set(),
     GPT: {"V3", "V13"},
     # of 2021 and 2022, when torch wrote whole microseconds
-    "chrome/hta_trace_diff/control.json.gz": {"V13", "V23", "V26"},
+    "chrome/hta_trace_diff/control.json.gz": {"V13", "V23"},
     "chrome/hta_trace_diff/test.json.gz": {"V7", "V13", "V23"},
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": {"V23"},
     "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": {"V7", "V23", "V26"},

@@ -116,6 +116,7 @@ def test_every_section_that_lists_rows_is_declared() -> None:
         *SECTIONS,
         "kernel_groups",
         "range_tree_kernels",
+        "module_kernels",
     }
     assert set(SECTIONS) - set(TABLES_OF) == {"overview", "launches", "memory", "captures"}
     assert all(table.data for table in (*TABLES_OF.values(), *COMPARED.values()))

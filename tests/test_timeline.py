@@ -11,8 +11,10 @@ import pytest
 from sample_runs import FP32 as SAMPLE
 from sample_runs import run_of
 
-from tracetui.analysis.timeline.facts import UNRECORDED, delay, facts, host_during, module
+from tracetui.analysis.attribution.during import UNRECORDED
+from tracetui.analysis.timeline.facts import delay, facts, host_during, module
 from tracetui.analysis.timeline.rows import BLOCK, MOST_ROWS, NONE, Row, rows_of
+from tracetui.analysis.timeline.search import search
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
 from tracetui.app.charts.lanes import LOOKS, STYLES, row_runs, ruler, stretch, time_label
 from tracetui.parsers import Trace, schema
@@ -235,13 +237,35 @@ def test_gaps_say_what_the_host_did():
 def test_finds_a_name_from_the_cursor_on_and_wraps():
     found = built(small())
     lanes = list(range(len(found.lanes)))
-    first = found.find_name("GEMM", 500, None, lanes)
+    hits = search(found, "GEMM", lanes)
+    first = hits.next(500, None)
     assert first is not None
     assert found.span(first)[0] == 900
-    again = found.find_name("gemm", 900, first, lanes)
+    again = hits.next(900, first)
     assert again is not None
     assert found.span(again)[0] == 400
-    assert found.find_name("nothing like it", 0, None, lanes) is None
+    assert search(found, "nothing like it", lanes).next(0, None) is None
+
+
+@pytest.mark.parametrize("name", ["chrome/gpt_small_ctx256.trace.json.gz", "nsys/graph_whole.sqlite.gz"])
+def test_search_goes_through_all_lanes_in_the_order_of_time_and_back(name):
+    found = built(run_of(name).main)
+    hits = search(found, "e", list(range(len(found.lanes))))
+    first = hits.next(found.start + (found.end - found.start) // 2, None)
+    before, place, seen = hits.index(first), first, []
+    for _ in range(min(hits.size - before, 200)):
+        seen.append(place)
+        assert hits.index(place) == before + len(seen) - 1
+        place = hits.next(0, place)
+    starts = [found.span(place)[0] for place in seen]
+    assert starts == sorted(starts)
+    assert len(set(seen)) == len(seen)
+    assert len({place.lane for place in seen}) > 1
+    back = [place := hits.next(0, place, -1) for _ in seen]
+    assert back == seen[::-1]
+    ends = hits.next(0, None), hits.next(2**62, None, -1)
+    assert (hits.next(0, ends[1]), hits.next(0, ends[0], -1)) == ends
+    assert [hits.index(end) for end in ends] == [0, hits.size - 1]
 
 
 def test_a_trace_without_a_place_in_time_has_no_timeline():

@@ -386,11 +386,11 @@ async def test_two_paths_open_the_diff():
         assert app.tab == "diff"
         assert "Kernels, per step  median 105.7 ms → 119.0 ms, +12.6 %, within noise" in lines(app)[2]
         assert "A(a) vim_tiny_fp32_bs4   B(b) vim_tiny_fp16_bs4" in lines(app)[0]
-        assert any("- removed" in line and "sm80_xmma_gemm" in line for line in lines(app))
+        assert any("+ added" in line and "copy fp16" in line for line in lines(app))
         names = [line[1:30].rstrip() for line in lines(app)[5:-1]]
         assert len(set(names)) == len(names)
         assert names[0].startswith("sm80_xmma_gemm_f32_tn_n")  # the scans of both runs are one row, little changed
-        assert not any(name.startswith("selective_scan_fwd") for name in names[:10])
+        assert not any(name.startswith("selective_scan_fwd") for name in names[:9])
         await press(pilot, "v")
         assert lines(app)[5].startswith(">aten::mm")
         assert "~ changed" in lines(app)[5]

@@ -90,13 +90,13 @@ async def test_ctrl_o_comes_back_from_anywhere_with_the_filter_that_was_in_force
         assert app.session.filter == "gemm"
 
 
-async def test_esc_on_the_overview_comes_back_too():
+async def test_esc_in_the_timeline_comes_back_too():
     async with opened(FP32, tab="findings") as (app, pilot):
         await press(pilot, "enter")
-        row = next(row for row in rows(app) if row["where"] == "Overview")
+        row = next(row for row in rows(app) if row["where"] == "Timeline")
         await to_row(app, pilot, "name", row["name"])
         await press(pilot, "enter")
-        assert app.tab == "overview"
+        assert app.tab == "timeline"
         await press(pilot, "escape")
         assert app.tab == "findings"
 
@@ -114,7 +114,7 @@ async def test_every_query_leads_to_rows(path):
             assert app.tab == query.tab.partition(":")[0], where
             assert "is not among" not in lines(app)[-1], where
             assert not lines(app)[-1].startswith(" filter:"), where
-            if app.tab not in ("overview", "memory"):
+            if app.tab not in ("timeline", "memory"):
                 assert app.view.table.height_of_view, where
             assert app.navigation.come_back(), where
             await settle(pilot)

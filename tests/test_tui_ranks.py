@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
 import pytest
+from rank_summaries import Made
 from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
-from tracetui.app.charts.heat import heat
+from tracetui.analysis.ranks import summary
+from tracetui.analysis.ranks.files.store import Store
+from tracetui.analysis.ranks.files.stored import Stored
+from tracetui.analysis.ranks.present import rank_rows
+from tracetui.analysis.ranks.rank_table import judged
+from tracetui.analysis.ranks.together.beside_median import REST, beside_median
+from tracetui.analysis.ranks.together.job import combine
+from tracetui.analysis.ranks.together.said import in_title
+from tracetui.analysis.scope import Scope
+from tracetui.app.charts.heat import heat_map, signs, span
+from tracetui.app.reports.content.job.drawn import drawable, first_drawn
+from tracetui.app.views import rank_pages
 
 JOB = recorded("chrome/ddp_vit_small_2ranks")
 
@@ -22,9 +38,20 @@ async def test_the_late_rank_stands_out_and_enter_shows_it():
         assert app.tab == "ranks"
         assert "rank 1" in lines(app)[2]
         assert lines(app)[4].split()[:2] == [">", "0"]
-        assert " no " in lines(app)[4]
-        assert " yes " in lines(app)[5]
-        await press(pilot, "v")
+        assert "! late" not in lines(app)[4]
+        assert "! late" in lines(app)[5]
+        assert "late: rank 1" in lines(app)[2]
+        drawn = lines(app)[3]
+        await press(pilot, "L")
+        assert lines(app)[3] != drawn
+        await press(pilot, "down", "x")
+        assert "rank 1 beside the median rank" in lines(app)[2]
+        await press(pilot, "escape", "v")
+        assert "Arrivals" in lines(app)[2]
+        await press(pilot, "enter")
+        assert lines(app)[4].split()[:2] == [">", "0"]
+        assert "█" in lines(app)[5]
+        await press(pilot, "escape", "v")
         assert "Who waited for whom" in lines(app)[2]
         await press(pilot, "v")
         assert "Waiting and transfer" in lines(app)[2]
@@ -45,17 +72,84 @@ async def test_one_rank_has_no_tab_but_says_why():
 @pytest.mark.parametrize(
     ("values", "drawn"),
     [
-        ([10.0, 12.5, 20.0], "▁▃█"),
-        ([10.0, None, 20.0], "▁ █"),
-        ([], ""),
+        ([[10.0, 12.5, 20.0]], ["▁▃█"]),
+        ([[10.0, np.nan, 20.0]], ["▁ █"]),
+        ([[10.0, 10.1]], ["▁▁"]),
+        ([[10.0, 11.0], [10.0, 20.0]], ["▁▂", "▁█"]),
+        ([[]], [""]),
     ],
 )
-def test_a_step_is_higher_the_longer_it_took(values, drawn):
-    assert heat(values, 10.0, 20.0, 24, ascii=False) == drawn
-    assert len(heat(values, 10.0, 20.0, 24, ascii=True)) == len(drawn)
+def test_a_value_is_higher_the_larger_it_is_on_one_scale(values, drawn):
+    assert signs(np.array(values), ascii=False) == drawn
+    assert [len(line) for line in signs(np.array(values), ascii=True)] == [len(line) for line in drawn]
 
 
-def test_even_steps_are_drawn_alike_and_many_as_means():
-    assert heat([10.0, 10.1], 10.0, 10.1, 24, ascii=False) == "▁▁"
-    assert heat([0.0, 0.0, 8.0, 8.0], 0.0, 8.0, 2, ascii=True) == ".%"
-    assert len(heat([float(n) for n in range(1000)], 0.0, 999.0, 24, ascii=False)) == 24
+def test_of_many_values_the_largest_of_neighbours_is_drawn():
+    cells = pl.DataFrame({"row": 7, "at": range(1000), "ns": [0] * 700 + [9] + [0] * 299})
+    drawn = heat_map(cells, "row", "at", "ns", 10, ascii=True)
+    assert drawn == {7: ".......%.."}
+
+
+def test_a_stretch_is_seen_however_short():
+    assert span(0, 5, 10, 10, 10, ascii=True) == "-----#####"
+    assert span(9.99, 9.99, 10, 10, 10, ascii=True) == "         #"
+    assert span(0, 10, 10, 10, 4, ascii=False) == "░░░█"
+    assert span(0, 0, 0, 0, 4, ascii=False) == ""
+
+
+MADE = Made(ranks=40, steps=4, per_step=6, late={33: 3_000_000}, silent={33: 8_000_000})
+
+
+def test_of_many_ranks_the_late_one_is_the_first_and_its_picture_stands_out():
+    summaries = MADE.summaries()
+    job = combine(summaries)
+    table = judged(rank_rows(summaries, Scope()), (job,))
+    page = rank_pages.ranks_page(job, table, first_drawn(job), in_title(job), ascii=True)
+    assert page.note == "late: rank 33, +8.000 ms silent host per step"
+    assert page.frame.select("rank", "state", "drawn").rows()[:2] == [(33, "late", "%%%%"), (0, "", "....")]
+    assert drawable(job) == ("wait_ns", "silent_ns", "late_ns")
+    arrivals = rank_pages.arrivals_page(job, ascii=True).frame
+    assert arrivals.height == 24
+    assert set(arrivals["last_rank"]) == {33}
+    # 40 ranks in 24 columns: rank 33 is among the neighbours of column 33 * 24 // 40
+    assert {text.index("%") for text in arrivals["drawn"]} == {19}
+    one = rank_pages.arrivals_of_one(job, arrivals.row(0, named=True), ascii=True).frame
+    assert one["rank"][0] == 33
+    assert one["drawn"][0].strip(" ") == "#" * one["drawn"][0].count("#")
+
+
+def test_a_rank_beside_the_median_has_numbers_of_its_step_and_work_by_name():
+    def works(*rows):
+        kinds = ("step", "kind", "name", "ns", "count", "blocks")
+        return pl.DataFrame([(0, *row, None) for row in rows], schema=summary.WORK, orient="row").select(kinds)
+
+    usual = works(("kernel", "gemm", 400, 4), ("kernel", "relu", 100, 4), ("kernel", "", 60, 9))
+    own = works(("kernel", "gemm", 800, 4), ("kernel", "extra", 300, 1), ("kernel", "", 60, 9), ("copy", "DtoD", 50, 2))
+    made = Made(ranks=3, steps=1, per_step=4, silent={2: 7_000_000}).summaries()
+    summaries = [replace(one, work=own if one.rank == 2 else usual) for one in made]
+    found = beside_median(combine(summaries), summaries, 2)
+    numbers = {row[1]: row[2:5] for row in found.filter(pl.col("kind") == "step").iter_rows()}
+    assert numbers["silent host time"] == (7e6, 0.0, 7e6)
+    named = {row[1]: row[2:5] + row[7:] for row in found.filter(pl.col("kind") != "step").iter_rows()}
+    assert named["gemm"] == (800.0, 400.0, 400.0, 2.0)
+    assert named["DtoD"] == (50.0, 0.0, 50.0, None)
+    # the others do not list `extra`: there it takes no more than what they list last
+    assert named["extra"] == (300.0, None, 200.0, None)
+    assert named["relu"] == (None, 100.0, None, None)
+    assert named[REST] == (60.0, 60.0, 0.0, None)
+
+
+async def test_summaries_without_recordings_have_a_screen(tmp_path):
+    summaries = Made(ranks=4, steps=3, per_step=4, silent={2: 8_000_000}).summaries()
+    Store(tmp_path / "out").gather([Stored(one, "mark", one.path) for one in summaries])
+    async with opened(tmp_path / "out", size=(80, 24)) as (app, pilot):
+        assert app.tab == "ranks"
+        assert "summaries of 4 ranks" in lines(app)[0]
+        assert [line.split()[:2] for line in lines(app)[4:8]] == [[">", "0"], ["1", "▁▁▁"], ["2", "!"], ["3", "▁▁▁"]]
+        await press(pilot, "enter")
+        assert app.tab == "ranks"
+        assert "only a summary is here" in screen_text(app)
+        await press(pilot, "2")
+        assert "Only summaries of this job's ranks are here" in screen_text(app)
+        await press(pilot, "1")
+        assert "In the program rank 2 has 8.000 ms more silent host time" in " ".join(screen_text(app).split())

@@ -101,7 +101,13 @@ async def test_same_name():
         shown = picture(app)
         here, name = selected(app), shown.timeline.name(shown.selected)
         assert "layer_norm_fwd" in name
-        await press(pilot, "n")
+        await press(pilot, "n")  # the search goes on in any lane
+        assert selected(app) != here
+        assert "2/" in screen_text(app).splitlines()[2]
+        assert shown.timeline.name(shown.selected) != name
+        await press(pilot, "N")
+        assert selected(app) == here
+        await press(pilot, "escape", "n")
         assert selected(app) != here
         assert shown.timeline.name(shown.selected) == name
         await press(pilot, "b")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 BY = ("kind", "group", "bytes")
 """What the rows of `by_size` differ in."""
 TRANSFER, SHORTEST, WHOLE = "transfer", "shortest call", "whole call"
-"""What a bandwidth rests on: the time that moving took, as the other ranks tell; the shortest call of that size, since
-a call's time is waiting and transfer; the only call, waiting included. The last two make it a lower bound."""
+"""What a bandwidth rests on: the median time that moving took, as the other ranks tell; the shortest call of that size,
+since a call's time is waiting and transfer; the only call, waiting included. The last two make it a lower bound."""
 MATCHED: dict[str, pl.DataType] = {"row": pl.UInt32(), "waiting_ns": pl.Int64(), "transfer_ns": pl.Int64()}
 """What is known of a call once the other ranks' are matched with it; `row` is that in `Trace.collectives`."""
 _TWO_WAYS = ("send", "recv")
@@ -79,7 +79,7 @@ def by_size(sel: Selection, link: Link | None = None, matched: pl.DataFrame | No
         shortest_ns=pl.col("duration_ns").min(),
         waiting_ns=total("waiting_ns"),
         transfer_ns=total("transfer_ns"),
-        mean_transfer_ns=pl.col("transfer_ns").mean(),
+        middle_ns=pl.col("transfer_ns").median(),
         exposed_ns=total("exposed_ns"),
         rests_on=pl.when(pl.col("transfer_ns").is_not_null().any())
         .then(pl.lit(TRANSFER))
@@ -89,13 +89,13 @@ def by_size(sel: Selection, link: Link | None = None, matched: pl.DataFrame | No
         .then(pl.lit(WHOLE)),
     )
     rows = rows.with_columns(
-        moved_ns=pl.coalesce("mean_transfer_ns", "shortest_ns"),
+        moved_ns=pl.coalesce("middle_ns", "shortest_ns"),
         exposed_percent=100 * pl.col("exposed_ns") / pl.when(pl.col("total_ns") > 0).then("total_ns"),
     )
     rows = with_bandwidth(rows, link).with_columns(
         rests_on=pl.when(pl.col("algbw_gbps").is_not_null()).then("rests_on")
     )
-    return rows.drop("moved_ns", "mean_transfer_ns").sort(
+    return rows.drop("moved_ns", "middle_ns").sort(
         "total_ns", "kind", "bytes", descending=[True, False, True], nulls_last=True, maintain_order=True
     )
 

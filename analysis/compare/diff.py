@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -19,18 +19,22 @@ from tracetui.analysis.compare.compared_passes import (
     steps_compared,
 )
 from tracetui.analysis.compare.diff_ranges import launched_in, range_times
+from tracetui.analysis.compare.host_waits import HOST_WAITS
 from tracetui.analysis.compare.step_difference import StepDifference, noise_factor
 from tracetui.analysis.compare.step_noise import kind_noise, module_noise, operator_noise, variance_of_mean
 from tracetui.analysis.compare.step_split import PARTS, step_split
 from tracetui.analysis.kernel_groups import labels
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, operator_names
 from tracetui.analysis.matching.kernel_pairs import pairs
+from tracetui.analysis.matching.replaced_kernels import Replacement, replacements
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.selection import in_steps
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tracetui.analysis.selection import Selection
 
 SAME_PERCENT = 1.0
@@ -48,7 +52,7 @@ class Diff:
     gpu_rests_on: str
     """What `OF_GPU` is of: `LIGHT` or `RECORDED`. The other lists are as recorded."""
     gpu_step: StepDifference
-    """The difference of those steps, which `split` adds up to."""
+    """The difference of those steps."""
     kernels: pl.DataFrame
     """name, short_name, status (added, removed, changed, same), a_calls, b_calls, a_ns, b_ns, delta_ns, noise_ns; the
     largest difference first. ``b_name`` is how B spells the kernel where A spells it otherwise; ``paired_by`` says how
@@ -70,6 +74,15 @@ class Diff:
     split: pl.DataFrame
     """part, a_ns, b_ns, delta_ns of the average step (`step_split.PARTS`); each column adds up to the step's. Empty
     where a run has no steps or no GPU work."""
+    waiting: pl.DataFrame
+    """The same columns of `HOST_WAITS`, which add up to the row ``host_wait`` of `split`; empty where that is."""
+    split_rests_on: str
+    """What both are of: as `gpu_rests_on`, but `RECORDED` where the host waits for data, unknown to light ones."""
+
+    @property
+    def split_step(self) -> StepDifference:
+        """The difference of the steps that `split` adds up to."""
+        return self.recorded if self.split_rests_on == RECORDED else self.gpu_step
 
     @property
     def step(self) -> StepDifference:
@@ -84,6 +97,8 @@ class Diff:
         """What a part is of: `CLEAN`, `LIGHT` or `RECORDED`."""
         if part == "step":
             return self.compared.rests_on
+        if part == "split":
+            return self.split_rests_on
         return self.gpu_rests_on if part in OF_GPU else RECORDED
 
 
@@ -94,7 +109,8 @@ def diff(a: Selection, b: Selection) -> Diff:
     other element types (`kernel_pairs`); operators by name, modules by path. Where a run has steps, only what was
     launched in them counts. A kernel is ``same`` if its calls per step are equal and its time differs by no more than
     the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. So are operators and
-    modules, by their GPU time. A kernel over other element types is always ``changed``.
+    modules, by their GPU time. A kernel over other element types, or in the
+    place of another, is always ``changed``.
 
     The difference in step time is that of steps without a profiler where both runs have them, else of their light
     recordings; what needs names of GPU work only (`OF_GPU`) is of the light recordings where both runs have one whose
@@ -107,12 +123,13 @@ def diff(a: Selection, b: Selection) -> Diff:
     gpu_a, gpu_b = lights or (a, b)
     on_device = bool(device_work(a).height or device_work(b).height)
     factor = noise_factor(a.step_count, b.step_count)
+    split, waiting, split_rests_on = _split_of(a, b, lights)
     return Diff(
         compared=compared,
         recorded=recorded,
         gpu_rests_on=RECORDED if lights is None else LIGHT,
         gpu_step=recorded if lights is None else steps_between(gpu_a, gpu_b).step,
-        kernels=_kernels_of(gpu_a, gpu_b, kernel_rows(gpu_a), kernel_rows(gpu_b)),
+        kernels=_kernels_of(gpu_a, gpu_b, kernel_rows(gpu_a), kernel_rows(gpu_b), (a, b)),
         operators=_aligned(_operators(a, on_device), _operators(b, on_device), factor),
         modules=_aligned(_modules(a, on_device), _modules(b, on_device), factor),
         ranges=_aligned(_ranges(a, on_device), _ranges(b, on_device), factor),
@@ -120,7 +137,9 @@ def diff(a: Selection, b: Selection) -> Diff:
         waterfall=_waterfall(gpu_a, gpu_b),
         steps=(a.step_count, b.step_count),
         gpu_steps=(gpu_a.step_count, gpu_b.step_count),
-        split=_split(gpu_a, gpu_b),
+        split=split,
+        waiting=waiting,
+        split_rests_on=split_rests_on,
     )
 
 
@@ -136,10 +155,11 @@ def kernels_inside(a: Selection, b: Selection, of: str, name: str) -> pl.DataFra
         name: path, operator or category; the same in both runs.
     """
     lights = light_pair(a, b) if of == "categories" else None
-    a, b = lights or (in_steps(a.recorded), in_steps(b.recorded))
+    rich = in_steps(a.recorded), in_steps(b.recorded)
+    a, b = lights or rich
     ours, theirs = (sel_rows.filter(_belongs(sel, sel_rows, of, name)) for sel, sel_rows in
                     ((sel, kernel_rows(sel)) for sel in (a, b)))  # fmt: skip
-    return _kernels_of(a, b, ours, theirs)
+    return _kernels_of(a, b, ours, theirs, rich)
 
 
 def _belongs(sel: Selection, rows: pl.DataFrame, of: str, name: str) -> pl.Series:
@@ -156,45 +176,118 @@ def _belongs(sel: Selection, rows: pl.DataFrame, of: str, name: str) -> pl.Serie
     return mine
 
 
-def _kernels_of(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
-    """Kernel rows of both runs by kernel, with short names."""
-    table = _paired(_kernels(a, ours), _kernels(b, theirs), noise_factor(a.step_count, b.step_count))
+def _kernels_of(
+    a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame, rich: tuple[Selection, Selection]
+) -> pl.DataFrame:
+    """Kernel rows of both runs by kernel, with short names.
+
+    Args:
+        a: whose steps count; b likewise.
+        b: the other run.
+        ours: kernel rows of A.
+        theirs: kernel rows of B.
+        rich: both runs with operators.
+    """
+    table = _paired(a, b, ours, theirs, _pairing(*rich, _times(ours), _times(theirs)))
     short = pl.Series("short_name", [kernel_names.short_name(name) for name in table["name"]], pl.String)
     return table.insert_column(1, short)
 
 
-def _split(a: Selection, b: Selection) -> pl.DataFrame:
-    """Where the difference in step time comes from: GPU work, or waiting."""
+@dataclass(frozen=True, slots=True)
+class _Pairing:
+    """What the kernels of both runs are called in the table, and what told that they are the same."""
+
+    a_called: dict[str, str]
+    b_called: dict[str, str]
+    how: dict[str, str]
+    """By that name."""
+    b_names: dict[str, str]
+    """B's own name, by that name."""
+    replaced: dict[str, Replacement]
+
+
+def _times(rows: pl.DataFrame) -> dict[str, int]:
+    return dict(rows.group_by(pl.col("name").cast(pl.String)).agg(pl.col("duration").sum()).iter_rows())
+
+
+def _pairing(a: Selection, b: Selection, ours: dict[str, int], theirs: dict[str, int]) -> _Pairing:
+    """Pairs kernels by their names, then those that only one run has by the operators that launch them.
+
+    Args:
+        a: the base, with operators.
+        b: what is compared with it.
+        ours: the time of each kernel of A; one that stands for several is the longest of them.
+        theirs: the same of B.
+    """
+    found = pairs(sorted(ours), sorted(theirs))
+    known = {name for name, _ in found.values()}
+    gone, new = ([name for name in names if name not in of] for names, of in ((ours, known), (theirs, found)))
+    swapped = [
+        replace(
+            one,
+            a_names=tuple(sorted(one.a_names, key=lambda name: -ours[name])),
+            b_names=tuple(sorted(one.b_names, key=lambda name: -theirs[name])),
+        )
+        for one in replacements(a, b, gone, new, {theirs: ours for theirs, (ours, _) in found.items()})
+    ]
+    first = {one.a_names[0]: one for one in swapped}
+    return _Pairing(
+        a_called={name: main for main, one in first.items() for name in one.a_names},
+        b_called={theirs: ours for theirs, (ours, _) in found.items()}
+        | {name: main for main, one in first.items() for name in one.b_names},
+        how=dict(found.values()) | dict.fromkeys(first, "operator"),
+        b_names={ours: theirs for theirs, (ours, _) in found.items()}
+        | {main: one.b_names[0] for main, one in first.items()},
+        replaced=first,
+    )
+
+
+def _split_of(
+    a: Selection, b: Selection, lights: tuple[Selection, Selection] | None
+) -> tuple[pl.DataFrame, pl.DataFrame, str]:
+    """Where the difference in step time comes from: `Diff.split`, `Diff.waiting`, and what they are of."""
+    ours, theirs, rests_on = step_split(a), step_split(b), RECORDED
+    if lights is not None and not any(parts is not None and parts["loader"] for parts in (ours, theirs)):
+        ours, theirs, rests_on = step_split(lights[0]), step_split(lights[1]), LIGHT
+    return _side_by_side(ours, theirs, PARTS), _side_by_side(ours, theirs, HOST_WAITS), rests_on
+
+
+def _side_by_side(ours: dict[str, float] | None, theirs: dict[str, float] | None, parts: Sequence[str]) -> pl.DataFrame:
     schema = {"part": pl.String, "a_ns": pl.Float64, "b_ns": pl.Float64, "delta_ns": pl.Float64}
-    ours, theirs = step_split(a), step_split(b)
     if ours is None or theirs is None:
         return pl.DataFrame(schema=schema)
-    rows = [(part, ours[part], theirs[part], theirs[part] - ours[part]) for part in PARTS]
+    rows = [(part, ours[part], theirs[part], theirs[part] - ours[part]) for part in parts]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _kernels(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+def _kernels(sel: Selection, rows: pl.DataFrame, called: dict[str, str]) -> pl.DataFrame:
     """Calls and time per step of each kernel among the rows, and the variance of its mean over the steps."""
     steps = sel.step_count
-    per_step = rows.group_by(pl.col("name").cast(pl.String), "step").agg(calls=pl.len(), ns=pl.col("duration").sum())
+    name = pl.col("name").cast(pl.String).replace(called)
+    per_step = rows.group_by(name, "step").agg(calls=pl.len(), ns=pl.col("duration").sum())
     return per_step.group_by("name").agg(
         calls=pl.col("calls").sum() / steps, ns=pl.col("ns").sum() / steps, variance=variance_of_mean(steps)
     )
 
 
-def _paired(a: pl.DataFrame, b: pl.DataFrame, factor: float) -> pl.DataFrame:
+def _paired(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame, found: _Pairing) -> pl.DataFrame:
     """Both runs' kernels side by side, B's under the names that A gives them."""
-    found = pairs(a["name"].to_list(), b["name"].to_list())
-    renamed = [found.get(name, (name, ""))[0] for name in b["name"].to_list()]
-    spelled = {ours: (theirs if theirs != ours else None, how) for theirs, (ours, how) in found.items()}
-    table = _aligned(a, b.with_columns(pl.Series("name", renamed, pl.String)), factor)
+    tables = _kernels(a, ours, found.a_called), _kernels(b, theirs, found.b_called)
+    table = _aligned(*tables, noise_factor(a.step_count, b.step_count))
     names = table["name"].to_list()
+    spelled = [found.b_names.get(name) for name in names]
+    swapped = [found.replaced.get(name) for name in names]
+    words = pl.List(pl.String)
     return table.with_columns(
-        pl.Series("b_name", [spelled.get(name, (None, None))[0] for name in names], pl.String),
-        pl.Series("paired_by", [spelled.get(name, (None, None))[1] for name in names], pl.String),
+        pl.Series("b_name", [theirs if theirs != ours else None for ours, theirs in zip(names, spelled, strict=True)],
+                  pl.String),
+        pl.Series("paired_by", [found.how.get(name) for name in names], pl.String),
+        pl.Series("operator", [one and one.operator for one in swapped], pl.String),
+        pl.Series("a_names", [list(one.a_names) if one else [] for one in swapped], words),
+        pl.Series("b_names", [list(one.b_names) if one else [] for one in swapped], words),
     ).with_columns(
-        status=pl.when(pl.col("paired_by") == "types").then(pl.lit("changed")).otherwise("status"),
-    )
+        status=pl.when(pl.col("paired_by").is_in(["types", "operator"])).then(pl.lit("changed")).otherwise("status"),
+    )  # fmt: skip
 
 
 def _operators(sel: Selection, on_device: bool) -> pl.DataFrame:

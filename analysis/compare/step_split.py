@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import intervals
+from tracetui.analysis.compare.host_waits import HOST_WAITS, host_waits
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import CAUSES, gaps_of
 from tracetui.analysis.gpu.steps import step_slots
@@ -25,7 +26,8 @@ time as other work or outside the step; then idle time by its cause (`idle.gaps`
 def step_split(sel: Selection) -> dict[str, float] | None:
     """`PARTS` of the average step in ns, whose sum is the average step; null without steps or GPU work.
 
-    All GPUs count as one: the step is idle while none of them works.
+    With them `HOST_WAITS`, which add up to ``host_wait``. All GPUs count as one: the step is idle while none of them
+    works.
     """
     slots = step_slots(sel)
     if not slots.start.size or not sel.trace.has_timeline:
@@ -37,12 +39,16 @@ def step_split(sel: Selection) -> dict[str, float] | None:
     found = gaps_of(sel.trace, work, (int(slots.start[0]), int(slots.end[-1]))).filter(pl.col("stream").is_null())
     count = slots.start.size
     whole = int((slots.end - slots.start).sum())
-    idle = {}
+    steps = intervals.union(slots.start, slots.end)
+    idle, waits = {}, {}
     for cause in CAUSES:
         gaps = found.filter(pl.col("cause") == cause)
         start = gaps["start"].to_numpy()
         spans = intervals.union(start, start + gaps["duration_ns"].to_numpy())
         idle[cause] = int(np.sum(intervals.covered(spans, slots.start, slots.end)))
+        if cause == "host_wait":
+            inside = intervals.intersect(spans, steps)
+            waits = {name: int(ns.sum()) for name, ns in host_waits(sel.trace, work, *inside).items()}
     launched = int(device_work(sel)["duration"].sum())
-    parts = {"gpu_time": launched, "overlap": whole - sum(idle.values()) - launched, **idle}
-    return {part: parts[part] / count for part in PARTS}
+    parts = {"gpu_time": launched, "overlap": whole - sum(idle.values()) - launched, **idle, **waits}
+    return {part: parts[part] / count for part in (*PARTS, *HOST_WAITS)}

@@ -8,65 +8,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.base.conventions import is_collective_kernel
-from tracetui.analysis.base.intervals import covered
-from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.graph import launching_threads
-from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
-from tracetui.analysis.dependencies.nodes import NONE
-from tracetui.analysis.dependencies.waits import LOST
-from tracetui.parsers import schema
-from tracetui.parsers.nesting import LaneClock
+from tracetui.analysis.dependencies.host_layers import host_layers
+from tracetui.analysis.dependencies.path_pieces import (
+    CALL,
+    GAP,
+    GPU_RESOURCES,
+    HOST,
+    HOST_RESOURCES,
+    LATENCY,
+    RESOURCES,
+    RETURN,
+    WORK,
+    call_resources,
+    inner_calls,
+    pieces,
+    work_resources,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.dependencies.walk import Times
+    from tracetui.analysis.dependencies.path_pieces import Codes, Pieces
     from tracetui.analysis.selection import Selection
 
-    Codes = NDArray[np.uint8]
-    Floats = NDArray[np.float64]
-
-HOST, CALL, LATENCY, GAP, RETURN, WORK = range(6)
-"""What a piece of the path is: host time between calls, an API call, the way from a launch to the GPU, time between two
-activities, the return of a call that waited, an activity."""
-RESOURCES = (
-    "loader",  # the host waits for the next batch
-    "python",  # a Python function is the innermost call
-    "operator",  # an operator of the framework is
-    "api",  # a CUDA call is
-    "host",  # none was recorded
-    "wait",  # a call waits, and what it waits for was not recorded
-    "launch",  # the way from a launch to the GPU
-    "kernel",
-    "communication",  # collectives, with their waiting for other ranks
-    "memcpy",
-    "memset",
-    "gap",  # between two activities of a stream
-    "return",  # from the end of the awaited work to the return of the call
-)
-HOST_RESOURCES = ("loader", "python", "operator", "api", "host", "wait")
-GPU_RESOURCES = ("kernel", "communication", "memcpy", "memset", "gap")
-"""Which of them are the host's and the GPU's; launch and return are on the way between both."""
-_HOST_KINDS = {"python": ("python", "module"), "operator": ("operator",), "api": ("runtime", "driver")}
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """The pieces of all steps' paths, each step's from its end to its beginning."""
-
-    what: Ints
-    """`HOST`, `CALL`, …"""
-    at: Ints
-    """Position of the call or of the activity."""
-    ns: Ints
-    """How long the piece takes in the replay."""
-    step: Ints
-    """Position of the step among those that were replayed."""
+__all__ = ["GPU_RESOURCES", "HOST_RESOURCES", "RESOURCES", "CriticalPath", "critical_path"]
 
 
 @dataclass(frozen=True)
@@ -94,72 +61,7 @@ def critical_path(sel: Selection, model: Model) -> CriticalPath:
 
     The path is that of the model's first end: of the clean step where that is known, else of the recorded one.
     """
-    graph, times = model.graph, model.times()
-    pieces = _pieces(graph, times)
-    return _summed(sel, graph, pieces)
-
-
-def _pieces(graph: Graph, times: Times) -> Pieces:
-    work, calls = graph.work, graph.calls
-    step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
-    known = np.flatnonzero((step != NONE) & (work.call != NONE))
-    lasts: dict[int, int] = {}
-    work_end = times.work_end.tolist()
-    for item, number in zip(known.tolist(), step[known].tolist(), strict=True):
-        if number not in lasts or work_end[item] > work_end[lasts[number]]:
-            lasts[number] = item
-    work_start, followed, released = times.work_start.tolist(), times.followed.tolist(), times.released.tolist()
-    call_start, call_end = times.call_start.tolist(), times.call_end.tolist()
-    launch, before, own = work.call.tolist(), calls.before.tolist(), calls.own.tolist()
-    found: list[tuple[int, int, int, int]] = []
-    ends = [work_end[lasts[number]] for number in sorted(lasts)]
-    begins = [None, *ends[:-1]]
-    if len(ends) == 1:
-        begins = [min(work_start[item] for item in known.tolist()) if graph.begin is None else graph.begin]
-    for place, number in enumerate(sorted(lasts)):
-        begin = begins[place]
-        if begin is None:
-            continue
-        item, upto, call = lasts[number], ends[place], NONE
-        while upto > begin:
-            if item != NONE:
-                upto = _add(found, WORK, item, work_start[item], upto, begin, place)
-                cause = followed[item]
-                if cause != NONE:
-                    upto = _add(found, GAP, item, work_end[cause], upto, begin, place)
-                    item = cause
-                    continue
-                call = launch[item]
-                if call == NONE:
-                    break
-                upto = _add(found, LATENCY, item, call_start[call], upto, begin, place)
-                item = NONE
-                continue
-            earlier = before[call]
-            if own[call] != NONE and (earlier == NONE or call_end[own[call]] > call_end[earlier]):
-                earlier = own[call]
-            if earlier == NONE:
-                upto = _add(found, HOST, call, begin, upto, begin, place)
-                break
-            upto = _add(found, HOST, call, call_end[earlier], upto, begin, place)
-            call = earlier
-            if released[call] != NONE:
-                item = released[call]
-                upto = _add(found, RETURN, call, work_end[item], upto, begin, place)
-            else:
-                upto = _add(found, CALL, call, call_start[call], upto, begin, place)
-    columns = np.array(found, np.int64).reshape(-1, 4)
-    return Pieces(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3])
-
-
-def _add(
-    found: list[tuple[int, int, int, int]], what: int, at: int, start: int, end: int, begin: int, step: int
-) -> int:
-    """Adds the part of a piece that lies in the step, and returns where the path goes on."""
-    start = max(start, begin)
-    if end > start:
-        found.append((what, at, end - start, step))
-    return min(start, end)
+    return _summed(sel, model.graph, pieces(model))
 
 
 def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:
@@ -222,22 +124,16 @@ def _of_work(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     """Activities, the gaps between them and the ways of launches, named by the activity."""
     chosen = np.isin(pieces.what, (WORK, GAP, LATENCY))
     at, what = pieces.at[chosen], pieces.what[chosen]
-    row = graph.work.row[at]
     device = sel.trace.device
-    kinds = np.array([_RESOURCE[_OF_DEVICE.get(kind, "kernel")] for kind in schema.DEVICE_KINDS], np.uint8)
-    resource = kinds[device["kind"].to_physical().to_numpy()[row]]
-    collective = matching(device["name"].gather(row), is_collective_kernel) & (resource == _RESOURCE["kernel"])
-    resource[collective] = _RESOURCE["communication"]
-    resource[what == GAP], resource[what == LATENCY] = _RESOURCE["gap"], _RESOURCE["launch"]
-    return _grouped(device, "device", resource, pieces.ns[chosen], graph.work.start[at], row)
+    resource = work_resources(device, graph, at, what)
+    return _grouped(device, "device", resource, pieces.ns[chosen], graph.work.start[at], graph.work.row[at])
 
 
 def _of_calls(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     """API calls, and the returns of those that waited."""
     chosen = np.isin(pieces.what, (CALL, RETURN))
     at = pieces.at[chosen]
-    resource = np.where(graph.calls.kind[at] == LOST, _RESOURCE["wait"], _RESOURCE["api"]).astype(np.uint8)
-    resource[pieces.what[chosen] == RETURN] = _RESOURCE["return"]
+    resource = call_resources(graph, at, pieces.what[chosen])
     return _grouped(sel.trace.host, "host", resource, pieces.ns[chosen], graph.calls.start[at], graph.calls.row[at])
 
 
@@ -247,42 +143,7 @@ def _of_host(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     at, ns = pieces.at[chosen], pieces.ns[chosen]
     calls = graph.calls
     end = calls.start[at]
-    begin = end - calls.stretch[at]
-    thread = launching_threads(sel.trace.host, calls.row)[calls.row[at]]
-    order = np.lexsort((begin, thread))
+    found = inner_calls(sel.trace.host, graph, host_layers(sel, graph), at, end - calls.stretch[at], end)
     scale = ns / np.maximum(calls.stretch[at], 1)
-    return _inside(sel, host_layers(sel, graph), thread[order], begin[order], end[order], scale[order])
-
-
-def _inside(sel: Selection, layers: HostLayers, thread: Ints, begin: Ints, end: Ints, scale: Floats) -> pl.DataFrame:
-    """The pieces of all threads, by thread and begin: each cut where its thread's innermost call changes."""
-    moments = np.concatenate((layers.time, begin, end))
-    threads = np.concatenate((layers.thread, thread, thread))
-    clock = LaneClock(int(threads.max(initial=-1)) + 1, moments)
-    keys = clock.key(threads, moments)
-    layer_key, begin_key, end_key = np.split(keys, (layers.time.size, layers.time.size + begin.size))
-    order = np.argsort(keys, kind="stable")
-    start, stop, key, which = moments[order[:-1]], moments[order[1:]], keys[order[:-1]], threads[order[:-1]]
-    owner = np.searchsorted(begin_key, key, side="right") - 1
-    # a piece ends on its thread, so that no stretch inside one reaches from thread to thread
-    inside = (keys[order[1:]] > key) & (key < np.append(end_key, np.iinfo(np.int64).min)[owner])
-    start, stop, key, which, owner = start[inside], stop[inside], key[inside], which[inside], owner[inside]
-    place = np.searchsorted(layer_key, key, side="right") - 1
-    row = np.append(layers.row, NONE)[place]
-    row[(place < 0) | (np.append(layers.thread, NONE)[place] != which)] = NONE
-    resource = np.append(_OF_HOST, np.uint8(_RESOURCE["host"]))[np.append(layers.kind, len(_OF_HOST))[row]]
-    resource[covered(layers.loading, start, stop) > 0] = _RESOURCE["loader"]
-    ns = np.rint((stop - start) * scale[owner]).astype(np.int64)
-    return _grouped(sel.trace.host, "host", resource, ns, start, row)
-
-
-_RESOURCE = {name: number for number, name in enumerate(RESOURCES)}
-_OF_DEVICE = {"memcpy": "memcpy", "memset": "memset"}
-_OF_HOST = np.array(
-    [
-        _RESOURCE[next((name for name, kinds in _HOST_KINDS.items() if kind in kinds), "host")]
-        for kind in schema.HOST_KINDS
-    ],
-    np.uint8,
-)
-"""The resource of each kind of host event."""
+    part = np.rint((found.stop - found.start) * scale[found.owner]).astype(np.int64)
+    return _grouped(sel.trace.host, "host", found.resource, part, found.start, found.row)

@@ -14,6 +14,7 @@ from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
 from tracetui.analysis.dependencies.nodes import LEAST_ENDS, NONE, Calls, Work
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.gpu.idle import KERNEL_WAIT_LIMIT_NS
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import select
 from tracetui.parsers import schema
@@ -51,7 +52,7 @@ class Graph:
     latency_ns: int
     """From the start of a launch call to the start of its work on an idle GPU: the lower quartile."""
     gap_ns: int
-    """Between two activities of a stream when the later one was launched long before: the median."""
+    """Between two activities of a stream when the later one was launched long before: the mean of the short ones."""
     inner_gap_ns: int
     """The same between two activities of one launch, as of a CUDA graph."""
     return_ns: int
@@ -60,6 +61,8 @@ class Graph:
     """The steps (`schema.STEPS`); empty where the whole selection counts as one."""
     unknown_waits: int
     """Waits of one stream for another whose source could not be found."""
+    held: Ints
+    """Per stream: until when work from before the graph kept it busy, at which its first activity can begin."""
     begin: int | None = None
     """When the first of one or two steps begins; null for more steps, and where all of the work is one step."""
 
@@ -128,6 +131,7 @@ def graph(sel: Selection) -> Graph | None:
         returns,
         sel.steps,
         unknown,
+        _held(sel, work),
         begin,
     )
 
@@ -248,10 +252,35 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     return Work(row, start, end, call, queued, np.full(start.size, NONE, np.int64), step, streams)
 
 
-def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int, int]:
-    """The launch latency of work that found its stream idle, and the median gaps between and within launches.
+def _held(sel: Selection, work: Work) -> Ints:
+    """Until when each stream ran activities that are not in the graph, before the first one that is."""
+    held = np.full(int(work.stream.max(initial=-1)) + 1, np.iinfo(np.int64).min // 4, np.int64)
+    keys = ("process", "device", "stream")
+    device = sel.trace.device.with_row_index("row")
+    streams = (
+        device.select("row", "start", *keys)[work.row]
+        .with_columns(number=pl.Series(work.stream))
+        .group_by(*keys, "number")
+        .agg(begun=pl.col("start").min())
+    )
+    earlier = (
+        device.filter(pl.col("kind").is_in(list(WORK)) & pl.col("start").is_not_null())
+        .filter(~pl.col("row").is_in(pl.Series(work.row, dtype=pl.UInt32).implode()))
+        .join(streams, on=keys, nulls_equal=True)
+        .filter(pl.col("start") < pl.col("begun"))
+        .group_by("number")
+        .agg(end=(pl.col("start") + pl.col("duration").fill_null(0)).max())
+    )
+    held[earlier["number"].to_numpy()] = earlier["end"].to_numpy()
+    return held
 
-    Work that waited for another stream tells no gap: that wait is an edge of its own.
+
+def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int, int]:
+    """The launch latency of work that found its stream idle, and the mean gaps between and within launches.
+
+    Means, since the gaps of a step add up: within a CUDA graph a few are several times the median. Gaps from
+    `KERNEL_WAIT_LIMIT_NS` on are no start-up of a kernel. Work that waited for another stream tells no gap: that wait
+    is an edge of its own.
     """
     launched = work.call >= 0
     called = calls_start[work.call]
@@ -264,6 +293,14 @@ def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int
     queued = launched & (work.queued >= 0) & (previous > returned + LAUNCHED_BEFORE_NS) & ~inner & (work.after < 0)
     seen = (work.start - called)[idle]
     latency = np.quantile(seen, LATENCY_QUANTILE) if seen.size >= LEAST_LAUNCHES else LAUNCH_LATENCY_NS
-    gap = np.median((work.start - previous)[queued]) if queued.any() else QUEUE_GAP_NS
-    within = np.median((work.start - previous)[inner]) if inner.any() else gap
-    return max(int(latency), 0), max(int(gap), 0), max(int(within), 0)
+    gaps = work.start - previous
+    gap = _mean_of_short(gaps[queued], QUEUE_GAP_NS)
+    return max(int(latency), 0), gap, _mean_of_short(gaps[inner], gap)
+
+
+def _mean_of_short(gaps: Ints, without: int) -> int:
+    """The mean of the gaps that the start of a kernel explains; if all are longer, their median."""
+    if not gaps.size:
+        return without
+    short = gaps[gaps < KERNEL_WAIT_LIMIT_NS]
+    return max(int(short.mean() if short.size else np.median(gaps)), 0)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
-    Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "unknown"]
+    Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "copies", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Limit:
     clean_ns: float | None = None
     """The median step without a profiler; null if nobody timed it."""
     host_free_ns: float | None = None
-    """The median step if the host were free."""
+    """The median step if the host were free; at most the step itself, which a free host can't make longer."""
     kernels_free_ns: tuple[float, float] | None = None
     """The median step if all GPU work were free: the least and the most that the recording allows."""
     unexplained: int = 0
@@ -75,10 +75,14 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         _sentence(found, path, kind, base, span),
         found.recorded_ns,
         found.clean_ns,
-        found.host_free_ns,
+        min(found.host_free_ns, found.step_ns),
         (low, high),
         len(found.unexplained),
     )
+
+
+_NAMED: dict[str, Kind] = {"loader": "dataloader", "communication": "communication", "memcpy": "copies"}
+"""What the run waits for where most of its path on the side that decides runs through this resource."""
 
 
 def _kind(found: Model, path: CriticalPath) -> Kind:
@@ -90,9 +94,7 @@ def _kind(found: Model, path: CriticalPath) -> Kind:
     largest = max(shares, key=lambda name: shares[name])
     if largest == "wait" or 2 * len(found.unexplained) > found.step_count:
         return "unknown"
-    if largest == "loader":
-        return "dataloader"
-    return "communication" if largest == "communication" else found.waits_for
+    return _NAMED.get(largest, found.waits_for)
 
 
 def _without_model(sel: Selection, base: str) -> str:
@@ -118,6 +120,7 @@ _WAITS = {
     "gpu": "Waits for the GPU",
     "dataloader": "Waits for the data loader",
     "communication": "Waits for communication",
+    "copies": "Waits for copies to or from the GPU",
     "unknown": "Can't be told from this recording whether it waits for the CPU or the GPU",
 }
 
@@ -125,7 +128,8 @@ _WAITS = {
 def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str) -> str:
     """The verdict, the step, and what would be left of it."""
     low, high = format_ns(min(found.kernels_free_ns)), format_ns(max(found.kernels_free_ns))
-    free_host, free_gpu = format_ns(found.host_free_ns), high if low == high else f"{low} to {high}"
+    free_host = format_ns(min(found.host_free_ns, found.step_ns))
+    free_gpu = high if low == high else f"{low} to {high}"
     if kind == "unknown":
         left = (
             f"with the host free {free_host} of {format_ns(found.step_ns)} would be left, with the GPU free {free_gpu}"

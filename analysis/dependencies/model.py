@@ -122,26 +122,33 @@ class Model:
 
     @cached_property
     def kernels_free_ns(self) -> tuple[float, ...]:
-        """The median step if all GPU work took no time, at each end."""
-        return tuple(self._median(without_work(end.costs)) for end in self.ends)
+        """The median step if all GPU work took no time, at each end; never longer than a clean step that is known."""
+        most = float("inf") if self.clean_ns is None else self.clean_ns
+        return tuple(min(self._median(without_work(end.costs)), most) for end in self.ends)
 
     @property
     def waits_for(self) -> Side:
         """Which of both would shorten the step more if it were free; ``unknown`` where the two ends disagree.
 
-        Where a free host would gain no more than the method's error on clean steps, the GPU is the limit.
+        Where a free host would gain no more than the method's error on clean steps, the GPU is the limit: also of a
+        program whose clean step nobody timed, since that lies between the step with a free host and the recorded one.
         """
-        if self.clean_ns is not None and self.clean_ns <= self.host_free_ns * (1 + TOLERANCE):
+        if self.step_ns <= self.host_free_ns * (1 + TOLERANCE):
             return "gpu"
         sides: set[Side] = {"host" if kernels > self.host_free_ns else "gpu" for kernels in self.kernels_free_ns}
         return sides.pop() if len(sides) == 1 else "unknown"
 
     def saved(self, change: Callable[[Costs], Costs]) -> Saved:
-        """What a change of the costs would save of the median step, over both ends."""
+        """What a change of the costs would save of the median step, over both ends.
+
+        Where the host is the limit and took longer than its recording's cost explains, what is over the clean step is
+        saved already.
+        """
         gains = []
         for end in self.ends:
             after = step_times(self.graph, walk(self.graph, change(end.costs)))
-            gains.append(max(float(np.median(end.step_ns - after)), 0.0))
+            over = end.median_ns - self.step_ns if self.clean_ns is not None and self.waits_for == "host" else 0.0
+            gains.append(max(float(np.median(end.step_ns - after)) - max(over, 0.0), 0.0))
         shares = tuple(gain / max(end.median_ns, 1.0) for gain, end in zip(gains, self.ends, strict=True))
         return Saved(min(gains), max(gains), shares)
 
@@ -207,14 +214,32 @@ def _end(found: Graph, costs: Costs) -> End:
 
 def _cleaned(found: Graph, costs: Costs, cost: RecordingCost, clean_ns: float) -> End:
     """The part of the largest cost that brings the replayed median step closest to the clean one."""
-    low, high = 0.0, 1.0
     best = _end(found, costs)
     if best.median_ns <= clean_ns:
-        return best
+        return _slower(found, best, clean_ns)
+    low, high = 0.0, 1.0
     for _ in range(_ROUNDS):
         part = (low + high) / 2
         best = _end(found, less_host(costs, np.rint(cost.most * part).astype(np.int64)))
         low, high = (part, high) if best.median_ns > clean_ns else (low, part)
+    return best
+
+
+def _slower(found: Graph, recorded: End, clean_ns: float) -> End:
+    """A host that is slower by the factor that brings the replayed median step closest to a longer clean one.
+
+    Only where the host is the limit: what lengthens another program's clean steps is not known.
+    """
+    costs, best = recorded.costs, recorded
+    nothing = np.zeros_like(costs.stretch)
+    free = step_times(found, walk(found, replace(costs, stretch=nothing, call=nothing)))
+    if clean_ns <= float(np.median(free)) * (1 + TOLERANCE):
+        return recorded
+    low, high = 1.0, 2 * clean_ns / max(recorded.median_ns, 1.0)
+    for _ in range(_ROUNDS):
+        factor = (low + high) / 2
+        best = _end(found, replace(costs, stretch=np.rint(costs.stretch * factor).astype(np.int64)))
+        low, high = (factor, high) if best.median_ns < clean_ns else (low, factor)
     return best
 
 

@@ -30,6 +30,8 @@ CLOCK_SLACK_NS = 1_000
 LONG_CALL_NS = 100_000
 """Calls that are not waits by their name may still wait, for room in the launch queue or for a copy from pageable
 memory, if they take longer than this while the GPU works."""
+NEARLY_ALL = 0.9
+"""A copy whose call lasts for this part of it was made piece by piece, while the call went on."""
 QUEUE_DEPTH = 256
 """A launch may wait for room in the queue only while at least so many activities wait to run (CUDA's queue holds about
 1,000)."""
@@ -77,7 +79,8 @@ def waiting_calls(
 
     A wait for a stream is for the last work launched on it, for an event or the device for the last work of each
     stream: as far as that work had ended when the call returned. A copy, and a fill that is not called Async, waits for
-    itself if it had ended by then.
+    itself if it had ended by then, or if a long call covers nearly all of it: the driver stages a copy of pageable
+    memory piece by piece, and returns a moment before the last piece arrives.
 
     Returns:
         Kind of each call, slices of the waited work, positions of that work, and the time to return, ns.
@@ -96,8 +99,8 @@ def waiting_calls(
     own_end[has_work] = (
         np.maximum.reduceat(work.end, first[:-1][has_work])[: int(has_work.sum())] if work.end.size else 0
     )
-    own_done = has_work & (own_end <= end) & copies
     long = end - start > LONG_CALL_NS
+    own_done = has_work & copies & ((own_end <= end) | (long & _covers(start, end, own_end, first, work)))
     kind[by_name | own_done | (long & ~has_work & ended_inside)] = WAIT
     outstanding = first[:-1] - ended_before
     kind[long & has_work & ended_inside & (kind == FREE) & (outstanding >= QUEUE_DEPTH)] = FULL
@@ -117,7 +120,11 @@ def waiting_calls(
         else:
             chosen = by_thread.before(int(thread[position]), launched)
         # nothing waits for what was launched later, or still ran when it returned: then the clocks are wrong
-        chosen = [item for item in chosen if item < launched and work.end[item] <= returned + CLOCK_SLACK_NS]
+        chosen = [
+            item
+            for item in chosen
+            if item < launched and (own_done[position] or work.end[item] <= returned + CLOCK_SLACK_NS)
+        ]
         latest = max((int(work.end[item]) for item in chosen), default=0)
         if latest > begun:
             returns.append(max(returned - latest, 0))
@@ -128,6 +135,15 @@ def waiting_calls(
     wait_from = np.cumsum(wait_from)
     back = int(np.median(returns)) if returns else RETURN_NS
     return kind, wait_from, np.array(waited, np.int64), back
+
+
+def _covers(start: Ints, end: Ints, own_end: Ints, first: Ints, work: Work) -> Bools:
+    """Whether each call lasts for nearly all of the time that its own work takes."""
+    has_work = first[1:] > first[:-1]
+    own_start = np.where(has_work, work.start[np.minimum(first[:-1], work.start.size - 1)], end)
+    shared = np.minimum(end, own_end) - np.maximum(start, own_start)
+    covers: Bools = shared >= NEARLY_ALL * (own_end - own_start)
+    return covers & has_work
 
 
 class _Last:

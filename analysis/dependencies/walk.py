@@ -102,7 +102,7 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
     durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), plain.queued, plain.after
     first, latency, back = plain.first, costs.latency_ns, graph.return_ns
     wait_from, waited = plain.wait_from, plain.waited
-    anchor, earliest, lag = _anchored(graph, costs)
+    anchor, earliest, lag = anchored(graph, costs)
     rows = zip(
         plain.before, costs.stretch.tolist(), plain.own, plain.kind, costs.call.tolist(), plain.recorded, strict=True
     )
@@ -117,7 +117,9 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
         for item in range(first[position], first[position + 1]):
             begin, cause = arrives, RAN
             previous = queued[item]
-            if previous >= 0 and work_end[previous] + gaps[item] > begin:
+            if previous < 0:
+                begin = max(begin, plain.held[plain.stream[item]])
+            elif work_end[previous] + gaps[item] > begin:
                 begin, cause = work_end[previous] + gaps[item], previous
             other = after[item]
             if other >= 0 and work_end[other] > begin:
@@ -157,6 +159,8 @@ class _Lists:
     own: list[int]
     kind: list[int]
     recorded: list[int]
+    stream: list[int]
+    held: list[int]
 
 
 @latest
@@ -175,6 +179,8 @@ def _lists(graph: Graph) -> _Lists:
         own=calls.own.tolist(),
         kind=calls.kind.tolist(),
         recorded=(calls.start - calls.stretch).tolist(),
+        stream=work.stream.tolist(),
+        held=graph.held.tolist(),
     )
 
 
@@ -184,7 +190,7 @@ def _anchor(graph: Graph) -> int:
     return int(graph.work.call[item]) if item < graph.work.call.size else -1
 
 
-def _anchored(graph: Graph, costs: Costs) -> tuple[int, int, int]:
+def anchored(graph: Graph, costs: Costs) -> tuple[int, int, int]:
     """The first launching call, when its work begins at the earliest, and how long after the call.
 
     It is taken as it was. Where a step begins with its host, that is as long after the call as in the recording: what
@@ -239,7 +245,7 @@ def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
     followed, released = np.full(work.start.size, RAN, np.int64), np.full(calls.start.size, RAN, np.int64)
     many_streams = bool(work.stream.size and work.stream.max() > 0)
     spent = np.cumsum(costs.stretch + costs.call)
-    anchor, earliest, lag = _anchored(graph, costs)
+    anchor, earliest, lag = anchored(graph, costs)
     edges, first = found.tolist(), graph.first[found].tolist()
     heads = zip(*(values[found[:-1]].tolist() for values in (calls.before, calls.own, costs.stretch)), strict=True)
     waits = (calls.kind[found[1:] - 1] == WAIT).tolist()
@@ -287,6 +293,8 @@ def _run(graph: Graph, costs: Costs, arrives: Ints, chosen: slice | Ints, work_e
     """Runs work of one stream in its order: each begins when it has arrived and the one before it is done."""
     work = graph.work
     queued, after, gap, lasting = work.queued[chosen], work.after[chosen], costs.gap[chosen], costs.work[chosen]
+    if queued[0] < 0:
+        arrives = np.maximum(arrives, np.append(graph.held[work.stream[chosen][0]], arrives[1:]))
     known = after >= 0
     other = np.where(known, work_end[after], arrives)
     ready = np.maximum(arrives, other)

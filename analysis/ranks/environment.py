@@ -5,26 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.parsers.runs.manifest import SLOWED
+from tracetui.parsers.runs.rank_machine import gpus_of, machine_of
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
-    from tracetui.parsers.runs.manifest import GpuState, RunManifest
+    from tracetui.parsers.runs.manifest import GpuState, Power, RunManifest
 
 _SOFTWARE = ("python", "torch", "cuda_runtime", "cudnn", "driver", "kernel", "os", "architecture")
 _OF_ONE_FILE = frozenset({"trace_id", "schemaVersion", "profile_memory", "with_stack", "with_flops", "with_modules"})
 """What a recording says of itself, which differs between files without meaning anything for a job."""
 
 
-def environment(trace: Trace, manifest: RunManifest | None) -> tuple[tuple[str, str], ...]:
-    """What the recording and its run.json say, by name; what neither says is absent."""
+def environment(trace: Trace, manifest: RunManifest | None, rank: int | None = None) -> tuple[tuple[str, str], ...]:
+    """What the recording and its run.json say of the machine of this rank, by name; what neither says is absent."""
     found = {name: value for name, value in trace.info.captured if name not in _OF_ONE_FILE}
     if trace.info.tool_version is not None:
         found["tool"] = trace.info.tool_version
-    if manifest is not None:
+    machine = None if manifest is None else machine_of(manifest, rank)
+    if manifest is not None and machine is not None:
         for name in _SOFTWARE:
-            if (value := getattr(manifest.software, name)) is not None:
+            if (value := getattr(machine.software, name)) is not None:
                 found[name] = str(value)
-        found |= _of_gpus(trace, manifest)
+        used = set(trace.device["device"].unique().drop_nulls().to_list())
+        found |= _of_gpus(machine.power, gpus_of(manifest, rank, used))
     return tuple(sorted(found.items()))
 
 
@@ -37,10 +40,8 @@ def device_name(trace: Trace) -> str | None:
     return ", ".join(names) or None
 
 
-def _of_gpus(trace: Trace, manifest: RunManifest) -> dict[str, str]:
+def _of_gpus(power: Power, used: frozenset[int]) -> dict[str, str]:
     """The state of this rank's GPU: its limits before the run, and what slowed it down at any time."""
-    used = set(trace.device["device"].unique().drop_nulls().to_list())
-    power = manifest.power
     found: dict[str, str] = {}
     if power.before is not None:
         for gpu in _of_this_rank(power.before.gpus, used):
@@ -54,5 +55,5 @@ def _of_gpus(trace: Trace, manifest: RunManifest) -> dict[str, str]:
     return found
 
 
-def _of_this_rank(gpus: tuple[GpuState, ...], used: set[int]) -> list[GpuState]:
+def _of_this_rank(gpus: tuple[GpuState, ...], used: frozenset[int]) -> list[GpuState]:
     return [gpu for gpu in gpus if gpu.index in used]

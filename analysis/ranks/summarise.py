@@ -61,7 +61,7 @@ def summarise(
         window=None if window is None else (window[0] + shift, window[1] + shift),
         groups=group_rows(trace),
         clean_step_ns=trace.clean_step_ns or (manifest.clean_steps(known) if manifest is not None else ()),
-        environment=environment(trace, manifest),
+        environment=environment(trace, manifest, known),
         notes=trace.notes,
     )
 

@@ -104,7 +104,11 @@ def _host_parts(trace: Trace) -> list[pl.DataFrame]:
     collected = names.matching(trace.host["name"], lambda name: COLLECTION.search(name) is not None)
     start = trace.host["start"].to_numpy()[collected]
     spans = intervals.union(start, start + trace.host["duration"].fill_null(0).to_numpy()[collected])
-    for kind, stretches in (("silent", silent(trace)), ("loader", loading(trace)), ("collection", spans)):
+    begun = trace.steps["start"].to_numpy()
+    steps = intervals.union(begun, begun + trace.steps["duration"].to_numpy())
+    for kind, whole in (("silent", silent(trace)), ("loader", loading(trace)), ("collection", spans)):
+        # what follows the last step, as the profiler's own end, is no work of it
+        stretches = intervals.intersect(whole, steps) if begun.size else whole
         if not stretches[0].size:
             continue
         name = _around(trace, stretches) if kind == "silent" else [""] * stretches[0].size

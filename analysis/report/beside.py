@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.table import Table
 
-ON_REQUEST = ("threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
-"""Their names; each is a method of `BesideSections`."""
+ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
+"""Their names, and that of the list of gaps; each is a method of `Sections`."""
 
 
 SOURCE_LINES = "source_lines"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.collectives.table import by_pair, by_size
+from tracetui.analysis.ranks.files.at_hand import jobs_of
+from tracetui.analysis.ranks.together.own_calls import own_calls
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.roofline.links import link_of
 from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
 def collective_rows(sel: Selection, run: Run | None, limit: int | None) -> tuple[list[Json], int]:
     """The rows of the table, and how many there are in all."""
-    found = by_size(sel.recorded, link_of(run, sel.trace))
+    matched = None if run is None else own_calls(jobs_of(run, make=False), sel.trace)
+    found = by_size(sel.recorded, link_of(run, sel.trace), matched)
     return table_rows(found, COLLECTIVES, limit), found.height
 
 

@@ -26,6 +26,7 @@ SECTIONS = {
     "range_tree": BOTH,
     "findings": BOTH,
     "critical_path": RICH,
+    "gaps": RICH,
     "host_functions": RICH,
     "api": RICH,
     "memory": RICH,

@@ -10,7 +10,7 @@ import polars as pl
 from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.scope import Scope
-from tracetui.analysis.tables.runs import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
+from tracetui.analysis.tables.ranks import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -14,8 +14,8 @@ from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison
+from tracetui.analysis.tables.ranks import RANKS
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
-from tracetui.analysis.tables.runs import RANKS
 from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def report(
             too.
         sections_of: says, given the run and its table of ranks, which sections are used of each trace (None for all);
             the others are left out, keys and all.
-        range_kernels: whether the kernels under each range of `range_tree` are listed too.
+        range_kernels: whether the kernels under each range of `range_tree` and each module are listed too.
 
     Returns:
         Times in µs (float), shares in percent, sizes in bytes; null where a value can't be known.
@@ -149,6 +149,12 @@ def trace_report(
         frame = range_tree_kernels(sel)
         found["range_tree_kernels"] = table_rows(frame, TABLES_OF["range_tree_kernels"], limit)
         counts["range_tree_kernels"] = frame.height
+    if found.get("modules") and range_kernels:
+        from tracetui.analysis.tree_kernels import module_tree_kernels
+
+        frame = module_tree_kernels(sel)
+        found["module_kernels"] = table_rows(frame, TABLES_OF["module_kernels"], limit)
+        counts["module_kernels"] = frame.height
     if "kernels" in found:
         found |= filled.kernel_extras()
     if "counters" in found:
@@ -209,6 +215,7 @@ def diff_report(
             "recorded": None if found.compared.rests_on == RECORDED else _step(found.recorded),
         },
         "split": table_rows(found.split, comparison.STEP),
+        "waiting": table_rows(found.waiting, comparison.STEP),
         "counters": _counters_of_pair(pair, limit),
         "waterfall": table_rows(found.waterfall, comparison.WATERFALL),
         "kernels": table_rows(found.kernels, comparison.KERNELS, limit),
@@ -234,6 +241,8 @@ def _step(step: StepDifference) -> Json:
         "median_delta_us": us(step.median_delta_ns),
         "median_delta_percent": known(step.median_delta_percent),
         "median_noise_us": us(step.median_noise_ns),
+        "median_low_us": us(step.low_ns),
+        "median_high_us": us(step.high_ns),
         "beyond_noise": step.beyond_noise,
         "detectable_us": us(step.detectable_ns),
         "detectable_percent": known(step.detectable_percent),

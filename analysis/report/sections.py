@@ -11,6 +11,7 @@ from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES, BesideSections
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
+from tracetui.analysis.tables.gaps import GAPS
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.nsight.counters import ROOFLINE
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES
@@ -196,6 +197,12 @@ class Sections(BesideSections):
             "resources": table_rows(path.resources, CRITICAL_PATH),
             "stretches": table_rows(stretches, STRETCHES, self.limit),
         }, stretches.height
+
+    def gaps(self) -> Section:
+        """The longest gaps of the GPUs: what the host did in them, and what ended them."""
+        from tracetui.analysis.gaps import longest_gaps
+
+        return self._table(longest_gaps(self.sel, self._facts.host_model), GAPS)
 
     def communication(self) -> Section:
         """Collectives against compute: averages per step, and the kernels that communicate."""

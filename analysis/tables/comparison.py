@@ -53,17 +53,27 @@ KERNELS = replace(
     fields=(
         *OPERATORS.fields,
         Field(
-            "b_name", "Name in B", width=12, priority=9, flex=True, null=True,
+            "b_name", "Name in B", width=12, priority=2, flex=True, null=True,
             about="B's name for it, where it differs",
         ),
         Field(
             "paired_by", "Paired by", width=9, priority=9, null=True,
             about="how two kernels were matched: `name`; `key`: one function as two tools spell it; `types`: the "
-            "same template over other element types, always `changed`; none where one run lacks it",
+            "same template over other element types; `operator`: B launches it where A launched the other, in the same "
+            "calls of an operator; the last two are always `changed`; none where one run lacks it",
         ),
+        Field(
+            "operator", "Operator", width=12, priority=5, flex=True, null=True,
+            about="of kernels paired by `operator`, the one that launches most of them",
+        ),
+        Field(
+            "a_names", kind="list", type="words", screen=False,
+            about="of kernels paired by `operator`, all names in A, the longest first: one may stand for several",
+        ),
+        Field("b_names", kind="list", type="words", screen=False, about="the same in B"),
         Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
     ),
-    data=("short_name", *OPERATORS.data, "b_name", "paired_by"),
+    data=("short_name", *OPERATORS.data, "b_name", "paired_by", "operator", "a_names", "b_names"),
     drill="",
     section="kernels",
 )  # fmt: skip
@@ -121,7 +131,8 @@ STEP = Table(
             "part", screen=False,
             about="`gpu_time` (all GPU work launched in the step, summed), `overlap` (minus what runs at the same "
             "time or outside the step), idle time by cause: `host_wait`, `kernel_wait`, `other`; a column sums to "
-            "the step",
+            "the step; in `waiting` the parts of `host_wait`: `loader`, `synchronisation` (a call had waited for the "
+            "GPU), `launching` (and other work of the host), which sum to it",
         ),
     ),
     data=("part", "a_ns", "b_ns", "delta_ns"),

@@ -137,7 +137,15 @@ MODULES = Table(
     "Modules",
     "modules",
     (
-        Field("name", "Module", width=20, priority=0, flex=True, about="nn.Module; the number tells instances apart"),
+        Field(
+            "name", "Module", width=20, priority=0, flex=True,
+            about="nn.Module; the number tells instances apart; below it on the screen the operators and kernels that "
+            "it launched itself",
+        ),
+        Field(
+            "row_kind", "Kind", width=8, priority=6, null=True,
+            about="`module`, `operator`, `kernel`, `memcpy` or `memset`",
+        ),
         Field(
             "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True,
             about="GPU time of what was launched inside it",
@@ -264,7 +272,12 @@ RANGE_TREE = Table(
     "Ranges as a tree",
     "ranges",
     (
-        Field("label", "Range", width=20, priority=0, flex=True, about="NVTX or record_function range with its domain"),
+        Field(
+            "label", "Range", width=20, priority=0, flex=True,
+            about="NVTX or record_function range with its domain; below it on the screen the kernels that it launched "
+            "itself",
+        ),
+        Field("row_kind", "Kind", width=8, priority=6, null=True, about="`range`, `kernel`, `memcpy` or `memset`"),
         Field(
             "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True,
             about="GPU time of what was launched inside it",
@@ -336,6 +349,34 @@ RANGE_TREE_KERNELS = Table(
         ),
     ),
     data=("path", "name", "short_name", "category", "calls", "device_ns", "device_meanwhile_ns"),
+    page=False,
+)  # fmt: skip
+
+MODULE_KERNELS = Table(
+    "module_kernels",
+    "Kernels under each module",
+    "kernels",
+    (
+        Field("path", "Path", about="path of the module, as in `modules`"),
+        Field(
+            "operator", "Operator",
+            about="innermost operator around the launch, of a compiled program its operation; `(not attributed)` for "
+            "none",
+        ),
+        Field("name", "Kernel", short="short_name", about="kernel, copy, fill or whole graph"),
+        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
+        Field("category", "Category", about="kind of work, judged by the name"),
+        Field("calls", "Calls", "count", sums=True, about="number of launches in the module itself, in both passes"),
+        Field(
+            "device_ns", "GPU work", "time", sums=True,
+            about="their GPU time; it sums to the module's `device_self_us`",
+        ),
+        Field(
+            "backward_device_ns", "Backward", "time", sums=True,
+            about="GPU time of its backward pass, without that of modules inside",
+        ),
+    ),
+    data=("path", "operator", "name", "short_name", "category", "calls", "device_ns", "backward_device_ns"),
     page=False,
 )  # fmt: skip
 

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.during import UNRECORDED
+from tracetui.analysis.dependencies.path_lane import path_within
 from tracetui.analysis.kernels import operator_names
 from tracetui.analysis.selection import select
+from tracetui.analysis.timeline.lanes import WORK
 from tracetui.analysis.timeline.rows import NONE
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.timeline.lanes import Lane
     from tracetui.analysis.timeline.timeline import Place, Timeline
-
-MOST_EVENTS = 400_000
-"""Own times are added up only for gaps with at most this many host events."""
-UNRECORDED = "(nothing recorded)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +50,45 @@ def facts(timeline: Timeline, place: Place) -> list[Fact]:
     """Everything the trace says about an event; unknown facts are left out."""
     lane = timeline.lanes[place.lane]
     record = timeline.record(place)
-    found = {"device": _of_device, "host": _of_host, "idle": _of_gap}.get(lane.source, _of_step)(
-        timeline, place, lane, record
-    )
-    return [fact for fact in found if fact.value not in (None, "")]
+    of = {"device": _of_device, "host": _of_host, "idle": _of_gap, "path": _of_path, "samples": _of_sample}
+    found = of.get(lane.source, _of_step)(timeline, place, lane, record)
+    return [fact for fact in found if fact.value not in (None, "") or fact.title in ALWAYS]
+
+
+ALWAYS = frozenset({"Slack"})
+"""What is shown as unknown where it is."""
+
+
+def has_slack(timeline: Timeline, place: Place) -> bool:
+    """Whether an event is GPU work of a recording whose replay is known."""
+    known = timeline.slack is not None and timeline.lanes[place.lane].source == "device"
+    return known and timeline.kinds("device", [timeline.event(place)])[0] in WORK
+
+
+def slack(timeline: Timeline, place: Place) -> int | None:
+    """How much longer GPU work could take before a step of the replay gets longer, ns; null where it is not known."""
+    if timeline.slack is None or timeline.lanes[place.lane].source != "device":
+        return None
+    return timeline.slack.get(timeline.event(place))
+
+
+@dataclass(frozen=True, slots=True)
+class OnPath:
+    """What the critical path runs through while a GPU is idle."""
+
+    percent: float
+    """Share of the gap in which the path was found; the rest lies outside of the steps that were replayed."""
+    parts: tuple[tuple[str, str, int], ...]
+    """(resource, name, ns) that take most of the gap, the most first."""
+
+
+def path_during(timeline: Timeline, start: int, end: int) -> OnPath | None:
+    """What the critical path runs through in a stretch of time; null where the path is not known."""
+    if timeline.path is None or end <= start:
+        return None
+    found = path_within(timeline.path, start, end)
+    parts = tuple((resource, name or "", int(ns)) for resource, name, ns in found.head(3).iter_rows())
+    return OnPath(100 * int(found["ns"].sum()) / (end - start), parts)
 
 
 def delay(timeline: Timeline, place: Place) -> int | None:
@@ -114,6 +147,11 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
         Fact("End", end, "at"),
         Fact("Duration", lasting, "time"),
         Fact("Launch delay", delay(timeline, place), "time"),
+        *(
+            [Fact("Slack", slack(timeline, place), "time")]
+            if timeline.slack is not None and record["kind"] in WORK
+            else []
+        ),
         Fact("Launched at", int(host["start"][int(launch)]) if launch != NONE else None, "at"),
         Fact("Call lasts", host["duration"][int(launch)] if launch != NONE else None, "time"),
         Fact("Step", timeline.trace.steps["index"][step] if step is not None else None, "id"),
@@ -182,12 +220,43 @@ def _of_gap(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]
         Fact("Host thread", during.name or (during.thread if during.own else None), "text"),
         *(Fact("Host did", f"{100 * ns / (end - start):.1f} % {name}", "text") for name, ns in during.own),
     ]
+    path = path_during(timeline, start, end)
+    if path is not None:
+        found += [
+            Fact("Path runs", f"{100 * ns / (end - start):.1f} % {resource}: {name or UNRECORDED}", "text")
+            for resource, name, ns in path.parts
+        ]
+        found.append(Fact("On the path", path.percent, "percent"))
     return [
         *found,
         Fact("Start", start, "at"),
         Fact("End", end, "at"),
         Fact("Duration", end - start, "time"),
         Fact("Launch after", during.launched_after, "time"),
+        Fact("GPU", lane.device, "id"),
+    ]
+
+
+def _of_path(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
+    start, end = timeline.span(place)
+    return [
+        Fact("Name", record["name"], "text"),
+        Fact("Path runs", record["resource"], "text"),
+        Fact("Start", start, "at"),
+        Fact("End", end, "at"),
+        Fact("Duration", record["duration"], "time"),
+    ]
+
+
+def _of_sample(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
+    start, end = timeline.span(place)
+    return [
+        Fact("Metric", record["name"], "text"),
+        Fact("Unit", record["unit"], "text"),
+        Fact("Value", record["value"], "number"),
+        Fact("Start", start, "at"),
+        Fact("End", end, "at"),
+        Fact("Duration", record["duration"], "time"),
         Fact("GPU", lane.device, "id"),
     ]
 
@@ -215,7 +284,7 @@ def host_during(timeline: Timeline, device: int | None, start: int, end: int) ->
     lane = lane or next(_host_lanes(timeline), None)
     if lane is None:
         return HostDuring(None, None, "", (), next_name, launched_after)
-    own = _own_times(timeline, lane, start, end)
+    own = timeline.thread_calls(int(lane.rows[0].events[0])).own_times(start, end)
     return HostDuring(lane.process, lane.thread, lane.name, own, next_name, launched_after)
 
 
@@ -233,54 +302,6 @@ def _next_work(timeline: Timeline, device: int | None, time: int) -> int | None:
                 if at < row.size and (best is None or int(row.start[at]) < best[0]):
                     best = int(row.start[at]), int(row.events[at])
     return best[1] if best else None
-
-
-def _own_times(timeline: Timeline, lane: Lane, start: int, end: int) -> tuple[tuple[str, int], ...]:
-    """The three calls of a thread with the most own time within a stretch."""
-    parts: list[Ints] = []
-    for other in timeline.lanes:
-        if other.source == "host" and other.kind != "ranges" and other.key[3:] == lane.key[3:]:
-            for row in other.rows:
-                low, high = row.touching(np.array([start]), np.array([end]))
-                parts.append(row.events[int(low[0]) : int(high[0])].astype(np.int64))
-    rows = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-    if rows.size > MOST_EVENTS:
-        return ()
-    events = timeline.trace.host.select("name", "start", "duration", "parent", "kind")[rows]
-    begin = events["start"].to_numpy()
-    inside = np.minimum(begin + events["duration"].to_numpy(), end) - np.maximum(begin, start)
-    inside = np.maximum(inside, 0)
-    own = inside.copy()
-    parent = _callers(timeline, events["parent"].cast(pl.Int64).fill_null(NONE).to_numpy())
-    at = np.minimum(np.searchsorted(rows, parent), max(rows.size - 1, 0))
-    known = (parent != NONE) & (rows[at] == parent) if rows.size else np.zeros(0, np.bool_)
-    np.subtract.at(own, at[known], inside[known])
-    named = pl.DataFrame({"name": events["name"].cast(pl.String), "ns": np.maximum(own, 0)})
-    top = (
-        named.group_by("name")
-        .agg(pl.col("ns").sum())
-        .filter(pl.col("ns") > 0)
-        .sort("ns", "name", descending=[True, False])
-    )
-    found = [(str(name), int(ns)) for name, ns in top.iter_rows()]
-    left = end - start - sum(ns for _, ns in found)
-    if left > 0:
-        found.append((UNRECORDED, left))
-    return tuple(sorted(found, key=lambda item: -item[1])[:3])
-
-
-def _callers(timeline: Timeline, parent: Ints) -> Ints:
-    """The closest caller that is not a range, for parents that may be ranges."""
-    kinds = timeline.trace.host["kind"]
-    for _ in range(64):
-        live = np.flatnonzero(parent != NONE)
-        ranges = live[(kinds.gather(parent[live]) == "annotation").to_numpy()] if live.size else live
-        if not ranges.size:
-            break
-        above = timeline.trace.host["parent"].gather(parent[ranges]).cast(pl.Int64).fill_null(NONE)
-        parent = parent.copy()
-        parent[ranges] = above.to_numpy()
-    return parent
 
 
 def _with_shapes(timeline: Timeline, place: Place, record: dict[str, Any]) -> str:

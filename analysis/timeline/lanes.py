@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.timeline.curve import Curve
     from tracetui.parsers import Trace
 
     Ids = NDArray[np.uint32]
     Mask = NDArray[np.bool_]
 
-SOURCES = ("steps", "host", "device", "idle")
-"""The source of a lane's events: a frame of the trace, or the gaps of its GPUs."""
+SOURCES = ("steps", "host", "device", "idle", "path", "samples")
+"""The source of a lane's events: a frame of the trace, the gaps of its GPUs, the critical path, samples of its GPUs."""
 
 HOST_LANES = {
     "ranges": ("annotation",),
@@ -51,7 +52,8 @@ class Lane:
     """Rows of events that belong together."""
 
     kind: str
-    """``steps``, ``idle``, ``gpu ranges``, ``stream``, ``copies``, ``syncs``, or a lane of a thread (`HOST_LANES`)."""
+    """``steps``, ``path``, ``idle``, ``samples``, ``gpu ranges``, ``stream``, ``copies``, ``syncs``, or a lane of a
+    thread (`HOST_LANES`)."""
     source: str
     """One of `SOURCES`."""
     rows: tuple[Row, ...]
@@ -63,11 +65,15 @@ class Lane:
     """What the trace calls the thread or the stream, if anything."""
     usual: str = ""
     """The usual kind of its events; other kinds stand out."""
+    rank: int | None = None
+    """Whose it is, where lanes of several ranks are shown."""
+    curves: tuple[Curve, ...] = ()
+    """Of a lane of samples, what each of its rows shows."""
 
     @property
     def key(self) -> tuple[object, ...]:
         """What distinguishes it from the other lanes of its trace."""
-        return self.kind, self.device, self.stream, self.process, self.thread
+        return self.kind, self.device, self.stream, self.process, self.thread, self.rank
 
     @property
     def size(self) -> int:

@@ -29,9 +29,21 @@ STREAMS = 6
 CANDIDATES = 64
 """So many of the threads are looked at closely."""
 _KINDS = ("calls", "stream", "copies")
-_HOST = ("kind", "start", "duration", "process", "thread")
-_DEVICE = ("kind", "start", "duration", "device", "stream")
+LONG = 0.03
+"""From this share of the stretch on, an event's name may fit into its bar."""
+_HOST = ("kind", "name", "start", "duration", "process", "thread")
+_DEVICE = ("kind", "name", "start", "duration", "device", "stream")
 _IDLE = pl.DataFrame(schema={"device": pl.Int64, "start": pl.Int64, "duration": pl.Int64})
+
+
+@dataclass(frozen=True, slots=True)
+class LongEvent:
+    """An event of a lane's first row that takes much of the stretch."""
+
+    name: str
+    begin: float
+    """Share of the stretch before it, 0 to 1."""
+    end: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,8 @@ class BusyLane:
     """The lane, without its rows of events."""
     busy: tuple[float, ...]
     """Share of each part in which something runs, 0 to 1."""
+    events: tuple[LongEvent, ...] = ()
+    """The events that take at least `LONG` of the stretch, in the order of time."""
 
     @property
     def share(self) -> float:
@@ -84,7 +98,7 @@ def step_lanes(trace: Trace, start: int, end: int, parts: int = PARTS) -> list[B
         if lane.kind in _KINDS:
             busy = _busy(lane, edges)
             if any(busy):
-                found.append(BusyLane(replace(lane, rows=()), busy))
+                found.append(BusyLane(replace(lane, rows=()), busy, _long(part, lane, start, end)))
     threads = [one for one in found if one.lane.kind == "calls"]
     kept = sorted(threads, key=lambda one: -one.share)[:THREADS]
     return [one for one in threads if one in kept] + [one for one in found if one.lane.kind != "calls"][:STREAMS]
@@ -127,6 +141,19 @@ def _busy(lane: Lane, edges: Ints) -> tuple[float, ...]:
     return tuple(np.minimum(covered / width, 1.0).tolist())
 
 
+def _long(part: Trace, lane: Lane, start: int, end: int) -> tuple[LongEvent, ...]:
+    row, whole = lane.rows[0], end - start
+    begun = np.maximum(row.start, start)
+    done = np.minimum(row.start + np.diff(row.done), end)
+    chosen = np.flatnonzero(done - begun >= LONG * whole)
+    frame = part.host if lane.source == "host" else part.device
+    names = frame["name"].gather(row.events[chosen]).cast(pl.String)
+    return tuple(
+        LongEvent(name or "", (first - start) / whole, (last - start) / whole)
+        for name, first, last in zip(names, begun[chosen].tolist(), done[chosen].tolist(), strict=True)
+    )
+
+
 def lane_rows(lanes: Sequence[BusyLane]) -> list[Json]:
     """What the lanes are, how busy in all and in each part, in percent."""
     return [
@@ -139,6 +166,10 @@ def lane_rows(lanes: Sequence[BusyLane]) -> list[Json]:
             "name": one.lane.name or None,
             "busy_percent": 100 * one.share,
             "cells": [round(100 * share, 2) for share in one.busy],
+            "events": [
+                {"name": event.name, "begin_percent": 100 * event.begin, "end_percent": 100 * event.end}
+                for event in one.events
+            ],
         }
         for one in lanes
     ]

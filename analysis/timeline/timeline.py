@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,24 +10,25 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import row_ids
+from tracetui.analysis.attribution.during import calls_of_thread
 from tracetui.analysis.attribution.module_tree import module_tree
-from tracetui.analysis.base.names import matching
+from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies.path_pieces import RESOURCES
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.lanes import Lane, lanes
-from tracetui.analysis.timeline.rows import NONE, Row
+from tracetui.analysis.timeline.rows import NONE, Row, rows_of
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from tracetui.analysis.attribution.during import ThreadCalls
     from tracetui.analysis.attribution.module_tree import ModuleTree
     from tracetui.analysis.base.intervals import Ints
     from tracetui.parsers import Trace
-
-    Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,46 @@ class Timeline:
     """When a whole GPU is idle, and why (`analysis.idle.gaps`)."""
     launches: Ints
     """The host row that launched each device row, or -1."""
+    path: pl.DataFrame | None = None
+    """The critical path (`dependencies.path_lane`), once it is known; events of its lane are rows of it."""
+    slack: Mapping[int, int] | None = None
+    """How much longer GPU work could take (`dependencies.slack`), by device row, ns; null until it is known."""
+    origin: int | None = None
+    """The time that is shown as 0, where that is not this recording's own."""
+    samples: pl.DataFrame | None = None
+    """What was sampled on the GPUs (`curves`): start, duration, name, unit, value; rows are events of their lanes."""
 
     @property
     def zero(self) -> int:
         """The time that is shown as 0: the start of the recording, or else of the first event."""
+        if self.origin is not None:
+            return self.origin
         window = self.trace.info.window
         return min(window[0], self.start) if window is not None else self.start
+
+    def owner(self, lane: int) -> tuple[Timeline, Lane]:
+        """The timeline of one recording that a lane belongs to, and the lane there."""
+        return self, self.lanes[lane]
+
+    def local(self, place: Place) -> tuple[Timeline, Place]:
+        """The timeline of one recording that an event belongs to, and its place there."""
+        return self, place
+
+    def order(self) -> tuple[int, ...]:
+        """The numbers of the lanes from top to bottom: what was added stands where it belongs."""
+        numbers = range(len(self.lanes))
+        above = [n for n in numbers if self.lanes[n].kind == "steps"] + [
+            n for n in numbers if self.lanes[n].kind == "path"
+        ]
+        rest = [n for n in numbers if n not in above and self.lanes[n].kind != "samples"]
+        for number in (n for n in numbers if self.lanes[n].kind == "samples"):
+            same = [
+                at
+                for at, n in enumerate(rest)
+                if self.lanes[n].source in _ON_GPU and self.lanes[n].device == self.lanes[number].device
+            ]
+            rest.insert(same[-1] + 1 if same else 0, number)
+        return (*above, *rest)
 
     def row(self, place: Place) -> Row:
         """The row that an event is in."""
@@ -82,6 +117,10 @@ class Timeline:
         """The frame that events of a source are rows of."""
         if source == "idle":
             return self.gaps
+        if source in ("path", "samples"):
+            beside: pl.DataFrame | None = getattr(self, source)
+            assert beside is not None
+            return beside
         frame: pl.DataFrame = getattr(self.trace, source)
         return frame
 
@@ -96,7 +135,10 @@ class Timeline:
         return [name or "" for name in found]
 
     def kinds(self, source: str, events: list[int]) -> list[str]:
-        """The kind of some events, as `schema.HOST_KINDS` and `schema.DEVICE_KINDS` have them; else the source."""
+        """The kind of some events, as `schema.HOST_KINDS` and `schema.DEVICE_KINDS` have them; else the source.
+
+        Of the critical path it is what the path runs through (`path_pieces.RESOURCES`).
+        """
         if source not in self._kinds:
             return [source] * len(events)
         codes, known = self._kinds[source]
@@ -106,7 +148,22 @@ class Timeline:
     def _kinds(self) -> dict[str, tuple[NDArray[np.uint8], tuple[str, ...]]]:
         """The kind of each event as a number, and what the numbers stand for."""
         known = {"host": schema.HOST_KINDS, "device": schema.DEVICE_KINDS}
-        return {name: (self.frame(name)["kind"].to_physical().to_numpy(), kinds) for name, kinds in known.items()}
+        found = {name: (self.frame(name)["kind"].to_physical().to_numpy(), kinds) for name, kinds in known.items()}
+        if self.path is not None:
+            found["path"] = self.path["resource"].to_physical().to_numpy(), RESOURCES
+        return found
+
+    def thread_calls(self, row: int) -> ThreadCalls:
+        """The calls of the thread that made a call, given the call's row."""
+        process, thread = self.trace.host.select("process", "thread").row(row)
+        if (process, thread) not in self._thread_calls:
+            self._thread_calls[process, thread] = calls_of_thread(self.trace.host, row)
+        return self._thread_calls[process, thread]
+
+    @cached_property
+    def _thread_calls(self) -> dict[tuple[int | None, int | None], ThreadCalls]:
+        """The threads that were asked for."""
+        return {}
 
     @cached_property
     def modules(self) -> ModuleTree:
@@ -121,10 +178,18 @@ class Timeline:
         if start is None:
             return None
         for number, lane in enumerate(self.lanes):
-            if lane.source == source and lane.kind != "copies" and self._may_hold(lane, event):
+            if lane.source == source and lane.kind not in _AGAIN and self._may_hold(lane, event):
                 for depth, row in enumerate(lane.rows):
                     if (position := row.position(event, int(start))) != NONE:
                         return Place(number, depth, position)
+        return None
+
+    def gap_at(self, device: int | None, start: int, end: int) -> Place | None:
+        """The longest gap of a GPU within a stretch of time; null where there is none."""
+        for number, lane in enumerate(self.lanes):
+            if lane.kind == "idle" and lane.device == device:
+                winner = int(lane.rows[0].cells(np.array([start, end], np.int64)).winner[0])
+                return Place(number, 0, winner) if winner != NONE else None
         return None
 
     def _may_hold(self, lane: Lane, event: int) -> bool:
@@ -140,15 +205,30 @@ class Timeline:
         launch = int(self.launches[self.event(place)])
         return self.find("host", launch) if launch != NONE else None
 
+    def behind(self, place: Place) -> Place | None:
+        """The event that a piece of the critical path runs through; null where the host recorded none."""
+        if self.lanes[place.lane].source != "path" or self.path is None:
+            return None
+        source, row = self.path.select("frame", "row").row(self.event(place))
+        return self.find(source, row) if row is not None else None
+
     def work_of(self, place: Place) -> Place | None:
         """The first GPU activity that a host event, or anything below it on its thread, launched."""
         lane = self.lanes[place.lane]
         if lane.source != "host":
             return None
-        rows = np.flatnonzero(self.launches == self.event(place))
-        if not rows.size:
-            rows = self.launched(lane.process, lane.thread, *self.span(place))
+        rows = self.rows_launched(place)
         return self.find("device", int(rows[0])) if rows.size else None
+
+    def rows_launched(self, place: Place) -> Ints:
+        """Device rows that a host event launched, else those that anything below it on its thread did."""
+        lane = self.lanes[place.lane]
+        rows: Ints = np.flatnonzero(self.launches == self.event(place))
+        return rows if rows.size else self.launched(lane.process, lane.thread, *self.span(place))
+
+    def find_beside(self, place: Place, source: str, event: int) -> Place | None:
+        """The place of an event of the same recording as another one, given its row in a frame."""
+        return self.find(source, event)
 
     def launched(self, process: int | None, thread: int | None, start: int, end: int) -> Ints:
         """Device rows launched by a thread in a stretch of time, in the order of the frame."""
@@ -194,40 +274,10 @@ class Timeline:
                     break
         return best[2] if best else None
 
-    def find_name(self, part: str, time: int, after: Place | None, lanes: list[int]) -> Place | None:
-        """The next event whose name contains `part` (in any case) from a time on, else the first from the start.
 
-        Args:
-            part: of the name.
-            time: on the trace's clock.
-            after: an event that does not count as found; null for none.
-            lanes: numbers of the lanes to look in.
-        """
-        best: tuple[bool, int, int, int] | None = None
-        place: Place | None = None
-        hits_of: dict[str, Mask] = {}
-        wanted = part.lower()
-        for number in lanes:
-            lane = self.lanes[number]
-            if lane.source == "idle":
-                continue
-            if lane.source not in hits_of:
-                hits_of[lane.source] = matching(self.frame(lane.source)["name"], lambda name: wanted in name.lower())
-            for depth, row in enumerate(lane.rows):
-                found = np.flatnonzero(hits_of[lane.source][row.events])
-                if not found.size:
-                    continue
-                here = int(np.searchsorted(row.start[found], time))
-                if after == Place(number, depth, int(found[min(here, found.size - 1)])):
-                    here += 1
-                wraps = here >= found.size
-                at = int(found[0 if wraps else here])
-                order = (wraps, int(row.start[at]), number, depth)
-                if best is None or order < best:
-                    best, place = order, Place(number, depth, at)
-        return place
-
-
+_AGAIN = ("copies", "collectives")
+"""Kinds of lanes whose events have a place in another lane too."""
+_ON_GPU = ("idle", "device")
 _CHUNK = 1 << 16
 
 
@@ -247,8 +297,14 @@ def _onward(row: Row, place: Place, depth: int, here: int, step: int) -> Iterato
             yield max(high - _CHUNK, 0), high
 
 
+@latest
 def timeline(trace: Trace) -> Timeline | None:
-    """The lanes of a whole trace; null where nothing in it has a place in time."""
+    """The lanes of a whole trace; null where nothing in it has a place in time. The last one is remembered."""
+    return build(trace)
+
+
+def build(trace: Trace) -> Timeline | None:
+    """Does the same anew."""
     idle = gaps(select(trace))
     idle = idle.filter(pl.col("stream").is_null()).drop("stream").with_columns(
         pl.col("duration_ns").alias("duration"), pl.col("cause").cast(pl.String)
@@ -259,6 +315,21 @@ def timeline(trace: Trace) -> Timeline | None:
     start = min(int(row.start[0]) for lane in found for row in lane.rows)
     end = max(_last(row) for lane in found for row in lane.rows)
     return Timeline(trace, found, start, end, idle, row_ids(trace.device["launch"]))
+
+
+def with_path(found: Timeline, path: pl.DataFrame, slack: Mapping[int, int]) -> Timeline:
+    """The timeline with the critical path as its last lane; the places of other events stay.
+
+    Args:
+        found: the timeline.
+        path: as of `dependencies.path_lane`.
+        slack: as of `dependencies.slack`.
+    """
+    start = path["start"].to_numpy()
+    events = np.arange(path.height, dtype=np.uint32)
+    rows, _ = rows_of(events, start, start + path["duration"].to_numpy())
+    added = (Lane("path", "path", tuple(rows), usual="kernel"),) if path.height else ()
+    return replace(found, lanes=(*found.lanes, *added), path=path, slack=slack)
 
 
 def _last(row: Row) -> int:

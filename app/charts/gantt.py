@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LEAST_WIDTH = 44
+LEAST_LETTERS = 8
+"""Of a longer name at least so many characters must fit."""
 LABEL, SHARE = 18, 8
 """Columns before and after the lanes."""
 
@@ -26,6 +28,8 @@ class GanttLane(NamedTuple):
     """For each of some equal parts, the share of time in which something runs, 0 to 1."""
     style: str = ""
     """The style of its cells, if there are colours."""
+    named: Sequence[tuple[str, float, float]] = ()
+    """Names of long events, which have passed `fitting.printable`, with their begin and end as shares of the range."""
 
 
 class Run(NamedTuple):
@@ -52,11 +56,23 @@ def gantt_runs(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: b
     for lane in lanes:
         busy = resampled(lane.busy, room)
         cells = "".join(_cell(share, nothing, ascii=ascii) for share in busy)
+        for name, begin, end in lane.named:
+            cells = _with_name(cells, name, math.ceil(begin * room - 1e-9), math.floor(end * room + 1e-9), ascii=ascii)
         label = fitting.pad(fitting.fit(lane.label, LABEL - 1, ascii=ascii), LABEL)
         share = number_format.format_percent(100 * sum(lane.busy) / len(lane.busy))
         lines.append([Run(label + side, ""), Run(cells, lane.style), Run(f"{side}{share:>{SHARE}}", "")])
     lines.append([Run(" " * LABEL + " " + ruler(0, lasting, room, ascii=ascii).rstrip(), "")])
     return lines
+
+
+def _with_name(cells: str, name: str, begin: int, end: int, *, ascii: bool) -> str:
+    """Writes an event's name into the cells that it fills, if at least some letters of it fit."""
+    room = end - begin - 2
+    # a name of wide characters would move the cells behind it
+    if room < min(len(name), LEAST_LETTERS) or fitting.cell_width(name) != len(name):
+        return cells
+    text = ("|" if ascii else "▏") + fitting.fit(name, room, ascii=ascii) + " "
+    return cells[:begin] + text + cells[begin + len(text) :]
 
 
 def gantt(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: bool = False) -> list[str]:

@@ -1,48 +1,106 @@
-"""A rank's steps as one line of text: a column for each step, higher where it took longer."""
+"""Heat maps as text: a line for each row, a column for each value, higher where the value is larger.
+
+Height says what colour says elsewhere, so that they read alike without colour.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import polars as pl
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 EIGHTHS, ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#%"
 EVEN = 0.02
-"""Steps that differ by less than this share of the longest are drawn alike: a picture of noise says nothing."""
+"""Values that differ by less than this share of the largest are drawn alike: a picture of noise says nothing."""
 
 
-def heat(values: Sequence[float | None], least: float, most: float, width: int, *, ascii: bool) -> str:
-    """The values between two bounds, which are those of all lines of a picture; a space for what is not known.
+def heat_map(
+    frame: pl.DataFrame, row: str, column: str, value: str, width: int, *, ascii: bool, from_zero: bool = False
+) -> dict[int, str]:
+    """The picture of each row; all share one scale.
 
     Args:
-        values: in order; where there are more than `width`, neighbours are drawn as their mean.
-        least: the lowest value of the picture.
-        most: the highest one.
-        width: the most columns.
+        frame: one cell a line.
+        row: its column that names the row.
+        column: its column that says where in the row it stands, in any numbers that have an order.
+        value: its column with what is drawn; nulls are drawn as gaps.
+        width: the most columns; of more, neighbours are drawn as the largest of them, so that a single one shows.
+        ascii: whether the terminal has no block characters.
+        from_zero: whether the lowest sign stands for 0, and not for the least value.
+
+    Returns:
+        A text of up to `width` signs by row.
+    """
+    rows, values = cells_of(frame, row, column, value, width)
+    return dict(zip(rows, signs(values, ascii=ascii, from_zero=from_zero), strict=True))
+
+
+def cells_of(frame: pl.DataFrame, row: str, column: str, value: str, width: int) -> tuple[list[int], Floats]:
+    """The names of the rows in order, and the values by row and column; NaN where nothing is known.
+
+    Args:
+        frame: one cell a line.
+        row: its column that names the row.
+        column: its column that says where in the row it stands.
+        value: its column with the values.
+        width: the most columns; of more, neighbours become one with the largest of their values.
+    """
+    cells = frame.select(row=pl.col(row), column=pl.col(column).rank("dense") - 1, value=pl.col(value).cast(pl.Float64))
+    if not cells.height:
+        return [], np.empty((0, 0))
+    many = int(cells["column"].max()) + 1  # type: ignore[arg-type]
+    drawn = min(many, width)
+    cells = cells.with_columns(column=pl.col("column").cast(pl.Int64) * drawn // many)
+    largest = cells.group_by("row", "column").agg(pl.col("value").max())
+    rows = largest["row"].unique().sort()
+    values = np.full((rows.len(), drawn), np.nan)
+    at = rows.search_sorted(largest["row"])
+    values[at.to_numpy(), largest["column"].to_numpy()] = largest["value"].fill_null(float("nan")).to_numpy()
+    return rows.to_list(), values
+
+
+def signs(values: Floats, *, ascii: bool, from_zero: bool = False) -> list[str]:
+    """The lines of a picture.
+
+    Args:
+        values: by row and column; NaN for what is not known, which is drawn as a gap.
+        ascii: whether the terminal has no block characters.
+        from_zero: whether the lowest sign stands for 0, and not for the least value.
+    """
+    known = ~np.isnan(values)
+    letters = np.array(list(ASCII if ascii else EIGHTHS))
+    level = np.zeros(values.shape, np.int64)
+    if known.any():
+        most = float(values[known].max())
+        least = min(0.0, most) if from_zero else float(values[known].min())
+        if most > 0 and most - least >= EVEN * most:
+            share = np.where(known, (values - least) / (most - least), 0.0)
+            level = np.clip(np.rint((letters.size - 1) * share), 0, letters.size - 1).astype(np.int64)
+    return ["".join(line) for line in np.where(known, letters[level], " ").tolist()]
+
+
+def span(begin: float, turn: float, end: float, whole: float, width: int, *, ascii: bool) -> str:
+    """One stretch of a picture of `whole` as text: a gap, light until `turn`, then solid.
+
+    Args:
+        begin: where it begins.
+        turn: where its second part begins.
+        end: where it ends.
+        whole: what `width` stands for.
+        width: columns.
         ascii: whether the terminal has no block characters.
     """
-    signs = ASCII if ascii else EIGHTHS
-    range_ = most - least
-    if most <= 0 or range_ < EVEN * most:
-        return "".join(" " if value is None else signs[0] for value in _few(values, width))
-    top = len(signs) - 1
-    return "".join(
-        " " if value is None else signs[min(max(round(top * (value - least) / range_), 0), top)]
-        for value in _few(values, width)
-    )
-
-
-def _few(values: Sequence[float | None], width: int) -> list[float | None]:
-    """At most `width` values: means of neighbours."""
-    if len(values) <= width:
-        return list(values)
-    found: list[float | None] = []
-    for column in range(width):
-        part = [
-            value
-            for value in values[column * len(values) // width : (column + 1) * len(values) // width]
-            if value is not None
-        ]
-        found.append(sum(part) / len(part) if part else None)
-    return found
+    if whole <= 0:
+        return ""
+    light, solid = ("-", "#") if ascii else ("░", "█")
+    at = [min(max(round(width * one / whole), 0), width) for one in (begin, turn, end)]
+    # what is there is seen, however short
+    last = max(at[2], min(at[0], width - 1) + 1)
+    middle = min(at[1], last - 1)
+    return " " * min(at[0], middle) + light * max(middle - at[0], 0) + solid * (last - middle)

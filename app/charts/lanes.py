@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tracetui.analysis.timeline.curve import Curve
     from tracetui.analysis.timeline.timeline import Timeline
 
     Ints = NDArray[np.int64]
@@ -57,10 +58,27 @@ LOOKS = {
     "os": Look("api", "", "╌", "+"),
     "steps": Look("range", "", "─", "-"),
     "idle": Look("idle", "", "░", ":"),
+    "samples": Look("range", "", "─", "-"),
 }
 """Keyed by `schema.HOST_KINDS`, `schema.DEVICE_KINDS` and the sources of other lanes."""
+ON_PATH = {
+    "loader": Look("wait", "d", "~", "~"),
+    "python": Look("python", "h", "┈", "."),
+    "operator": Look("op", "h", "─", "-"),
+    "api": Look("api", "a", "╌", "+"),
+    "host": Look("python", "h", "┈", "."),
+    "wait": Look("wait", "y", "~", "~"),
+    "launch": Look("api", "l", "╌", "+"),
+    "kernel": LOOKS["kernel"],
+    "communication": Look("copy", "m", "»", ">"),
+    "memcpy": LOOKS["memcpy"],
+    "memset": LOOKS["memset"],
+    "gap": Look("idle", "i", "░", ":"),
+    "return": Look("api", "r", "╌", "+"),
+}
+"""How pieces of the critical path are drawn, by what it runs through (`path_pieces.RESOURCES`)."""
 _KINDS = sorted({look.style for look in LOOKS.values()})
-STYLES = (*_KINDS, *(f"{kind}-slice" for kind in _KINDS), "selected", "gap", "axis", "label", "cursor")
+STYLES = (*_KINDS, *(f"{kind}-slice" for kind in _KINDS), "selected", "gap", "axis", "label", "cursor", "arrow")
 LEGEND = (
     ("Slices", "an event of three cells or more begins with a bar and carries its name"),
     ("▁▂▃▄▅▆▇█", "narrow events: how much of the cell they fill (ASCII: . - = #)"),
@@ -71,6 +89,10 @@ LEGEND = (
     ("◆", "the selected event, where others hide it (ASCII: *)"),
     ("·", "nothing runs on this stream (ASCII: _)"),
     ("[ ] B", "on the ruler: the ends of the marked range, a bookmark"),
+    ("h a l d m", "on the critical path: host, API call, launch, waiting for data, communication"),
+    ("y r i", "and: a wait, the return of a call that waited, a gap between kernels; bars are GPU work"),
+    ("●─▶", "from the launch to its GPU work, from forward to backward, of the selected event (ASCII: o->)"),
+    ("samples", "a metric sampled on the GPU: the mean in each cell, of 100 % or of its largest value"),
     ("idle", "no stream of the GPU works; Enter and i say what the host did during that time"),
 )
 """(sign, meaning) for the help page."""
@@ -94,7 +116,20 @@ def shown_name(source: str, kind: str, name: str, *, ascii: bool) -> str:
         name = fitting.short_function(name)
     elif kind == "module":
         name = name.removeprefix("nn.Module: ")
+    elif source == "path":
+        name = _on_path(kind, name)
     return fitting.printable(name, ascii=ascii)
+
+
+def _on_path(kind: str, name: str) -> str:
+    """What a piece of the critical path is called; the gap before a kernel is not the kernel."""
+    if not name:
+        return "nothing recorded"
+    if kind in ("kernel", "communication", "launch", "gap"):
+        name = short_name(name)
+    elif kind in ("python", "loader"):
+        name = fitting.short_function(name)
+    return {"launch": f"launch of {name}", "gap": f"gap before {name}", "return": f"return of {name}"}.get(kind, name)
 
 
 def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int, *, ascii: bool) -> list[Run]:
@@ -108,8 +143,11 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
         chosen: position of the event that is selected in this row, or -1.
         ascii: no characters outside ASCII.
     """
-    owner = timeline.lanes[lane]
-    row = owner.rows[depth]
+    row = timeline.lanes[lane].rows[depth]
+    if curves := timeline.lanes[lane].curves:
+        return _curve_runs(curves[depth], edges, int(row.start[chosen]) if chosen != NONE else None, ascii=ascii)
+    timeline, owner = timeline.owner(lane)
+    looks = ON_PATH if owner.source == "path" else LOOKS
     cells = row.cells(edges)
     winner = cells.winner
     bounds = [0, *(np.flatnonzero(np.diff(winner)) + 1).tolist(), winner.size]
@@ -125,7 +163,7 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
     runs: list[Run] = []
     for number, position in enumerate(firsts):
         begin, end = bounds[number], bounds[number + 1]
-        look = LOOKS[kinds[number]]
+        look = looks[kinds[number]]
         if position == NONE:
             text, style = nothing * (end - begin), "gap"
         elif number in names:
@@ -134,7 +172,8 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
                 name = _idle_name(names[number], row.end(position) - int(row.start[position]), end - begin, ascii=ascii)
             text, style = _slice(name, end - begin, look, ascii=ascii), f"{look.style}-slice"
         elif look.letter and kinds[number] != owner.usual:
-            text = "".join(look.letter.upper() if part >= 4 else look.letter for part in eighths[begin:end])
+            capital = look.letter if owner.source == "path" else look.letter.upper()
+            text = "".join(capital if part >= 4 else look.letter for part in eighths[begin:end])
             style = look.style
         else:
             text, style = "".join(bars[begin:end]), look.style
@@ -146,6 +185,22 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
             runs.append(Run(text, style))
     if chosen != NONE and chosen not in firsts:
         _mark(runs, int(np.searchsorted(edges, row.start[chosen], side="right")) - 1, winner.size, ascii=ascii)
+    return runs
+
+
+def _curve_runs(curve: Curve, edges: Ints, chosen: int | None, *, ascii: bool) -> list[Run]:
+    """A curve, as high as the mean in each cell; the cell with the time of the chosen sample is marked."""
+    means, top = curve.means(edges), curve.top or 1.0
+    known = ~np.isnan(means)
+    eighths = np.clip(np.ceil(np.where(known, means, 0.0) * 8 / top), 0, 8).astype(np.int64)
+    signs, nothing = (ASCII_EIGHTHS, "_") if ascii else (EIGHTHS, "·")
+    text = "".join(
+        (signs[part] if part else nothing) if there else " "
+        for part, there in zip(eighths.tolist(), known.tolist(), strict=True)
+    )
+    runs = [Run(text, "range")]
+    if chosen is not None:
+        _mark(runs, int(np.searchsorted(edges, chosen, side="right")) - 1, len(text), ascii=ascii)
     return runs
 
 

@@ -18,6 +18,8 @@ from tracetui.app.text.exit_codes import DONE
 from tracetui.app.text.tool_words import KINDS
 
 FORMATS = ("text", "json", "markdown", "csv", "html")
+PICTURES = ("svg", "png")
+"""Formats of one picture, which `report` has."""
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
 DIFF_SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")
@@ -124,7 +126,7 @@ def build_parser() -> argparse.ArgumentParser:
         const=RANGE_KERNELS,
         dest="range_kernels",
         metavar="N",
-        help="with --section range_tree: under each range the N kernels that take most time, 0 for all "
+        help="with --section modules or range_tree: under each of them the N kernels that take most time, 0 for all "
         "(default: %(const)s); JSON and CSV list all",
     )
     report.add_argument(
@@ -133,7 +135,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="a table as `nsys stats` prints it, of any trace: cuda_gpu_kern_sum, nvtx_gpu_proj_sum, ... (repeatable)",
     )
-    _add_output(report)
+    _add_output(report, (*FORMATS, *PICTURES))
 
     check = commands.add_parser(
         "check",
@@ -448,8 +450,8 @@ def _add_run(parser: argparse.ArgumentParser, words: str) -> None:
     parser.add_argument("--run", metavar="NAME", help=words)
 
 
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
+def _add_output(parser: argparse.ArgumentParser, formats: tuple[str, ...] = FORMATS) -> None:
+    parser.add_argument("--format", choices=formats, default="text", help="default: %(default)s")
     parser.add_argument(
         "--limit", type=count, metavar="N", help="rows per list; 0 for all (text shows 10, html 50, json all)"
     )

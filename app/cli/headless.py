@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
+from tracetui.analysis.base.number_format import format_bytes, format_percent, format_signed_us, format_us
 from tracetui.analysis.base.spans import spans
 from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.selection import select
@@ -61,8 +61,8 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
             raise UsageError("csv prints one section; pick it with --section NAME")
     if request.by != "name" and sections is not None and "kernels" not in sections:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
-    if request.range_kernels is not None and sections is not None and "range_tree" not in sections:
-        raise UsageError("--kernels shows kernels in the tree of ranges: ask for it with --section range_tree")
+    if request.range_kernels is not None and sections is not None and not {"modules", "range_tree"} & {*sections}:
+        raise UsageError("--kernels shows kernels in a tree: ask for it with --section modules or range_tree")
     check_output(request, paths)
     run, config = opened(paths, request)
     if run.unread and "ranks" in (sections or SECTIONS):
@@ -86,7 +86,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         _printed_sections(request),
         range_kernels=request.range_kernels is not None,
     )
-    write(_render(found, request), request, paths)
+    write(_render(found, request, paths), request, paths)
     return DONE
 
 
@@ -127,7 +127,7 @@ def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequen
     runs = open_run([a], request), open_run([b], request)
     chosen = [select(_one_trace(run), request.scope) for run in runs]
     found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, rules_config(a, b), request.on_error)
-    write(_render_diff(found, request), request, [a, b])
+    write(_render_diff(found, request, (a, b)), request, [a, b])
     return _judge(found, fail_above_percent)
 
 
@@ -272,7 +272,7 @@ def _printed_sections(request: Request) -> Callable[[Run, list[Json]], list[Coll
     return printed_sections
 
 
-def _render(found: Json, request: Request) -> str:
+def _render(found: Json, request: Request, paths: Sequence[Path]) -> str:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
@@ -283,10 +283,10 @@ def _render(found: Json, request: Request) -> str:
         return report_csv(found, (request.sections or ("kernels",))[0])
     from tracetui.app.reports.content.run import run_parts
 
-    return laid_out(run_parts, found, request)
+    return laid_out(run_parts, found, request, opens=opening(paths, request))
 
 
-def _render_diff(found: Json, request: Request) -> str:
+def _render_diff(found: Json, request: Request, paths: Sequence[Path]) -> str:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
@@ -299,11 +299,16 @@ def _render_diff(found: Json, request: Request) -> str:
 
     if request.sections is not None:
         found = {**found, "only": request.sections[0]}
-    return laid_out(diff_parts, found, request)
+    return laid_out(diff_parts, found, request, opens=opening(paths, request, tab="diff"))
 
 
 def laid_out(
-    parts: Callable[[Json, Layout], Iterable[Part]], found: Json, request: Request, *, limit: int | None = None
+    parts: Callable[[Json, Layout], Iterable[Part]],
+    found: Json,
+    request: Request,
+    *,
+    limit: int | None = None,
+    opens: Sequence[str] = (),
 ) -> str:
     """Lays out a report as text, as Markdown or as HTML, from the same parts.
 
@@ -312,21 +317,47 @@ def laid_out(
         found: the report as in JSON, with complete lists.
         request: says which format, whether ASCII, whether charts.
         limit: rows per list, if not the request's.
+        opens: the words of the command that shows the same on the screen; the report ends with it.
     """
     from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Command
 
     layout = Layout(limit or request.rows, is_ascii(request), request.charts, request.range_kernels)
+    whole = [*parts(found, layout), *([Command(OPENS, tuple(opens))] if opens else [])]
     if request.format == "markdown":
         from tracetui.app.reports.markdown import markdown
 
-        return markdown(parts(found, layout), layout)
+        return markdown(whole, layout)
     if request.format == "html":
         from tracetui.app.reports.html.page import html
 
-        return html(parts(found, layout), layout)
+        return html(whole, layout)
     from tracetui.app.reports.text import text
 
-    return text(parts(found, layout), layout)
+    return text(whole, layout)
+
+
+OPENS = "On the screen:"
+
+
+def opening(paths: Iterable[Path], request: Request, *, tab: str = "") -> tuple[str, ...]:
+    """The words of the command that shows on the screen what a report is of.
+
+    Args:
+        paths: what was read.
+        request: says which part of it, and which sections.
+        tab: where to begin; by default the tab of the first section that was asked for.
+    """
+    from tracetui import samples
+    from tracetui.app.cli.arguments import SAMPLES
+    from tracetui.app.reports.open_command import TABS, given, open_command
+
+    shipped = {Path(samples.__path__[0], place): name for name, place in SAMPLES.items()}
+    words = [word for path in paths for word in (("--sample", shipped[path]) if path in shipped else (given(path),))]
+    begin = tab or next((TABS[name] for name in request.sections or () if name in TABS), "")
+    return open_command(
+        words, tab=begin, scope=request.scope, rank=request.rank, source=request.source, run=request.run
+    )
 
 
 def is_ascii(request: Request) -> bool:
@@ -396,8 +427,11 @@ def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
     if step["beyond_noise"] is None:
         line += "; noise unknown: a run has fewer than two steps"
     else:
-        side = "beyond" if step["beyond_noise"] else "within"
-        line += f"; {side} noise of +-{format_us(step['median_noise_us'], ascii=True)}"
+        low, high = (format_signed_us(step[f"median_{end}_us"], ascii=True) for end in ("low", "high"))
+        line += f"; 95 % interval {low} to {high}"
+        if step["detectable_us"]:
+            seen, percent = format_us(step["detectable_us"], ascii=True), format_percent(step["detectable_percent"])
+            line += f"; four of five such recordings show a change of {seen} ({percent})"
     if found["comparable"]["verdict"] == "not_comparable":
         line += "; the runs are not comparable"
     if step["beyond_noise"] is False:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tracetui.app.cli.arguments import SAMPLES, build_parser
+from tracetui.app.cli.arguments import PICTURES, SAMPLES, build_parser
 from tracetui.app.cli.profile_options import split_command
 from tracetui.app.text.exit_codes import DONE, INTERRUPTED, UNREADABLE, USAGE, UsageError
 
@@ -132,11 +132,10 @@ def _open(arguments: argparse.Namespace) -> int:
     if len(paths) == 1 and _is_folder_of_summaries(paths[0]):
         from tracetui.app.cli.commands.ranks import print_summaries, recordings_of
 
-        recordings = recordings_of(paths[0]) if _has_terminal() else None
-        if recordings is None:
+        if not _has_terminal():
             _warn(arguments.settings, unread=True)
             return print_summaries(paths[0], _request(arguments))
-        paths = (recordings,)
+        paths = (recordings_of(paths[0]) or paths[0],)
     if not _has_terminal():
         from tracetui.app.cli.headless import print_open
 
@@ -189,6 +188,10 @@ def _report(arguments: argparse.Namespace) -> int:
 
         return print_like(_paths(arguments), arguments.like, _request(arguments))
     paths = _paths(arguments)
+    if arguments.format in PICTURES:
+        from tracetui.app.cli.commands.picture import print_picture
+
+        return print_picture(paths, _request(arguments))
     if len(paths) == 1 and _is_folder_of_summaries(paths[0]):
         from tracetui.app.cli.commands.ranks import print_summaries
 

@@ -35,7 +35,7 @@ class Request:
     by: str = "name"
     """What kernels are grouped by: one of `analysis.kernel_groups.GROUPINGS`."""
     range_kernels: int | None = None
-    """How many kernels text shows under each range of the tree; null for the ranges alone."""
+    """How many kernels text shows under each module or range of a tree; null for these alone."""
     limit: int | None = None
     """The value as typed: null if not given, 0 for all rows."""
     output: Path | None = None

@@ -42,6 +42,7 @@ _LAUNCHES = tabs.that_can(tabs.LAUNCHES)
 _IN_TIMELINE = tabs.that_can(tabs.TIMELINE)
 _DIFF = frozenset({"diff"})
 _SWEEP = frozenset({"sweep"})
+_RANKS = frozenset({"ranks"})
 _OVERVIEW = frozenset({"overview"})
 _TIMELINE = frozenset({"timeline"})
 _RUNS = frozenset({"runs"})
@@ -54,6 +55,8 @@ DEFAULTS: tuple[Command, ...] = (
             "drill", "view", TABLES, footer="open", rank=10),
     Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view", TABLES,
             rank=11, palette=False),
+    Command("go.gaps", "H", "H", "The longest gaps of the GPU: what the host did, what ended them", "Go", "gaps", "app",
+            rank=44),
     Command("go.return", "ctrl+o", "Ctrl+O", "Back to the previous place: tab, depth, filter, run", "Go",
             "come_back", "app", rank=12),
     Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view",
@@ -119,8 +122,16 @@ DEFAULTS: tuple[Command, ...] = (
     Command("copy.row", "y", "y", "Copy the row; for a finding, the command to run next", "Copy and save", "copy_row",
             "view", TABLES, rank=15),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
-    Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
+    Command("table.export", "e", "e", "Save this table: .csv .json .parquet .md", "Copy and save", "export",
             "view", TABLES, footer="save", rank=45),
+    Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
+            "save_picture", "view", TABLES, rank=46),
+    *(
+        Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg, in the working directory",
+                "Copy and save", "app.save_chart", where, frozenset({where}))
+        for where in tabs.NAMES
+        if where not in TABLES
+    ),
     *(
         Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
                 "Copy and save", "app.picture", where, frozenset({where}))
@@ -148,10 +159,14 @@ DEFAULTS: tuple[Command, ...] = (
             footer="next", rank=14, palette=False),
     Command("timeline.previous", "comma", ",", "Previous event of the row", "Timeline", "event(-1)", "lanes",
             _TIMELINE, palette=False),
-    Command("timeline.next_same", "n", "n", "Next event of the same name in the lane", "Timeline", "same(1)",
-            "timeline", _TIMELINE, footer="same name", rank=22),
-    Command("timeline.previous_same", "b", "b", "Previous event of the same name in the lane", "Timeline", "same(-1)",
+    Command("timeline.next_same", "n", "n", "Next hit of the search, else next event of the same name in the lane",
+            "Timeline", "same(1)", "timeline", _TIMELINE, footer="same name", rank=22),
+    Command("timeline.previous_same", "b", "b", "Previous hit, or event of the same name", "Timeline", "same(-1)",
             "timeline", _TIMELINE),
+    Command("timeline.previous_hit", "N", "N", "Previous hit of the search, while there is one", "Timeline", "hit(-1)",
+            "timeline", _TIMELINE, palette=False),
+    Command("timeline.arrows", "V", "V", "Show or hide the arrows of the selected event", "Timeline", "arrows", "lanes",
+            _TIMELINE),
     Command("timeline.follow", "f", "f", "Go from GPU work to its launch, and from a call to the work it launched",
             "Timeline", "follow", "timeline", _TIMELINE, footer="follow", rank=15),
     Command("timeline.rows", "enter", "Enter", "Go to the event's row in Kernels or Host", "Timeline", "rows",
@@ -164,7 +179,7 @@ DEFAULTS: tuple[Command, ...] = (
             "timeline", _TIMELINE, palette=False),
     Command("timeline.time", "t", "t", "Go to a time: 12.5ms, +3ms, -400us", "Timeline", "time", "timeline",
             _TIMELINE, footer="time", rank=26),
-    Command("timeline.find", "slash", "/", "Find the next event by part of its name", "Timeline", "find",
+    Command("timeline.find", "slash", "/", "Search in all lanes by part of a name; n and N go on", "Timeline", "find",
             "timeline", _TIMELINE, footer="find", rank=24),
     Command("timeline.bookmark", "B", "B", "Set a bookmark at the cursor, or remove it", "Timeline", "bookmark",
             "timeline", _TIMELINE),
@@ -174,6 +189,10 @@ DEFAULTS: tuple[Command, ...] = (
             "Timeline", "mark('begin')", "timeline", _TIMELINE, footer="range", rank=25),
     Command("timeline.end", "right_square_bracket", "]", "Mark its end, at the end of the event: it restricts all tabs",
             "Timeline", "mark('end')", "timeline", _TIMELINE),
+    Command("timeline.area", "v", "v", "What ran in the marked range, by lane: calls, time, share", "Timeline", "area",
+            "timeline", _TIMELINE, footer="what ran", rank=17),
+    Command("timeline.ranks", "r", "r", "Choose ranks whose lanes are shown together, on one clock", "Timeline",
+            "ranks", "timeline", _TIMELINE),
     Command("timeline.fold", "space", "Space", "Expand or collapse the lane", "Timeline", "fold", "lanes", _TIMELINE,
             footer="fold", rank=27),
     Command("timeline.pin", "p", "p", "Pin the lane to the top, or unpin it", "Timeline", "pin", "lanes", _TIMELINE,
@@ -186,7 +205,7 @@ DEFAULTS: tuple[Command, ...] = (
             "Timeline", "app.save_range", "timeline", _TIMELINE, rank=11, palette=False),
     Command("range.save", "", "", "Save the marked range as a smaller Chrome trace, in the working directory",
             "Timeline", "save_range", "app"),
-    Command("timeline.back", "escape", "Esc", "Close the details, or end the restriction to the marked range",
+    Command("timeline.back", "escape", "Esc", "Close the details, or end the search or the restriction to the range",
             "Timeline", "back", "timeline", _TIMELINE, rank=10, palette=False),
     Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view",
             _IN_TIMELINE, rank=12),
@@ -196,6 +215,10 @@ DEFAULTS: tuple[Command, ...] = (
     Command("diff.swap", "x", "x", "Swap A and B", "Diff", "swap_runs", "app", _DIFF, footer="swap", rank=32),
     Command("sweep.measure", "L", "L", "Chart the next number", "Sweep", "measure", "sweep", _SWEEP, footer="chart",
             rank=15),
+    Command("ranks.draw", "L", "L", "Draw the next number: steps, own GPU, waiting, idle, silence, arrivals", "Ranks",
+            "draw", "ranks", _RANKS, footer="draw", rank=15),
+    Command("ranks.beside", "x", "x", "Compare the rank with the median rank", "Ranks", "beside", "ranks", _RANKS,
+            footer="compare", rank=12),
     Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
             rank=48),
     Command("run.list", "A", "A", "List the open runs: A is in view, B is compared with it", "Runs", "runs",

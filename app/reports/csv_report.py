@@ -27,6 +27,8 @@ def report_csv(found: Json, section: str) -> str:
         section = "kernel_groups"
     if section == "range_tree" and any("range_tree_kernels" in trace for trace in traces):
         section = "range_tree_kernels"
+    if section == "modules" and any("module_kernels" in trace for trace in traces):
+        section = "module_kernels"
     rows: list[Json] = []
     for trace in traces:
         origin = {"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} if len(traces) > 1 else {}

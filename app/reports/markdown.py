@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, rows_shown
+from tracetui.app.reports.open_command import spelled
+from tracetui.app.reports.parts import Command, Facts, FindingList, Sentences, Title, rows_shown
 from tracetui.app.text.escaping import code, fenced, plain
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def _lines(part: Part, layout: Layout) -> list[str]:
         return finding_markdown(part.found, layout, plain, code)
     if isinstance(part, Sentences):
         return _sentences(part)
+    if isinstance(part, Command):
+        return [f"{plain(part.said)} {code(spelled(part.words))}", ""]
     return _block(part, layout)
 
 

@@ -101,7 +101,16 @@ class Block:
     """What the cells were written from, as far as known: numbers that a page sorts by, names in full."""
 
 
-Part = Title | Facts | Sentences | FindingList | Block
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to type, below a sentence that says what it does."""
+
+    said: str
+    words: tuple[str, ...]
+    """Its words; each is quoted where it is laid out."""
+
+
+Part = Title | Facts | Sentences | FindingList | Block | Command
 
 
 def rows_shown(block: Block) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.app.reports.layout import WIDTH
-from tracetui.app.reports.parts import Block, Facts, FindingList, Sentences, Title, rows_shown
+from tracetui.app.reports.open_command import lines as command_lines
+from tracetui.app.reports.parts import Block, Command, Facts, FindingList, Sentences, Title, rows_shown
 from tracetui.app.text.fitting import cell_width, fit
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def _lines(part: Part, layout: Layout) -> list[str]:
         return finding_lines(part.found, layout, whole=part.whole)
     if isinstance(part, Sentences):
         return _sentences(part, layout)
+    if isinstance(part, Command):
+        return [layout.text(part.said), *(f"  {layout.text(line)}" for line in command_lines(part.words, WIDTH - 2))]
     return _block(part, layout)
 
 

@@ -9,12 +9,13 @@ from tracetui.app.session.visit import Visit
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.findings.core.finding import Query
     from tracetui.app.screen.opening import RunLoader
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session.session import Session
+    from tracetui.app.views.timeline import TimelineView
 
 KEPT = 50
 """The maximum number of places in the navigation history."""
@@ -193,13 +194,29 @@ class Navigation:
 
     def show_in_timeline(self, source: str, row: int) -> None:
         """Goes to the timeline, and there to a row of one of the trace's frames."""
+        view = self._to_timeline()
+        if view is not None:
+            view.seek(source, row)
+
+    def show_gap(self, device: int | None, start: int, end: int) -> None:
+        """Goes to the timeline, and there to a stretch in which a GPU is idle (ns on the trace's clock)."""
+        view = self._to_timeline()
+        if view is not None:
+            view.seek_gap(device, start, end)
+
+    def show_ranks(self, ranks: Sequence[int], start: int | None, end: int | None) -> None:
+        """Goes to the timeline of several ranks, and there to a stretch of time (ns on the job's clock)."""
+        view = self._to_timeline()
+        if view is not None:
+            view.show_ranks(ranks, start, end)
+
+    def _to_timeline(self) -> TimelineView | None:
         from tracetui.app.views.timeline import TimelineView
 
         self.leave()
         self._shell.show_tab("timeline")
         view = self._shell.made("timeline")
-        if isinstance(view, TimelineView):
-            view.seek(source, row)
+        return view if isinstance(view, TimelineView) else None
 
     def places(self) -> Iterator[tuple[str, str, str, str]]:
         """Returns (tab, noun, name, label) of every computed target of `go_to`."""
@@ -237,6 +254,9 @@ class Navigation:
 
     def show_rank(self, rank: int) -> None:
         """Switches to a rank; one that was not read is read first."""
+        if self._session.runs["a"].summaries_in is not None:
+            self._show_recording(f"Of rank {rank} only a summary is here, not its recording", moved=False)
+            return
         if rank in self._session.runs["a"].unread:
             self._runs.read_rank(rank)
             return

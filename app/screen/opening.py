@@ -220,7 +220,9 @@ class RunLoader:
             self._settle(run)
             if first:
                 kind = run.main.info.kind
-                self._shell.begin_with("sweep" if _is_sweep(folder) else WORDS[kind].first_tab)
+                summarised = run.summaries_in is not None
+                begin = "ranks" if summarised else "sweep" if _is_sweep(folder) else WORDS[kind].first_tab
+                self._shell.begin_with(begin)
         if cancelled and any(trace.source.partial for trace in run.traces):
             self._shell.say("Stopped: what was read so far is shown")
         self._watcher.was_opened(entry)

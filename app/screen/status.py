@@ -56,7 +56,9 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text
         parts += [f"{letter}: {share}" for letter, share in loading.items()][:1]
     if "a" in session.runs:
         run = session.runs["a"]
-        if len(run.ranks) > 1:
+        if run.summaries_in is not None:
+            parts.append(f"summaries of {len(run.ranks)} ranks")
+        elif len(run.ranks) > 1:
             parts.append(f"rank {session.trace().info.rank} of {len(run.ranks)}")
         if len(session.kinds) > 1:
             parts.append(f"{WORDS[session.trace().info.kind].label} (S)")

@@ -229,11 +229,20 @@ class TracetuiApp(App[None]):
     def on_show_rank(self, event: messages.ShowRank) -> None:
         """Shows a rank of the run."""
         self.navigation.show_rank(event.rank)
-        self.shell.show_tab("overview")
+        if self.session.runs["a"].summaries_in is None:
+            self.shell.show_tab("overview")
 
     def on_show_in_timeline(self, event: messages.ShowInTimeline) -> None:
         """Goes to an event of the timeline."""
         self.navigation.show_in_timeline(event.source, event.row)
+
+    def on_show_gap(self, event: messages.ShowGap) -> None:
+        """Goes to a gap of the timeline."""
+        self.navigation.show_gap(event.device, event.start, event.end)
+
+    def on_show_ranks(self, event: messages.ShowRanks) -> None:
+        """Goes to the timeline of several ranks."""
+        self.navigation.show_ranks(event.ranks, event.start, event.end)
 
     def on_range_marked(self, event: messages.RangeMarked) -> None:
         """Restricts every tab to the range."""
@@ -286,6 +295,11 @@ class TracetuiApp(App[None]):
             return
         names = [tab.id for tab in tabs.shown(self.tab, self.session.extra_tabs)]
         self.navigation.to_tab(names[(names.index(self.tab) + step) % len(names)])
+
+    def action_gaps(self) -> None:
+        """Opens the list of the longest gaps."""
+        if "a" in self.session.runs:
+            self.navigation.open_rows("host", "gaps", "")
 
     def action_come_back(self) -> None:
         """Goes back to the previous place."""
@@ -340,6 +354,18 @@ class TracetuiApp(App[None]):
             from tracetui.app.screen.picture import save_picture
 
             self.shell.say(save_picture(self.session, self.tab, self.export_screenshot(title=self.TITLE)))
+
+    def action_save_chart(self) -> None:
+        """Saves the view's chart as an SVG; where it has none, the screen."""
+        view = self.shell.made(self.tab)
+        if "a" in self.session.runs and view is not None:
+            from tracetui.app.screen.picture import save_picture
+            from tracetui.app.views.common.chart import as_slide
+
+            chart = view.chart()
+            screen = "" if chart is not None else self.export_screenshot(title=self.TITLE)
+            svg = screen if chart is None else as_slide(self.session, self.tab, "", chart)
+            self.shell.say(save_picture(self.session, self.tab, svg))
 
     # --- keys: the program
 

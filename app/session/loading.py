@@ -122,6 +122,11 @@ class Loader:
                 return more_of.with_rank(rank, report, cancel)
             if meanwhile is not None:
                 threading.Thread(target=meanwhile, daemon=True).start()
+            if len(paths) == 1 and paths[0].is_dir():
+                from tracetui.app.session.of_summaries import run_of, summaries_in
+
+                if (folder := summaries_in(paths)) is not None:
+                    return run_of(folder)
             given = {"choose": choose, "rank": rank}
             chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
             return open_path(*paths, progress=report, cancel=cancel, cache=cache, **chosen)

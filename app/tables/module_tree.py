@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tracetui.analysis.base.json_values import Json
 
@@ -44,6 +44,8 @@ class MergedModule:
     class_name: str
     depth: int
     instances: int = 0
+    paths: list[str] = field(default_factory=list)
+    """Of all of them."""
     calls: int = 0
     host_total_us: float | None = None
     """Null if the trace does not give it for any instance."""
@@ -90,6 +92,7 @@ def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
         key = tuple(_class_name(part) for part in row["path"].split("/"))
         node = merged.setdefault(key, MergedModule(row["class_name"] or row["name"], len(key) - 1))
         node.instances += 1
+        node.paths.append(row["path"])
         node.calls += row["calls"] or 0
         if row["host_total_us"] is not None:
             node.host_total_us = (node.host_total_us or 0.0) + row["host_total_us"]
@@ -107,6 +110,59 @@ def merged_tree(rows: Iterable[Json], limit: int | None = None) -> MergedTree:
         ranked = sorted(range(len(nodes)), key=lambda n: (-nodes[n].gpu_us, -(nodes[n].host_total_us or 0), n))
         shown = [nodes[n] for n in sorted(ranked[:limit])]
     return MergedTree(tuple(shown), len(nodes), 100 * lost / gpu if gpu else None)
+
+
+def merged_work(kernels: Iterable[Json]) -> dict[str, list[Json]]:
+    """The rows of `module_kernels` by path."""
+    found: dict[str, list[Json]] = {}
+    for row in kernels:
+        found.setdefault(row["path"], []).append(row)
+    return found
+
+
+def work_below(by_path: Mapping[str, list[Json]], paths: Iterable[str], limit: int | None) -> list[tuple[int, Json]]:
+    """What these instances launched, by operator and kernel, each with how far below the module it stands.
+
+    Args:
+        by_path: of `merged_work`.
+        paths: those of the instances.
+        limit: at most so many kernels, those that take most time; a line for each operator, and one for all other
+            operators, have the sums of the rest, so that all adds up.
+    """
+    merged: dict[tuple[str, str, str], Json] = {}
+    for path in paths:
+        for row in by_path.get(path, ()):
+            key = row["operator"], row["name"], row["category"]
+            known = merged.setdefault(key, {**row, **dict.fromkeys(_SUMMED, 0)})
+            known |= {name: known[name] + row[name] for name in _SUMMED}
+    ranked = sorted(merged.values(), key=lambda row: (-_time(row), row["name"]))
+    shown = ranked[: limit or None]
+    operators = list(dict.fromkeys(row["operator"] for row in shown))
+    found: list[tuple[int, Json]] = []
+    for operator in operators:
+        rows = [row for row in ranked if row["operator"] == operator]
+        listed = [row for row in rows if row in shown]
+        found.append((1, {"label": operator, **_summed(rows)}))
+        found += [(2, {"label": f"- {row['short_name'] or row['name']}", **_summed([row])}) for row in listed]
+        found += _rest(2, rows[len(listed) :])
+    return found + _rest(1, [row for row in ranked if row["operator"] not in operators])
+
+
+def _rest(depth: int, rows: Sequence[Json]) -> list[tuple[int, Json]]:
+    return [(depth, {"label": f"- {len(rows)} more", **_summed(rows)})] if rows else []
+
+
+_SUMMED = ("calls", "device_us", "backward_device_us")
+
+
+def _time(row: Json) -> float:
+    both: float = row["device_us"] + row["backward_device_us"]
+    return both
+
+
+def _summed(rows: Iterable[Json]) -> Json:
+    listed = list(rows)
+    return {name: sum(row[name] for row in listed) for name in _SUMMED}
 
 
 def merged_changes(rows: Iterable[Json]) -> list[Json]:

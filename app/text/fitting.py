@@ -67,7 +67,22 @@ def wrapped(text: str, width: int) -> list[str]:
         width: columns.
     """
     lines = textwrap.wrap(_QUANTITY.sub("\u00a0", text), width, break_on_hyphens=False)
+    if any(cell_width(line) > width for line in lines):  # textwrap takes every letter as one column
+        lines = [part for line in lines for part in _by_columns(line, width)]
     return [line.replace("\u00a0", " ") for line in lines]
+
+
+def _by_columns(line: str, width: int) -> list[str]:
+    """A line with letters of two columns in lines that fit, broken at a space where there is one."""
+    found = []
+    while cell_width(line) > width:
+        kept = line
+        while cell_width(kept) > width:
+            kept = kept[:-1]
+        kept = kept.rpartition(" ")[0] or kept or line[:1]
+        found.append(kept.rstrip(" "))
+        line = line[len(kept) :].lstrip(" ")
+    return [*found, line] if line else found
 
 
 def bar(fraction: float, width: int, *, ascii: bool = False) -> str:

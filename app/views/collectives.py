@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_number
-from tracetui.analysis.collectives.table import by_pair, by_size, calls, calls_of
+from tracetui.analysis.collectives.table import TRANSFER, by_pair, by_size, calls, calls_of
+from tracetui.analysis.ranks.files.at_hand import jobs_of
+from tracetui.analysis.ranks.together.own_calls import own_calls
 from tracetui.analysis.roofline.links import link_of
 from tracetui.analysis.tables.collectives import COLLECTIVE_CALLS, COLLECTIVES, PAIRS
 from tracetui.app.views.common.counted import filled
@@ -37,7 +39,7 @@ class CollectivesView(TableView):
     def root(self) -> Page:
         """One of the tables in scope."""
         selection = self._selection()
-        frame = self.session.cached("collectives", lambda: by_size(selection, self._link()))
+        frame = self.session.cached("collectives", lambda: by_size(selection, self._link(), self._matched()))
         nothing = not selection.trace.collectives.height
         base = f"{selection.describe()}{self.session.selection().host_words}"
         if self.kind == "pairs":
@@ -62,18 +64,25 @@ class CollectivesView(TableView):
         """The calls of a row."""
         if page.id != COLLECTIVES.id:
             return None
-        return lambda: _calls_page(self._selection(), self._link(), row)
+        return lambda: _calls_page(self._selection(), self._link(), row, self._matched())
 
     def _selection(self) -> Selection:
         return self.session.selection().recorded
+
+    def _matched(self) -> pl.DataFrame | None:
+        """What the other ranks' recordings tell of this one's calls; None where they are not at hand."""
+        run, trace = self.session.runs["a"], self.session.trace()
+        return self.session.cached("matched calls", lambda: own_calls(jobs_of(run, make=False), trace))
 
     def _link(self) -> Link | None:
         trace = self.session.trace()
         return self.session.cached("link", lambda: link_of(self.session.runs["a"], trace))
 
 
-def _calls_page(selection: Selection, link: Link | None, row: Mapping[str, Any]) -> Page:
-    frame = calls_of(calls(selection, link), row)
+def _calls_page(
+    selection: Selection, link: Link | None, row: Mapping[str, Any], matched: pl.DataFrame | None = None
+) -> Page:
+    frame = calls_of(calls(selection, link, matched), row)
     window = selection.trace.info.window
     begin = window[0] if window else 0
     frame = frame.with_columns(
@@ -107,4 +116,9 @@ def _link_words(frame: pl.DataFrame, link: Link | None) -> str:
 def _rests_on(frame: pl.DataFrame) -> str:
     """That bandwidths are lower bounds, where they are."""
     known = frame["rests_on"].drop_nulls()
-    return "BusBW is a lower bound" if known.len() and not (known == "transfer").all() else ""
+    if not known.len():
+        return ""
+    told = int((known == TRANSFER).sum())
+    if told == known.len():
+        return "BusBW by transfer"
+    return f"BusBW by transfer of {told} of {known.len()} rows" if told else "BusBW is a lower bound"

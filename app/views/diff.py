@@ -15,7 +15,7 @@ from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
 from tracetui.analysis.tables import comparison as tables
 from tracetui.app.keys import commands
-from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, plain_value
+from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, partners, plain_value, with_waits
 from tracetui.app.tables import totals
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import tell_apart
@@ -42,6 +42,8 @@ class DiffView(CountedView):
     COMPARES = True
     USUAL_PER = "step"
     _verdict: Json | None = None
+    _seen = ""
+    """The smallest change that such recordings show, in a few words."""
     BINDINGS = commands.bindings("diff")
     TABLES = ("kernels", "operators", "modules", "ranges", "waterfall", "step", "conditions")
 
@@ -98,10 +100,13 @@ class DiffView(CountedView):
         session = self.session
         result = self._result()
         kind = self.kind
-        self._verdict = self._comparable()
+        self._verdict, self._seen = self._comparable(), _seen(result)
         if kind == "step":
-            words = [SPLIT_WORDS[part] for part in result.split["part"]]
-            frame = result.split.with_columns(pl.Series("what", words, pl.String))
+            rows = with_waits(result.split.rows(named=True), result.waiting.rows(named=True))
+            frame = pl.DataFrame(
+                [{**row, "what": SPLIT_WORDS[row["part"]]} for row in rows],
+                schema={**result.split.schema, "what": pl.String},
+            )
         elif kind == "conditions":
             frame = _conditions(self._verdict)
         elif kind == "waterfall":
@@ -133,7 +138,7 @@ class DiffView(CountedView):
         per = self.per
         return Page.of(
             LAYOUTS[kind],
-            compared(tell_apart(frame), per, steps),
+            compared(_with_partners(tell_apart(frame)), per, steps),
             title=title,
             unit=totals.WORDS[per] or "in all",
             columns=filled(tuple(_told(column, per) for column in LAYOUTS[kind].columns), frame),
@@ -183,6 +188,10 @@ class DiffView(CountedView):
             if len(text) + len(words) + 5 > self.size.width:  # the same as the column of signs has
                 words = " ".join(f"{SIGNS[word]}{count:,}" for word, count in counts.items())
             text += f" · {words}"
+        more, width = f"{text} · {self._seen}", max(self.size.width - 2, 1)
+        # it costs no row of the table, except where it is what the table is about
+        if self._seen and (self.kind == "step" or -(-len(more) // width) == -(-len(text) // width)):
+            text = more
         self.query_one("#verdict", Static).update(self.host.own(printable(f" {text}")))
 
     def footer_labels(self) -> dict[str, str]:
@@ -192,6 +201,17 @@ class DiffView(CountedView):
             return {**labels, "run.open": "choose a run", "table.next": "", "diff.swap": ""}
         labels["run.open"] = ""
         return labels
+
+
+def _with_partners(frame: pl.DataFrame) -> pl.DataFrame:
+    """Short names of kernels with those that replaced them: ``sgemm_64x64 → nvjet_tst``."""
+    if "a_names" not in frame.columns:
+        return frame
+    names = [
+        partners(short, ours, theirs) if ours else short
+        for short, ours, theirs in frame.select("short_name", "a_names", "b_names").iter_rows()
+    ]
+    return frame.with_columns(pl.Series("short_name", names, pl.String))
 
 
 def _counts(frame: pl.DataFrame) -> dict[str, int]:
@@ -296,4 +316,15 @@ def _step_line(result: Diff, *, noise: bool) -> str:
     if step.beyond_noise is None:
         return line
     side = "beyond" if step.beyond_noise else "within"
-    return f"{line}, {side} noise" + (f" ±{format_ns(step.median_noise_ns)}" if noise else "")
+    line = f"{line}, {side} noise"
+    if noise:
+        line += f" ±{format_ns(step.median_noise_ns)}"
+    return line
+
+
+def _seen(result: Diff) -> str:
+    """The smallest change that such recordings show, in a few words; empty where it is unknown."""
+    step = result.step
+    if step.detectable_ns is None or step.detectable_percent is None:
+        return ""
+    return f"shows changes from {format_percent(step.detectable_percent)} of the step"

@@ -13,10 +13,12 @@ from tracetui.app.views.kernel_pages import (
     inside_group,
     inside_kernel,
     inside_module,
+    inside_module_work,
     inside_operator,
 )
 from tracetui.app.views.ranges import (
     inside_meanwhile_kernel,
+    inside_own_kernel,
     inside_range,
     inside_range_kernel,
     kernel_ranges_page,
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
     """Returns what Enter opens on a kernel, module or operator in any tab; null for other rows."""
+    if page.id == "range_tree" and row.get("row_kind", "range") != "range":
+        return inside_own_kernel(session, row)
+    if page.id == "modules" and row.get("row_kind", "module") != "module":
+        return inside_module_work(session, row)
     if page.id in ("range_tree", "kernel_ranges") or (page.within is not None and page.within[0] in IN_RANGES):
         if page.within is None:
             return inside_range(session, row)

@@ -44,6 +44,7 @@ class FindingsView(TableView):
     """The findings, worst first; those set aside and the rules that abstained beside them."""
 
     TAB = "findings"
+    OF_SUMMARIES = True
     TABLES = ("findings", "set aside", "abstained", "A and B")
     SHARES_FILTER = False
     KEEPS_DETAIL = True

@@ -18,6 +18,7 @@ from tracetui.app.views.beside import PAGES, beside_page, pages_of
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.critical_path import inside_path, path_page
+from tracetui.app.views.gaps import gaps_page, inside_lane, lanes_page
 from tracetui.app.views.ranges import launched_elsewhere
 from tracetui.parsers.names import kernel_names
 
@@ -56,7 +57,7 @@ class HostView(CountedView):
     """One row per host function; the critical path, API calls, launches and ranges beside them."""
 
     TAB = "host"
-    TABLES = ("functions", "critical path", "API calls", "launches", "ranges", *PAGES)
+    TABLES = ("functions", "critical path", "API calls", "launches", "ranges", "gaps", "lanes", *PAGES)
 
     def root(self) -> Page:
         """One of the tables in scope."""
@@ -68,6 +69,10 @@ class HostView(CountedView):
             return self._launches()
         if self.kind == "ranges":
             return self._ranges()
+        if self.kind == "gaps":
+            return gaps_page(self.session)
+        if self.kind == "lanes":
+            return lanes_page(self.session)
         if self.kind in PAGES:
             return beside_page(self.session, self.kind)
         session = self.session
@@ -91,8 +96,17 @@ class HostView(CountedView):
         return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-        """The stretches of a resource of the critical path."""
+        """The stretches of a resource of the critical path; what ran in a lane."""
+        if page.id == "lanes":
+            return inside_lane(self.session, row)
         return inside_path(self.session, row) if page.id == "critical_path" else None
+
+    def action_drill(self) -> None:
+        """Opens what is inside the row, or shows a gap in the Timeline."""
+        if self.state is not None and self.state.page.id == "gaps":
+            self.action_timeline()
+        else:
+            super().action_drill()
 
     def _api_calls(self) -> Page:
         selection = self.session.counted()

@@ -12,7 +12,7 @@ from tracetui.analysis.counters.tensor_cores import UNCLEAR, USES, tensor_marks
 from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, operator_kernels
 from tracetui.analysis.modules import module_kernels
-from tracetui.analysis.operator_groups import group_operator_rows
+from tracetui.analysis.operator_groups import group_operator_kernels, group_operator_rows
 from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.names import tell_apart, with_full_names
@@ -187,6 +187,25 @@ def inside_module(session: Session, path: str, name: str) -> Callable[[], Page]:
             empty=f"{name} launched no kernels.\n\nIts work ran on the host only: Esc goes back.",
             within=("module", path),
         )
+
+    return work
+
+
+def inside_module_work(session: Session, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+    """What Enter below a module opens: an operator's kernels there, a kernel's launches; null for copies."""
+    module, operator = str(row["module"]), str(row["operator"])
+    within = (f"{OPERATOR_IN}module\t{module}", operator)
+    if row["row_kind"] == "kernel":
+        return inside_kernel(session, {"name": row["kernel"], "short_name": row["name"]}, within)
+    if row["row_kind"] != "operator":
+        return None
+
+    def work() -> Page:
+        frame = session.of_counted(
+            ("group operator kernels", "module", module, operator),
+            lambda counted: group_operator_kernels(counted, "module", module, operator),
+        )
+        return kernel_page(session, frame, title=operator, within=within)
 
     return work
 

@@ -1,4 +1,4 @@
-"""Modules: the tree of nn.Modules with host and GPU time; inside, their kernels."""
+"""Modules: the tree of nn.Modules with host and GPU time down to operators and kernels; inside, their kernels."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
 from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.tables.program import MODULES
+from tracetui.analysis.tree_kernels import module_tree_kernels, modules_to_kernels
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import nothing
@@ -23,6 +24,7 @@ from tracetui.app.views.ranges import tree_page
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tracetui.analysis.selection import Selection
 
 TRAINING_COLUMNS = tuple(
     replace(column, priority=0 if column.name == "backward_device_ns" else column.priority)
@@ -62,6 +64,8 @@ class ModulesView(CountedView, IcicleView):
         both = pl.sum_horizontal("device_total_ns", "backward_device_ns")
         share = (both / total * 100) if total else pl.lit(None, dtype=pl.Float64)
         base = f"% of all GPU time{', both passes' if trains else ''}"
+        if total and has_modules:
+            frame = self._to_kernels()
         page = Page.of(
             MODULES,
             frame.with_columns(share.alias("percent")),
@@ -73,6 +77,14 @@ class ModulesView(CountedView, IcicleView):
 
     def _modules(self) -> pl.DataFrame:
         return self.session.of_counted("modules", lambda counted: modules(counted, conventions(self.session)))
+
+    def _to_kernels(self) -> pl.DataFrame:
+        """The modules with the operators and kernels below them."""
+
+        def work(counted: Selection) -> pl.DataFrame:
+            return modules_to_kernels(self._modules(), module_tree_kernels(counted, conventions(self.session)))
+
+        return self.session.of_counted("modules to kernels", work)
 
     @property
     def _known(self) -> tuple[bool, bool]:

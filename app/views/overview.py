@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
@@ -20,6 +21,7 @@ from tracetui.app.session.facts import session_findings
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
+from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.critical_path import session_path
 from tracetui.app.views.host import ranked
 from tracetui.app.views.texts.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     from tracetui.analysis.overview import Overview
     from tracetui.parsers import Trace
 
+SUMMARIES = (
+    "{said}\n\nOnly summaries of its ranks are here, not their recordings: {key} compares the ranks.\n"
+    "What one rank did in detail is in its recording."
+)
 PARTS = 240
 """Of the step that is shown as lanes: as many as a wide terminal has cells."""
 
@@ -53,6 +59,7 @@ class OverviewView(View):
     """The verdict, the average step, the GPU, the top kernels and host functions."""
 
     TAB = "overview"
+    OF_SUMMARIES = True
     STYLES: ClassVar[tuple[str, ...]] = (
         "head", "verdict", "bar", "muted", "warn", "gpu", "communication", "loader", "runtime", "cpu",
     )  # fmt: skip
@@ -120,6 +127,14 @@ class OverviewView(View):
         if not trace.has_timeline and (words := WORDS[trace.info.kind].no_overview):
             self.blank(words)
             return
+        run = self.session.runs["a"]
+        if run.summaries_in is not None:
+            self.blank(
+                SUMMARIES.format(
+                    said=brief(jobs_of(run, self.session.scope, make=False)), key=commands.key("tab.ranks")
+                )
+            )
+            return
         if not trace.host.height and not trace.device.height:
             self.blank(
                 "This trace has no host or GPU events.\n\n"
@@ -151,6 +166,21 @@ class OverviewView(View):
             text = overview_text(self._data, width, height, styles, ascii=self.session.ascii)
             self.query_one("#text", Static).update(text)
 
+    def chart(self) -> ViewChart | None:
+        """The typical step as lanes."""
+        from tracetui.app.charts.gantt import GanttLane
+        from tracetui.app.charts.lane_titles import lane_title
+        from tracetui.app.charts.svg.lanes import lanes_svg
+
+        picture = None if self._data is None else self._data.lanes
+        if picture is None or not picture.lanes:
+            return None
+        lanes = [GanttLane(lane_title(one.lane, short=True), one.busy) for one in picture.lanes]
+        what = "The whole file" if picture.step is None else f"Step {picture.step}"
+        title = f"{what}, {format_ns(picture.lasting)} (how busy each lane is)"
+        said = self.session.selection().describe()
+        return ViewChart(title, said, lanes_svg(lanes, picture.lasting, title, ascii=self.session.ascii))
+
     def focus_content(self) -> None:
         """The page scrolls by key."""
         self.query_one("#page").focus()
@@ -158,6 +188,8 @@ class OverviewView(View):
     def footer_labels(self) -> dict[str, str]:
         """Returns labels for the tabs that the page's lines lead to."""
         labels = {"tab.kernels": "kernels", "tab.host": "host", "tab.findings": "findings", "app.notes": "notes"}
+        if self._data is not None and self._data.overview.idle.height:
+            labels["go.gaps"] = "gaps"
         if self.host.came_from_finding:
             labels["load.stop"] = "the finding"
         if len(self.session.runs["a"].ranks) > 1:

@@ -18,6 +18,7 @@ from tracetui.analysis.range_tree import (
 )
 from tracetui.analysis.tables.kernels import KERNEL_RANGES
 from tracetui.analysis.tables.program import RANGE_TREE
+from tracetui.analysis.tree_kernels import range_own_kernels, ranges_to_kernels
 from tracetui.app.views.common.counted import in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernel_pages import kernel_page, launch_page
@@ -37,6 +38,10 @@ def tree_page(session: Session, title: str) -> Page:
     """The tree of all ranges in scope."""
     selection = session.counted()
     frame = session.of_counted("range_tree", range_tree)
+    if frame.height:
+        frame = session.of_counted(
+            "ranges to kernels", lambda counted: ranges_to_kernels(frame, range_own_kernels(counted))
+        )
     total = int(frame.filter(depth=0)["device_total_ns"].sum())
     columns = RANGE_TREE.columns if total else HOST_COLUMNS
     if not launched_elsewhere(frame, "device_total_ns"):
@@ -82,6 +87,24 @@ def inside_range(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]
         )
 
     return work
+
+
+def inside_own_kernel(session: Session, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+    """What Enter on a kernel below a range in the tree opens: its launches in the range itself; null for copies."""
+    if row["row_kind"] != "kernel":
+        return None
+    name, short, number = str(row["kernel"]), str(row["name"]), int(row["number"])
+    found = {"name": name, "short_name": short}
+    if not row["device_self_ns"] and row["device_meanwhile_ns"]:
+        return inside_meanwhile_kernel(session, found, number)
+
+    def work() -> Page:
+        rows, paths = range_launches(session.counted(), number)
+        own = pl.DataFrame({"row": rows["row"], "range": pl.Series(paths, dtype=pl.String)})
+        path = str(row["path"]).removesuffix(f"/{name}")
+        return launch_page(session, name, short, only=own.filter(range=path))
+
+    return lambda: session.of_counted(("own launches", name, number), lambda _: work())
 
 
 def inside_range_kernel(session: Session, row: Mapping[str, Any], number: int) -> Callable[[], Page]:

@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
-from rich.text import Text
+from typing import TYPE_CHECKING, TypeAlias
 
 from tracetui.analysis.base.number_format import format_ns
-from tracetui.analysis.memops import operation_name
-from tracetui.analysis.timeline.facts import facts
+from tracetui.analysis.base.spans import spans
+from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
+from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
-from tracetui.app.charts.lanes import LEGEND, stretch
+from tracetui.app.charts.lanes import LEGEND
 from tracetui.app.keys import commands
 from tracetui.app.text.fitting import printable
-from tracetui.app.text.times import parse_time
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
-from tracetui.app.views.common.messages import NothingToClose, RangeMarked, ShowRows
-from tracetui.app.views.texts.timeline_text import facts_text, selected_lines
+from tracetui.app.views.common.chart import ViewChart
+from tracetui.app.views.common.messages import NothingToClose, ShowRows
+from tracetui.app.views.lanes.describing import Described
+from tracetui.app.views.lanes.marking import Marking
+from tracetui.app.views.lanes.program import with_program
+from tracetui.app.views.lanes.ranks import chosen_ranks, of_session
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.timeline import TimelineWidget
+from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from textual.app import ComposeResult
 
     from tracetui.parsers import Trace
 
-_STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
-_API = frozenset({"runtime", "driver"})
+PARTS = 240
+"""Of the stretch whose picture is saved: as fine as a wide slide shows."""
+Spot: TypeAlias = "tuple[tuple[int, ...], int, int, Place | None]"
+"""Whose lanes are shown, the stretch in sight, the selected event."""
 
 
-class TimelineView(View):
+class TimelineView(Described, Marking):
     """The picture; below it what is selected."""
 
-    TAB = "timeline"
     BINDINGS = commands.bindings("timeline")
 
     def __init__(self) -> None:
         super().__init__()
-        self._built: Timeline | None = None
-        self._wanted: tuple[str, int] | None = None
+        self._wanted: Callable[[], None] | None = None
+        """How to go to a place, once the lanes are there."""
         self._trace: Trace | None = None
-        self._left_at: tuple[int, int, Place | None] | None = None
+        self._ranks: tuple[int, ...] = ()
+        """Whose lanes are shown together; empty for those of the trace in view alone."""
+        self._left_at: Spot | None = None
         """The place to go back to, once its trace is built."""
 
     def content(self) -> ComposeResult:
@@ -62,302 +69,183 @@ class TimelineView(View):
         for line in self.query(Line):
             line.ascii = self.session.ascii
 
-    @property
-    def picture(self) -> TimelineWidget:
-        """The lanes."""
-        return self.query_one(TimelineWidget)
-
-    @property
-    def prompt(self) -> Prompt:
-        """The line to type into."""
-        return self.query_one(Prompt)
-
-    @property
-    def detail(self) -> DetailPane:
-        """Everything about the selected event."""
-        return self.query_one(DetailPane)
-
     def reload(self) -> None:
         """Builds the lanes; another scope does not change them."""
-        if "a" in self.session.runs and (self._trace is not self.session.trace() or self._built is None):
+        if "a" not in self.session.runs:
+            return
+        if self._trace is not self.session.trace():
+            self._ranks = ()
+        if self._trace is not self.session.trace() or self._built is None:
             super().reload()
 
-    def analyse(self) -> tuple[Trace, Timeline | None]:
-        """Computes the lanes of the whole trace in view, regardless of the scope."""
+    def analyse(self) -> tuple[Trace, Timeline | str | None]:
+        """Computes the lanes of the whole trace in view, regardless of the scope; of ranks, or why there are none."""
         trace = self.session.trace()
+        if self._ranks:
+            try:
+                return trace, of_session(self.session, self._ranks)
+            except TraceError as problem:
+                return trace, str(problem)
         return trace, timeline(trace) if trace.has_timeline else None
 
-    def show(self, result: tuple[Trace, Timeline | None]) -> None:
+    def show(self, result: tuple[Trace, Timeline | str | None]) -> None:
         """Shows the whole recording."""
-        self._trace, self._built = result
+        self._trace, built = result
+        if isinstance(built, str) or (built is None and self._ranks):
+            self._ranks, self._wanted = (), None
+            self.host.say(printable(built or "These ranks have no recordings with a time line"))
+            View.reload(self)
+            return
+        self._built = built
+        self.end_search()
         if self._built is None:
             self.blank(WORDS[self._trace.info.kind].no_timeline)
             return
         self.picture.load(self._built)
-        if self.session.scope.window is not None:  # marked when this run was last in view
+        if self.session.scope.window is not None and not self._ranks:  # marked when this run was last in view
             self.picture.marks = self.session.scope.window
             self.picture.changed(moved=False)
+        if not isinstance(self._built, RanksTimeline):
+            trace = self._trace
+            self._compute("program", lambda: self._beside(trace, built))
         left_at, self._left_at = self._left_at, None
-        if self._wanted is not None:
-            self.seek(*self._wanted)
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            wanted()
         elif left_at is not None:
             self.restore(left_at)
+
+    def _beside(self, trace: Trace, found: Timeline | None) -> Timeline | None:
+        """What takes longer than the lanes: the critical path. The picture is there without it."""
+        try:
+            return with_program(self.session, trace, found)
+        except Exception as error:
+            self.host.log_error(error)
+            return None
+
+    def show_inner(self, result: Timeline) -> None:
+        """Adds lanes to those in view."""
+        if self._built is not None and result.trace is self._built.trace and not self._ranks:
+            self._built = result
+            self.picture.update(result)
 
     def focus_content(self) -> None:
         """Focuses the picture, unless the user is typing in a line."""
         if not self.prompt.purpose:
             self.picture.focus()
 
+    def chart(self) -> ViewChart | None:
+        """The stretch in view: how busy each lane is."""
+        from tracetui.analysis.timeline.step_lanes import step_lanes
+        from tracetui.app.charts.gantt import GanttLane
+        from tracetui.app.charts.lane_titles import lane_title
+        from tracetui.app.charts.svg.lanes import lanes_svg
+
+        trace, picture = self._trace, self.picture
+        if trace is None or self._built is None:
+            return None
+        start, end = picture.start, picture.end
+        begin = trace.info.window[0] if trace.info.window is not None else 0
+        found = step_lanes(trace, start, end, PARTS)
+        if not found:
+            return None
+        lanes = [GanttLane(lane_title(one.lane, short=True), one.busy) for one in found]
+        times = (format_ns(time - begin) for time in (start, end))
+        title = f"Timeline, {' to '.join(times)} (how busy each lane is)"
+        rank = "" if trace.info.rank is None else f"rank {trace.info.rank}"
+        return ViewChart(title, rank, lanes_svg(lanes, end - start, title, ascii=self.session.ascii))
+
     def seek(self, source: str, row: int) -> None:
         """Selects a row of one of the trace's frames, and zooms to where it can be seen among its neighbours."""
-        self._wanted = (source, row)
-        if self._built is None or not self.is_mounted:
+        if not self._will_be(()):
+            self._wanted = lambda: self.seek(source, row)
             return
-        self._wanted = None
+        assert self._built is not None
         place = self._built.find(source, row)
         if place is None:
             self.host.say("This has no place in the timeline")
             return
-        self._go(place)
+        self.go(place)
 
-    def _go(self, place: Place) -> None:
-        """Selects an event; where it would be too small to be seen, zooms in."""
+    def seek_gap(self, device: int | None, start: int, end: int) -> None:
+        """Selects the gap of a GPU that holds a stretch, and shows it with as much around it on both sides."""
+        if not self._will_be(()):
+            self._wanted = lambda: self.seek_gap(device, start, end)
+            return
         assert self._built is not None
-        start, end = self._built.span(place)
-        picture = self.picture
-        cells = (end - start) * picture.columns // max(picture.end - picture.start, 1)
-        if not cells:
-            span = (end - start) * 12
-            picture.start, picture.end = (start + end - span) // 2, (start + end + span) // 2
-        picture.select(place)
+        place = self._built.gap_at(device, start, end)
+        if place is not None:
+            self.picture.select(place)
+        self.picture.show_window(start - (end - start) // 2, end + (end - start) // 2)
 
-    # --- what is selected, in two lines
+    def show_ranks(self, ranks: Sequence[int], start: int | None = None, end: int | None = None) -> None:
+        """Shows the lanes of several ranks on their common clock.
 
-    def on_timeline_widget_moved(self, event: TimelineWidget.Moved) -> None:
-        """Follows the cursor."""
-        event.stop()
-        self._describe()
+        Args:
+            ranks: whose; empty for the trace in view alone, on its own clock.
+            start: where to go: ns on the job's clock; null for the whole recording.
+            end: where that ends.
+        """
+        if not self._will_be(tuple(ranks)):
+            self._wanted = lambda: self.show_ranks(ranks, start, end)
+            return
+        if start is not None:
+            self.seek_time(start, end)
+
+    def seek_time(self, start: int, end: int | None) -> None:
+        """Shows a stretch with a little around it, and selects the collective that begins in it, if one does."""
+        assert self._built is not None
+        room = max(((end or start) - start) // 3, 1000)
+        lane = next((n for n in self._built.order() if self._built.lanes[n].kind == "collectives"), None)
+        self.picture.show_window(start - room, (end or start) + room)
+        if lane is not None and (near := self._built.lanes[lane].rows[0].nearest(start)) != NONE:
+            self.picture.select(Place(lane, 0, near))
+        self.picture.show_window(start - room, (end or start) + room)
+
+    def _will_be(self, ranks: tuple[int, ...]) -> bool:
+        """Whether the lanes of these ranks are there; if not, they are being made."""
+        there = self._built is not None and self.is_mounted and self._trace is self.session.trace()
+        if there and ranks == self._ranks:
+            return True
+        if there:
+            self._ranks, self._built = ranks, None
+            View.reload(self)
+        return False
 
     def on_timeline_widget_activated(self, event: TimelineWidget.Activated) -> None:
         """A double click is Enter."""
         event.stop()
         self.action_rows()
 
-    def _describe(self) -> None:
-        built, picture = self._built, self.picture
-        if built is None:
-            return
-        own, ascii = self.host.own, self.session.ascii
-        left = Text(f" {printable(picture.title, ascii=ascii)}", "bold")
-        shown = self._stretch(picture.start, picture.end)
-        whole = picture.start <= built.start and picture.end >= built.end
-        left.append(own(f"  {shown}{' · all' if whole else ' of'} {format_ns(built.end - built.start)}"), "not bold")
-        if picture.lanes.hidden:
-            left.append(f"  {len(picture.lanes.hidden)} hidden (X)", "not bold")
-        self.query_one("#title", Line).show(left, self._count())
-        first, second = selected_lines(built, picture.selected, self.size.width, ascii=ascii)
-        self.query_one("#selected", Line).show(own(f" {first}"))
-        self.query_one("#context", Line).show(own(f" {second}"))
-        if self.detail.display:
-            self._show_detail()
-
-    def _count(self) -> str:
-        place, built = self.picture.selected, self._built
-        return f"{place.position + 1:,}/{built.row(place).size:,} " if place is not None and built is not None else ""
-
-    def _stretch(self, start: int, end: int) -> str:
-        assert self._built is not None
-        return stretch(start - self._built.zero, end - self._built.zero, ascii=self.session.ascii)
-
-    def action_details(self) -> None:
-        """Shows or hides everything about the selected event."""
-        self.detail.display = not self.detail.display
-        if self.detail.display:
-            self.call_after_refresh(self._show_detail)
-        self.host.refresh_lines()
-
-    def _show_detail(self) -> None:
-        self.detail.show_text(Text("\n".join(self._detail_lines())))
-
-    def _detail_lines(self) -> list[str]:
-        built, place = self._built, self.picture.selected
-        if built is None or place is None:
-            return ["Nothing is selected."]
-        width = (self.detail.size.width or self.size.width) - 2
-        return facts_text(facts(built, place), built.zero, width, ascii=self.session.ascii)
-
-    def action_scroll_detail(self, lines: int) -> None:
-        """Scrolls the details."""
-        if not self.detail.display:
-            self.host.say(f"The details are closed: {commands.key('timeline.details')} opens them")
-        self.detail.scroll_relative(y=lines, animate=False)
-
-    def action_copy(self) -> None:
-        """Copies everything about the selected event."""
-        self.app.copy_to_clipboard("\n".join(self._detail_lines()))
-        self.host.say("Copied the details")
-
-    # --- from one event to another
-
-    def action_same(self, step: int) -> None:
-        """To the next or the previous event of the same name in the lane."""
-        built, place = self._built, self.picture.selected
-        if built is None or place is None:
-            return
-        found = built.same_name(place, step)
-        if found is None:
-            self.host.say(f"No {'later' if step > 0 else 'earlier'} event of this name in this lane")
+    def action_ranks(self) -> None:
+        """Asks for the ranks whose lanes are shown."""
+        ranks = self.session.runs["a"].ranks if "a" in self.session.runs else ()
+        if len(ranks) < 2:
+            self.host.say("This run has one rank")
         else:
-            self.picture.select(found)
+            self._ask("ranks", f"ranks of {spans(ranks)} (0-2, 5; none: one rank):")
 
-    def action_follow(self) -> None:
-        """From GPU work to the call that launched it, and from a host event to the first work it launched."""
-        built, place = self._built, self.picture.selected
-        if built is None or place is None:
+    def submit_ranks(self, text: str) -> None:
+        """Shows the ranks that were typed, or says what is wrong with them."""
+        found = chosen_ranks(text, self.session.runs["a"].ranks)
+        if isinstance(found, str):
+            self.prompt.remark(found)
             return
-        source = built.lanes[place.lane].source
-        found = built.launch_of(place) if source == "device" else built.work_of(place) if source == "host" else None
-        if found is not None:
-            self._go(found)
-        elif source == "device":
-            self.host.say("The call that launched this is not in the trace")
-        else:
-            self.host.say(
-                "This launched no GPU work" if source == "host" else "Only calls and GPU work have launches to follow"
-            )
-
-    def action_rows(self) -> None:
-        """To the selected event's row in the tables."""
-        built, place = self._built, self.picture.selected
-        if built is None or place is None:
-            return
-        lane = built.lanes[place.lane]
-        name = built.name(place)
-        kind = built.kinds(lane.source, [built.event(place)])[0]
-        tab, table = "", ""
-        if kind in ("memcpy", "memset"):
-            tab, table, name = "kernels", "copies", operation_name(name)
-        elif kind in ("kernel", "graph"):
-            tab, table = "kernels", "kernels"
-        elif kind in _API:
-            tab, table = "host", "API calls"
-        elif kind in ("annotation", "dataloader", "steps"):
-            tab, table, name = "host", "ranges", _STEP.sub("", name)
-        elif lane.source == "host":
-            tab, table = "host", "functions"
-        if not tab:
-            self.action_details()
-            return
-        self.post_message(ShowRows(tab, table, name))
-
-    def action_time(self) -> None:
-        """Asks for a time to go to."""
-        if self._built is not None:
-            self.prompt.open("time", "go to (12.5ms, 1.2s, +3ms, -400us):", "")
-            self.host.refresh_lines()
-
-    def action_find(self) -> None:
-        """Asks for a part of a name."""
-        if self._built is not None:
-            self.prompt.open("find", "find:", "")
-            self.host.refresh_lines()
-
-    def on_prompt_changed(self, event: Prompt.Changed) -> None:
-        """Waits for Enter."""
-        event.stop()
-
-    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
-        """Back to the picture."""
-        event.stop()
         self._close_prompt()
+        if found != self._ranks:
+            self.show_ranks(found)
 
-    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
-        """Goes to the time, or to the next event with such a name."""
-        event.stop()
-        built, picture = self._built, self.picture
-        if built is None:
-            return
-        if self.prompt.purpose == "time":
-            time = parse_time(event.text, picture.time, built.zero)
-            if time is None:
-                self.prompt.remark("a number and ns, us, ms or s")
-                return
-            if not built.start <= time <= built.end:
-                self.prompt.remark(f"the recording is {self._stretch(built.start, built.end)}")
-                return
-            picture.go_to_time(time)
-        elif event.text.strip():
-            shown = [number for number, _ in picture.lanes.lines]
-            found = built.find_name(event.text.strip(), picture.time, picture.selected, list(dict.fromkeys(shown)))
-            if found is None:
-                self.prompt.remark("not in the lanes shown")
-                return
-            self._go(found)
-        self._close_prompt()
-
-    def _close_prompt(self) -> None:
-        self.prompt.close()
-        self.focus_content()
-        self.host.refresh_lines()
-
-    def action_bookmark(self) -> None:
-        """Sets a bookmark at the cursor, or removes it."""
-        if self._built is None:
-            return
-        is_set = self.picture.bookmark()
-        count, key = len(self.picture.bookmarks), commands.key("timeline.to_bookmark")
-        set_now = f"Bookmark set ({count} in all): {key} goes from one to the next" if is_set else ""
-        self.host.say(set_now or f"Bookmark removed ({count} left)")
-
-    def action_to_bookmark(self) -> None:
-        """Goes to the next bookmark, and from the last one to the first."""
-        if self._built is None:
-            return
-        found = self.picture.next_bookmark()
-        if found is None:
-            self.host.say(f"No bookmark is set: {commands.key('timeline.bookmark')} sets one at the cursor")
-            return
-        number, mark = found
-        if mark.place is not None:
-            self._go(mark.place)
-        else:
-            self.picture.go_to_time(mark.time)
-        self.host.say(f"Bookmark {number + 1} of {len(self.picture.bookmarks)}")
-
-    # --- the marked range
-
-    def action_mark(self, end: str) -> None:
-        """Marks the start or end of a range, at the selected event's start or end; both together restrict all tabs."""
-        built, picture = self._built, self.picture
-        if built is None:
-            return
-        span = built.span(picture.selected) if picture.selected is not None else (picture.time, picture.time)
-        begin, finish = picture.marks
-        if end == "begin":
-            begin = span[0]
-            finish = finish if finish is not None and finish > begin else None
-        else:
-            finish = span[1]
-            begin = begin if begin is not None and begin < finish else None
-        picture.marks = begin, finish
-        picture.changed(moved=False)
-        if begin is None or finish is None:
-            self.post_message(RangeMarked(None))
-            self.host.say(
-                f"{'Begin' if finish is None else 'End'} marked: {']' if finish is None else '['} marks the other end"
-            )
-        else:
-            self.post_message(RangeMarked((begin, finish), f"range {self._stretch(begin, finish)}"))
-
-    def forget_marks(self) -> None:
-        """Removes the marks, because the range is no longer in force."""
-        self.picture.marks = None, None
-        self.picture.changed(moved=False)
+    def action_area(self) -> None:
+        """Opens the list of what ran in the marked range, by lane."""
+        if self._built is not None:
+            self.post_message(ShowRows("host", "lanes", self.picture.title))
 
     def action_back(self) -> None:
         """Closes the details, else ends the restriction to the marked range."""
         if self.detail.display:
             self.action_details()
+        elif self.end_search():
+            self._describe()
         elif self.picture.marks != (None, None) and self.session.scope.window is None:
             self.forget_marks()
         else:
@@ -376,6 +264,8 @@ class TimelineView(View):
             return {c.id: "" for c in commands.COMMANDS if c.where in ("timeline", "lanes")}
         if self.detail.display:
             return {"timeline.back": "close"}
+        if self.searched:
+            return {"timeline.back": "end search", "timeline.next_same": "next hit"}
         return (
             {"timeline.back": "end range", "timeline.save": "save it"} if self.session.scope.window is not None else {}
         )
@@ -385,21 +275,25 @@ class TimelineView(View):
         """Returns whether the picture is of the trace in view, and not of an earlier one."""
         return self._built is not None and self._trace is self.session.trace()
 
-    def place(self) -> tuple[int, int, Place | None] | None:
-        """Returns the visible time range and the selected event."""
+    def place(self) -> Spot | None:
+        """Returns the ranks shown, the visible time range and the selected event."""
         picture = self.picture
-        return (picture.start, picture.end, picture.selected) if self._is_current else None
+        return (self._ranks, picture.start, picture.end, picture.selected) if self._is_current else None
 
-    def is_at(self, place: tuple[int, int, Place | None] | None) -> bool:
+    def is_at(self, place: Spot | None) -> bool:
         """Whether this stretch is in sight, with this event selected."""
         return place is None or place == self.place()
 
-    def restore(self, place: tuple[int, int, Place | None] | None) -> None:
+    def restore(self, place: Spot | None) -> None:
         """Goes back to a stretch, and to the event that was selected there."""
         if not self._is_current:
             self._left_at = place
         elif place is not None:
-            self.picture.start, self.picture.end, selected = place
+            ranks, start, end, selected = place
+            if not self._will_be(ranks):
+                self._left_at = place
+                return
+            self.picture.start, self.picture.end = start, end
             if selected is not None:
                 self.picture.select(selected)
             self.picture.changed()

@@ -36,10 +36,10 @@ Cells = tuple[tuple[str, str], ...]
 WHEEL_LINES = 3
 NAMES_LIMIT = 10_000
 """With at most this many rows, names that don't fit are cut so that no two look alike."""
-STATUS_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "=", **SEVERITY_SIGNS}
+STATUS_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "=", "late": "!", "last": "~", **SEVERITY_SIGNS}
 STATUS_STYLES = {
     "added": "added", "removed": "removed", "changed": "changed",
-    "invalid": "added", "critical": "added", "warning": "changed",
+    "late": "added", "last": "changed", "invalid": "added", "critical": "added", "warning": "changed",
 }  # fmt: skip
 
 

@@ -1,88 +1,36 @@
-"""The lanes of a trace on one time axis, with a window that pans and zooms and a cursor; draws only visible lines."""
+"""The lanes of a trace on one time axis, by keys and pointer: a window that pans and zooms, and a cursor."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
-from rich.segment import Segment
-from textual.geometry import Region
 from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
 
-from tracetui.analysis.base import number_format
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place
-from tracetui.app.charts import lanes as drawing
 from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.keys import commands
-from tracetui.app.text import fitting
 from tracetui.app.widgets.timeline_lanes import LaneList
+from tracetui.app.widgets.timeline_picture import SHORTEST_NS, Bookmark, TimelinePicture
 
 if TYPE_CHECKING:
-    from rich.style import Style
-    from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+    from textual.events import Click, MouseScrollDown, MouseScrollUp
 
     from tracetui.analysis.timeline.timeline import Timeline
 
-WIDE_MARGIN, MARGIN = 26, 15
-"""Columns for the lanes' names, where there is room and where there is little."""
 PAN = 0.25
 ZOOM = 2.0
-SHORTEST_NS = 100
-"""The shortest window: on a wide screen, a few ns per cell."""
 AROUND = 0.2
 """How much of the window is left around an event that is brought into it."""
 
 
-class Bookmark(NamedTuple):
-    """A time to come back to."""
-
-    time: int
-    place: Place | None
-    """The event that was selected there."""
-
-
-class TimelineWidget(Widget, can_focus=True):
-    """The picture. Rows of lanes below a ruler; the selected event is marked."""
+class TimelineWidget(TimelinePicture, can_focus=True):
+    """The picture with its keys."""
 
     BINDINGS = commands.bindings("lanes")
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{key}" for key in drawing.STYLES}
-
-    class Moved(Message):
-        """Another event is selected, or the window has changed."""
-
-        def can_replace(self, message: Message) -> bool:
-            """Only the last one matters."""
-            return isinstance(message, TimelineWidget.Moved)
 
     class Activated(Message):
         """An event was double-clicked."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.timeline: Timeline | None = None
-        self.lanes = LaneList()
-        self.start, self.end = 0, 1
-        """The window, ns on the trace's clock."""
-        self.cursor = 0
-        """Line of the lane list."""
-        self.selected: Place | None = None
-        self.time = 0
-        """The current time on the axis: the start of the selected event, or the time that the user went to."""
-        self.top = 0
-        self.marks: tuple[int | None, int | None] = (None, None)
-        self.bookmarks: list[Bookmark] = []
-        """By time."""
-        self.ascii = False
-        self._drawn: dict[tuple[int, int, int], list[drawing.Run]] = {}
-        """Rows of the window in view, by lane, row and selected event."""
-        self._drawn_of: object = None
-        self._edges = np.zeros(0, np.int64)
-        self._painted: tuple[object, ...] = ()
-        self._painted_cursor = 0
-        self._styles: dict[str, Style] = {}
 
     # --- what is shown
 
@@ -95,138 +43,22 @@ class TimelineWidget(Widget, can_focus=True):
         self.marks = (None, None)
         self.bookmarks = []
         self.start, self.end = self._whole()
-        work = next(
-            (line for line, (lane, _) in enumerate(self.lanes.lines) if timeline.lanes[lane].kind == "stream"), 0
-        )
+        kinds = [timeline.lanes[lane].kind for lane, _ in self.lanes.lines]
+        work = next((kinds.index(kind) for kind in ("collectives", "stream") if kind in kinds), 0)
         self.time = self.start
         self._select_near(work)
+
+    def update(self, timeline: Timeline) -> None:
+        """Shows the same lanes and more behind them; window, cursor and marks stay."""
+        line = self.lanes.lines[self.cursor] if self.lanes.lines else None
+        self.timeline = timeline
+        self.lanes.grow(timeline)
+        if line is not None:
+            self._stand_on(*line)
 
     def _whole(self) -> tuple[int, int]:
         assert self.timeline is not None
         return self.timeline.start, max(self.timeline.end, self.timeline.start + SHORTEST_NS)
-
-    @property
-    def margin(self) -> int:
-        """Columns for the lanes' names."""
-        return WIDE_MARGIN if self.size.width >= 110 else MARGIN
-
-    @property
-    def columns(self) -> int:
-        """Cells of the axis."""
-        return max(self.size.width - self.margin, 1)
-
-    @property
-    def page_rows(self) -> int:
-        """Rows in sight at once."""
-        return max(self.size.height - 1, 1)
-
-    def edges(self) -> drawing.Ints:
-        """Where the cells begin, and where the last one ends."""
-        # in whole ns: floats would lose digits of a clock that counts from 1970, and span times columns may overflow
-        whole, rest = divmod(self.end - self.start, self.columns)
-        number = np.arange(self.columns + 1, dtype=np.int64)
-        return self.start + number * whole + number * rest // self.columns
-
-    def column_of(self, time: int) -> int:
-        """The cell that holds a time; may lie outside the window."""
-        return int((time - self.start) * self.columns // max(self.end - self.start, 1))
-
-    # --- painting
-
-    def changed(self, *, moved: bool = True) -> None:
-        """Paints what has changed: the ruler and two rows, where only the cursor has moved."""
-        marks = (*self.marks, *self.bookmarks)
-        state = (self.timeline, self.start, self.end, self.top, self.lanes.lines, self.size, marks)
-        # lists of lines are never changed, but replaced
-        same = len(state) == len(self._painted) and all(
-            new is old if isinstance(new, list) else new == old for new, old in zip(state, self._painted, strict=True)
-        )
-        if same:
-            width = self.size.width
-            lines = {self._painted_cursor - self.top + 1, self.cursor - self.top + 1, 0}
-            self.refresh(*(Region(0, line, width, 1) for line in lines))
-        else:
-            self.refresh()
-        self._painted, self._painted_cursor = state, self.cursor
-        if moved:
-            self.post_message(self.Moved())
-
-    def on_resize(self, event: Resize) -> None:
-        """Bins anew."""
-        self._keep_in_sight()
-        self.changed()
-
-    def notify_style_update(self) -> None:
-        """Colours have changed."""
-        self._styles.clear()
-        super().notify_style_update()
-
-    def _style(self, key: str) -> Style:
-        if key not in self._styles:
-            self._styles[key] = self.get_component_rich_style(f"timeline--{key}") if key else self.rich_style
-        return self._styles[key]
-
-    def render_line(self, y: int) -> Strip:
-        """The ruler, or one row."""
-        width = self.size.width
-        timeline = self.timeline
-        if timeline is None:
-            return Strip.blank(width, self._style(""))
-        if y == 0:
-            return self._ruler()
-        line = self.top + y - 1
-        if line >= len(self.lanes.lines):
-            return Strip.blank(width, self._style(""))
-        lane, depth = self.lanes.lines[line]
-        here = line == self.cursor
-        title = self.lanes.label(timeline, line, self.margin - 2, first=y == 1, ascii=self.ascii)
-        runs = self._runs(lane, depth)
-        segments = [Segment((">" if here else " ") + title + " ", self._style("cursor" if here else "label"))]
-        segments += [Segment(run.text, self._style(run.style)) for run in runs]
-        return Strip(segments).adjust_cell_length(width, self._style(""))
-
-    def _runs(self, lane: int, depth: int) -> list[drawing.Run]:
-        window = (self.timeline, self.start, self.end, self.columns, self.ascii)
-        if window != self._drawn_of:
-            self._drawn.clear()
-            self._drawn_of = window
-            self._edges = self.edges()
-        here = self.selected is not None and (self.selected.lane, self.selected.row) == (lane, depth)
-        key = (lane, depth, self.selected.position if here and self.selected is not None else NONE)
-        if key not in self._drawn:
-            assert self.timeline is not None
-            self._drawn[key] = drawing.row_runs(self.timeline, lane, depth, self._edges, key[2], ascii=self.ascii)
-        return self._drawn[key]
-
-    def _ruler(self) -> Strip:
-        assert self.timeline is not None
-        zero, columns = self.timeline.zero, self.columns
-        text = drawing.ruler(self.start - zero, self.end - zero, columns, signs=self._signs(), ascii=self.ascii)
-        left = fitting.pad(fitting.fit(f" {self._scale()}", self.margin, ascii=self.ascii), self.margin)
-        axis = self._style("axis")
-        return Strip([Segment(left + text, axis)]).adjust_cell_length(self.size.width, axis)
-
-    def _signs(self) -> dict[int, str]:
-        """Returns the signs on the ruler: the cursor, or the direction of an event out of view, and the marks."""
-        kept = {self.column_of(time): "B" for time, _ in self.bookmarks if self.start <= time < self.end}
-        at = self.column_of(self.time)
-        sign = "v" if self.ascii else "▼"
-        if self.selected is not None and self.timeline is not None:
-            start, end = self.timeline.span(self.selected)
-            if end <= self.start:
-                at, sign = 0, "<" if self.ascii else "◀"
-            elif start >= self.end:
-                at, sign = self.columns - 1, ">" if self.ascii else "▶"
-            elif start < self.start:
-                at = 0
-        signs = {**kept, at: sign}
-        for time, mark in zip(self.marks, "[]", strict=True):
-            if time is not None and self.start <= time <= self.end:
-                signs[min(self.column_of(time), self.columns - 1)] = mark
-        return {column: sign for column, sign in signs.items() if 0 <= column < self.columns}
-
-    def _scale(self) -> str:
-        return f"{number_format.format_ns((self.end - self.start) / self.columns, ascii=self.ascii)}/cell"
 
     # --- the window
 
@@ -294,7 +126,7 @@ class TimelineWidget(Widget, can_focus=True):
         self.cursor = self.lanes.line_of(place.lane, place.row)
         start, end = self.timeline.span(place)
         self.time = start
-        self._keep_in_sight()
+        self.keep_in_sight()
         self.bring_in(start, end)
 
     def _select_near(self, line: int) -> None:
@@ -315,18 +147,8 @@ class TimelineWidget(Widget, can_focus=True):
                 begin, finish = self.timeline.span(other)
                 place = other if begin < self.end and finish > self.start else place
         self.selected = place
-        self._keep_in_sight()
+        self.keep_in_sight()
         self.changed()
-
-    def _keep_in_sight(self) -> None:
-        if not self.size.height:
-            return
-        rows = self.page_rows
-        if self.cursor < self.top:
-            self.top = self.cursor
-        elif self.cursor >= self.top + rows:
-            self.top = self.cursor - rows + 1
-        self.top = min(max(self.top, 0), max(len(self.lanes.lines) - rows, 0))
 
     def action_row(self, step: int) -> None:
         """Up or down by rows."""
@@ -377,6 +199,11 @@ class TimelineWidget(Widget, can_focus=True):
             self.lanes.fold(lane)
             self._select_near(self.lanes.line_of(lane, 0))
 
+    def action_arrows(self) -> None:
+        """Shows or hides the arrows of the selected event."""
+        self.shows_arrows = not self.shows_arrows
+        self.changed()
+
     def action_pin(self) -> None:
         """Pins the lane to the top, or takes it back to its place."""
         if self.timeline is not None and self.lanes.lines:
@@ -401,7 +228,7 @@ class TimelineWidget(Widget, can_focus=True):
 
     def _stand_on(self, lane: int, depth: int) -> None:
         self.cursor = self.lanes.line_of(lane, depth)
-        self._keep_in_sight()
+        self.keep_in_sight()
         self.changed()
 
     # --- pointer

@@ -11,8 +11,8 @@ from tracetui.app.text import fitting
 if TYPE_CHECKING:
     from tracetui.analysis.timeline.timeline import Timeline
 
-FOLDED = frozenset({"python"})
-"""Lanes that show one row at first: a call stack may be deeper than the screen."""
+FOLDED = frozenset({"python", "samples"})
+"""Lanes that show one row at first: call stacks and lists of metrics may be longer than the screen."""
 
 
 @dataclass
@@ -26,17 +26,31 @@ class LaneList:
     hidden: set[int] = field(default_factory=set)
     lines: list[tuple[int, int]] = field(default_factory=list)
     """(lane, row of the lane) of each line."""
+    order: tuple[int, ...] = ()
+    """The lanes from top to bottom, as long as none is pinned."""
 
     @classmethod
     def of(cls, timeline: Timeline) -> LaneList:
         """All lanes; call stacks are folded."""
-        folded = {number for number, lane in enumerate(timeline.lanes) if lane.kind in FOLDED}
-        found = cls(tuple(len(lane.rows) for lane in timeline.lanes), folded)
-        found._arrange()
+        found = cls()
+        found.grow(timeline)
         return found
 
+    def grow(self, timeline: Timeline) -> None:
+        """Takes over the lanes that a timeline has more than this list."""
+        known = len(self.depths)
+        # with the lanes of many ranks, one row of each is more than enough for a screen
+        self.folded |= {
+            number
+            for number, lane in enumerate(timeline.lanes)
+            if (lane.kind in FOLDED or lane.rank is not None) and number >= known
+        }
+        self.depths = tuple(len(lane.rows) for lane in timeline.lanes)
+        self.order = timeline.order()
+        self._arrange()
+
     def _arrange(self) -> None:
-        order = [*self.pinned, *(n for n in range(len(self.depths)) if n not in self.pinned)]
+        order = [*self.pinned, *(n for n in self.order if n not in self.pinned)]
         self.lines = [
             (lane, depth)
             for lane in order
@@ -94,15 +108,20 @@ class LaneList:
     def label(self, timeline: Timeline, line: int, width: int, *, first: bool, ascii: bool) -> str:
         """Returns the label of a line: its lane's name at the lane's first visible line."""
         lane, depth = self.lines[line]
+        owner = timeline.lanes[lane]
+        if owner.curves and depth:
+            name = fitting.printable(owner.curves[depth].name, ascii=ascii)
+            return fitting.pad(fitting.fit(f"  {name}", width, ascii=ascii), width)
         if depth and not first:
             return " " * width
-        owner = timeline.lanes[lane]
         sign = ""
         if self.depths[lane] > 1:
             closed, opened = ("+", "-") if ascii else ("▸", "▾")
             sign = closed if lane in self.folded else opened
         pin = "*" if lane in self.pinned else ""
         text = fitting.printable(lane_title(owner, short=width < 20), ascii=ascii)
+        if owner.curves:
+            text = fitting.printable(owner.curves[0].name, ascii=ascii)
         hidden = self.depths[lane] - 1
         more = f" +{hidden}" if lane in self.folded and hidden else ""
         room = width - len(sign) - len(pin) - len(more)

@@ -24,6 +24,14 @@ FIRST_ROWS = 40
 """The tree initially expands whole levels up to this many rows; the roots always expand."""
 
 
+def _work_rows(frame: pl.DataFrame) -> set[int]:
+    """The rows that are no parts of a program, but what these launched: they stay folded at first."""
+    if "row_kind" not in frame.columns:
+        return set()
+    parts = frame["row_kind"].is_in(["module", "range"])
+    return set((~parts).fill_null(value=False).arg_true().to_list())
+
+
 class TreeTable(FrameTable):
     """A `FrameTable` that folds, where its frame has a `depth` column and rows stand depth first.
 
@@ -50,6 +58,8 @@ class TreeTable(FrameTable):
         """The row that hides a small one, by the small one."""
         self._shown: dict[int, list[int]] = {}
         """Children with the small ones behind one row."""
+        self._work: set[int] = set()
+        """Rows of operators and kernels below the parts of a program."""
 
     def plant(self, frame: pl.DataFrame, *, expanded: Iterable[int] | None = None) -> None:
         """Prepares for a frame that `load` is about to show.
@@ -72,6 +82,7 @@ class TreeTable(FrameTable):
             self._above.append(parent)
             self._children.setdefault(parent, []).append(row)
             path.append(row)
+        self._work = _work_rows(frame)
         self._put_aside(frame)
         self.expanded = set(self._first_levels() if expanded is None else expanded)
 
@@ -115,6 +126,7 @@ class TreeTable(FrameTable):
     def _first_levels(self) -> Iterator[int]:
         level, rows = [-1], 0
         for depth in range(len(self._depth) + 1):
+            level = [row for row in level if any(child not in self._work for child in self._children.get(row, ()))]
             below = [child for row in level for child in self._shown.get(row, ())]
             rows += len(below)
             if not below or (rows > FIRST_ROWS and depth > 1):

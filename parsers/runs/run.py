@@ -68,6 +68,8 @@ class Run:
     """What `tracetui prove` measured of it."""
     cached: bool = True
     """Whether the user's cache may be used and filled."""
+    summaries_in: Path | None = None
+    """The folder with summaries of its ranks, where nothing else is here; `traces` is then one without a row."""
 
     @property
     def name(self) -> str:

@@ -97,11 +97,16 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
         " nothing",
         (
             *(
-                Evidence(f"exposed on GPU {talk.gpu}, {hints.per(facts)}", talk.exposed_ns, "ns", Query("overview"))
+                Evidence(
+                    f"exposed on GPU {talk.gpu}, {hints.per(facts)}",
+                    talk.exposed_ns,
+                    "ns",
+                    Query("kernels", "communication"),
+                )
                 for talk in found[:4]
             ),
             Evidence("collectives there", worst.ns, "ns", Query("kernels", "communication")),
-            Evidence("hidden by computation", 100 * (1 - worst.exposed_ns / worst.ns), "%", Query("overview")),
+            Evidence("hidden by computation", 100 * (1 - worst.exposed_ns / worst.ns), "%", Query("timeline")),
         ),
         f"{words.ns(worst.exposed_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}; without collectives:"
         f" {bound.why}",

@@ -92,7 +92,7 @@ def room_for_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         (
             Evidence(f"peak {what}", peak, "byte", Query("memory")),
             Evidence(of, capacity, "byte"),
-            Evidence("the GPU is the limit", "no", "", Query("overview")),
+            Evidence("the GPU is the limit", "no", "", Query("host:critical path")),
         ),
         f"{words.size(peak)} of {words.size(capacity)} = {words.percent(share)};"
         f" {100 * _FILL:.0f} % of it is {more} the peak",

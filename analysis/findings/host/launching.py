@@ -73,10 +73,10 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
     assert model is not None
     assert path is not None
     return (
-        Evidence(f"{hints.span(facts)} as recorded", model.recorded_ns, "ns", Query("overview")),
+        Evidence(f"{hints.span(facts)} as recorded", model.recorded_ns, "ns", Query("timeline")),
         *((Evidence("without the profiler", model.clean_ns, "ns"),) if model.clean_ns is not None else ()),
-        Evidence("left with the host free", model.host_free_ns, "ns", Query("overview")),
-        Evidence("left with all GPU work free", max(model.kernels_free_ns), "ns", Query("overview")),
+        Evidence("left with the host free", model.host_free_ns, "ns", Query("host:critical path")),
+        Evidence("left with all GPU work free", max(model.kernels_free_ns), "ns", Query("host:critical path")),
         Evidence("API calls on the critical path", path.share("api"), "%", Query("host:API calls", "launch")),
     )
 

@@ -52,8 +52,8 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
         "info",
         f"The GPU is not the limit: it has nothing to do for {words.percent(share)} of {hints.span(facts)}",
         (
-            Evidence("GPU idle", idle_ns, "ns", Query("overview")),
-            Evidence("step", step_ns, "ns", Query("overview")),
+            Evidence("GPU idle", idle_ns, "ns", Query("host:gaps")),
+            Evidence("step", step_ns, "ns", Query("timeline")),
             Evidence("verdict", facts.verdict.sentence),
             *(
                 Evidence(f"{row['category']}, of the step", row["percent"], "%")
@@ -69,6 +69,12 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
         "Look at what the GPU waits for first: launches, data, synchronisation, copies. Faster kernels, lower precision"
         " included, only make its pauses longer.",
     )
+
+
+def _loader_on_path(facts: Facts) -> Query:
+    """The critical path, and there the loader if the path runs through it."""
+    there = facts.path is not None and "loader" in facts.path.resources["resource"]
+    return Query("host:critical path", row="loader" if there else "")
 
 
 @rule(
@@ -105,9 +111,9 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
         f"The data loader holds up the run: without its waits {hints.span(facts)} would be {words.percent(share)}"
         " shorter",
         (
-            Evidence("waits for data, GPU idle", found.exposed_ns, "ns", Query("overview")),
-            Evidence("waits for data, all", found.waited_ns, "ns", Query("overview")),
-            Evidence("step", facts.step_ns, "ns", Query("overview")),
+            Evidence("waits for data, GPU idle", found.exposed_ns, "ns", Query("host:gaps")),
+            Evidence("waits for data, all", found.waited_ns, "ns", _loader_on_path(facts)),
+            Evidence("step", facts.step_ns, "ns", Query("timeline")),
             Evidence("seen as", found.name),
         ),
         f"{words.ns(bound.ns)} = {words.percent(share)}; {bound.why}; waits of {words.ns(found.waited_ns)} in all",
@@ -159,8 +165,8 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
         "info",
         f"The data loader does not matter: the wait for data is {words.percent(share)} of {hints.span(facts)}",
         (
-            Evidence("waits for data", found.waited_ns, "ns", Query("overview")),
-            Evidence("step", facts.step_ns, "ns", Query("overview")),
+            Evidence("waits for data", found.waited_ns, "ns", _loader_on_path(facts)),
+            Evidence("step", facts.step_ns, "ns", Query("timeline")),
             Evidence("seen as", found.name),
         ),
         f"{words.ns(found.waited_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}",

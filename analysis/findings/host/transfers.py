@@ -186,7 +186,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
         (
             Evidence("copies to the GPU", facts.per_step(total), "ns", Query("kernels:copies", row=HTOD)),
-            Evidence("of it beside a kernel", facts.per_step(beside), "ns", Query("overview")),
+            Evidence("of it beside a kernel", facts.per_step(beside), "ns", Query("timeline")),
             Evidence(f"bytes {hints.per(facts)}", facts.per_step(float(found["bytes"].sum())), "byte"),
         ),
         f"{words.ns(alone)} of {words.ns(facts.per_step(total))} {hints.per(facts)} without a kernel; {bound.why}",

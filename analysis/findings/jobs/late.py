@@ -66,7 +66,7 @@ def _late(late: Late, job: Job) -> Finding:
     cause = late.cause
     per = "per step" if job.step_count else "in the recording"
     evidence = [
-        Evidence(f"more GPU work, {per}", late.gpu_ns, "ns", Query("overview")),
+        Evidence(f"more GPU work, {per}", late.gpu_ns, "ns", Query("ranks")),
         Evidence(f"more silent host time, {per}", late.silent_ns, "ns"),
         Evidence(f"more waiting for data, {per}", late.loader_ns, "ns"),
         Evidence("in", cause.name if cause is not None else ""),
@@ -121,7 +121,7 @@ def late_in_recording(facts: Facts, limits: Limits) -> Finding | None:
         f"Rank {late.rank} comes last in this recording, to {late.last} of {late.of} collectives; whether it does in"
         " the program can't be told",
         (
-            Evidence(f"after the median rank, {per}", late.late_ns, "ns", Query("overview")),
+            Evidence(f"after the median rank, {per}", late.late_ns, "ns", Query("ranks")),
             Evidence("of it unexplained", late.untold_ns, "ns"),
             *(one for one in clean if one is not None),
         ),

@@ -48,7 +48,7 @@ def bubbles(facts: Facts, limits: Limits) -> Finding | None:
         f"Pipeline bubbles: a stage computes nothing for {words.percent(share)} of the step; with {words.number(many)}"
         f" micro-batches {count} stages can't do with less than {words.percent(ideal)}{beyond}",
         tuple(
-            Evidence(f"bubble of stage {row['stage']}", row["bubble_percent"], "%", Query("overview"))
+            Evidence(f"bubble of stage {row['stage']}", row["bubble_percent"], "%", Query("ranks:stages"))
             for row in stages.head(8).iter_rows(named=True)
         ),
         f"({count} - 1) / ({words.number(many)} + {count} - 1) = {words.percent(ideal)}; with twice the micro-batches"
@@ -95,7 +95,7 @@ def uneven_stages(facts: Facts, limits: Limits) -> Finding | None:
         f"Stage {stages['stage'][0]} of the pipeline has most work: {words.ns(most)} per step where the mean is"
         f" {words.ns(mean)}",
         tuple(
-            Evidence(f"own GPU work of stage {row['stage']}", row["own_gpu_ns"], "ns", Query("overview"))
+            Evidence(f"own GPU work of stage {row['stage']}", row["own_gpu_ns"], "ns", Query("ranks:stages"))
             for row in every.iter_rows(named=True)
         ),
         f"({words.ns(most)} - {words.ns(mean)}) / {words.ns(most)} = {words.percent(uneven)}",

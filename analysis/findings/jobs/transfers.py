@@ -62,7 +62,7 @@ def small_messages(facts: Facts, limits: Limits) -> Finding | None:
         f"{words.count(many)} collectives per step of {words.size(size)} on average: {words.percent(share)} of the step"
         " goes into small transfers",
         (
-            Evidence("transfers, per step", spent, "ns", Query("overview")),
+            Evidence("transfers, per step", spent, "ns", Query("ranks:transfers")),
             Evidence("per step", many),
             *([] if best is None else [Evidence("bandwidth of larger ones", best * 1e9, "byte/s")]),
         ),
@@ -111,7 +111,7 @@ def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
         f"All-gathers are not prefetched: {words.percent(100 * bare / moved)} of their transfer is exposed,"
         f" {words.percent(share)} of the step",
         (
-            Evidence("exposed transfers, per step", bare, "ns", Query("overview")),
+            Evidence("exposed transfers, per step", bare, "ns", Query("ranks:transfers")),
             Evidence("all-gathers per step", rows.height / steps),
         ),
         f"{words.ns(bare)} of {words.ns(moved)} exposed; of a step of {words.ns(job.step_ns or 0.0)} ="
@@ -156,7 +156,7 @@ def uneven_all_to_all(facts: Facts, limits: Limits) -> Finding | None:
         f"All-to-all is uneven: rank {found.rank} sends most, {words.size(found.largest)} per call where the mean is"
         f" {words.size(found.mean)}",
         (
-            Evidence("transfers, per step", found.transfer_ns, "ns", Query("overview")),
+            Evidence("transfers, per step", found.transfer_ns, "ns", Query("ranks:transfers")),
             Evidence("imbalance", found.percent, "%"),
         ),
         f"({words.size(found.largest)} - {words.size(found.mean)}) / {words.size(found.largest)} ="

@@ -48,7 +48,7 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
         "warning" if apart else "info",
         "; ".join(said),
         (
-            *([Evidence("missing ranks", spans(job.missing), "", Query("overview"))] if job.missing else []),
+            *([Evidence("missing ranks", spans(job.missing), "", Query("ranks"))] if job.missing else []),
             Evidence("calls that were matched", job.calls.height),
             Evidence("calls that were not", lost),
         ),

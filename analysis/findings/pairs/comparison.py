@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 PARTS = {
     "gpu_time": "GPU work",
     "overlap": "overlap of GPU work",
-    "host_wait": "GPU waiting for the host",
+    "loader": "GPU waiting for the data loader",
+    "synchronisation": "GPU waiting for the host, which had waited for the GPU",
+    "launching": "GPU waiting for launches and other work of the host",
     "kernel_wait": "GPU starting kernels",
     "other": "GPU waiting for something else",
 }
@@ -35,7 +37,7 @@ MOST = 3
     rests_on=("steps",),
     thresholds={
         "regression_percent": Threshold(5, "%", "how much longer B's median step takes, of A's", own=True),
-        "noise": Threshold(1, "x", "how many times the noise (a 95 % interval) the medians must be apart"),
+        "noise": Threshold(1, "x", "how many times as wide the 95 % interval must be to hold zero"),
     },
     advice="Look at the largest part first: GPU work is in the kernels below, waiting for the host in the Host tab.",
     source="gpuprof, nsys-ai: regressions against a median of runs",
@@ -43,8 +45,9 @@ MOST = 3
 def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     """B's median step is longer than A's by more than the limit *and* by more than steps vary by themselves.
 
-    ``change = (median B - median A) / median A``; the noise is the 95 % interval of the difference of the medians, by
-    Student's t. The rule uses medians, since one slow step moves a mean. A change that can't be told from chance is not
+    ``change = (median B - median A) / median A``; the noise is half of the 95 % interval of the difference of the
+    medians (`step_difference.median_interval`), which must not hold zero. The rule uses medians, since one slow step
+    moves a mean. A change that can't be told from chance is not
     reported, and of runs that did other work (another batch, another size of the input) none is.
     """
     if pair.comparable["verdict"] == OTHER_WORK:
@@ -54,9 +57,10 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     delta, noise, percent = step.median_delta_ns, step.median_noise_ns, step.median_delta_percent
     if delta is None or noise is None or percent is None or step.a_median_ns is None or step.b_median_ns is None:
         return None
-    if percent <= limits.regression_percent or delta <= limits.noise * noise:
+    if percent <= limits.regression_percent or not step.beyond(limits.noise):
         return None
-    parts = pair.diff.split.sort(pl.col("delta_ns").abs(), descending=True).head(MOST)
+    parts = pl.concat([pair.diff.split.filter(pl.col("part") != "host_wait"), pair.diff.waiting])
+    parts = parts.sort(pl.col("delta_ns").abs(), descending=True).head(MOST)
     which = "" if pair.diff.compared.rests_on == RECORDED else f"{pair.diff.compared.rests_on} "
     evidence = [
         Evidence(f"median {which}step of A", step.a_median_ns, "ns"),
@@ -78,8 +82,9 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         f"{words.ns(step.b_median_ns)}",
         tuple(evidence),
         f"({words.ns(step.b_median_ns)} - {words.ns(step.a_median_ns)}) / {words.ns(step.a_median_ns)} = "
-        f"{words.percent(percent)}; the noise is ±{words.ns(noise)}",
-        f"longer by more than {limits.regression_percent:g} % and {limits.noise:g} times the noise",
+        f"{words.percent(percent)}; by chance the change is between {words.signed_ns(step.low_ns or 0.0)} and "
+        f"{words.signed_ns(step.high_ns or 0.0)} (95 % interval)",
+        f"longer by more than {limits.regression_percent:g} %, and zero outside of {limits.noise:g} times the interval",
         "Start with the part that grew most; `tracetui diff A B --limit 0` lists every kernel and operator.",
         impact_ns=delta,
     )
@@ -156,12 +161,14 @@ def algorithm_change(pair: Pair, limits: Limits) -> Finding | None:
     if not whole or 100 * changed / whole < limits.share_percent:
         return None
     delta = float((rows["b_ns"] - rows["a_ns"]).sum())
+    several = pair.diff.kernels.select("name", "a_names").iter_rows()
+    row_of = {name: main for main, names in several for name in names}
     evidence = [
         Evidence(
             f"{row['operator']} {row['shapes'][:40]}",
             f"{row['a_kernel']} ({words.ns(row['a_ns'])}) became {row['b_kernel']} ({words.ns(row['b_ns'])})",
             "",
-            Query("diff", row=row["a_name"]),
+            Query("diff", row=row_of.get(row["a_name"], row["a_name"])),
         )
         for row in rows.head(MOST).iter_rows(named=True)
     ]
@@ -241,10 +248,10 @@ def mix_shift(pair: Pair, limits: Limits) -> Finding | None:
     ``count effect = (calls B - calls A) x mean A``, ``mean effect = (mean B - mean A) x calls B``; a category that A
     lacks has only a count effect. The sum over categories is the difference, to the nanosecond.
     """
-    split = {row["part"]: row for row in pair.diff.split.iter_rows(named=True)}
-    if "gpu_time" not in split or not split["gpu_time"]["a_ns"]:
+    kinds = pair.diff.kinds
+    before, delta = float(kinds["a_ns"].sum()), float(kinds["delta_ns"].sum())
+    if pair.diff.split.is_empty() or not before:
         return None
-    before, delta = split["gpu_time"]["a_ns"], split["gpu_time"]["delta_ns"]
     if 100 * abs(delta) / before <= limits.change_percent:
         return None
     effects = pair.diff.waterfall.with_columns(together=pl.col("count_effect_ns") + pl.col("mean_effect_ns"))

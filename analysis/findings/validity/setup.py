@@ -132,8 +132,8 @@ def setup_inside(facts: Facts, limits: Limits) -> Finding | None:
         "critical" if share >= limits.critical_percent else "warning",
         f"The first {words.percent(share)} of the analysed time are setup: no kernel computes anything yet",
         (
-            Evidence("from the first GPU work to the first kernel that computes", lasts, "ns", Query("overview")),
-            Evidence("from first to last GPU work", whole, "ns", Query("overview")),
+            Evidence("from the first GPU work to the first kernel that computes", lasts, "ns", Query("timeline")),
+            Evidence("from first to last GPU work", whole, "ns", Query("timeline")),
             Evidence("copies to the GPU before it", found.copies, query=Query("kernels:copies")),
             *(
                 (Evidence(f"calls that make or load weights before it, such as {found.example}", found.initialisers),)

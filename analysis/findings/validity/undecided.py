@@ -44,7 +44,7 @@ def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "warning",
         "Can't be told from this recording whether the CPU or the GPU limits the run",
         known(
-            ("step as recorded", model.recorded_ns, "ns", Query("overview")),
+            ("step as recorded", model.recorded_ns, "ns", Query("timeline")),
             ("left with the host free", model.host_free_ns, "ns"),
             ("left with all GPU work free, as recorded", high, "ns"),
             ("the same without the most that recording may cost", low, "ns"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.ranks.files.reading import Summaries, job_folder, read
+from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
 from tracetui.analysis.ranks.files.store import CachedStore, Store
 from tracetui.analysis.ranks.present import of_steps, rank_rows
 from tracetui.analysis.ranks.rank_table import SCHEMA, judged, rank_table
@@ -41,6 +41,8 @@ def of_run(run: Run, *, make: bool, progress: Callable[[int, int], None] | None 
         make: whether those that are not at hand are made, which takes about as long as reading the recordings.
         progress: called with how many of how many recordings are done.
     """
+    if run.summaries_in is not None:
+        return of_store(Store(run.summaries_in))
     if not run.rank_files:
         return Summaries(())
     if not run.cached and make:
@@ -67,7 +69,7 @@ def ranks_of(
         make: whether summaries that are not at hand are made; without them the table is empty.
         progress: as for `of_run`.
     """
-    if not run.unread:
+    if not run.unread and run.summaries_in is None:
         table = rank_table(run, scope)
     else:
         found = of_run(run, make=make, progress=progress)
@@ -115,6 +117,12 @@ def jobs_of(
     return () if found is None else jobs(of_steps(found, scope))
 
 
+def summaries_of(run: Run, scope: Scope | None = None) -> tuple[RankSummary, ...]:
+    """The summaries that `jobs_of` makes jobs of, where they are at hand; none of a run of fewer than two ranks."""
+    found = _summaries(run, False, None) if len(run.ranks) > 1 else None
+    return tuple(of_steps(found or (), scope))
+
+
 @kept
 def _remembered(run: Run) -> dict[str, tuple[Job, ...]]:
     """The jobs of this run; they live as long as it."""
@@ -125,7 +133,7 @@ def _remembered(run: Run) -> dict[str, tuple[Job, ...]]:
 def _summaries(run: Run, make: bool, progress: Callable[[int, int], None] | None) -> tuple[RankSummary, ...] | None:
     """The summaries of all recordings; None where some are not at hand, and none shall be made."""
     lighter = any(file.recorded_pass == "light" for file in run.rank_files)
-    if not run.unread and not lighter:
+    if not run.unread and not lighter and run.summaries_in is None:
         return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)
     found = of_run(run, make=make, progress=progress)
     if not found.absent:

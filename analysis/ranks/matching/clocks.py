@@ -37,6 +37,7 @@ FITTED = {
     "drift_ppm": pl.Float64(),
     "residual_ns": pl.Float64(),
     "ends": pl.Int64(),
+    "about_ns": pl.Int64(),
 }
 
 
@@ -45,7 +46,8 @@ class Clocks:
     """How each rank's clock differs from the reference's."""
 
     fitted: pl.DataFrame
-    """A row per place: offset and residual are null where nothing could be fitted."""
+    """A row per place: offset and residual are null where nothing could be fitted. The offset is that of the moment
+    ``about_ns``."""
     residual_ns: float
     """Of all ends, the 95th percentile of the distance to their collective's end; infinite where nothing is known."""
     begin: Ints
@@ -91,7 +93,9 @@ def fit(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> Clocks:
     common = moved(end)
     away = _from_middle(instance[shared], common[shared].astype(np.float64))
     residual = float(np.percentile(np.abs(away), 95)) if away.size else float("inf")
-    return Clocks(_table(summaries, clock, (change, rate, known), place[shared], away), residual, moved(begin), common)
+    table = _table(summaries, clock, (change, rate, known), place[shared], away)
+    table = table.with_columns(about_ns=pl.lit(middle, pl.Int64))
+    return Clocks(table, residual, moved(begin), common)
 
 
 def _table(
@@ -118,7 +122,7 @@ def _table(
     ).join(seen, on="place", how="left", maintain_order="left")
     blank = [pl.when("known").then(pl.col(name)).alias(name) for name in ("offset_ns", "drift_ppm")]
     return table.with_columns(*blank, ends=pl.col("ends").fill_null(0)).select(
-        pl.col(name).cast(dtype) for name, dtype in FITTED.items()
+        pl.col(name).cast(dtype) for name, dtype in FITTED.items() if name != "about_ns"
     )
 
 

@@ -29,7 +29,10 @@ MOST_NAMED = 8
 def answers_of(
     table: pl.DataFrame, summaries: Sequence[RankSummary], counts: Sequence[int], stage: Ints, steps: pl.DataFrame
 ) -> tuple[Answers, pl.DataFrame]:
-    """The answers, and the table of ranks with what each has more than the median (``over_…_ns``), and ``late``.
+    """The answers, and the table of ranks with what each has more than the median.
+
+    That is ``over_…_ns`` and ``excess_ns``, ``late``, and ``peers``, a number for each set of ranks that do the same
+    work.
 
     Args:
         table: `tables.RANKS`.
@@ -56,7 +59,7 @@ def answers_of(
     late = np.zeros(table.height, np.bool_)
     for found in over.values():
         late |= found.named
-    table = table.with_columns(*columns, late=pl.Series(late, dtype=pl.Boolean))
+    table = table.with_columns(*columns, late=pl.Series(late, dtype=pl.Boolean), peers=pl.Series(peers, dtype=pl.Int64))
     table = table.with_columns(excess_ns=pl.sum_horizontal(f"over_{name}_ns" for name in MEASURES))
     told = [values.over for values in over.values() if not np.isnan(values.over).all()]
     program = _program(table, summaries, counts, peers, over, steps)

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.base.spans import spans
-from tracetui.analysis.ranks.together.late import STEP_PERCENT
+from tracetui.analysis.ranks.together.late import CAUSES, STEP_PERCENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tracetui.analysis.ranks.together.job import Job
     from tracetui.analysis.ranks.together.late import Cause, Late
 
+SILENT = (
+    "Silent host time: stretches of over 1 ms in which no operator or API call begins or ends, outside calls that wait."
+)
 NAMED = 3
 """So many late ranks are named, each with its reason."""
 
@@ -70,6 +73,24 @@ def in_program(job: Job) -> str:
         f"In the program no rank is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its own, "
         "or more silent host time, than the median rank."
     )
+
+
+def in_title(job: Job) -> str:
+    """`in_program` for a line that a narrow screen cuts: ``late in the program: rank 2, +14.32 ms GPU work …``."""
+    late = job.answers.program
+    if not late:
+        return "no rank is late in the program" if job.answers.largest_excess_ns is not None else "late ranks unknown"
+    if len(late) > 1:
+        more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+        return f"late in the program: ranks {', '.join(str(one.rank) for one in late[:NAMED])}{more}"
+    parts = {"GPU work": late[0].gpu_ns, "silent host": late[0].silent_ns, "data loader": late[0].loader_ns}
+    what = max(parts, key=parts.__getitem__)
+    cause = late[0].cause
+    name = cause.name or (CAUSES[cause.kind] if cause.kind in _SAYS_MORE else "") if cause is not None else ""
+    return f"late: rank {late[0].rank}, +{format_ns(parts[what])} {what} {_per(job)}{f': {name}' if name else ''}"
+
+
+_SAYS_MORE = ("larger", "slow_gpu", "collection", "pause")
 
 
 def late_words(late: Late, job: Job) -> str:
@@ -175,8 +196,11 @@ def at_the_median(late: Late, job: Job) -> float | None:
 
 
 def caveats(job: Job) -> list[str]:
-    """What limits the answers: missing ranks, clocks, collectives that were not matched."""
+    """What words mean and what limits the answers: missing ranks, clocks, collectives that were not matched."""
     found = []
+    told = [*job.answers.program, *([job.answers.recording] if job.answers.recording is not None else [])]
+    if any(late.silent_ns > 0 for late in told):
+        found.append(SILENT)
     if job.missing:
         found.append(
             f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."
@@ -197,4 +221,4 @@ def caveats(job: Job) -> list[str]:
 
 
 def _per(job: Job) -> str:
-    return "per step" if job.step_count else "over the recording"
+    return "per step" if job.step_count else "over the whole recording"

@@ -74,6 +74,8 @@ CALLS: dict[str, pl.DataType] = {
     "wait_ns": pl.Int64(),
     "late_ns": pl.Int64(),
     "bytes_in": pl.Int64(),
+    "recorded_begin": pl.Int64(),  # as the rank's own summary has it
+    "recorded_end": pl.Int64(),
 }
 KINDS: dict[str, pl.DataType] = {
     "kind": pl.String(),
@@ -202,6 +204,8 @@ def calls(frame: pl.DataFrame, found: Waiting, clocks: Clocks) -> pl.DataFrame:
         "wait_ns": found.wait,
         "late_ns": found.late,
         "bytes_in": frame["bytes_in"],
+        "recorded_begin": frame["begin"],
+        "recorded_end": frame["end"],
     }
     return pl.DataFrame(columns, schema=CALLS)
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tracetui.app.charts.gantt import GanttLane
 
 LABEL, SHARE, ROW, BAR = 140, 64, 26, 20
+LEAST_NAME = 60
+"""A narrower bar has no name."""
 LETTERS = 96
 """Columns for the axis' times, as `round_step` counts them."""
 
@@ -35,6 +37,12 @@ def lanes_svg(lanes: Sequence[GanttLane], lasting: int, about: str, *, ascii: bo
         drawing.text(LABEL - 8, y + 14, lane.label, anchor="end", room=LABEL - 8)
         drawing.rect(LABEL, y, room, BAR, "floor")
         drawing.shape(_bars(lane.busy, room / len(lane.busy), y), lane.style or "gpu", f"{lane.label}: {share}")
+        for name, begin, end in lane.named:
+            wide = room * (end - begin)
+            if wide >= LEAST_NAME:
+                x = LABEL + room * begin
+                drawing.rect(x, y, 1, BAR, "grid")
+                drawing.text(x + 4, y + 14, name, room=wide - 8)
         drawing.text(WIDTH, y + 14, share, anchor="end")
     return drawing.svg()
 

@@ -28,5 +28,6 @@ def print_check(paths: Sequence[Path], request: Request) -> int:
         return DONE
     from tracetui.app.reports.checklist import check_parts
 
-    headless.write(headless.laid_out(check_parts, found, request), request, paths)
+    opens = headless.opening(paths, request, tab="findings")
+    headless.write(headless.laid_out(check_parts, found, request, opens=opens), request, paths)
     return DONE

@@ -160,10 +160,10 @@ def _print(found: Summaries, path: str, request: Request) -> None:
 
     limit = request.rows if request.format in ("json", "csv") else None
     made = ranks_report(found, path, request.scope, limit)
-    headless.write(_render(made, request), request, [Path(path)])
+    headless.write(_render(made, path, request), request, [Path(path)])
 
 
-def _render(found: dict[str, object], request: Request) -> str:
+def _render(found: dict[str, object], path: str, request: Request) -> str:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
@@ -174,4 +174,4 @@ def _render(found: dict[str, object], request: Request) -> str:
         return report_csv({"run": found}, "ranks")
     from tracetui.app.reports.content.job.ranks import ranks_parts
 
-    return headless.laid_out(ranks_parts, found, request)
+    return headless.laid_out(ranks_parts, found, request, opens=headless.opening([Path(path)], request, tab="ranks"))

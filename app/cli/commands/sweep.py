@@ -39,11 +39,11 @@ def print_sweep(path: Path, request: Request) -> int:
     sweep = read_sweep(path, lambda file: open_path(file, cache=request.cache), done)
     config = load(path if path.is_dir() else path.parent, Path.cwd())
     found = sweep_report(sweep, config, request.on_error)
-    headless.write(_render(found, request), request, [path])
+    headless.write(_render(found, path, request), request, [path])
     return DONE
 
 
-def _render(found: Json, request: Request) -> str:
+def _render(found: Json, path: Path, request: Request) -> str:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
@@ -53,9 +53,12 @@ def _render(found: Json, request: Request) -> str:
 
     if request.format == "csv":
         return section_csv(found, (request.sections or ("points",))[0])
+    opens = headless.opening([path], request, tab="sweep")
     if (sections := request.sections) is not None:
-        return headless.laid_out(lambda found, layout: section_parts(found, sections, layout), found, request)
-    return headless.laid_out(sweep_parts, found, request, limit=request.limit or None)
+        return headless.laid_out(
+            lambda found, layout: section_parts(found, sections, layout), found, request, opens=opens
+        )
+    return headless.laid_out(sweep_parts, found, request, limit=request.limit or None, opens=opens)
 
 
 def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
@@ -80,7 +83,8 @@ def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
     sweep = _as_sweep(paths[0], config, request) if like.sweep and len(paths) == 1 and paths[0].is_dir() else None
     command = () if run.manifest is None else run.manifest.identity.command
     draft = Draft(found["run"], sweep, command, str(paths[0]) if like.sweep and len(paths) == 1 else "")
-    text = headless.laid_out(lambda about, layout: like_parts(draft, name, layout), {}, request)
+    opens = headless.opening(paths, request, tab="sweep" if sweep is not None else "")
+    text = headless.laid_out(lambda about, layout: like_parts(draft, name, layout), {}, request, opens=opens)
     headless.write(text, request, paths)
     return DONE
 

@@ -63,7 +63,11 @@ def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     if not picture["lanes"]:
         return _chart("", [])
     lanes = [
-        GanttLane(printable(_lane(row), ascii=ascii), [(cell or 0) / 100 for cell in row["cells"]])
+        GanttLane(
+            printable(_lane(row), ascii=ascii),
+            [(cell or 0) / 100 for cell in row["cells"]],
+            named=_named(row, ascii=ascii),
+        )
         for row in picture["lanes"]
     ]
     time = format_us(picture["us"], ascii=ascii)
@@ -78,6 +82,16 @@ def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
         return lanes_svg(lanes, lasting, title, ascii=ascii)
 
     return _chart(title, gantt(lanes, width, lasting, ascii=ascii), drawn)
+
+
+def _named(row: Json, *, ascii: bool) -> list[tuple[str, float, float]]:
+    from tracetui.app.charts.lanes import shown_name
+
+    source, kind = ("host", "python") if row["kind"] == "calls" else ("device", "kernel")
+    return [
+        (shown_name(source, kind, event["name"], ascii=ascii), event["begin_percent"] / 100, event["end_percent"] / 100)
+        for event in row.get("events", ())
+    ]
 
 
 def _lane(row: Json) -> str:

@@ -10,14 +10,18 @@ from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
 from tracetui.app.tables.module_tree import merged_changes
+from tracetui.app.text.fitting import fit, printable
+from tracetui.parsers.names.kernel_names import SHORT_NAME_LENGTH, short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
+PAIRED_AS = {"types": "types", "operator": "other"}
+"""What the status says of a changed kernel that has another name in B."""
 SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
 """A change is told by word and sign, never by colour alone."""
 CLEAN, LIGHT, RECORDED = "clean", "light", "recorded"
@@ -89,29 +93,34 @@ def verdict(found: Json, layout: Layout) -> str:
     if step["a_us"] is None or step["b_us"] is None:
         return "The step times can't be compared: one of them is unknown."
     if not step["delta_us"]:
-        return f"The step takes as long in B as in A: {layout.time(step['a_us'])}{_steps(step)}."
+        return (
+            f"The step takes as long in B as in A: {layout.time(step['a_us'])}{_steps(step)}.{shown_by(step, layout)}"
+        )
     percent = format_percent(abs(step["delta_percent"])) if step["delta_percent"] is not None else ""
     by = ", ".join(text for text in (layout.time(abs(step["delta_us"])), percent) if text)
     change = f"is {by} {'slower' if step['delta_us'] > 0 else 'faster'} in B"
     times = f"{layout.time(step['a_us'])} in A, {layout.time(step['b_us'])} in B{_steps(step)}"
-    noise = step["median_noise_us"]
-    median = step["median_delta_us"]
-    if noise is None:
+    if step["median_noise_us"] is None:
         sure = "With one step in either run, it is unknown how much steps vary by themselves: this may be chance."
     else:
-        by = format_signed_us(median, ascii=layout.ascii)
-        moved = f"The medians differ by {by} ({format_percent(step['median_delta_percent'])})"
-        by_chance = f"±{layout.time(noise)} by which steps vary by themselves"
-        if step["beyond_noise"]:
-            sure = f"{moved}, more than the {by_chance}."
-        else:
-            sure = f"{moved}, within the {by_chance}: no proof of a change."
-        if step["detectable_us"] is not None and not step["beyond_noise"]:
-            sure += (
-                f" A change of less than {layout.time(step['detectable_us'])}"
-                f" ({format_percent(step['detectable_percent'])}) is seen in fewer than four of five such recordings."
-            )
+        moved, low, high = (
+            format_signed_us(step[key], ascii=layout.ascii)
+            for key in ("median_delta_us", "median_low_us", "median_high_us")
+        )
+        sure = f"The medians differ by {moved} ({format_percent(step['median_delta_percent'], signed=True)})"
+        sure += f"; the 95 % interval is {low} to {high}: "
+        sure += "more than chance." if step["beyond_noise"] else "no proof of a change."
+        sure += shown_by(step, layout)
     return f"The step {change} ({times}). {sure}"
+
+
+def shown_by(step: Json, layout: Layout) -> str:
+    """The smallest change that such recordings show, as a sentence after others; empty where it is unknown."""
+    if not step["detectable_us"]:
+        return ""
+    percent = step["detectable_percent"]
+    part = "" if percent is None else f" ({format_percent(percent)})"
+    return f" The smallest change that four of five such recordings show is {layout.time(step['detectable_us'])}{part}."
 
 
 def _steps(step: Json) -> str:
@@ -130,7 +139,8 @@ def recorded(found: Json, layout: Layout) -> tuple[str, ...]:
     moved = format_signed_us(step["median_delta_us"], ascii=layout.ascii)
     percent = step["median_delta_percent"]
     change = "" if percent is None else f" ({format_percent(percent, signed=True)})"
-    noise = "" if step["median_noise_us"] is None else f", noise ±{layout.time(step['median_noise_us'])}"
+    low, high = (format_signed_us(step[key] or 0, ascii=layout.ascii) for key in ("median_low_us", "median_high_us"))
+    noise = "" if step["median_noise_us"] is None else f", 95 % interval {low} to {high}"
     return (
         f"As recorded the medians are {layout.time(step['a_median_us'])} and {layout.time(step['b_median_us'])}: "
         f"{moved}{change}{noise}.",
@@ -197,16 +207,17 @@ def _changes(name: str, rows: list[Json], layout: Layout, of: str = "") -> Itera
     """What was added, removed or changed, the greatest difference first; `of` says of which recordings."""
     if not rows:
         return
-    changed = [{**row, "calls": calls(row), "status": change(row)} for row in rows if row["status"] != "same"]
+    changed = [row for row in rows if row["status"] != "same"]
     counts = ", ".join(
         f"{sum(row['status'] == status for row in rows)} {status}" for status in SIGNS if status != "same"
     )
     table = COMPARED[name]
     heading = f"{table.title}: {counts}"
-    types = any(row.get("paired_by") == "types" for row in changed[: layout.limit])
-    after = ("types: the same kernel over other element types in B",) if types else ()
+    shown = changed[: layout.limit]
+    types = any(row.get("paired_by") == "types" for row in shown)
+    after = (*(("types: the same kernel over other element types in B",) if types else ()), *_replaced(shown, layout))
     if changed:
-        yield listed(table, changed, layout, heading=heading, note=_sentence(of), after=after)
+        yield listed(table, [_named(row) for row in changed], layout, heading=heading, note=_sentence(of), after=after)
     else:
         yield Sentences((_with_base(heading, of),))
 
@@ -222,8 +233,43 @@ def _kinds(found: Json, layout: Layout) -> Iterator[Part]:
 
 def change(row: Json) -> str:
     """Says by sign and word how a row changed."""
-    word = "types" if row.get("paired_by") == "types" else row["status"]
+    word = PAIRED_AS.get(row.get("paired_by") or "", row["status"])
     return f"{SIGNS[row['status']]} {word}"
+
+
+def partners(short: str, ours: Sequence[str], theirs: Sequence[str]) -> str:
+    """``sgemm_64x64 +1 → nvjet_tst``: the main kernel of each run, and how many more the row stands for.
+
+    Args:
+        short: the short name of A's main kernel.
+        ours: all kernels of A, the main one first.
+        theirs: those of B.
+    """
+    first, second = (f" +{len(names) - 1}" if len(names) > 1 else "" for names in (ours, theirs))
+    return f"{short}{first} → {short_name(theirs[0])}{second}"
+
+
+def _named(row: Json) -> Json:
+    """The row as a table shows it: with its calls, its change in words, and a partner of another name."""
+    found = {**row, "calls": calls(row), "status": change(row)}
+    if row.get("paired_by") == "operator":
+        found["short_name"] = partners(row["short_name"], row["a_names"], row["b_names"])
+    return found
+
+
+def _replaced(rows: Iterable[Json], layout: Layout) -> tuple[str, ...]:
+    """A line for each kernel that another one of its operator replaced, which a table has no room for."""
+
+    def fitted(name: str) -> str:
+        return fit(printable(name, ascii=layout.ascii), SHORT_NAME_LENGTH, ascii=layout.ascii)
+
+    found = tuple(
+        f"{fitted(row['operator'])}: {partners(fitted(row['short_name']), row['a_names'], row['b_names'])}, "
+        f"{format_signed_us(row['delta_us'], ascii=layout.ascii)}"
+        for row in rows
+        if row.get("paired_by") == "operator"
+    )
+    return ("other: another kernel in B, launched in the same calls of an operator:", *found) if found else ()
 
 
 def calls(row: Json) -> str:
@@ -238,7 +284,21 @@ SPLIT_WORDS = {
     "host_wait": "GPU waits for the host",
     "kernel_wait": "GPU starts the next kernel",
     "other": "GPU waits for something else",
+    "loader": "of it, data loader",
+    "synchronisation": "of it, a call that waited for the GPU",
+    "launching": "of it, launching and other host work",
 }
+"""What the parts of a step are called; those of the wait for the host stand below it."""
+
+
+def with_waits(split: Sequence[Json], waiting: Sequence[Json]) -> list[Json]:
+    """The parts of a step, and below the wait for the host what it is made of, if anything."""
+    found: list[Json] = []
+    for row in split:
+        found.append(row)
+        if row["part"] == "host_wait":
+            found += waiting
+    return found
 
 
 def _split(found: Json, layout: Layout) -> Iterator[Part]:
@@ -248,7 +308,11 @@ def _split(found: Json, layout: Layout) -> Iterator[Part]:
     # of recordings of one length the parts cancel but for the rounding of floats
     if not rows or abs(step["delta_us"]) < LEAST_US:
         return
-    parts = [{**row, "what": SPLIT_WORDS[row["part"]]} for row in rows if row["a_us"] or row["b_us"]]
+    parts = [
+        {**row, "what": SPLIT_WORDS[row["part"]]}
+        for row in with_waits(rows, found["waiting"])
+        if row["a_us"] or row["b_us"]
+    ]
     parts.append({"what": "step", **step})
     whole = replace(layout, limit=None)
     heading = _with_base("Where the difference in step time comes from", _of(found, "split"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
+from tracetui.analysis.tables.gaps import GAPS
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
@@ -168,6 +169,19 @@ def critical_path(trace: Json, layout: Layout) -> Iterator[Part]:
         yield listed(STRETCHES, named, layout)
 
 
+def gaps(trace: Json, layout: Layout) -> Iterator[Part]:
+    """The longest stretches in which a GPU is idle."""
+    rows = [
+        {
+            **row,
+            "host": short_function(row["host"]) if row["host"] else None,
+            "path": RESOURCE_LABELS[row["path"]] if row["path"] else None,
+        }
+        for row in trace["gaps"]
+    ]
+    yield listed(GAPS, rows, layout, whole=trace["counts"].get("gaps", len(rows)))
+
+
 def kernels(trace: Json, layout: Layout) -> Iterator[Part]:
     """The kernels that take most GPU time, or what they are grouped by."""
     rows = trace["kernels"]
@@ -214,7 +228,7 @@ def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:
     """Lists the host's hot spots, if the host is the bottleneck or all that was recorded."""
     rows = trace["host_functions"]
     waits_for = (trace.get("overview") or {}).get("waits_for", {}).get("what", "host")
-    if not rows or waits_for == "gpu":
+    if not rows or waits_for in ("gpu", "copies"):
         return
     ranked = [{**row, "short_name": short_function(row["name"])} for row in most_per_step(rows)]
     steps = "(no steps" not in trace["base"]
@@ -367,6 +381,7 @@ SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
     "findings": findings,
     "overview": overview,
     "critical_path": critical_path,
+    "gaps": gaps,
     "kernels": kernels,
     "counters": counters,
     "roofline": roofline,

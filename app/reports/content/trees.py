@@ -10,7 +10,7 @@ from tracetui.analysis.tables.program import MODULES, RANGE_TREE
 from tracetui.app.reports.content.charts import modules_chart, ranges_chart
 from tracetui.app.reports.layout import WIDTH
 from tracetui.app.reports.parts import Block, cell, shown
-from tracetui.app.tables.module_tree import merged_tree
+from tracetui.app.tables.module_tree import merged_tree, merged_work, work_below
 from tracetui.app.tables.range_tree import largest, merged_kernels, merged_ranges
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.tables.field import Field
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
+    from tracetui.app.tables.module_tree import MergedModule
     from tracetui.app.tables.range_tree import MergedRange
 
 CHART_WIDTH = WIDTH - 2
@@ -31,35 +32,56 @@ def modules(trace: Json, layout: Layout) -> Iterator[Part]:
     if not any(row["class_name"] for row in rows):
         return
     tree = merged_tree(rows, layout.limit)
-    merged = [
-        {
-            "device_total_us": node.device_total_us,
-            "device_self_us": node.device_self_us,
-            "backward_device_us": node.backward_us,
-            "host_total_us": node.host_total_us,
-            "occupancy_percent": node.occupancy.percent,
-            "tensor_core_percent": node.tensor_core.percent,
-            "calls": node.calls or None,
-            "name": node.label,
-        }
-        for node in tree.shown
-    ]
+    below = merged_work(trace.get("module_kernels") or ())
+    lines: list[tuple[int, Json]] = []
+    for node in tree.shown:
+        lines.append((node.depth, _of_module(node)))
+        work = work_below(below, node.paths, layout.range_kernels or None) if below else []
+        lines += [(node.depth + down, _of_work(row)) for down, row in work]
+    kernels_shown = bool(below)
     on_gpu = any(node.device_total_us for node in tree.shown)
     unknown = {"backward_device_ns"} - ({"backward_device_ns"} if tree.has_backward else set())
     unknown |= set() if on_gpu else {"occupancy_percent", "tensor_core_percent"}
+    if kernels_shown:  # the names need the room, and what is below a module says what is its own
+        unknown |= {"occupancy_percent", "tensor_core_percent", "device_self_ns"}
     fields = MODULES.chosen(name for name in MODULES.reports if name not in unknown)
     lost = tree.not_attributed_percent
     tree_block = _tree(
         Block(
-            MODULES.title, MODULES.base, whole=tree.whole, depths=tuple(node.depth for node in tree.shown),
+            MODULES.title, "operators below, kernels marked -" if kernels_shown else MODULES.base, whole=tree.whole,
+            shown=len(tree.shown), depths=tuple(depth for depth, _ in lines),
             after=(f"{format_percent(lost)} of GPU time is of no module.",) if lost else (),
-            chart=modules_chart(trace["modules"], CHART_WIDTH, ascii=layout.ascii),
+            chart=None if kernels_shown else modules_chart(trace["modules"], CHART_WIDTH, ascii=layout.ascii),
         ),
-        fields, merged, layout,
+        fields, [row for _, row in lines], layout,
     )  # fmt: skip
     wide = {"device_self_ns"} if on_gpu else set()
     columns = (replace(at, wide=one.name in wide) for at, one in zip(tree_block.columns, fields, strict=True))
     yield replace(tree_block, columns=tuple(columns))
+
+
+def _of_module(node: MergedModule) -> Json:
+    return {
+        "device_total_us": node.device_total_us,
+        "device_self_us": node.device_self_us,
+        "backward_device_us": node.backward_us,
+        "host_total_us": node.host_total_us,
+        "occupancy_percent": node.occupancy.percent,
+        "tensor_core_percent": node.tensor_core.percent,
+        "calls": node.calls or None,
+        "name": node.label,
+    }
+
+
+def _of_work(row: Json) -> Json:
+    """An operator or a kernel below a module; of the host nothing is known there."""
+    return {
+        "device_total_us": row["device_us"],
+        "backward_device_us": row["backward_device_us"],
+        "host_total_us": None,
+        "calls": row["calls"],
+        "name": row["label"],
+    }
 
 
 def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:

@@ -10,11 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.app.charts.svg.slide import chart_style
 from tracetui.app.reports.html.findings import findings
 from tracetui.app.reports.html.findings import heading as findings_heading
 from tracetui.app.reports.html.markup import element, said
 from tracetui.app.reports.html.tables import table
-from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, rows_shown
+from tracetui.app.reports.open_command import spelled
+from tracetui.app.reports.parts import Command, Facts, FindingList, Sentences, Title, rows_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +62,9 @@ class _Page:
                 self.body += findings(part.found, self.layout, min(self.level + 2, 6))
         elif isinstance(part, Sentences):
             self._sentences(part)
+        elif isinstance(part, Command):
+            line = f"{said(self.layout.text(part.said))} <code>{said(self.layout.text(spelled(part.words)))}</code>"
+            self.body.append(element("p", line, class_="note"))
         else:
             self._block(part)
 
@@ -125,7 +130,7 @@ class _Page:
 
     def whole(self) -> str:
         """The page around what was appended."""
-        style, script = asset("page.css"), asset("page.js")
+        style, script = chart_style() + asset("page.css"), asset("page.js")
         policy = (
             f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; "
             "form-action 'none'"

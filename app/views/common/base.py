@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from tracetui.app.session.session import Session
+    from tracetui.app.views.common.chart import ViewChart
     from tracetui.app.views.common.host import Host, Hosting
 
 
+ONLY_SUMMARIES = (
+    "Only summaries of this job's ranks are here, not their recordings.\n\n"
+    "The tabs Ranks and Findings compare the ranks; this tab is about the recording of one."
+)
 _job = threading.local()
 """In the thread of a view's job: the session as it was when the job started."""
 
@@ -28,6 +33,8 @@ class View(Vertical, can_focus=True):
     """The content of a tab."""
 
     TAB: ClassVar[str]
+    OF_SUMMARIES: ClassVar[bool] = False
+    """Whether the view has something to show where a run has only summaries of its ranks."""
     COMPARES: bool = False
     """Whether the view also shows run B."""
 
@@ -61,7 +68,9 @@ class View(Vertical, can_focus=True):
 
     def reload(self) -> None:
         """Recomputes the numbers that are not cached."""
-        if "a" in self.session.runs:
+        if "a" in self.session.runs and not self.OF_SUMMARIES and self.session.runs["a"].summaries_in is not None:
+            self.blank(ONLY_SUMMARIES)
+        elif "a" in self.session.runs:
             self.blank("Computing …")
             self._compute("root", self.analyse)
 
@@ -132,6 +141,10 @@ class View(Vertical, can_focus=True):
     def show_inner(self, result: Any) -> None:
         """Shows the result of another computation."""
         raise NotImplementedError
+
+    def chart(self) -> ViewChart | None:
+        """Returns what is in view as a chart; null where only the screen itself can be shown."""
+        return None
 
     def focus_content(self) -> None:
         """Focuses the content."""

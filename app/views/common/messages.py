@@ -54,6 +54,37 @@ class ShowInTimeline(Message):
         super().__init__()
 
 
+class ShowGap(Message):
+    """Goes to the timeline, and there to a stretch in which a GPU is idle."""
+
+    def __init__(self, device: int | None, start: int, end: int) -> None:
+        """Sets up.
+
+        Args:
+            device: the GPU.
+            start: of the gap, ns on the trace's clock.
+            end: of the gap.
+        """
+        self.device, self.start, self.end = device, start, end
+        super().__init__()
+
+
+class ShowRanks(Message):
+    """Goes to the timeline of several ranks on their common clock."""
+
+    def __init__(self, ranks: Sequence[int], start: int | None = None, end: int | None = None) -> None:
+        """Sets up.
+
+        Args:
+            ranks: whose lanes are shown.
+            start: where to go, ns on the job's clock (`Job.calls`, `Job.collectives`): of a collective, its first
+                arrival; null for the whole recording.
+            end: where that ends.
+        """
+        self.ranks, self.start, self.end = tuple(ranks), start, end
+        super().__init__()
+
+
 class RangeMarked(Message):
     """A time range was marked, which restricts every tab, or its restriction ended."""
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.app.reports.png import png
 from tracetui.app.tables import export
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text import fitting
+from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.paths import is_file, typed
 from tracetui.app.text.pictures import without_fonts
 from tracetui.app.views.common.base import View
+from tracetui.app.views.common.chart import as_slide
 from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.tree_table import TreeTable
 from tracetui.parsers.errors import TraceError
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from tracetui.app.views.common.page import PageState
 
+PICTURES = (".svg", ".png")
 CLIPBOARD_LIMIT = 75_000
 """Bytes: many terminals drop an OSC 52 sequence of more than 100 kB, which base64 makes of 75."""
 
@@ -87,7 +91,7 @@ class SavingView(View):
             run = fitting.printable(self.session.runs["a"].name)
             name = f"{run}-{self.state.page.saved_as or self.state.page.id}.csv".replace("/", "_")
             self.prompt.open("export", "save as", name)
-            self.prompt.remark(".csv .json .parquet .md .svg")
+            self.prompt.remark(".csv .json .parquet .md")
             self.host.refresh_lines()
 
     def _export(self, name: str, *, asked: bool = False) -> None:
@@ -107,14 +111,37 @@ class SavingView(View):
             self.prompt.open("replace", "is there already; Enter replaces it, Esc keeps it:", name)
             self.host.refresh_lines()
             return
-        if path.suffix.lower() == ".svg":
-            svg = without_fonts(self.app.export_screenshot(title="tracetui"))
-            self._write(path, lambda part: part.write_text(svg, encoding="utf-8"), "wrote ", force=force)
+        if path.suffix.lower() in PICTURES:
+            self._export_picture(path, force=force)
         elif path.suffix.lower() not in export.SUFFIXES:
-            self.host.say("The suffix says the form: .csv .json .parquet .md .svg")
+            self.host.say("The suffix says the form: .csv .json .parquet .md; of a picture .svg .png")
         else:
             frame, columns = self.table.view(), self.table.columns
             self._write(path, lambda part: export.write(frame, columns, part), "wrote ", force=force)
+
+    def action_save_picture(self) -> None:
+        """Asks for the name of a picture."""
+        if self.state is not None:
+            run = fitting.printable(self.session.runs["a"].name)
+            name = f"{run}-{self.state.page.saved_as or self.state.page.id}.svg".replace("/", "_")
+            self.prompt.open("export", "save picture as", name)
+            self.prompt.remark(" ".join(PICTURES))
+            self.host.refresh_lines()
+
+    def _export_picture(self, path: Path, *, force: bool) -> None:
+        """Writes the view's chart; where it has none, what the screen shows."""
+        chart, filter = self.chart(), self.state.filter if self.state is not None else ""
+        svg = (
+            without_fonts(self.app.export_screenshot(title="tracetui"))
+            if chart is None
+            else as_slide(self.session, self.TAB, filter if not self.own_filter else "", chart)
+        )
+        try:
+            content = svg.encode() if path.suffix.lower() == ".svg" else png(svg)
+        except UsageError as problem:
+            self.host.say(str(problem))
+        else:
+            self._write(path, lambda part: part.write_bytes(content), "wrote ", force=force)
 
     def _write(self, path: Path, write: Callable[[Path], object], words: str, *, force: bool = False) -> None:
         sources = [trace.source.path for run in self.session.runs.values() for trace in run.traces]

@@ -10,12 +10,14 @@ from rich.text import Text
 
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
+from tracetui.app.views.common.chart import ViewChart, table_chart
 from tracetui.app.views.common.filtered import FilteredView
 from tracetui.app.views.common.messages import (
     BackToFinding,
     ColumnsChosen,
     NamesChosen,
     NothingToClose,
+    ShowGap,
     ShowInTimeline,
     WentBack,
 )
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 
 WAITING = "Computing …"
+
+_WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_events"})
+"""Pages whose rows name the frame that their event is in."""
 
 
 class TableView(FilteredView):
@@ -303,8 +308,15 @@ class TableView(FilteredView):
             return
         if state.page.id == "launches":
             self.post_message(ShowInTimeline("device", cast("int", row["row"])))
-        elif state.page.id in ("critical_path_stretches", "collective_calls") and cast("int", row["row"]) >= 0:
+        elif (
+            state.page.id in ("critical_path_stretches", "collective_calls", "lane_events")
+            and cast("int", row["row"]) >= 0
+        ):
             self.post_message(ShowInTimeline(str(row["frame"]), cast("int", row["row"])))
+        elif state.page.id == "gaps":
+            start = cast("int", row["start"])
+            lasting = cast("int", row["duration_ns"])
+            self.post_message(ShowGap(cast("int | None", row["device"]), start, start + lasting))
         elif state.page.id == "host_launches":
             host = self.session.trace().host
             called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
@@ -333,6 +345,17 @@ class TableView(FilteredView):
             self.host.say(f"Nothing is known about the {kind} of this row")
         else:
             self.show_inner(page)
+
+    def chart(self) -> ViewChart | None:
+        """The first rows in view as bars."""
+        state = self.state
+        svg = None if state is None or self.has_class("-blank") else table_chart(self.table)
+        if state is None or svg is None:
+            return None
+        crumbs = " › ".join(one.page.title for one in self._stack)
+        unit = f", {state.page.unit}" if state.page.unit else ""
+        kept = f"filter {state.filter}" if state.filter else ""
+        return ViewChart(f"{crumbs}{unit}", " · ".join(part for part in (state.page.note, kept) if part), svg)
 
     # --- places to go back to
 

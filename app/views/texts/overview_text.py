@@ -13,6 +13,7 @@ from rich.text import Text
 from tracetui.analysis.base import number_format
 from tracetui.app.charts.gantt import GanttLane, gantt_runs
 from tracetui.app.charts.lane_titles import lane_title
+from tracetui.app.charts.lanes import shown_name
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
 from tracetui.app.reports.finding_words import WORK_TIME, titled, whole_of
@@ -302,13 +303,15 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
     whole = idle.filter(idle["stream"].is_null()) if idle.height else idle
     if whole.height:
         causes = whole.row(0, named=True)
+        leads = f" ({commands.key('go.gaps')})"
         for label, key in (
             ("idle: not launched", "host_wait_percent"),
             ("idle: kernel gaps", "kernel_wait_percent"),
             ("idle: other", "other_percent"),
         ):
             if causes[key]:
-                lines.append(Text(f"  {label:<18}{number_format.format_percent(causes[key]):>8} of idle"))
+                lines.append(Text(f"  {label:<18}{number_format.format_percent(causes[key]):>8} of idle{leads}"))
+                leads = ""
     if data.memory_bytes is not None and writer.roomy:
         lines.append(Text(f"  memory, peak      {number_format.format_bytes(data.memory_bytes):>10} allocated"))
     if data.overview.overlap_percent is not None:
@@ -460,6 +463,10 @@ def _lanes(writer: _Writer, data: OverviewData) -> list[Text]:
             fitting.printable(lane_title(one.lane, short=True), ascii=writer.ascii),
             one.busy,
             {"calls": "runtime", "copies": "loader"}.get(one.lane.kind, "gpu"),
+            [
+                (_event_name(one.lane.source, event.name, ascii=writer.ascii), event.begin, event.end)
+                for event in one.events
+            ],
         )
         for one in picture.lanes
     ]
@@ -471,6 +478,10 @@ def _lanes(writer: _Writer, data: OverviewData) -> list[Text]:
     for line in _styled(writer, gantt_runs(lanes, width, picture.lasting, ascii=writer.ascii)):
         lines.append(Text("  ").append_text(line))
     return lines
+
+
+def _event_name(source: str, name: str, *, ascii: bool) -> str:
+    return shown_name(source, "kernel" if source == "device" else "python", name, ascii=ascii)
 
 
 def _styled(writer: _Writer, lines: Sequence[Sequence[tuple[str, str]]]) -> list[Text]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tracetui.analysis.base import number_format
-from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent
-from tracetui.analysis.timeline.facts import delay, host_during, module, operator
+from tracetui.analysis.base.number_format import format_bytes, format_ns, format_number, format_percent
+from tracetui.analysis.timeline.facts import delay, has_slack, host_during, module, operator, path_during, slack
 from tracetui.app.charts.lanes import shown_name, time_label
 from tracetui.app.text import fitting
 from tracetui.app.text.fitting import fit, printable
+from tracetui.app.text.words import RESOURCE_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.timeline.facts import Fact
     from tracetui.analysis.timeline.lanes import Lane
+    from tracetui.analysis.timeline.ranks_timeline import Arrival
     from tracetui.analysis.timeline.timeline import Place, Timeline
 
 TITLE = 15
@@ -51,6 +53,8 @@ def facts_text(facts: Sequence[Fact], zero: int, width: int, *, ascii: bool) -> 
 def value_text(fact: Fact, zero: int, *, ascii: bool) -> str:
     """A value with its unit."""
     value = fact.value
+    if value is None:
+        return "-"
     if fact.kind == "time":
         return number_format.format_ns(cast("float", value), ascii=ascii)
     if fact.kind == "at":
@@ -77,9 +81,12 @@ def selected_lines(timeline: Timeline, place: Place | None, width: int, *, ascii
     if lane.source == "idle":
         gpu = "?" if lane.device is None else lane.device
         return f"GPU {gpu} idle {lasting} at {at}", _during(timeline, lane, start, end)
+    if lane.source == "samples":
+        return _of_sample(lane, timeline.record(place), at, lasting)
     kind = timeline.kinds(lane.source, [timeline.event(place)])[0]
+    through = f"critical path: {RESOURCE_LABELS[kind]}" if lane.source == "path" else kind
     name = fit(shown_name(lane.source, kind, timeline.name(place), ascii=ascii), max(width - 34, 20), ascii=ascii)
-    first = f"{name}  {lasting} at {at}" + ("" if lane.source == "steps" else f"  {kind}")
+    first = f"{name}  {lasting} at {at}" + ("" if lane.source == "steps" else f"  {through}")
     if lane.source == "device":
         return first, " · ".join(_of_work(timeline, place))
     return first, " · ".join(_of_call(timeline, place, ascii=ascii)) if lane.source == "host" else ""
@@ -92,7 +99,32 @@ def _during(timeline: Timeline, lane: Lane, start: int, end: int) -> str:
     if late is not None:
         when = f"next launched {format_ns(abs(late))} {'into it' if late > 0 else 'before'}; "
     thread = "" if during.thread is None else f" {during.thread}"
-    return f"{when}host{thread}: {', '.join(parts) or 'not recorded'}"
+    path = path_during(timeline, start, end)
+    told = ""
+    if path is not None and path.parts:
+        through = RESOURCE_LABELS[path.parts[0][0]]
+        told = f"critical path: {format_percent(100 * path.parts[0][2] / (end - start))} {through}; "
+    return f"{when}{told}host{thread}: {', '.join(parts) or 'not recorded'}"
+
+
+def _of_sample(lane: Lane, record: dict[str, Any], at: str, lasting: str) -> tuple[str, str]:
+    name = printable(str(record["name"]))
+    curve = next(curve for curve in lane.curves if curve.name == record["name"])
+    mean = float(curve.means(curve.time[[0, -1]])[0])
+    unit = curve.unit and f" {printable(curve.unit)}"
+    gpu = "" if lane.device is None else f"GPU {lane.device} · "
+    first = f"{name}  {format_number(record['value'])}{unit} at {at}, over {lasting}"
+    return first, f"{gpu}mean of all samples {format_number(mean)}{unit}"
+
+
+def arrivals_line(arrivals: Sequence[Arrival]) -> str:
+    """When each rank begins a collective, after the first one: ``arrives: r2 first, r0 +12.1 µs, r1 +14.1 ms last``."""
+    ordered = sorted(arrivals, key=lambda one: (one.begin, one.rank))
+    first = ordered[0]
+    later = [f"r{one.rank} +{format_ns(one.begin - first.begin)}" for one in ordered[1:]]
+    if later:
+        later[-1] += " last"
+    return "arrives: " + ", ".join([f"r{first.rank} first", *later])
 
 
 def _of_work(timeline: Timeline, place: Place) -> list[str]:
@@ -104,6 +136,9 @@ def _of_work(timeline: Timeline, place: Place) -> list[str]:
         parts.append(format_bytes(moved))
     if (late := delay(timeline, place)) is not None:
         parts.append(f"delay {format_ns(late)}")
+    if has_slack(timeline, place):
+        spare = slack(timeline, place)
+        parts.append(f"slack {'-' if spare is None else format_ns(spare)}")
     if launcher := operator(timeline, place):
         parts.append(f"by {printable(launcher)}")
     if around := module(timeline, place):

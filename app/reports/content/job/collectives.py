@@ -20,6 +20,9 @@ ONE_RANK = (
     "Of one rank, a call is waiting for later ranks and transfer together: the bandwidth is that of the shortest call "
     "of its size, a lower bound."
 )
+BY_RANKS = (
+    "Waiting is told from transfer by the other ranks' recordings: the bandwidth is of the median transfer, without it."
+)
 NO_SIZE = "Without a size: calls whose arguments are not recorded."
 _SOMETIMES = {"waiting_ns", "exposed_percent", "busbw_gbps", "link_percent", "group_size", "group"}
 """Columns that are left out where no row has them; the bandwidth by the call is left out where any has that by link."""
@@ -32,6 +35,8 @@ def collectives(trace: Json, layout: Layout) -> Iterator[Part]:
         note = [link_words(trace["collectives_link"])] if any(row["link_percent"] is not None for row in rows) else []
         if any(row["rests_on"] in ("shortest call", "whole call") for row in rows):
             note.append(ONE_RANK)
+        if any(row["rests_on"] == "transfer" for row in rows):
+            note.append(BY_RANKS)
         if any(row["bytes"] is None and row["kind"] != "barrier" and not row["coalesced"] for row in rows):
             note.append(NO_SIZE)
         yield listed(COLLECTIVES, rows, layout, fields=_filled(rows), after=tuple(note))
@@ -48,4 +53,6 @@ def _filled(rows: Sequence[Json]) -> tuple[Field, ...]:
     fields = COLLECTIVES.chosen(COLLECTIVES.reports)
     known = {one.name for one in fields if any(row[one.json_key] is not None for row in rows)}
     left_out = _SOMETIMES - known | ({"algbw_gbps"} if "busbw_gbps" in known else set())
+    # a line of 80 columns has no room for both
+    left_out |= {"group_size"} if "waiting_ns" in known else set()
     return tuple(one for one in fields if one.name not in left_out)

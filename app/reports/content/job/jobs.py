@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count, format_us
-from tracetui.analysis.tables.runs import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
+from tracetui.analysis.tables.ranks import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
 from tracetui.app.reports.layout import Shown
 from tracetui.app.reports.parts import Block, Sentences, listed
 

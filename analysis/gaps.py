@@ -1,0 +1,150 @@
+"""The longest stretches in which a whole GPU is idle: what the host did, and which call ended them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.calltree import NONE, lanes_of, row_ids
+from tracetui.analysis.attribution.during import ThreadCalls, calls_of_thread
+from tracetui.analysis.dependencies.path_lane import path_lane, path_within
+from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.gpu.idle import CAUSE, gaps
+from tracetui.analysis.kernels import operator_names
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.model import Model
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
+
+MOST = 200
+"""So many gaps are looked at, the longest ones."""
+GAPS: dict[str, pl.DataType] = {
+    "device": pl.Int64(),
+    "step": pl.Int64(),
+    "start": pl.Int64(),
+    "at_ns": pl.Int64(),
+    "duration_ns": pl.Int64(),
+    "percent": pl.Float64(),
+    "cause": CAUSE,
+    "host": pl.String(),
+    "host_percent": pl.Float64(),
+    "behind": pl.String(),
+    "launched_after_ns": pl.Int64(),
+    "next": pl.String(),
+    "path": pl.String(),
+    "path_percent": pl.Float64(),
+}
+
+
+def longest_gaps(sel: Selection, model: Model | None = None, most: int = MOST) -> pl.DataFrame:
+    """The longest gaps of whole GPUs in scope, the longest first, with what the host did and what ended each.
+
+    Args:
+        sel: the recording.
+        model: its replay (`dependencies.model.model`), which knows the critical path; None if there is none.
+        most: how many gaps.
+
+    Returns:
+        A row per gap: device; step (its index; null outside of all steps); start (ns on the trace's clock) and at_ns
+        (since the recording began); duration_ns; percent (of all idle time of this GPU in scope); cause (as of
+        `gpu.idle`); host (the call with the most own time in it, or `during.UNRECORDED`, on the thread that launched
+        what ended it; null where no thread is known) and host_percent (of the gap); behind (the operator of what ended
+        it, else the call that launched it; null where neither is known) and launched_after_ns (the launch, after the
+        gap began; negative if before it); next (the work that ended it; null where the scope did); path and
+        path_percent (what the critical path runs through for most of the gap, and for how much of it; null where the
+        path is not known there).
+    """
+    sel = sel.recorded
+    every = gaps(sel).filter(pl.col("stream").is_null())
+    total = pl.col("duration_ns").sum().over("device")
+    longest = every.with_columns(percent=100 * pl.col("duration_ns") / total)
+    # equal lengths in the order of time, so that the list is the same each time
+    longest = longest.sort("duration_ns", "start", "device", descending=[True, False, False]).head(most)
+    if not longest.height:
+        return pl.DataFrame(schema=GAPS)
+    trace, window = sel.trace, sel.trace.info.window
+    start = longest["start"].to_numpy()
+    ended_by = _next_work(trace, longest)
+    launches = np.append(row_ids(trace.device["launch"]), NONE)[ended_by]
+    path = None if model is None else path_lane(sel, model)
+    behind = _behind(sel, ended_by, launches)
+    threads: dict[int, ThreadCalls] = {}
+    rows = []
+    for number, (begin, lasting) in enumerate(longest.select("start", "duration_ns").iter_rows()):
+        launch, work = int(launches[number]), int(ended_by[number])
+        did = _own_times(trace, launch, begin, begin + lasting, threads)
+        through = [] if path is None else path_within(path, begin, begin + lasting).head(1).rows()
+        rows.append(
+            {
+                "host": did[0] if did else None,
+                "host_percent": 100 * did[1] / lasting if did else None,
+                "behind": behind[number],
+                "launched_after_ns": int(trace.host["start"][launch]) - begin if launch != NONE else None,
+                "next": str(trace.device["name"][work]) if work != NONE else None,
+                "path": through[0][0] if through else None,
+                "path_percent": 100 * through[0][2] / lasting if through else None,
+            }
+        )
+    found = pl.concat([longest, pl.DataFrame(rows, schema_overrides=GAPS)], how="horizontal")
+    return found.with_columns(at_ns=pl.col("start") - (window[0] if window else 0), step=_steps(sel, start)).select(
+        pl.col(name).cast(dtype) for name, dtype in GAPS.items()
+    )
+
+
+def _steps(sel: Selection, start: Ints) -> pl.Series:
+    """The index of the step that each time lies in; null outside of all steps."""
+    steps = sel.steps.select("index", "start", end=pl.col("start") + pl.col("duration")).sort("start")
+    place = np.searchsorted(steps["start"].to_numpy(), start, side="right") - 1
+    inside = (place >= 0) & (start < np.append(steps["end"].to_numpy(), np.iinfo(np.int64).min)[place])
+    index = steps["index"].cast(pl.Int64).gather(np.maximum(place, 0)) if steps.height else None
+    return pl.Series([None] * start.size if index is None else index, dtype=pl.Int64).zip_with(
+        pl.Series(inside), pl.Series([None] * start.size, dtype=pl.Int64)
+    )
+
+
+def _next_work(trace: Trace, longest: pl.DataFrame) -> Ints:
+    """The device row of the work that ends each gap, or -1."""
+    work = trace.device.with_row_index("row").filter(
+        pl.col("kind").is_in(WORK) & pl.col("start").is_not_null() & (pl.col("duration") > 0)
+    )
+    found = np.full(longest.height, NONE, np.int64)
+    for device in longest["device"].unique(maintain_order=True):
+        own = work.filter(pl.col("device").eq_missing(device)).sort("start", maintain_order=True)
+        on = longest["device"].eq_missing(device).to_numpy()
+        end = (longest["start"] + longest["duration_ns"]).to_numpy()[on]
+        at = np.searchsorted(own["start"].to_numpy(), end)
+        rows = np.append(own["row"].cast(pl.Int64).to_numpy(), NONE)[at]
+        # work that begins later did not end it: the scope did
+        begun = np.append(own["start"].to_numpy(), np.iinfo(np.int64).max)[at]
+        found[on] = np.where(begun == end, rows, NONE)
+    return found
+
+
+def _behind(sel: Selection, ended_by: Ints, launches: Ints) -> list[str | None]:
+    """The operator of the work that ends each gap, else the call that launched it."""
+    known = np.flatnonzero(ended_by != NONE)
+    found: list[str | None] = [None] * ended_by.size
+    operators = operator_names(sel, sel.trace.device[ended_by[known]])
+    for place, operator in zip(known.tolist(), operators, strict=True):
+        launch = int(launches[place])
+        found[place] = operator or (str(sel.trace.host["name"][launch]) if launch != NONE else None)
+    return found
+
+
+def _own_times(
+    trace: Trace, launch: int, begin: int, end: int, threads: dict[int, ThreadCalls]
+) -> tuple[str, int] | None:
+    """The call with the most own time on the thread of a launch, else on the first thread; None without threads."""
+    host = trace.host
+    if not host.height:
+        return None
+    row = launch if launch != NONE else 0
+    lane = int(lanes_of(host)[row])
+    if lane not in threads:
+        threads[lane] = calls_of_thread(host, row)
+    found = threads[lane].own_times(begin, end)
+    return found[0] if found else None

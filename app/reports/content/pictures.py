@@ -1,0 +1,201 @@
+"""The pictures of a report: for each, the section that it is made of, and the chart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.ranks.together.said import in_title
+from tracetui.app.charts.heat import cells_of
+from tracetui.app.charts.svg.bars import Bar, bars_svg
+from tracetui.app.charts.svg.heat import heat_svg
+from tracetui.app.charts.svg.slide import slide
+from tracetui.app.reports.content import sections
+from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
+from tracetui.app.reports.layout import Layout
+from tracetui.app.reports.parts import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.scope import Scope
+    from tracetui.parsers import Run
+
+BARS = 12
+"""Rows of a bar chart, the most important ones."""
+HEAT_ROWS, HEAT_COLUMNS = 64, 96
+"""The most rows and columns of a heat map."""
+BESIDE = 2
+"""Columns of numbers behind a bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One picture of a recording."""
+
+    section: str
+    """The section of the report that it is made of."""
+    of: Callable[[Json, Layout], tuple[str, str] | None]
+    """Makes its title and the chart of that recording; null where there is nothing to draw."""
+
+
+def _own_chart(section: str) -> Callable[[Json, Layout], tuple[str, str] | None]:
+    """A section's own chart."""
+
+    def drawn(trace: Json, layout: Layout) -> tuple[str, str] | None:
+        for part in sections.SECTIONS[section](trace, layout):
+            chart = part.chart if isinstance(part, Block) else None
+            if isinstance(part, Block) and chart is not None and chart.drawn is not None and chart.rows:
+                title = chart.caption or chart.title or part.heading
+                own = section.replace("_", " ").capitalize()
+                return title.replace("The same as boxes, the largest first", own), chart.drawn()
+        return None
+
+    return drawn
+
+
+def _lanes(trace: Json, layout: Layout) -> tuple[str, str] | None:
+    """One step as lanes, also of a recording without steps."""
+    from tracetui.app.reports.content.charts import lanes_chart
+
+    chart = lanes_chart(trace["overview"], sections.CHART_WIDTH, ascii=layout.ascii)
+    return None if chart.drawn is None or not chart.rows else (chart.title, chart.drawn())
+
+
+def _bars(section: str) -> Callable[[Json, Layout], tuple[str, str] | None]:
+    """The first table of a section as bars: by its column that the screen draws as bars, else by its first number."""
+
+    def drawn(trace: Json, layout: Layout) -> tuple[str, str] | None:
+        for part in sections.SECTIONS[section](trace, layout):
+            if isinstance(part, Block) and part.cells and part.values and (svg := _of_block(part)) is not None:
+                base = f" ({part.base})" if part.base else ""
+                return f"{part.heading}{base}", svg
+        return None
+
+    return drawn
+
+
+def _of_block(block: Block) -> str | None:
+    numbers = [at for at, column in enumerate(block.columns) if column.right and _numbers(block, at)]
+    texts = [at for at, column in enumerate(block.columns) if not column.right and not column.is_bar]
+    # what has most room in text is what the rows are
+    names = sorted(texts, key=lambda at: (block.columns[at].is_name, block.columns[at].share, -at))
+    if not numbers or not names:
+        return None
+    by = next((at for at in numbers if block.columns[at].has_bar), numbers[0])
+    said = [by, *(at for at in numbers if at != by)][:BESIDE]
+    bars = [
+        Bar(cells[names[-1]].strip(), float(values[by] or 0), tuple(cells[at] for at in said))  # type: ignore[arg-type]
+        for cells, values in list(zip(block.cells, block.values, strict=True))[:BARS]
+    ]
+    return bars_svg(bars, [block.columns[at].title for at in said], block.heading)
+
+
+def _numbers(block: Block, at: int) -> bool:
+    return all(value is None or isinstance(value, int | float) for value in (row[at] for row in block.values))
+
+
+PICTURES: Mapping[str, Picture] = {
+    "timeline": Picture("overview", _lanes),
+    "steps": Picture("overview", _own_chart("overview")),
+    "kernels": Picture("kernels", _bars("kernels")),
+    "durations": Picture("kernels", _own_chart("kernels")),
+    "operators": Picture("operators", _bars("operators")),
+    "host_functions": Picture("host_functions", _bars("host_functions")),
+    "modules": Picture("modules", _own_chart("modules")),
+    "range_tree": Picture("range_tree", _own_chart("range_tree")),
+    "ranges": Picture("ranges", _bars("ranges")),
+    "critical_path": Picture("critical_path", _bars("critical_path")),
+    "memops": Picture("memops", _bars("memops")),
+    "api": Picture("api", _bars("api")),
+    "collectives": Picture("collectives", _bars("collectives")),
+    "counters": Picture("counters", _bars("counters")),
+    "roofline": Picture("roofline", _own_chart("roofline")),
+    "memory": Picture("memory", _own_chart("memory")),
+}
+"""By the name that `--section` has; `durations` is of the kernel with most time, `timeline` is one step as lanes."""
+OF_JOB = "ranks"
+"""The picture of a run of several ranks."""
+
+
+def picture(name: str, trace: Json, said: str, foot: str, *, ascii: bool = False) -> str | None:
+    """One picture of a recording as a slide.
+
+    Args:
+        name: one of `PICTURES`.
+        trace: the recording's report with the section that the picture is made of, its lists whole.
+        said: the line below the title.
+        foot: the line below the chart.
+        ascii: no characters outside ASCII.
+
+    Returns:
+        None where the recording has nothing to draw.
+    """
+    found = PICTURES[name].of(trace, Layout(BARS, ascii=ascii, charts=True))
+    if found is None:
+        return None
+    rows = trace["roofline"][:BARS] if name == "roofline" else ()
+    notes = [f"{row['letter']}  {row['short_name'] or row['name']}" for row in rows if row["letter"]]
+    return slide(found[1], found[0], said, foot, notes=notes, ascii=ascii)
+
+
+def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | None:
+    """The ranks of a job by step, what the latest of them has more of; null for fewer than two ranks.
+
+    Args:
+        run: the job's.
+        scope: which steps.
+        foot: the line below the chart.
+        ascii: no characters outside ASCII.
+    """
+    from tracetui.analysis.ranks.files.at_hand import jobs_of
+
+    found = jobs_of(run, scope)
+    drawn = first_drawn(found[0]) if found else ""
+    chart = job_heat(found[0], drawn, ascii=ascii) if found else None
+    if chart is None:
+        return None
+    title = in_title(found[0])
+    said = f"{run.name} · {found[0].here} ranks · {DRAWN[drawn].title}: {DRAWN[drawn].about}"
+    return slide(chart, title[:1].upper() + title[1:], said, foot, ascii=ascii)
+
+
+def job_heat(job: Job, drawn: str, *, ascii: bool = False) -> str | None:
+    """The heat map of a job's ranks; null where nothing is known.
+
+    Args:
+        job: what the ranks say together.
+        drawn: one of `DRAWN`.
+        ascii: no characters outside ASCII.
+    """
+    frame, column = cells_to_draw(job, drawn)
+    ranks, values = cells_of(frame, "rank", column, drawn, HEAT_COLUMNS)
+    if not ranks or np.isnan(values).all():
+        return None
+    # of too many, neighbours stand for each other, and the largest of them is drawn
+    many = -(-len(ranks) // HEAT_ROWS)
+    groups = [ranks[at : at + many] for at in range(0, len(ranks), many)]
+    rows = np.array([np.fmax.reduce(values[at : at + many], axis=0) for at in range(0, len(ranks), many)])
+    late = {one.rank for one in job.answers.program}
+    cells = [[None if np.isnan(value) else float(value) for value in row] for row in rows.tolist()]
+    return heat_svg(
+        cells,
+        [f"rank {part[0]}" if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in groups],
+        f"{DRAWN[drawn].title}: {in_title(job)}",
+        ends=(format_ns(float(np.nanmin(rows)), ascii=ascii), format_ns(float(np.nanmax(rows)), ascii=ascii)),
+        labels=_ends(job, drawn),
+        marked=frozenset(at for at, part in enumerate(groups) if late & set(part)),
+    )
+
+
+def _ends(job: Job, drawn: str) -> tuple[str, str]:
+    """What stands below the first and the last column."""
+    if drawn == "late_ns":
+        return "the first collective", "the last one"
+    first, last = (int(end or 0) for end in (job.steps["step"].min(), job.steps["step"].max()))  # type: ignore[arg-type]
+    return (f"step {first}", f"step {last}") if first >= 0 else ("the whole recording", "")

@@ -1,0 +1,84 @@
+"""A view as a picture for others: its chart as a slide, with the command that opens it at that place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracetui.app.charts.svg.bars import Bar, bars_svg
+from tracetui.app.charts.svg.slide import slide
+from tracetui.app.reports.open_command import given, open_command, spelled
+from tracetui.app.tables.columns import cell_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tracetui.analysis.tables.field import Field
+    from tracetui.app.session.session import Session
+    from tracetui.app.widgets.frame_table import FrameTable
+
+ROWS = 12
+"""Rows of a table that its picture has."""
+_AMOUNTS = ("time", "delta", "percent", "change", "bytes", "count", "number")
+
+
+class ViewChart(NamedTuple):
+    """What a view draws of itself."""
+
+    title: str
+    said: str
+    """A line below: the base of the numbers."""
+    svg: str
+
+
+def as_slide(session: Session, tab: str, filter: str, chart: ViewChart) -> str:
+    """The chart as an SVG document."""
+    said = " · ".join(part for part in (session.runs["a"].name, chart.said) if part)
+    foot = spelled(command_here(session, tab, filter))
+    return slide(chart.svg, chart.title, said, foot, ascii=session.ascii)
+
+
+def command_here(session: Session, tab: str, filter: str = "") -> tuple[str, ...]:
+    """The words of the command that opens the run in view at this tab, filtered like this."""
+    entry = session.open[session.sides["a"]]
+    what = (entry.origin,) if entry.run is None or not entry.run.others else entry.paths
+    return open_command(
+        _given(what), tab=tab, filter=filter, scope=session.scope, rank=session.rank, source=session.kind
+    )
+
+
+def _given(paths: tuple[Path, ...]) -> tuple[str, ...]:
+    return tuple(map(given, paths))
+
+
+def table_chart(table: FrameTable) -> str | None:
+    """The first rows in view as bars, by the column they are sorted by, else by the one that the screen draws as bars.
+
+    Returns:
+        Null for a table without rows or numbers.
+    """
+    columns = [column for column in table.chosen if column.name in table.frame.columns]
+    amounts = [column for column in columns if column.kind in _AMOUNTS]
+    names = [column for column in columns if column.kind == "text" and column.name != "drawn"]
+    frame = table.view().head(ROWS)
+    if not amounts or not frame.height:
+        return None
+    by = _by(table, amounts)
+    # without a text, what comes first says which row it is
+    name = next((one for one in names if one.flex), names[0] if names else columns[0])
+    beside = next((one for one in amounts if one.main and one is not by and one is not name), None)
+    said = [by] if beside is None else [by, beside]
+    source = name.short if table.names == "short" and name.short in frame.columns else name.name
+    bars = []
+    for row in frame.iter_rows(named=True):
+        amount = row[by.name]
+        texts = tuple(cell_text(row[one.name], one.kind, ascii=table.ascii) for one in said)
+        label = cell_text(row[source], name.kind, ascii=table.ascii)
+        bars.append(Bar(label if name.kind == "text" else f"{name.title} {label}", float(amount or 0), texts))
+    return bars_svg(bars, [one.label for one in said], by.about)
+
+
+def _by(table: FrameTable, amounts: list[Field]) -> Field:
+    sorted_by = None if table.sort is None else next((one for one in amounts if one.name == table.sort[0]), None)
+    with_bar = next((one for one in amounts if one.bar), None)
+    times = next((one for one in amounts if one.kind in ("time", "delta")), None)
+    return sorted_by or with_bar or times or amounts[0]

@@ -1,0 +1,197 @@
+"""Timeline: from one event to another, to a time, to what was searched for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.memops import operation_name
+from tracetui.analysis.timeline.search import search
+from tracetui.app.keys import commands
+from tracetui.app.text.times import parse_time
+from tracetui.app.text.words import RESOURCE_LABELS
+from tracetui.app.views.common.messages import ShowRows
+from tracetui.app.views.lanes.base import LanesView
+
+if TYPE_CHECKING:
+    from tracetui.analysis.timeline.search import Hits
+    from tracetui.app.widgets.prompt import Prompt
+
+_STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
+_API = frozenset({"runtime", "driver"})
+
+
+class Moving(LanesView):
+    """The keys that lead to other events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._hits: Hits | None = None
+        """What was searched for, until Esc."""
+
+    def action_same(self, step: int) -> None:
+        """To the next or the previous hit of the search; without one, event of the same name in the lane."""
+        built, place = self._built, self.picture.selected
+        if self._hits is not None:
+            self.action_hit(step)
+            return
+        if built is None or place is None:
+            return
+        found = built.same_name(place, step)
+        if found is None:
+            self.host.say(f"No {'later' if step > 0 else 'earlier'} event of this name in this lane")
+        else:
+            self.picture.select(found)
+
+    def action_hit(self, step: int) -> None:
+        """To the next or the previous hit of the search, in any lane; from the last to the first."""
+        hits, picture = self._hits, self.picture
+        if hits is None:
+            return
+        found = hits.next(picture.time, picture.selected, step)
+        if found is not None:
+            time = picture.time
+            self.go(found)
+            if (picture.time - time) * step < 0:
+                self.host.say("Search goes on at the " + ("beginning" if step > 0 else "end"))
+
+    def end_search(self) -> bool:
+        """Forgets what was searched for; returns whether there was something."""
+        was, self._hits = self._hits is not None, None
+        return was
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """N has its own meaning while there are hits."""
+        return self._hits is not None if action == "hit" else super().check_action(action, parameters)
+
+    @property
+    def searched(self) -> str:
+        """Which of the hits is selected: ``3 of 120``; empty without a search."""
+        hits, place = self._hits, self.picture.selected
+        if hits is None:
+            return ""
+        at = hits.index(place) if place is not None else None
+        return f"{'-' if at is None else f'{at + 1:,}'}/{hits.size:,} {hits.part!r}"
+
+    def action_follow(self) -> None:
+        """From GPU work to the call that launched it, and from a host event to the first work it launched."""
+        built, place = self._built, self.picture.selected
+        if built is None or place is None:
+            return
+        source = built.lanes[place.lane].source
+        follow = {"device": built.launch_of, "host": built.work_of, "path": built.behind}.get(source)
+        found = None if follow is None else follow(place)
+        if found is not None:
+            self.go(found)
+        elif source == "device":
+            self.host.say("The call that launched this is not in the trace")
+        else:
+            self.host.say(
+                {"host": "This launched no GPU work", "path": "The host recorded nothing here"}.get(
+                    source, "Only calls, GPU work and the critical path lead to other events"
+                )
+            )
+
+    def action_rows(self) -> None:
+        """To the selected event's row in the tables."""
+        built, place = self._built, self.picture.selected
+        if built is None or place is None:
+            return
+        built, place = built.local(place)
+        if (rank := built.trace.info.rank) != self.session.trace().info.rank:
+            self.host.say(f"The tables are of rank {self.session.trace().info.rank}, and this is of rank {rank}")
+            return
+        lane = built.lanes[place.lane]
+        name = built.name(place)
+        kind = built.kinds(lane.source, [built.event(place)])[0]
+        tab, table = "", ""
+        if lane.source == "path":
+            tab, table, name = "host", "critical path", RESOURCE_LABELS[kind]
+        elif kind in ("memcpy", "memset"):
+            tab, table, name = "kernels", "copies", operation_name(name)
+        elif kind in ("kernel", "graph"):
+            tab, table = "kernels", "kernels"
+        elif kind in _API:
+            tab, table = "host", "API calls"
+        elif kind in ("annotation", "dataloader", "steps"):
+            tab, table, name = "host", "ranges", _STEP.sub("", name)
+        elif lane.source == "host":
+            tab, table = "host", "functions"
+        if not tab:
+            self.action_details()
+            return
+        self.post_message(ShowRows(tab, table, name))
+
+    def submit_ranks(self, text: str) -> None:
+        """Shows the ranks that were typed."""
+        raise NotImplementedError
+
+    def action_time(self) -> None:
+        """Asks for a time to go to."""
+        self._ask("time", "go to (12.5ms, 1.2s, +3ms, -400us):")
+
+    def action_find(self) -> None:
+        """Asks for a part of a name."""
+        self._ask("find", "find:")
+
+    def on_prompt_changed(self, event: Prompt.Changed) -> None:
+        """Waits for Enter."""
+        event.stop()
+
+    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
+        """Back to the picture."""
+        event.stop()
+        self._close_prompt()
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        """Goes to the time, or to the next event with such a name."""
+        event.stop()
+        built, picture = self._built, self.picture
+        if built is None:
+            return
+        if self.prompt.purpose == "ranks":
+            self.submit_ranks(event.text)
+            return
+        if self.prompt.purpose == "time":
+            time = parse_time(event.text, picture.time, built.zero)
+            if time is None:
+                self.prompt.remark("a number and ns, us, ms or s")
+                return
+            if not built.start <= time <= built.end:
+                self.prompt.remark(f"the recording is {self._stretch(built.start, built.end)}")
+                return
+            picture.go_to_time(time)
+        elif event.text.strip():
+            hits = search(built, event.text.strip(), [number for number, _ in picture.lanes.lines])
+            # the selected event does not count; it is where the search starts
+            found = hits.next(picture.time, picture.selected)
+            if found is None:
+                self.prompt.remark("not in the lanes shown")
+                return
+            self._hits = hits
+            self.go(found)
+        self._close_prompt()
+
+    def action_bookmark(self) -> None:
+        """Sets a bookmark at the cursor, or removes it."""
+        if self._built is None:
+            return
+        is_set = self.picture.bookmark()
+        count, key = len(self.picture.bookmarks), commands.key("timeline.to_bookmark")
+        set_now = f"Bookmark set ({count} in all): {key} goes from one to the next" if is_set else ""
+        self.host.say(set_now or f"Bookmark removed ({count} left)")
+
+    def action_to_bookmark(self) -> None:
+        """Goes to the next bookmark, and from the last one to the first."""
+        if self._built is None:
+            return
+        found = self.picture.next_bookmark()
+        if found is None:
+            self.host.say(f"No bookmark is set: {commands.key('timeline.bookmark')} sets one at the cursor")
+            return
+        number, mark = found
+        if mark.place is not None:
+            self.go(mark.place)
+        else:
+            self.picture.go_to_time(mark.time)
+        self.host.say(f"Bookmark {number + 1} of {len(self.picture.bookmarks)}")
