@@ -80,6 +80,30 @@ EVIDENCE = {
     "filter": MAYBE_TEXT,
     "row": MAYBE_TEXT,
 }
+PROOF = {
+    "change": MAYBE_TEXT,
+    "explanation": MAYBE_TEXT,
+    "step_us": MAYBE_REAL,
+    "changed_us": MAYBE_REAL,
+    "gain_us": MAYBE_REAL,
+    "low_us": MAYBE_REAL,
+    "high_us": MAYBE_REAL,
+    "gain_percent": MAYBE_REAL,
+    "rounds": MAYBE_WHOLE,
+    "one_process": (bool, NONE),
+    "batch_factor": MAYBE_REAL,
+    "device": MAYBE_TEXT,
+    "recorded_on": MAYBE_TEXT,
+    "bound_us": MAYBE_REAL,
+    "bound_percent": MAYBE_REAL,
+    "sure_percent": MAYBE_REAL,
+    "also": MAYBE_TEXT,
+    "exceeds": FLAG,
+    "compared": Maybe(
+        {"what": MAYBE_TEXT, "numbers": MAYBE_WHOLE, "largest": MAYBE_REAL, "scale": MAYBE_REAL,
+         "should_agree": (bool, NONE)}
+    ),
+}  # fmt: skip
 NESTED: dict[tuple[str, str], Any] = {
     ("kernels", "modules"): [{"path": TEXT, "calls": WHOLE, "us": REAL}],
     ("kernels", "operators"): [{"name": TEXT, "calls": WHOLE, "us": REAL}],
@@ -88,6 +112,8 @@ NESTED: dict[tuple[str, str], Any] = {
     ("counter_launches", "rules"): [RULE],
     ("counters", "rules"): [{**RULE, "launches": WHOLE, "gain_us": MAYBE_REAL}],
     ("findings", "evidence"): [EVIDENCE],
+    ("findings", "changes"): [TEXT],
+    ("findings", "proofs"): [PROOF],
     ("findings", "remarks"): [TEXT],
     ("findings", "doubted_by"): [TEXT],
 }

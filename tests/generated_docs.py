@@ -10,6 +10,7 @@ import sys
 from html import unescape
 from pathlib import Path
 
+import experiments_page
 from report_page import PAGE as REPORT
 from report_page import report_page
 
@@ -84,6 +85,8 @@ def main() -> int:
     RULES.write_text(rules_page(), encoding="utf-8")
     SETTINGS.write_text(settings_page(), encoding="utf-8")
     REPORT.write_text(report_page(), encoding="utf-8")
+    experiments_page.PAGE.write_text(experiments_page.page(), encoding="utf-8")
+    experiments_page.PROVE.write_text(experiments_page.prove_page(), encoding="utf-8")
     SCREENSHOTS.mkdir(exist_ok=True)
     for name in SHOTS:
         file, svg = SCREENSHOTS / f"{name}.svg", asyncio.run(screenshot(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import experiments_page
 import pytest
 from generated_docs import (
     README,
@@ -55,6 +56,11 @@ def test_the_readme_shows_what_its_command_prints() -> None:
 
 def test_the_page_of_rules_is_what_the_rules_say() -> None:
     assert RULES.read_text(encoding="utf-8") == rules_page(), "run `make docs`"
+
+
+def test_the_pages_of_proofs_are_what_was_recorded_and_what_is_read() -> None:
+    assert experiments_page.PAGE.read_text(encoding="utf-8") == experiments_page.page(), "run `make docs`"
+    assert experiments_page.PROVE.read_text(encoding="utf-8") == experiments_page.prove_page(), "run `make docs`"
 
 
 def test_the_page_of_settings_is_what_the_schema_says() -> None:

@@ -126,8 +126,12 @@ def _named(command: str, name: str) -> tuple[Values, tuple[str, ...]] | None:
         return "files", ()
     if name == "python":
         return "programs", ()
-    if (command, name) == ("profile", "device"):
+    if name == "device" and command in ("profile", "prove"):
         return "words", ("cpu", "cuda")
+    if (command, name) == ("prove", "findings"):
+        from tracetui.analysis.findings.catalogue import all_rules
+
+        return "words", tuple(id for id, rule in all_rules().items() if rule.changes)
     return None
 
 

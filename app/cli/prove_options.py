@@ -43,7 +43,10 @@ def add_prove(commands: Any, common: argparse.ArgumentParser) -> argparse.Argume
     parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="end a process that takes longer")
     parser.add_argument("--python", metavar="PATH", help="the Python that has torch (default: this one)")
     parser.add_argument(
-        "--model", metavar="MODULE:FACTORY", help="the run's model if it is your own: code is run only if you name it"
+        "--model",
+        dest="own_model",
+        metavar="MODULE:FACTORY",
+        help="the run's model if it is your own: code is run only if you name it",
     )
     parser.add_argument(
         "--base",

@@ -39,7 +39,8 @@ Rules on the measurement (V, some T) are asked first, and stand first if they sp
 *refutes* a base removes the findings that rest on it. One that *doubts* a base takes severity from them: they are at
 most `info` if it is critical, at most `warning` if it is one, and say first why they may not hold. A rule that lacks
 what it needs abstains and says how to record it. A finding's ceiling is the most that the step could shrink; advice
-below the one of K14 is set aside.
+below the one of K14 is set aside. *Changes* are options of the run that do what a rule advises, the best first, where
+they fit: `tracetui prove` measures them ([prove.md](prove.md)).
 
 Set thresholds and silence rules in `.tracetui.toml` beside the recording, in the working directory, or above either:
 
@@ -102,6 +103,7 @@ def as_json(rule: Rule, config: Config | None = None) -> Json:
         "doubts": list(rule.doubts),
         "remark": rule.remark,
         "advice": rule.advice,
+        "changes": [change.words for change in rule.changes],
         "source": rule.source,
         "explanation": explanation(rule),
         "silenced": config.silenced.get(rule.id) if config else None,
@@ -189,6 +191,7 @@ def _facts(rule: Rule, config: Config | None) -> list[tuple[str, str]]:
         ("refutes", _bases(rule.refutes)),
         ("doubts", _bases(rule.doubts) + (f" (“{rule.remark}”)" if rule.remark else "")),
         ("advice", rule.advice),
+        ("changes", "; ".join(change.words for change in rule.changes)),
         ("source", rule.source),
         ("silenced", (config.silenced.get(rule.id) or "") if config else ""),
     ]

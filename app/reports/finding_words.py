@@ -64,7 +64,7 @@ def parts(row: Json, whole: str = STEP, *, ascii: bool = False) -> list[tuple[st
         ("Costs", cost(row, whole, ascii=ascii)),
         *(
             ("Proved" if not number else "", proof_text(proof, ascii=ascii))
-            for number, proof in enumerate(row["proofs"])
+            for number, proof in enumerate(row.get("proofs") or ())
         ),
         ("Why", row["formula"]),
         ("Limit", row["threshold"]),

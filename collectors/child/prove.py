@@ -123,7 +123,8 @@ class _Variant:
             self._step()
         synchronize(self._spec["device"])
         each = (time.perf_counter() - begun) / TRIAL_STEPS
-        return max(1, min(MOST_STEPS, round(self._spec["block_s"] / max(each, 1e-9))))
+        wanted: int = round(self._spec["block_s"] / max(each, 1e-9))
+        return max(1, min(MOST_STEPS, wanted))
 
     def lead_in(self) -> int:
         """How many steps of a block are not timed: as many as the loader's workers have made ready in the meantime."""

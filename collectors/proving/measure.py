@@ -9,6 +9,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from tracetui.collectors.proving.interval import gain_of
 from tracetui.collectors.request import ProfileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from tracetui.collectors.proving.plan import ProveRequest, Trial
 
@@ -168,13 +169,11 @@ class _Child:
 
     def apart(self) -> tuple[Timed, Timed]:
         """Each turn a process, as the GPU's memory is too small for both."""
-        return self._turns(
-            [
-                lambda folder, options=options: plan.child_spec(self._request, folder, [options], self._trial)
-                for options in self._variants
-            ],
-            lambda result: _timed(result["variants"][0]),
-        )
+
+        def spec(place: int, folder: Path) -> dict[str, Any]:
+            return plan.child_spec(self._request, folder, [self._variants[place]], self._trial)
+
+        return self._turns(spec, lambda result: _timed(result["variants"][0]))
 
     def programs(self) -> tuple[Timed, Timed]:
         """Each turn a process of the user's own program."""
@@ -183,21 +182,18 @@ class _Child:
             measured = result["measurement"]
             return Timed([measured["clean_step_ns"]], [measured["clean_host_ns"]])
 
-        return self._turns(
-            [
-                lambda folder, command=command: plan.program_spec(self._request, folder, command)
-                for command in (self._request.command, self._trial.command)
-            ],
-            timed,
-        )
+        def spec(place: int, folder: Path) -> dict[str, Any]:
+            return plan.program_spec(self._request, folder, (self._request.command, self._trial.command)[place])
+
+        return self._turns(spec, timed)
 
     def _turns(
-        self, specs: Sequence[Callable[[Path], dict[str, Any]]], read: Callable[[dict[str, Any]], Timed]
+        self, spec: Callable[[int, Path], dict[str, Any]], read: Callable[[dict[str, Any]], Timed]
     ) -> tuple[Timed, Timed]:
         whole = Timed([], []), Timed([], [])
         for number in range(self._request.processes_rounds):
             for place in (0, 1) if number % 2 == 0 else (1, 0):
-                turn = read(self._run(specs[place]))
+                turn = read(self._run(partial(spec, place)))
                 whole[place].steps += turn.steps
                 whole[place].host += turn.host
                 whole[place].samples, whole[place].checked = turn.samples, turn.checked

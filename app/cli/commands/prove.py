@@ -42,11 +42,11 @@ def prove_command(arguments: argparse.Namespace, program: tuple[str, ...]) -> in
             " proved"
         )
     if program:
-        trials, refused = (_of_program(found, arguments, program),), []
+        trials: tuple[plan.Trial, ...] = (_of_program(found, arguments, program),)
     else:
         trials, refused = trials_of(found, arguments.findings, arguments.change)
-    for line in refused:
-        say(line)
+        for line in refused:
+            say(line)
     if not trials:
         raise UsageError(_nothing(run, arguments))
     request = _request(run, manifest, arguments, trials)
@@ -113,7 +113,7 @@ def _refusal(id: str, by_id: dict[str, Finding], found: Findings) -> str:
     if id in by_id:
         if by_id[id].changes:
             return ""
-        return f"{id}: no option of the run does what it advises; a program of your own can: -- COMMAND, changed"
+        return f"{id}: no option of the run does what it advises"
     if id not in all_rules():
         return f"{id}: there is no such rule; `tracetui rules` lists them"
     if any(each.finding.id == id for each in (*found.suppressed, *found.silenced)):
@@ -232,7 +232,7 @@ def _model(manifest: RunManifest, arguments: argparse.Namespace) -> tuple[str, d
         raise UsageError(
             "the run is of a program of your own: give the changed command after `--`, such as -- python SCRIPT …"
         ) from None
-    if entry.family == "user" and arguments.model != name:
+    if entry.family == "user" and arguments.own_model != name:
         raise UsageError(f"the run's model is code of your own, {name}: name it, --model {name}")
     given = manifest.workload.options
     return name, {option: given[option] for option in entry.options if given.get(option) is not None}
