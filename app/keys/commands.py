@@ -90,7 +90,9 @@ DEFAULTS: tuple[Command, ...] = (
     Command("table.next", "v", "v", "Next table of this tab, where it has several", "Table", "next_table", "view",
             TABLES, rank=11),
     Command("table.filter", "slash", "/", "Filter as you type", "Table", "filter", "view", TABLES, footer="filter",
-            rank=14),
+            rank=14, line="/"),
+    Command("page.filter", "slash", "/", "Filter the tables of all tabs", "Table", "app.filter", "overview", _OVERVIEW,
+            line="/"),
     Command("sort.next", "greater_than_sign,s", "s >", "Sort by the next column", "Table", "sort_by(1)", "table",
             TABLES, footer="sort", rank=16),
     Command("sort.previous", "less_than_sign", "<", "Sort by the previous column", "Table", "sort_by(-1)", "table",
@@ -120,7 +122,7 @@ DEFAULTS: tuple[Command, ...] = (
             "view", TABLES, rank=15),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
     Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
-            "view", TABLES, footer="save", rank=45),
+            "view", TABLES, footer="save", rank=45, line="save as"),
     *(
         Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
                 "Copy and save", "app.picture", where, frozenset({where}))
@@ -163,9 +165,9 @@ DEFAULTS: tuple[Command, ...] = (
     Command("timeline.details_up", "less_than_sign", "<", "Scroll the details up", "Timeline", "scroll_detail(-3)",
             "timeline", _TIMELINE, palette=False),
     Command("timeline.time", "t", "t", "Go to a time: 12.5ms, +3ms, -400us", "Timeline", "time", "timeline",
-            _TIMELINE, footer="time", rank=26),
+            _TIMELINE, footer="time", rank=26, line="go to (12.5ms, 1.2s, +3ms, -400us):"),
     Command("timeline.find", "slash", "/", "Find the next event by part of its name", "Timeline", "find",
-            "timeline", _TIMELINE, footer="find", rank=24),
+            "timeline", _TIMELINE, footer="find", rank=24, line="find:"),
     Command("timeline.bookmark", "B", "B", "Set a bookmark at the cursor, or remove it", "Timeline", "bookmark",
             "timeline", _TIMELINE),
     Command("timeline.to_bookmark", "apostrophe", "'", "Go to the next bookmark", "Timeline", "to_bookmark", "timeline",
@@ -274,6 +276,12 @@ def bindings(where: str) -> list[BindingType]:
 def quits(key: str) -> bool:
     """Returns whether a key quits in dialogs too: Ctrl+Q, which means nothing in a list or a text."""
     return key == "ctrl+q" and any(c.id == "app.quit" and key in c.keys.split(",") for c in COMMANDS)
+
+
+def meant(key: str, tab: str) -> Command | None:
+    """Returns the command of a key in a tab; that of a view goes before one of the application."""
+    having = [c for c in in_tab(tab) if c.where != "runs" and key in c.keys.split(",")]
+    return next((c for c in having if c.where != "app"), having[0] if having else None)
 
 
 def in_tab(tab: str) -> list[Command]:

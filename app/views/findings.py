@@ -45,7 +45,6 @@ class FindingsView(TableView):
 
     TAB = "findings"
     TABLES = ("findings", "set aside", "abstained", "A and B")
-    SHARES_FILTER = False
     KEEPS_DETAIL = True
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from tracetui.app.views.common.messages import NothingToClose, RangeMarked, Show
 from tracetui.app.views.texts.timeline_text import facts_text, selected_lines
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
-from tracetui.app.widgets.prompt import Prompt
+from tracetui.app.widgets.prompt import Question
 from tracetui.app.widgets.timeline import TimelineWidget
 
 if TYPE_CHECKING:
@@ -48,13 +48,12 @@ class TimelineView(View):
         """The place to go back to, once its trace is built."""
 
     def content(self) -> ComposeResult:
-        """Title, picture, what is selected, details, prompt."""
+        """Title, picture, what is selected, details."""
         yield Line(id="title")
         yield TimelineWidget(id="lanes")
         yield Line(id="selected")
         yield Line(id="context")
         yield DetailPane(id="detail")
-        yield Prompt(id="prompt")
 
     def on_mount(self) -> None:
         """Takes over the choice of characters; Textual calls the handler of `View` next."""
@@ -66,11 +65,6 @@ class TimelineView(View):
     def picture(self) -> TimelineWidget:
         """The lanes."""
         return self.query_one(TimelineWidget)
-
-    @property
-    def prompt(self) -> Prompt:
-        """The line to type into."""
-        return self.query_one(Prompt)
 
     @property
     def detail(self) -> DetailPane:
@@ -104,9 +98,8 @@ class TimelineView(View):
             self.restore(left_at)
 
     def focus_content(self) -> None:
-        """Focuses the picture, unless the user is typing in a line."""
-        if not self.prompt.purpose:
-            self.picture.focus()
+        """Focuses the picture."""
+        self.picture.focus()
 
     def seek(self, source: str, row: int) -> None:
         """Selects a row of one of the trace's frames, and zooms to where it can be seen among its neighbours."""
@@ -253,52 +246,40 @@ class TimelineView(View):
     def action_time(self) -> None:
         """Asks for a time to go to."""
         if self._built is not None:
-            self.prompt.open("time", "go to (12.5ms, 1.2s, +3ms, -400us):", "")
-            self.host.refresh_lines()
+            self.host.ask(Question("time", "go to (12.5ms, 1.2s, +3ms, -400us):", self._to_time))
 
     def action_find(self) -> None:
         """Asks for a part of a name."""
         if self._built is not None:
-            self.prompt.open("find", "find:", "")
-            self.host.refresh_lines()
+            self.host.ask(Question("find", "find:", self._to_name))
 
-    def on_prompt_changed(self, event: Prompt.Changed) -> None:
-        """Waits for Enter."""
-        event.stop()
-
-    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
-        """Back to the picture."""
-        event.stop()
-        self._close_prompt()
-
-    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
-        """Goes to the time, or to the next event with such a name."""
-        event.stop()
+    def _to_time(self, text: str) -> bool:
+        """Goes to a time; returns whether the line closes."""
         built, picture = self._built, self.picture
         if built is None:
-            return
-        if self.prompt.purpose == "time":
-            time = parse_time(event.text, picture.time, built.zero)
-            if time is None:
-                self.prompt.remark("a number and ns, us, ms or s")
-                return
-            if not built.start <= time <= built.end:
-                self.prompt.remark(f"the recording is {self._stretch(built.start, built.end)}")
-                return
+            return True
+        time = parse_time(text, picture.time, built.zero)
+        if time is None:
+            self.host.remark("a number and ns, us, ms or s")
+        elif not built.start <= time <= built.end:
+            self.host.remark(f"the recording is {self._stretch(built.start, built.end)}")
+        else:
             picture.go_to_time(time)
-        elif event.text.strip():
-            shown = [number for number, _ in picture.lanes.lines]
-            found = built.find_name(event.text.strip(), picture.time, picture.selected, list(dict.fromkeys(shown)))
-            if found is None:
-                self.prompt.remark("not in the lanes shown")
-                return
-            self._go(found)
-        self._close_prompt()
+            return True
+        return False
 
-    def _close_prompt(self) -> None:
-        self.prompt.close()
-        self.focus_content()
-        self.host.refresh_lines()
+    def _to_name(self, text: str) -> bool:
+        """Goes to the next event with such a name; returns whether the line closes."""
+        built, picture = self._built, self.picture
+        if built is None or not text.strip():
+            return True
+        shown = [number for number, _ in picture.lanes.lines]
+        found = built.find_name(text.strip(), picture.time, picture.selected, list(dict.fromkeys(shown)))
+        if found is None:
+            self.host.remark("not in the lanes shown")
+            return False
+        self._go(found)
+        return True
 
     def action_bookmark(self) -> None:
         """Sets a bookmark at the cursor, or removes it."""
@@ -365,10 +346,6 @@ class TimelineView(View):
         self.host.refresh_lines()
 
     # --- around it
-
-    def footer_hints(self) -> list[tuple[str, str]] | None:
-        """While a line is being typed, what its keys do."""
-        return [("Enter", "go"), ("Esc", "cancel")] if self.prompt.purpose else None
 
     def footer_labels(self) -> dict[str, str]:
         """Returns the labels; without a timeline, no key does anything."""

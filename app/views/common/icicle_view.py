@@ -194,7 +194,7 @@ class IcicleView(PicturedView):
 
     def focus_content(self) -> None:
         """Focuses the icicle if it is shown."""
-        if self.shows_icicle and not self.prompt.purpose:
+        if self.shows_icicle:
             self.icicle.focus()
         else:
             super().focus_content()

@@ -23,7 +23,6 @@ from tracetui.app.views.common.page import Page, PageState
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
-from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.tree_table import TreeTable
 
 if TYPE_CHECKING:
@@ -56,11 +55,10 @@ class TableView(FilteredView):
         """The function that computes the page being opened."""
 
     def content(self) -> ComposeResult:
-        """Title, table, details, prompt."""
+        """Title, table, details."""
         yield Line(id="title")
         yield TreeTable(id="table")
         yield DetailPane(id="detail")
-        yield Prompt(id="prompt")
 
     def on_mount(self) -> None:
         """Applies choices made in other tabs; Textual then calls the handler of `View`."""
@@ -98,7 +96,7 @@ class TableView(FilteredView):
         """Starts over from the root page."""
         self._stack.clear()
         self._push(result)
-        if self.session.filter and self.SHARES_FILTER:
+        if self.session.filter and self.shares_filter:
             self.apply_filter()
         self._find_wanted()
 
@@ -182,9 +180,8 @@ class TableView(FilteredView):
         self._show_title()
 
     def focus_content(self) -> None:
-        """Focuses the table, unless the user is typing in a line."""
-        if not self.prompt.purpose:
-            self.table.focus()
+        """Focuses the table."""
+        self.table.focus()
 
     def footer_labels(self) -> dict[str, str]:
         """Returns labels that say what Enter and Esc do here."""
@@ -220,14 +217,6 @@ class TableView(FilteredView):
             if not self.table.folds:
                 labels["tree.toggle"] = ""
         return labels
-
-    def footer_hints(self) -> list[tuple[str, str]] | None:
-        """While a line is being typed, what its keys do."""
-        if self.prompt.purpose == "filter":
-            return [("Enter", "keep"), ("Esc", "clear"), ("text /regex/ !not >100us <5% calls>10", "")]
-        if self.prompt.purpose:
-            return [("Enter", "write"), ("Esc", "cancel")]
-        return None
 
     # --- the tables of a tab
 
