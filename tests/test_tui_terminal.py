@@ -129,6 +129,18 @@ def test_whenever_it_ends_nothing_is_left_on_the_terminal(terminal, words, keys)
     assert SEQUENCE.sub(b"", left).strip() == b""
 
 
+def test_a_packet_of_keys_belongs_to_the_line_it_opens_while_nobody_reads_the_terminal(terminal):
+    screen = terminal(str(FP32))
+    screen.until("[1 Overview]")
+    screen.press(b"2/gemm q\r")
+    time.sleep(0.5)
+    screen.until("0 of 20 kernels")
+    assert " / gemm q " in screen.screen.text
+    screen.press(b"/\x15\x1b[200~selective q\nq\x1b[201~\x7f\x7f\r")
+    screen.until(" / selective ")
+    assert screen.quit() == 0
+
+
 def test_over_ssh_no_mouse_few_colours_and_few_bytes(terminal):
     screen = terminal(str(FP32), COLORTERM="truecolor", SSH_CONNECTION="1 2 3 4")
     screen.until("Top kernels")

@@ -53,6 +53,7 @@ class Passed(Message):
     def __init__(self, ticket: int, rounds: int) -> None:
         self.ticket, self.rounds = ticket, rounds
         super().__init__()
+        self._sender = None  # a message does not go further than the parent of its sender
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Fill:
     """Puts a text into the open line in place of what is there."""
 
     text: str
+    enters: bool = False
+    """Whether Enter was pressed behind it."""
 
 
 class Rows:
@@ -95,6 +98,16 @@ class Keyboard:
         """The tab in which these keys were pressed."""
         self._early: tuple[Question, Key] | None = None
         """What the line asks that was opened before the rows were there, and the key that opens it again."""
+        self._after: list[Callable[[], object]] = []
+
+    def after_typing(self, work: Callable[[], object]) -> None:
+        """Does something that takes the keys of itself, as a dialog does: once no line is open and no key waits."""
+        self._after.append(work)
+        self._finish_typing()
+
+    def _finish_typing(self) -> None:
+        while self._after and self._shell.prompt is None and not self._gate.is_out and not self._gate.waits:
+            self._after.pop(0)()
 
     def begin(self) -> None:
         """Looks at the first key, once the screen exists."""
@@ -119,9 +132,13 @@ class Keyboard:
 
     def rows_came(self) -> None:
         """Goes on with what waited for rows, if they are there."""
+        self._finish_typing()
         if (self._kept or self._early) and not self._shell.awaits_rows:
-            self._gate.put_first([Rows()])
-            self._app.call_later(self._go_on)
+            self._app.call_after_refresh(self._hand_on)  # a table knows its columns once it is laid out
+
+    def _hand_on(self) -> None:
+        self._gate.put_first([Rows()])
+        self._app.call_later(self._go_on)
 
     # --- one after the other
 
@@ -133,6 +150,7 @@ class Keyboard:
                 self._follow(ticket, MOST_ROUNDS)
             else:
                 self._gate.done(ticket)
+        self._finish_typing()
 
     def _follow(self, ticket: int, rounds: int) -> None:
         """Lets those who have the keys now handle everything that waits for them; the last time, it is done.
@@ -140,8 +158,8 @@ class Keyboard:
         The first round follows the key itself, the second one what came of it; another one is due as long as somebody
         else gets the keys.
         """
-        self._shell.take_keys()
-        target, due = self._target(), rounds > MOST_ROUNDS - ROUNDS
+        due = self._shell.take_keys() or rounds > MOST_ROUNDS - ROUNDS
+        target = self._target()
         if (due or target is not self._asked) and rounds and target.post_message(Passed(ticket, rounds - 1)):
             self._asked = target
             return
@@ -171,9 +189,7 @@ class Keyboard:
         if isinstance(item, Rows):
             return self._give_kept()
         if isinstance(item, Fill):
-            if (prompt := self._shell.prompt) is not None:
-                prompt.fill(item.text)
-            return prompt is not None
+            return await self._fill(item)
         if self._ending.uses_up(item):
             return False
         self._shell.take_keys()
@@ -193,6 +209,15 @@ class Keyboard:
         await self._dispatch(item)
         return True
 
+    async def _fill(self, item: Fill) -> bool:
+        prompt = self._shell.prompt
+        if prompt is None:  # the key opened none, because there is nothing to ask for
+            return False
+        prompt.fill(item.text)
+        if item.enters:
+            await prompt.line.action_submit()
+        return True
+
     async def _searched(self) -> None:
         """Waits for what the palette finds, so that Enter does not choose what an earlier text had found."""
         tasks = [worker._task for worker in self._app.workers if worker.node is self._app.screen]
@@ -208,7 +233,10 @@ class Keyboard:
             self._kept.clear()
             self._kept_in = tab
         command = commands.meant(key.key, tab)
-        if command is None or command.where == "app" or key.key == ESCAPE or not self._shell.awaits_rows:
+        if command is None or command.where == "app" or not (self._shell.awaits_rows or self._kept):
+            return False
+        if key.key == ESCAPE:
+            self._kept.clear()
             return False
         if command.line:
             self._open_early(key, command)
@@ -220,17 +248,19 @@ class Keyboard:
 
     def _open_early(self, key: Key, command: Command) -> None:
         """Opens a line before the view can; what is typed follows when it can."""
-        if command.id in FILTERS and not self._shell.own_filter:
+        shared = command.id in FILTERS and not self._shell.own_filter
+        if shared and not self._kept:
             self._shell.ask_for_filter()
         else:
             from tracetui.app.widgets.prompt import Question
 
             def keep(text: str) -> bool:
                 self._early = None
-                self._kept += [key, Fill(text), Key(ENTER, "\r")]
+                self._kept += [key, Fill(text, enters=True)]
                 return True
 
-            self._shell.ask(Question(command.id, command.line, keep, cancelled=self._forget_early))
+            value = self._shell.filter if shared else ""
+            self._shell.ask(Question(command.id, command.line, keep, value, cancelled=self._forget_early))
         if (prompt := self._shell.prompt) is not None and prompt.question is not None and command.where != "overview":
             self._early = prompt.question, key
 

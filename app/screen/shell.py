@@ -70,7 +70,6 @@ class Shell:
         self._stale: set[str] = set()
         """Tabs whose numbers are for an earlier range."""
         self._prompt: Prompt | None = None
-        self._after_line: list[Callable[[], object]] = []
 
     @property
     def main(self) -> Screen[object] | None:
@@ -137,7 +136,7 @@ class Shell:
         if self._prompt is None:
             from tracetui.app.widgets.prompt import Prompt
 
-            self._prompt = Prompt(id="prompt")
+            self._prompt = Prompt(self.line_closed, id="prompt")
             self._prompt.open(question)
             main.mount(self._prompt, before="#filter-line")
         else:
@@ -150,20 +149,10 @@ class Shell:
             self._prompt.remark(text)
 
     def line_closed(self) -> None:
-        """Gives the keys back to the view, and does what has waited for the line."""
+        """Gives the keys back to the view."""
         if self.prompt is None:
             self._focus_view()
             self.refresh_lines()
-            waiting, self._after_line = self._after_line, []
-            for work in waiting:
-                work()
-
-    def after_line(self, work: Callable[[], object]) -> None:
-        """Does something that takes the keys, such as showing a dialog; while a line is open, once it is closed."""
-        if self.prompt is None:
-            work()
-        else:
-            self._after_line.append(work)
 
     def ask_for_filter(self) -> None:
         """Asks for the filter that all tabs share, where there are no rows to filter as the user types."""
@@ -212,6 +201,11 @@ class Shell:
             return bool(self._session.open) and not self._loader.failure("a")
         view = self.made(self.tab)
         return view is not None and (not view.is_mounted or view.awaits_rows)
+
+    @property
+    def filter(self) -> str:
+        """Returns the filter that all tabs share."""
+        return self._session.filter
 
     @property
     def own_filter(self) -> bool:
@@ -278,16 +272,21 @@ class Shell:
         """Lets keys follow that waited for the rows."""
         self._on_rows()
 
-    def take_keys(self) -> None:
-        """Gives the keys to the open line, or else to the view, where they have gone astray."""
+    def take_keys(self) -> bool:
+        """Gives the keys to the open line, or else to the view; returns whether the view will only get them soon."""
         main, view = self.main, self.view
         if main is None or main is not self._app.screen:
-            return
+            return False
         if (prompt := self.prompt) is not None:
             for line in prompt.query("PromptInput"):
                 main.set_focus(line)
-        elif view is not None and (main.focused is None or view not in main.focused.ancestors_with_self):
-            view.take_focus()
+        elif view is not None:
+            focused = main.focused
+            inside = focused is not None and view in focused.ancestors
+            if not inside and (focused is not view or not self.is_blank):
+                view.take_focus()
+                return True
+        return False
 
     def refresh_lines(self) -> None:
         """Updates header, filter line and footer."""

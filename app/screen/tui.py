@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from tracetui.app.views.common.base import View
     from tracetui.app.views.common.host import Host
     from tracetui.app.widgets.lines import TabBar
-    from tracetui.app.widgets.prompt import Prompt
 
 
 def _provider() -> type[Provider]:
@@ -213,11 +212,11 @@ class TracetuiApp(App[None]):
 
     def could_not_open(self, letter: str) -> None:
         """Asks again if a run could not be read."""
-        self.starter.could_not_open(letter)
+        self.keyboard.after_typing(lambda: self.starter.could_not_open(letter))
 
     def has_others(self, title: str) -> None:
         """Asks which run is meant, if the first is one of several in its folder."""
-        self.lists.show_runs(title)
+        self.keyboard.after_typing(lambda: self.lists.show_runs(title))
 
     # --- messages of views
 
@@ -421,7 +420,3 @@ class TracetuiApp(App[None]):
     async def on_passed(self, event: Passed) -> None:
         """Goes on to the next key."""
         await self.keyboard.passed(event)
-
-    def on_prompt_closed(self, event: Prompt.Closed) -> None:
-        """Gives the keys back to the view."""
-        self.shell.line_closed()

@@ -65,11 +65,10 @@ class Prompt(Horizontal):
     class Cancelled(Message):
         """Esc was pressed."""
 
-    class Closed(Message):
-        """The line was closed, with or without an answer."""
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, closed: Callable[[], object], *, id: str | None = None) -> None:
+        """Sets up; `closed` is called whenever the line was closed, with or without an answer."""
         super().__init__(id=id)
+        self._closed_line = closed
         self.question: Question | None = None
         """What is asked; null while the line is closed."""
         self._pending: Timer | None = None
@@ -121,7 +120,7 @@ class Prompt(Horizontal):
         self._stop_waiting()
         self.question = None
         self.display = False
-        self.post_message(self.Closed())
+        self._closed_line()
 
     def remark(self, text: str) -> None:
         """Says something at the right end, such as how many rows match."""

@@ -258,7 +258,10 @@ class TableView(FilteredView):
         If a finding led here, goes back to the finding.
         """
         state = self.state
-        if self.detail.display and not self.KEEPS_DETAIL:
+        if self.awaits_inner:
+            self._computing = ""
+            self.host.unsay(WAITING)
+        elif self.detail.display and not self.KEEPS_DETAIL:
             self.action_detail()
         elif state is None:
             self.post_message(NothingToClose())
