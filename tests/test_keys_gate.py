@@ -66,7 +66,7 @@ def test_a_late_answer_lets_nothing_out():
 def test_every_command_that_opens_a_line_says_so():
     """The lines that are opened before the rows are there are those that the views open."""
     assert {command.id for command in commands.DEFAULTS if command.line} == {
-        "table.filter", "page.filter", "table.export", "timeline.time", "timeline.find",
+        "table.filter", "page.filter", "table.export", "timeline.time", "timeline.find", "sort.choose",
     }  # fmt: skip
 
 
@@ -171,10 +171,10 @@ async def test_keys_of_the_tab_wait_for_its_rows_and_esc_forgets_them(slow):
     app = TracetuiApp([FP32])
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        await pilot.press("2", "s", "r", "j")
+        await pilot.press("2", "greater_than_sign", "r", "j")
         await pilot.pause()
         pilot.app.screen._on_timer_update()
-        assert "Waiting for the rows: s r j" in screen_text(app)
+        assert "Waiting for the rows: > r j" in screen_text(app)
         slow.set()
         await settle(pilot)
         table = app.view.table

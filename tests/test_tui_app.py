@@ -463,7 +463,7 @@ async def test_an_empty_trace_opens_with_empty_views(tmp_path):
         ):
             await press(pilot, key)
             assert words in screen_text(app)
-            await press(pilot, "enter", "d", "slash", "escape", "escape", "s", "m", "y", "Y", "n")
+            await press(pilot, "enter", "d", "slash", "escape", "escape", "greater_than_sign", "m", "y", "Y", "n")
 
 
 async def test_notes_say_what_was_repaired():

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from textual.app import App
+    from textual.dom import DOMNode
     from textual.events import Event
-    from textual.message_pump import MessagePump
     from textual.timer import Timer
 
     from tracetui.app.keys.command import Command
@@ -40,7 +40,6 @@ MOST_ROUNDS = 8
 """How often in a row a key may move the keys on to another widget before the next one is looked at."""
 MOST_KEPT = 64
 """The most keys that wait for rows."""
-ROUNDS = 2
 SEARCH_SECONDS = 0.5
 """The longest wait for what the palette finds."""
 ENTER, ESCAPE, TABS = "enter", "escape", ("tab", "shift+tab")
@@ -89,7 +88,7 @@ class Keyboard:
         self._app, self._shell, self._ending, self._dispatch = app, shell, ending, dispatch
         self._gate: Gate[Item] = Gate()
         self._begun = False
-        self._asked: MessagePump | None = None
+        self._asked: DOMNode | None = None
         """Who was asked last to pass on that everything is handled."""
         self._late: Timer | None = None
         self._kept: list[Item] = []
@@ -155,12 +154,13 @@ class Keyboard:
     def _follow(self, ticket: int, rounds: int) -> None:
         """Lets those who have the keys now handle everything that waits for them; the last time, it is done.
 
-        The first round follows the key itself, the second one what came of it; another one is due as long as somebody
+        The first round follows the key itself; another one is due as long as messages wait that came of it, or somebody
         else gets the keys.
         """
-        due = self._shell.take_keys() or rounds > MOST_ROUNDS - ROUNDS
+        due = self._shell.take_keys()
         target = self._target()
-        if (due or target is not self._asked) and rounds and target.post_message(Passed(ticket, rounds - 1)):
+        due = due or target is not self._asked or any(part.message_queue_size for part in target.ancestors_with_self)
+        if due and rounds and target.post_message(Passed(ticket, rounds - 1)):
             self._asked = target
             return
         self._gate.done(ticket)
@@ -173,7 +173,7 @@ class Keyboard:
         self._gate.give_up()
         await self._go_on()
 
-    def _target(self) -> MessagePump:
+    def _target(self) -> DOMNode:
         """Returns the widget that gets the next key, or a part of the screen that has no widgets yet."""
         screen = self._app.screen
         if len(self._app.screen_stack) == 1:

@@ -459,11 +459,12 @@ class FrameTable(Widget, can_focus=True):
 
     def action_sort_by(self, step: int) -> None:
         """Sorts by the column after or before the present one; numbers from the largest, texts from A."""
-        names = [column.name for column in self.shown]
+        columns = self.shown or self.chosen
+        names = [column.name for column in columns]
         if not names:
             return
         at = names.index(self.sort[0]) + step if self.sort and self.sort[0] in names else (0 if step > 0 else -1)
-        column = self.shown[at % len(names)]
+        column = columns[at % len(names)]
         self.set_sort(column.name, descending=column.right)
 
     def action_reverse(self) -> None:

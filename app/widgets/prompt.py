@@ -36,6 +36,8 @@ class Question:
     """The text that the line begins with."""
     changed: Callable[[str], object] | None = None
     """Called with the text whenever nothing was typed for a moment."""
+    pause: float = DEBOUNCE_SECONDS
+    """That moment in seconds; 0 if each letter counts at once."""
     cancelled: Callable[[], object] | None = None
     """Called on Esc, after the line has closed."""
     hints: tuple[tuple[str, str], ...] = HINTS
@@ -141,7 +143,10 @@ class Prompt(Horizontal):
         if question is None or question.changed is None:
             return
         changed = question.changed
-        self._pending = self.set_timer(DEBOUNCE_SECONDS, lambda: changed(text))
+        if question.pause:
+            self._pending = self.set_timer(question.pause, lambda: changed(text))
+        else:
+            changed(text)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Hands the text on at once."""

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
-from tracetui.app.views.common.filtered import FilteredView
 from tracetui.app.views.common.messages import (
     BackToFinding,
     ColumnsChosen,
@@ -19,6 +18,7 @@ from tracetui.app.views.common.messages import (
     ShowInTimeline,
     WentBack,
 )
+from tracetui.app.views.common.ordered import OrderedView
 from tracetui.app.views.common.page import Page, PageState
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 WAITING = "Computing …"
 
 
-class TableView(FilteredView):
+class TableView(OrderedView):
     """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
 
     BINDINGS = commands.bindings("view")
