@@ -119,14 +119,14 @@ DEFAULTS: tuple[Command, ...] = (
     Command("table.units", "u", "u", "Totals, per step or per call", "Table", "units", "counted", _COUNTED,
             footer="per step", rank=18),
     Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
-    Command("copy.row", "y", "y", "Copy the row; for a finding, the command to run next", "Copy and save", "copy_row",
-            "view", TABLES, rank=15),
+    Command("copy.row", "y", "y", "Copy the row with its titles; for a finding, the command to run next",
+            "Copy and save", "copy_row", "view", TABLES, rank=15),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
     Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
             "view", TABLES, footer="save", rank=45, line="save as"),
     *(
-        Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
-                "Copy and save", "app.picture", where, frozenset({where}))
+        Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg", "Copy and save", "app.picture",
+                where, frozenset({where}), line="save as")
         for where in tabs.NAMES
         if where not in TABLES
     ),
@@ -185,10 +185,9 @@ DEFAULTS: tuple[Command, ...] = (
             rank=29),
     Command("timeline.show", "X", "X", "Show hidden lanes again", "Timeline", "show_all", "lanes", _TIMELINE),
     Command("timeline.copy", "y", "y", "Copy everything about the event", "Timeline", "copy", "timeline", _TIMELINE),
-    Command("timeline.save", "E", "E", "Save the marked range as a smaller Chrome trace, in the working directory",
-            "Timeline", "app.save_range", "timeline", _TIMELINE, rank=11, palette=False),
-    Command("range.save", "", "", "Save the marked range as a smaller Chrome trace, in the working directory",
-            "Timeline", "save_range", "app"),
+    Command("timeline.save", "E", "E", "Save the marked range as a smaller Chrome trace", "Timeline",
+            "app.save_range", "timeline", _TIMELINE, rank=11, palette=False, line="save as"),
+    Command("range.save", "", "", "Save the marked range as a smaller Chrome trace", "Timeline", "save_range", "app"),
     Command("timeline.back", "escape", "Esc", "Close the details, or end the restriction to the marked range",
             "Timeline", "back", "timeline", _TIMELINE, rank=10, palette=False),
     Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view",

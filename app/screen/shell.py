@@ -31,6 +31,19 @@ if TYPE_CHECKING:
     from tracetui.app.widgets.prompt import Prompt, Question
 
 
+LEAST = 40, 10
+"""The columns and lines below which next to nothing of a tab fits."""
+
+
+def too_small(width: int, height: int) -> list[tuple[str, str]]:
+    """Returns what the footer says if the terminal is too small to work in; nothing if it is not."""
+    if width >= LEAST[0] and height >= LEAST[1]:
+        return []
+    size, needed = f"{width}x{height}", f"needs {LEAST[0]}x{LEAST[1]}"
+    words = [(size, needed)] if width < LEAST[0] else [("too small", f"{size}, {needed}"), ("q", "quit")]
+    return words if width > len(f"{size} {needed} ") else [("", needed)]
+
+
 class Shell:
     """The main screen of an application: its lines, and a view for each visited tab."""
 
@@ -321,6 +334,8 @@ class Shell:
         """Returns the keys that the footer shows."""
         if (prompt := self.prompt) is not None and prompt.question is not None:
             return list(prompt.question.hints)
+        if hints := too_small(*self._app.size):
+            return hints
         if "a" not in self._session.runs:
             return [("Esc", "keep what was read"), ("q", "quit")] if self._loader.lines else [("q", "quit")]
         view = self.view

@@ -345,15 +345,16 @@ class TracetuiApp(App[None]):
     # --- keys: files
 
     def action_save_range(self) -> None:
-        """Writes the marked range as a separate trace."""
-        self.ranges.start()
+        """Asks where to write the marked range as a separate trace."""
+        self.ranges.ask()
 
     def action_picture(self) -> None:
-        """Saves the screen as an SVG, if there is no table to save in another form."""
+        """Asks where to save the screen as an SVG, if there is no table to save in another form."""
         if "a" in self.session.runs and self.tab not in tabs.TABLES:
-            from tracetui.app.screen.picture import save_picture
+            from tracetui.app.screen.picture import ask_for_picture
 
-            self.shell.say(save_picture(self.session, self.tab, self.export_screenshot(title=self.TITLE)))
+            if self.view is not None:
+                ask_for_picture(self.view, self.session, lambda: self.export_screenshot(title=self.TITLE))
 
     # --- keys: the program
 

@@ -159,6 +159,12 @@ class FrameTable(Widget, can_focus=True):
         row = self.row_number(self.cursor)
         return None if row is None else self.frame.row(row, named=True)
 
+    def current_texts(self) -> list[tuple[str, str]]:
+        """Titles and texts of the row under the cursor, as shown but not cut; none where the table is empty."""
+        row = self.current
+        kinds = [(column, self._source(column.name)) for column in self.shown or self.chosen]
+        return [(c.label, cell_text(row[name], c.kind, ascii=self.ascii)) for c, name in kinds] if row else []
+
     def row_number(self, position: int) -> int | None:
         """Row of the frame that stands at a position of the view."""
         if not 0 <= position < self.height_of_view:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.tables import export
-from tracetui.app.tables.columns import cell_text
 from tracetui.app.text import fitting
 from tracetui.app.text.paths import is_file, typed
 from tracetui.app.text.pictures import without_fonts
@@ -17,7 +16,7 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.written import written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from tracetui.app.views.common.page import PageState
 
@@ -47,10 +46,10 @@ class SavingView(View):
             self._copy(str(row.get(name) or ""), "the name")
 
     def action_copy_row(self) -> None:
-        """Copies the row, tab-separated."""
-        row = self.table.current
-        if row is not None:
-            self._copy("\t".join(self._fields(row)), "the row")
+        """Copies the titles and the row as they are seen, tab-separated; texts that are cut are copied whole."""
+        seen = self.table.current_texts()
+        if seen:
+            self._copy("\n".join("\t".join(texts) for texts in zip(*seen, strict=True)), "the row and its titles")
 
     def action_copy_table(self) -> None:
         """Copies the rows in view, tab-separated with a header; to a file where they are too many."""
@@ -65,9 +64,6 @@ class SavingView(View):
             self._write(
                 path, lambda part: part.write_text(text, encoding="utf-8"), "too much for the clipboard: wrote "
             )
-
-    def _fields(self, row: Mapping[str, object]) -> list[str]:
-        return [cell_text(row.get(c.name), c.kind, ascii=self.session.ascii) for c in self.table.chosen]
 
     def _copy(self, text: str, what: str) -> None:
         self.app.copy_to_clipboard(text)
