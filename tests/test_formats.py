@@ -208,7 +208,7 @@ def test_a_number_stays_with_its_unit() -> None:
 @pytest.mark.parametrize("width", [14, 16, 20, 31])
 def test_names_that_elide_alike_show_where_they_differ(width: int) -> None:
     names = [
-        f"void at::native::vectorized_elementwise_kernel<4, at::native::{what}Functor<{kind}>, std::array<char*, {n}ul>>"
+        f"void at::native::vectorized_elementwise_kernel<4, at::native::{what}Functor<{kind}>, array<char*, {n}ul>>"
         for what in ("Add", "Mul", "Sub")
         for kind in ("float", "double", "c10::Half")
         for n in (2, 3)

@@ -31,13 +31,15 @@ MOUSE_ON = b"\x1b[?1000h"
 class Terminal:
     """The program on one end of a pty, this on the other."""
 
-    def __init__(self, *arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> None:
+    def __init__(
+        self, *arguments: str, size: tuple[int, int] = (80, 24), errors: int | None = None, **environment: str
+    ) -> None:
         self.master, slave = pty.openpty()
         ioctl(slave, TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TEXTUAL")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tracetui.app", "open", *arguments],
-            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            stdin=slave, stdout=slave, stderr=slave if errors is None else errors, start_new_session=True,
             env={**clean, "TERM": "xterm-256color", **environment},
         )  # fmt: skip
         os.close(slave)
@@ -242,3 +244,13 @@ def test_a_tab_that_is_not_there_is_wrong_usage(terminal):
     screen = terminal(str(FP32), "--tab", "sausages")
     screen.until("there are overview, kernels")
     assert screen.process.wait(PATIENCE_SECONDS) == 2
+
+
+@pytest.mark.parametrize("driver", ["cells", "stock"])
+def test_the_screen_opens_where_errors_go_elsewhere(terminal, driver):
+    screen = terminal(str(FP32), errors=subprocess.DEVNULL, TRACETUI_DRIVER=driver)
+    screen.until("Top kernels")
+    screen.press(b"2")
+    screen.until("[2 Kernels]")
+    assert screen.quit() == 0
+    assert b"\x1b[?1049l" in screen.seen

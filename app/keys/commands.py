@@ -119,7 +119,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("table.units", "u", "u", "Totals, per step or per call", "Table", "units", "counted", _COUNTED,
             footer="per step", rank=18),
     Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
-    Command("copy.row", "y", "y", "Copy the row with its titles; for a finding, the command to run next",
+    Command("copy.row", "y", "y", "Copy the row with header; for a finding, the command to run",
             "Copy and save", "copy_row", "view", TABLES, rank=15),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
     Command("table.export", "e", "e", "Save this view: .csv .json .parquet .md .svg", "Copy and save", "export",
