@@ -18,6 +18,8 @@ LAUNCHES = "launches"
 """A row opens kernel launches, also as a histogram, and the modules and operators that launched them."""
 TIMELINE = "timeline"
 """The event of a row can be shown in the timeline."""
+OWN_FILTER = "own filter"
+"""Its tables have a filter of their own, in place of the one that all tabs share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ TABS = (
     Tab("modules", "Modules", "Mod", "5", "modules:ModulesView", _rows(UNITS, LAUNCHES, TIMELINE)),
     Tab("counters", "Counters", "Ctrs", "6", "counters.counters:CountersView", _rows()),
     Tab("memory", "Memory", "Mem", "7", "memory:MemoryView", _rows()),
-    Tab("findings", "Findings", "Find", "8", "findings:FindingsView", _rows()),
+    Tab("findings", "Findings", "Find", "8", "findings:FindingsView", _rows(OWN_FILTER)),
     Tab("diff", "Diff", "Diff", "9", "diff:DiffView", _rows(UNITS)),
     Tab("sweep", "Sweep", "Swp", "0", "sweep:SweepView", _rows()),
     Tab("timeline", "Timeline", "Time", "T", "timeline:TimelineView"),

@@ -218,10 +218,10 @@ def test_open_of_two_paths_without_a_terminal_prints_the_diff() -> None:
         ("dumb", (True, True, True), False),
         ("xterm-256color", (True, False, True), False),
         ("xterm-256color", (False, True, True), False),
-        ("xterm-256color", (True, True, False), False),
+        ("xterm-256color", (True, True, False), True),
     ],
 )
-def test_the_screen_needs_a_terminal_on_all_three_streams(
+def test_the_screen_needs_a_terminal_for_keys_and_output(
     monkeypatch: pytest.MonkeyPatch, term: str, streams: tuple[bool, bool, bool], screen: bool
 ) -> None:
     class Stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import subprocess
@@ -10,7 +11,7 @@ import threading
 
 import pytest
 from sample_runs import OUTSIDE, recorded, run_of
-from tui_pilot import opened, press, screen_text
+from tui_pilot import drained, opened, press, screen_text
 
 from tracetui.analysis.report.report import report
 from tracetui.analysis.scope import Scope
@@ -366,6 +367,9 @@ async def test_a_marked_range_is_saved_beside_what_is_there(tmp_path, monkeypatc
         await press(pilot, "T", "E")
         assert "No range is marked" in screen_text(app)
         await press(pilot, "w", "w", "left_square_bracket", "full_stop", "full_stop", "right_square_bracket", "E")
+        assert not list(tmp_path.iterdir())
+        assert "save as" in screen_text(app)
+        await press(pilot, "enter")
         written = list(tmp_path.iterdir())
         assert len(written) == 1
         assert written[0].name.startswith("deit_small_train_bf16_bs32.cut-")
@@ -378,7 +382,7 @@ async def test_a_marked_range_is_saved_beside_what_is_there(tmp_path, monkeypatc
         assert inside.len()
         await press(pilot, "2")
         app.action_save_range()
-        await press(pilot, "j")
+        await press(pilot, "enter")
         assert len(list(tmp_path.iterdir())) == 2
         assert window is not None
 
@@ -393,7 +397,7 @@ async def test_quitting_leaves_nothing_half_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     began = threading.Event()
 
-    def slow(trace, window, watch):
+    def slow(trace, window, target, watch, *, force):
         (tmp_path / "half").write_text("")
         began.set()
         assert watch.cancel.wait(30)
@@ -404,7 +408,12 @@ async def test_quitting_leaves_nothing_half_written(tmp_path, monkeypatch):
     async with opened(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")) as (app, pilot):
         await press(pilot, "T", "w", "w", "left_square_bracket", "full_stop", "full_stop", "right_square_bracket")
         app.action_save_range()
-        assert began.wait(30)
+        await drained()
+        await pilot.press("enter")
+        await drained()
+        pilot.app.screen._on_timer_update()
+        await asyncio.to_thread(began.wait, 30)
+        assert began.is_set()
         app.action_save_range()
         await pilot.pause()
         assert "A range is being written already" in screen_text(app)

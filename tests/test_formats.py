@@ -203,3 +203,18 @@ def test_a_number_stays_with_its_unit() -> None:
         assert not any(re.match(r"(%|ms|GB)", line) for line in lines)
     assert wrapped("a" * 30, 10) == ["a" * 10] * 3
     assert wrapped("", 10) == []
+
+
+@pytest.mark.parametrize("width", [14, 16, 20, 31])
+def test_names_that_elide_alike_show_where_they_differ(width: int) -> None:
+    names = [
+        f"void at::native::vectorized_elementwise_kernel<4, at::native::{what}Functor<{kind}>, array<char*, {n}ul>>"
+        for what in ("Add", "Mul", "Sub")
+        for kind in ("float", "double", "c10::Half")
+        for n in (2, 3)
+    ]
+    cut = fit_apart(names, width)
+    assert len(set(cut.values())) == len(names)
+    assert max(map(len, cut.values())) <= width
+    two = fit_apart([name for name in names if "<float>" in name and "2ul" in name], width)
+    assert [short.partition(":")[2][:2] for short in two.values()] == ["Ad", "Mu", "Su"]

@@ -114,7 +114,7 @@ async def test_footer_help_palette_tabs_and_keys_follow() -> None:
         assert app.session.filter == "scan"
         await press(pilot, "escape")
         await press(pilot, "slash")
-        assert not app.view.prompt.purpose, "the former key does nothing"
+        assert app.shell.prompt is None, "the former key does nothing"
         await press(pilot, "c")
         assert app.view.table.sort == ("total_ns", False)
         await press(pilot, "R")
@@ -148,13 +148,13 @@ async def test_an_app_without_wishes_has_the_defaults_after_one_that_had_some() 
     async with opened(FP32, tab="kernels") as (app, pilot):
         assert commands.COMMANDS == commands.DEFAULTS
         await press(pilot, "slash")
-        assert app.view.prompt.purpose == "filter"
+        assert app.shell.prompt.question.purpose == "filter"
 
 
 @pytest.mark.parametrize(
     ("tab", "key", "said"),
     [
-        ("overview", "slash", "/ works in tables: filter as you type"),
+        ("overview", "v", "v works in tables: next table of this tab, where it has several"),
         ("kernels", "X", "X works in Timeline: show hidden lanes again"),
         ("memory", "full_stop", ""),
         ("kernels", "full_stop", "The details are closed: d opens them"),

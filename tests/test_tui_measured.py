@@ -35,7 +35,7 @@ def screens(*paths, keys, size=(180, 24)):
 def test_measured_columns_and_coverage(folder):
     text, details = screens(folder, keys=["d"])
     lines = text.splitlines()
-    assert "ncu: 43 launches, 100.0 % of GPU time" in lines[2]
+    assert "ncu: 100.0 % of GPU time, 43 launches" in lines[2]
     assert "nsys recording: 100.0 % of the GPU time matches" in lines[2]
     titles, first = lines[3], lines[4]
     assert titles.index("SM%") < titles.index("L1%") < titles.index("L2%") < titles.index("Occ%")
@@ -49,7 +49,7 @@ def test_measured_columns_and_coverage(folder):
 def test_the_recording_of_another_tool_is_compared_with_the_rest(folder):
     _, text = screens(folder, keys=["S"])
     lines = text.splitlines()
-    assert "ncu: 43 launches, 100.0 % of GPU time" in lines[2]
+    assert "ncu: 100.0 % of GPU time, 43 launches" in lines[2]
     assert "Chrome trace: 100.0 % of the GPU time matches" in lines[2]
 
 

@@ -193,7 +193,7 @@ def test_the_icicle_of_the_modules() -> None:
             await press(pilot, "enter")
             await press(pilot, "j", "l", "l")
             assert "Block_" in screen_text(app)
-            await press(pilot, "s")
+            await press(pilot, "greater_than_sign")
             assert "The largest is first here" in screen_text(app)
             await press(pilot, "i")
             chosen = tree(app).current

@@ -316,7 +316,7 @@ async def leave(path: Path, *keys: str, **options) -> None:
 
 async def test_a_run_opens_where_it_was_left(kept_trace):
     async with opened(kept_trace) as (app, pilot):
-        await press(pilot, "2", "s", "s", "slash")
+        await press(pilot, "2", "greater_than_sign", "greater_than_sign", "slash")
         await write(pilot, "gemm")
         await press(pilot, "enter", "T", "left_square_bracket", "j", "right_square_bracket", "2")
         words, window, rows = app.session.range_words, app.session.scope.window, lines(app)[3:8]

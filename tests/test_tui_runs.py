@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sample_runs import FP16, FP32, linked
+from sweep_maker import write_sweep
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.app.screen.dialogs.common import RunPicker
@@ -391,3 +392,13 @@ async def test_a_marked_range_stays_with_its_run(folder):
         assert app.view.picture.marks == window
         await press(pilot, "escape")
         assert app.session.scope.window is None
+
+
+async def test_a_sweep_s_runs_are_in_the_order_of_its_variables(tmp_path):
+    values = [{"batch": batch, "keep": keep} for batch in (16, 2, 1) for keep in (0.5, 0.25)]
+    sweep = write_sweep(tmp_path / "sweep", [(point, [100.0], 1e9, 3) for point in values])
+    async with opened(sweep) as (app, _):
+        names = [entry.run.path.parent if entry.run else entry.paths[0].parent for entry in app.session.open.values()]
+        assert [next(p for p in (path, *path.parents) if "=" in p.name).name for path in names] == [
+            f"batch={batch},keep={keep}" for batch in (1, 2, 16) for keep in (0.25, 0.5)
+        ]

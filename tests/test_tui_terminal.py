@@ -31,13 +31,15 @@ MOUSE_ON = b"\x1b[?1000h"
 class Terminal:
     """The program on one end of a pty, this on the other."""
 
-    def __init__(self, *arguments: str, size: tuple[int, int] = (80, 24), **environment: str) -> None:
+    def __init__(
+        self, *arguments: str, size: tuple[int, int] = (80, 24), errors: int | None = None, **environment: str
+    ) -> None:
         self.master, slave = pty.openpty()
         ioctl(slave, TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TEXTUAL")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tracetui.app", "open", *arguments],
-            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            stdin=slave, stdout=slave, stderr=slave if errors is None else errors, start_new_session=True,
             env={**clean, "TERM": "xterm-256color", **environment},
         )  # fmt: skip
         os.close(slave)
@@ -127,6 +129,18 @@ def test_whenever_it_ends_nothing_is_left_on_the_terminal(terminal, words, keys)
     assert screen.quit(keys) == 0
     left = screen.seen.rpartition(b"\x1b[?1049l")[2]
     assert SEQUENCE.sub(b"", left).strip() == b""
+
+
+def test_a_packet_of_keys_belongs_to_the_line_it_opens_while_nobody_reads_the_terminal(terminal):
+    screen = terminal(str(FP32))
+    screen.until("[1 Overview]")
+    screen.press(b"2/gemm q\r")
+    time.sleep(0.5)
+    screen.until("0 of 20 kernels")
+    assert " / gemm q " in screen.screen.text
+    screen.press(b"/\x15\x1b[200~selective q\nq\x1b[201~\x7f\x7f\r")
+    screen.until(" / selective ")
+    assert screen.quit() == 0
 
 
 def test_over_ssh_no_mouse_few_colours_and_few_bytes(terminal):
@@ -230,3 +244,13 @@ def test_a_tab_that_is_not_there_is_wrong_usage(terminal):
     screen = terminal(str(FP32), "--tab", "sausages")
     screen.until("there are overview, kernels")
     assert screen.process.wait(PATIENCE_SECONDS) == 2
+
+
+@pytest.mark.parametrize("driver", ["cells", "stock"])
+def test_the_screen_opens_where_errors_go_elsewhere(terminal, driver):
+    screen = terminal(str(FP32), errors=subprocess.DEVNULL, TRACETUI_DRIVER=driver)
+    screen.until("Top kernels")
+    screen.press(b"2")
+    screen.until("[2 Kernels]")
+    assert screen.quit() == 0
+    assert b"\x1b[?1049l" in screen.seen

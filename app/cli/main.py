@@ -467,9 +467,9 @@ def _is_utf8() -> bool:
 def _has_terminal() -> bool:
     if "TEXTUAL_DRIVER" in os.environ:  # the screen goes to a browser
         return True
-    # The screen is drawn on standard error, keys come from standard input, and a redirected output wants the report.
+    # Keys come from standard input, and a redirected output wants the report; errors may go elsewhere.
     return os.environ.get("TERM") != "dumb" and all(
-        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
+        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
     )
 
 

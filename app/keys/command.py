@@ -32,5 +32,7 @@ class Command:
     """Its short label in the footer; a command without a label is not shown there."""
     rank: int = 50
     """Position in the footer; labels that do not fit are dropped from the end."""
+    line: str = ""
+    """The label of the line that it opens, if it opens one: what is typed next belongs to that line."""
     palette: bool = True
     """Whether the palette offers it."""

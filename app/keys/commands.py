@@ -93,9 +93,12 @@ DEFAULTS: tuple[Command, ...] = (
     Command("table.next", "v", "v", "Next table of this tab, where it has several", "Table", "next_table", "view",
             TABLES, rank=11),
     Command("table.filter", "slash", "/", "Filter as you type", "Table", "filter", "view", TABLES, footer="filter",
-            rank=14),
-    Command("sort.next", "greater_than_sign,s", "s >", "Sort by the next column", "Table", "sort_by(1)", "table",
-            TABLES, footer="sort", rank=16),
+            rank=14, line="/"),
+    Command("page.filter", "slash", "/", "Filter the tables of all tabs", "Table", "app.filter", "overview", _OVERVIEW,
+            line="/"),
+    Command("sort.choose", "s", "s", "Sort by a column, named by a part of its title; again: reverse", "Table", "sort",
+            "view", TABLES, footer="sort", rank=16, line="sort by:"),
+    Command("sort.next", "greater_than_sign", ">", "Sort by the next column", "Table", "sort_by(1)", "table", TABLES),
     Command("sort.previous", "less_than_sign", "<", "Sort by the previous column", "Table", "sort_by(-1)", "table",
             TABLES),
     Command("sort.reverse", "r", "r", "Reverse the order", "Table", "reverse", "table", TABLES),
@@ -119,13 +122,13 @@ DEFAULTS: tuple[Command, ...] = (
     Command("table.units", "u", "u", "Totals, per step or per call", "Table", "units", "counted", _COUNTED,
             footer="per step", rank=18),
     Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
-    Command("copy.row", "y", "y", "Copy the row; for a finding, the command to run next", "Copy and save", "copy_row",
-            "view", TABLES, rank=15),
+    Command("copy.row", "y", "y", "Copy the row with header; for a finding, the command to run",
+            "Copy and save", "copy_row", "view", TABLES, rank=15),
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
     Command("table.export", "e", "e", "Save this table: .csv .json .parquet .md", "Copy and save", "export",
-            "view", TABLES, footer="save", rank=45),
+            "view", TABLES, footer="save", rank=45, line="save as"),
     Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
-            "save_picture", "view", TABLES, rank=46),
+            "save_picture", "view", TABLES, rank=46, line="save as"),
     *(
         Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg, in the working directory",
                 "Copy and save", "app.save_chart", where, frozenset({where}))
@@ -133,8 +136,8 @@ DEFAULTS: tuple[Command, ...] = (
         if where not in TABLES
     ),
     *(
-        Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg, in the working directory",
-                "Copy and save", "app.picture", where, frozenset({where}))
+        Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg", "Copy and save", "app.picture",
+                where, frozenset({where}), line="save as")
         for where in tabs.NAMES
         if where not in TABLES
     ),
@@ -178,9 +181,9 @@ DEFAULTS: tuple[Command, ...] = (
     Command("timeline.details_up", "less_than_sign", "<", "Scroll the details up", "Timeline", "scroll_detail(-3)",
             "timeline", _TIMELINE, palette=False),
     Command("timeline.time", "t", "t", "Go to a time: 12.5ms, +3ms, -400us", "Timeline", "time", "timeline",
-            _TIMELINE, footer="time", rank=26),
+            _TIMELINE, footer="time", rank=26, line="go to (12.5ms, 1.2s, +3ms, -400us):"),
     Command("timeline.find", "slash", "/", "Search in all lanes by part of a name; n and N go on", "Timeline", "find",
-            "timeline", _TIMELINE, footer="find", rank=24),
+            "timeline", _TIMELINE, footer="find", rank=24, line="find:"),
     Command("timeline.bookmark", "B", "B", "Set a bookmark at the cursor, or remove it", "Timeline", "bookmark",
             "timeline", _TIMELINE),
     Command("timeline.to_bookmark", "apostrophe", "'", "Go to the next bookmark", "Timeline", "to_bookmark", "timeline",
@@ -192,7 +195,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("timeline.area", "v", "v", "What ran in the marked range, by lane: calls, time, share", "Timeline", "area",
             "timeline", _TIMELINE, footer="what ran", rank=17),
     Command("timeline.ranks", "r", "r", "Choose ranks whose lanes are shown together, on one clock", "Timeline",
-            "ranks", "timeline", _TIMELINE),
+            "ranks", "timeline", _TIMELINE, line="ranks:"),
     Command("timeline.fold", "space", "Space", "Expand or collapse the lane", "Timeline", "fold", "lanes", _TIMELINE,
             footer="fold", rank=27),
     Command("timeline.pin", "p", "p", "Pin the lane to the top, or unpin it", "Timeline", "pin", "lanes", _TIMELINE,
@@ -201,10 +204,9 @@ DEFAULTS: tuple[Command, ...] = (
             rank=29),
     Command("timeline.show", "X", "X", "Show hidden lanes again", "Timeline", "show_all", "lanes", _TIMELINE),
     Command("timeline.copy", "y", "y", "Copy everything about the event", "Timeline", "copy", "timeline", _TIMELINE),
-    Command("timeline.save", "E", "E", "Save the marked range as a smaller Chrome trace, in the working directory",
-            "Timeline", "app.save_range", "timeline", _TIMELINE, rank=11, palette=False),
-    Command("range.save", "", "", "Save the marked range as a smaller Chrome trace, in the working directory",
-            "Timeline", "save_range", "app"),
+    Command("timeline.save", "E", "E", "Save the marked range as a smaller Chrome trace", "Timeline",
+            "app.save_range", "timeline", _TIMELINE, rank=11, palette=False, line="save as"),
+    Command("range.save", "", "", "Save the marked range as a smaller Chrome trace", "Timeline", "save_range", "app"),
     Command("timeline.back", "escape", "Esc", "Close the details, or end the search or the restriction to the range",
             "Timeline", "back", "timeline", _TIMELINE, rank=10, palette=False),
     Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view",
@@ -297,6 +299,12 @@ def bindings(where: str) -> list[BindingType]:
 def quits(key: str) -> bool:
     """Returns whether a key quits in dialogs too: Ctrl+Q, which means nothing in a list or a text."""
     return key == "ctrl+q" and any(c.id == "app.quit" and key in c.keys.split(",") for c in COMMANDS)
+
+
+def meant(key: str, tab: str) -> Command | None:
+    """Returns the command of a key in a tab; that of a view goes before one of the application."""
+    having = [c for c in in_tab(tab) if c.where != "runs" and key in c.keys.split(",")]
+    return next((c for c in having if c.where != "app"), having[0] if having else None)
 
 
 def in_tab(tab: str) -> list[Command]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -243,8 +244,12 @@ class RunLoader:
         entry = self.session.open[letter]
         if not run.others:
             return letter
-        before, after = run.others[: run.place], run.others[run.place :]
         files = run.files
+        others, place = run.others, run.place
+        if _is_sweep(entry.paths):  # in the order of its variables; other folders from the newest run on
+            others = tuple(sorted(others, key=lambda other: _by_variables(other[1])))
+            place = sum(_by_variables(paths) < _by_variables(files) for _, paths in others)
+        before, after = others[:place], others[place:]
         if len(self.session.open) == 1 and before:  # the first letters go to the runs of the folder
             for name, paths in before[:1]:
                 entry.paths, entry.label = paths, name
@@ -254,7 +259,7 @@ class RunLoader:
             asked = self.loader.wanted
             self.loader.wanted = {side: mine.letter if wanted == letter else wanted for side, wanted in asked.items()}
         else:
-            mine, after = entry, run.others
+            mine, after = entry, others
             entry.paths = files
         for name, paths in after:
             if not any(set(paths) == set(known.paths) for known in self.session.open.values()):
@@ -361,3 +366,9 @@ def _is_sweep(paths: tuple[Path, ...]) -> bool:
     from tracetui.parsers.runs.sweep_place import INDEX
 
     return any((path / INDEX).is_file() for path in paths)
+
+
+def _by_variables(paths: Sequence[Path]) -> list[tuple[float, str]]:
+    """Returns a key that sorts a sweep's runs: by the names of their folders, numbers in them by size."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", str(paths[0]))
+    return [(float(part), "") if number % 2 else (-1.0, part) for number, part in enumerate(parts)]

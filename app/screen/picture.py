@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.tables import export
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.pictures import without_fonts
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.written import write_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from tracetui.app.session.session import Session
+    from tracetui.app.views.common.base import View
 
 
-def save_picture(session: Session, tab: str, svg: str) -> str:
-    """Writes the screen into the working directory, without replacing a file.
+def ask_for_picture(view: View, session: Session, draw: Callable[[], str]) -> None:
+    """Asks where to write a picture of the screen, and writes it.
 
     Args:
+        view: the view in view.
         session: what is open.
-        tab: the tab in view.
+        draw: makes the picture as SVG.
+    """
+    from tracetui.app.views.common.saving import ask_where
+
+    def save(path: Path, force: bool) -> None:
+        view.host.say(save_picture(session, path, draw(), force=force))
+
+    ask_where(view, f"{printable(session.runs['a'].name)}-{view.TAB}.svg".replace("/", "_"), save)
+    view.host.remark(".svg")
+
+
+def save_picture(session: Session, path: Path, svg: str, *, force: bool) -> str:
+    """Writes a picture.
+
+    Args:
+        session: what is open; its files are not replaced.
+        path: as typed.
         svg: the picture.
+        force: replace a file that is there.
 
     Returns:
         A line that says where it was written, or why it was not.
     """
-    name = printable(session.runs["a"].name).replace("/", "_")
-    path = export.free_path(Path(f"{name}-{tab}.svg"))
+    if path.suffix.lower() != ".svg":
+        return "The suffix says the form: a picture of this view is .svg"
+    sources = [trace.source.path for run in session.runs.values() for trace in run.traces]
     try:
-        write_text(path, without_fonts(svg))
+        write_text(path, without_fonts(svg), force=force, sources=sources)
     except TraceError as error:
         return str(error)
     return f"wrote {path.resolve()}"

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from tracetui.app.session import jobs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual.message_pump import MessagePump
 
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session.session import Session
+    from tracetui.parsers import Trace
 
 CUT = "cut"
 """The key of the job that writes a range."""
@@ -34,12 +37,13 @@ class RangeWriter:
         self._ends = threading.Event()
         """Set when the program ends: a partly written file is removed."""
 
-    def start(self) -> None:
-        """Writes the marked range, or says why that is not possible."""
-        if "a" not in self._session.runs:
+    def ask(self) -> None:
+        """Asks where to write the marked range, or says why that is not possible."""
+        view = self._shell.view
+        if "a" not in self._session.runs or view is None:
             return
         from tracetui.app.session import cut
-        from tracetui.parsers.progress import Watch
+        from tracetui.app.views.common.saving import ask_where
 
         trace, window = self._session.trace(), self._session.scope.window
         if no := cut.refused(trace.info.kind):
@@ -49,8 +53,18 @@ class RangeWriter:
         elif jobs.busy(CUT):
             self._shell.say("A range is being written already")
         else:
-            self._shell.say("Writing the range ...")
-            jobs.start(self._target, CUT, lambda: cut.save_range(trace, window, Watch(cancel=self._ends)))
+            ask_where(
+                view, str(cut.range_name(trace, window)), lambda path, force: self._start(trace, window, path, force)
+            )
+
+    def _start(self, trace: Trace, window: tuple[int, int], target: Path, force: bool) -> None:
+        """Writes the range that was marked when the name was asked for."""
+        from tracetui.app.session import cut
+        from tracetui.parsers.progress import Watch
+
+        watch = Watch(cancel=self._ends)
+        self._shell.say("Writing the range ...")
+        jobs.start(self._target, CUT, lambda: cut.save_range(trace, window, target, watch, force=force))
 
     def finish(self, event: jobs.JobDone[Any]) -> None:
         """Reports that a range was written, or why not; ignores other jobs."""

@@ -13,6 +13,7 @@ from rich.text import Text
 from textual.containers import Container
 from textual.widgets import Static
 
+from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.screen import status
 from tracetui.app.text.fitting import printable, to_ascii
@@ -27,6 +28,20 @@ if TYPE_CHECKING:
     from tracetui.app.session.loading import Loader
     from tracetui.app.session.session import Session, Side
     from tracetui.app.views.common.base import View
+    from tracetui.app.widgets.prompt import Prompt, Question
+
+
+LEAST = 40, 10
+"""The columns and lines below which next to nothing of a tab fits."""
+
+
+def too_small(width: int, height: int) -> list[tuple[str, str]]:
+    """Returns what the footer says if the terminal is too small to work in; nothing if it is not."""
+    if width >= LEAST[0] and height >= LEAST[1]:
+        return []
+    size, needed = f"{width}x{height}", f"needs {LEAST[0]}x{LEAST[1]}"
+    words = [(size, needed)] if width < LEAST[0] else [("too small", f"{size}, {needed}"), ("q", "quit")]
+    return words if width > len(f"{size} {needed} ") else [("", needed)]
 
 
 class Shell:
@@ -41,6 +56,7 @@ class Shell:
         tab: str | None,
         preferred_tab: str | None,
         on_tab: Callable[[], None],
+        on_rows: Callable[[], None],
     ) -> None:
         """Sets up.
 
@@ -51,8 +67,10 @@ class Shell:
             tab: the tab to start on; null leaves it to the settings and the run.
             preferred_tab: the tab of the settings.
             on_tab: called when a tab comes into view.
+            on_rows: called when the rows of a tab may have come.
         """
-        self._app, self._session, self._loader, self._on_tab = app, session, loader, on_tab
+        self._app, self._session, self._loader = app, session, loader
+        self._on_tab, self._on_rows = on_tab, on_rows
         compares = len(session.open) > 1
         self._preferred_tab = preferred_tab
         self.usual_tab = preferred_tab or "overview"
@@ -64,6 +82,7 @@ class Shell:
         """Tracebacks of failures so far."""
         self._stale: set[str] = set()
         """Tabs whose numbers are for an earlier range."""
+        self._prompt: Prompt | None = None
 
     @property
     def main(self) -> Screen[object] | None:
@@ -115,6 +134,58 @@ class Shell:
 
         self.errors.append("".join(traceback.format_exception(type(error), error, error.__traceback__)))
 
+    # --- the line to type into
+
+    @property
+    def prompt(self) -> Prompt | None:
+        """Returns the line to type into while it is open; until it is closed, all keys are its."""
+        return self._prompt if self._prompt is not None and self._prompt.question is not None else None
+
+    def ask(self, question: Question) -> None:
+        """Opens the line; one that is open already asks this instead."""
+        main = self.main
+        if main is None:
+            return
+        if self._prompt is None:
+            from tracetui.app.widgets.prompt import Prompt
+
+            self._prompt = Prompt(self.line_closed, id="prompt")
+            self._prompt.open(question)
+            main.mount(self._prompt, before="#filter-line")
+        else:
+            self._prompt.open(question)
+        self.refresh_lines()
+
+    def remark(self, text: str) -> None:
+        """Says something at the right end of the line."""
+        if self._prompt is not None:
+            self._prompt.remark(text)
+
+    def line_closed(self) -> None:
+        """Gives the keys back to the view."""
+        if self.prompt is None:
+            self._focus_view()
+            self.refresh_lines()
+
+    def ask_for_filter(self) -> None:
+        """Asks for the filter that all tabs share, where there are no rows to filter as the user types."""
+        from tracetui.app.widgets.prompt import FILTER_HINTS, Question
+
+        def keep(text: str) -> bool:
+            from tracetui.app.tables import filters
+
+            try:
+                filters.parse(text)
+            except filters.FilterError as error:
+                self.remark(str(error))
+                return False
+            self._session.filter = text.strip()
+            if self.view is not None and not self.view.awaits_rows:
+                self.view.revisit()
+            return True
+
+        self.ask(Question("filter", "/", keep, self._session.filter, cancelled=lambda: keep(""), hints=FILTER_HINTS))
+
     # --- tabs
 
     def views(self) -> Iterator[View]:
@@ -135,6 +206,26 @@ class Shell:
         """Returns the current view; null until it has its widgets."""
         view = self.made(self.tab) if "a" in self._session.runs else None
         return view if view is not None and view.is_mounted else None
+
+    @property
+    def awaits_rows(self) -> bool:
+        """Returns whether the view of the tab is still to come, or computes what it will show."""
+        if "a" not in self._session.runs:
+            return bool(self._session.open) and not self._loader.failure("a")
+        view = self.made(self.tab)
+        return view is not None and (not view.is_mounted or view.awaits_rows)
+
+    @property
+    def filter(self) -> str:
+        """Returns the filter that all tabs share."""
+        return self._session.filter
+
+    @property
+    def own_filter(self) -> bool:
+        """Returns whether the page in view, or the one that is computed, has a filter of its own."""
+        view = self.made(self.tab)
+        inner = view is not None and (view.own_filter or view.awaits_inner)
+        return inner or self.tab in tabs.that_can(tabs.OWN_FILTER)
 
     @property
     def is_blank(self) -> bool:
@@ -159,6 +250,8 @@ class Shell:
         main = self.main
         if main is None:
             return
+        if tab != self.tab and (prompt := self.prompt) is not None:
+            prompt.close()
         self.tab = tab
         main.query_one(TabBar).show(tab)
         if "a" in self._session.runs:
@@ -186,6 +279,27 @@ class Shell:
         if self.view is not None:
             self.view.take_focus()
         self.refresh_lines()
+        self._on_rows()
+
+    def rows_came(self) -> None:
+        """Lets keys follow that waited for the rows."""
+        self._on_rows()
+
+    def take_keys(self) -> bool:
+        """Gives the keys to the open line, or else to the view; returns whether the view will only get them soon."""
+        main, view = self.main, self.view
+        if main is None or main is not self._app.screen:
+            return False
+        if (prompt := self.prompt) is not None:
+            for line in prompt.query("PromptInput"):
+                main.set_focus(line)
+        elif view is not None:
+            focused = main.focused
+            inside = focused is not None and view in focused.ancestors
+            if not inside and (focused is not view or not self.is_blank):
+                view.take_focus()
+                return True
+        return False
 
     def refresh_lines(self) -> None:
         """Updates header, filter line and footer."""
@@ -208,8 +322,9 @@ class Shell:
 
     def _show_filter(self, main: Screen[object]) -> None:
         view = self.view
-        words = view.filter_line if view is not None else ""
-        if not words and self._session.filter and view is not None and not view.own_filter and not view.footer_hints():
+        words = view.filter_line if view is not None and self.prompt is None else ""
+        shares = view is None or not view.own_filter
+        if not words and self._session.filter and shares and self.prompt is None:
             words = f"/ {printable(self._session.filter)}   filters the tables of all tabs"
         line = main.query_one("#filter-line", Line)
         line.display = bool(words)
@@ -217,6 +332,10 @@ class Shell:
 
     def _hints(self, width: int) -> list[tuple[str, str]]:
         """Returns the keys that the footer shows."""
+        if (prompt := self.prompt) is not None and prompt.question is not None:
+            return list(prompt.question.hints)
+        if hints := too_small(*self._app.size):
+            return hints
         if "a" not in self._session.runs:
             return [("Esc", "keep what was read"), ("q", "quit")] if self._loader.lines else [("q", "quit")]
         view = self.view
@@ -225,8 +344,7 @@ class Shell:
             labels.pop("app.notes", None)
         if len(self._session.open) > 1:
             labels.setdefault("run.list", "runs")
-        hints = commands.footer(self.tab, width, labels=labels)
-        return (view.footer_hints() if view is not None else None) or hints
+        return commands.footer(self.tab, width, labels=labels)
 
     # --- what the numbers cover
 

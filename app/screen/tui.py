@@ -16,6 +16,7 @@ from tracetui.app.keys import commands
 from tracetui.app.screen import status
 from tracetui.app.screen.choosing import RunLists
 from tracetui.app.screen.history import Navigation
+from tracetui.app.screen.keyboard import Keyboard, Passed
 from tracetui.app.screen.leaving import Leaving
 from tracetui.app.screen.opening import RunLoader
 from tracetui.app.screen.preferences import Preferences, preferred_tab
@@ -99,8 +100,15 @@ class TracetuiApp(App[None]):
         self.loader = Loader(self, cache=cache, meanwhile=lambda: self.shell.import_view())
         asked = commands.find_tab(tab) if tab else None
         self.shell = Shell(
-            self, session, self.loader, tab=asked, preferred_tab=wished, on_tab=lambda: self.restorer.save_soon()
+            self,
+            session,
+            self.loader,
+            tab=asked,
+            preferred_tab=wished,
+            on_tab=lambda: self.restorer.save_soon(),
+            on_rows=lambda: self.keyboard.rows_came(),
         )
+        self.keyboard = Keyboard(self, self.shell, self.ending, super().on_event)
         self.runs = RunLoader(
             session, self.loader, self.shell, self, wanted=run or "", problems=self.preferences.problems
         )
@@ -147,6 +155,7 @@ class TracetuiApp(App[None]):
         """Reads the rest of the styles and starts the work, once the shell is painted."""
         self.stylesheet.read(Path(__file__).with_name("views.tcss"))
         self.start()
+        self.keyboard.begin()
 
     def start(self) -> None:
         """Starts the work, once the shell is painted."""
@@ -164,7 +173,7 @@ class TracetuiApp(App[None]):
 
     def on_key(self, event: Key) -> None:
         """Removes the message on any key; for a key that does nothing here, says where it works."""
-        there = len(self.screen_stack) == 1 and "a" in self.session.runs
+        there = len(self.screen_stack) == 1 and "a" in self.session.runs and self.shell.prompt is None
         self.shell.say(commands.elsewhere(event.key, self.tab, blank=self.shell.is_blank) if there else "")
 
     def on_resize(self, event: Resize) -> None:
@@ -203,11 +212,11 @@ class TracetuiApp(App[None]):
 
     def could_not_open(self, letter: str) -> None:
         """Asks again if a run could not be read."""
-        self.starter.could_not_open(letter)
+        self.keyboard.after_typing(lambda: self.starter.could_not_open(letter))
 
     def has_others(self, title: str) -> None:
         """Asks which run is meant, if the first is one of several in its folder."""
-        self.lists.show_runs(title)
+        self.keyboard.after_typing(lambda: self.lists.show_runs(title))
 
     # --- messages of views
 
@@ -285,6 +294,11 @@ class TracetuiApp(App[None]):
         """Goes to a tab."""
         self.navigation.to_tab(tab)
 
+    def action_filter(self) -> None:
+        """Asks for the filter of all tabs."""
+        if "a" in self.session.runs:
+            self.shell.ask_for_filter()
+
     def action_next_tab(self, step: int) -> None:
         """Goes to the next or previous tab; in a dialog, moves the focus."""
         if len(self.screen_stack) > 1:
@@ -345,15 +359,16 @@ class TracetuiApp(App[None]):
     # --- keys: files
 
     def action_save_range(self) -> None:
-        """Writes the marked range as a separate trace."""
-        self.ranges.start()
+        """Asks where to write the marked range as a separate trace."""
+        self.ranges.ask()
 
     def action_picture(self) -> None:
-        """Saves the screen as an SVG, if there is no table to save in another form."""
+        """Asks where to save the screen as an SVG, if there is no table to save in another form."""
         if "a" in self.session.runs and self.tab not in tabs.TABLES:
-            from tracetui.app.screen.picture import save_picture
+            from tracetui.app.screen.picture import ask_for_picture
 
-            self.shell.say(save_picture(self.session, self.tab, self.export_screenshot(title=self.TITLE)))
+            if self.view is not None:
+                ask_for_picture(self.view, self.session, lambda: self.export_screenshot(title=self.TITLE))
 
     def action_save_chart(self) -> None:
         """Saves the view's chart as an SVG; where it has none, the screen."""
@@ -425,6 +440,10 @@ class TracetuiApp(App[None]):
             self.exit()
 
     async def on_event(self, event: Event) -> None:
-        """Ignores keys once the end was requested."""
-        if not self.ending.uses_up(event):
+        """Passes keys on one at a time, and ignores them once the end was requested."""
+        if not self.ending.uses_up(event) and not await self.keyboard.takes(event):
             await super().on_event(event)
+
+    async def on_passed(self, event: Passed) -> None:
+        """Goes on to the next key."""
+        await self.keyboard.passed(event)

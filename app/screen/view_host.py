@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tracetui.app.session.loading import Loader
     from tracetui.app.session.session import Session, Side
     from tracetui.app.session.visit import Visit
+    from tracetui.app.widgets.prompt import Question
 
 
 class ViewHost:
@@ -55,6 +56,23 @@ class ViewHost:
     def refresh_lines(self) -> None:
         """Updates header, filter line and footer."""
         self._shell.refresh_lines()
+
+    @property
+    def asking(self) -> bool:
+        """Returns whether the line is open; all keys are its until it is closed."""
+        return self._shell.prompt is not None
+
+    def ask(self, question: Question) -> None:
+        """Opens the line; every key from the one that led here on is typed into it."""
+        self._shell.ask(question)
+
+    def remark(self, text: str) -> None:
+        """Says something at the right end of the line, such as how many rows match."""
+        self._shell.remark(text)
+
+    def rows_came(self) -> None:
+        """Says that a view has shown what it computed, so that keys that waited for it can follow."""
+        self._shell.rows_came()
 
     def log_error(self, error: Exception) -> None:
         """Keeps the traceback of an error that was shown in one line, for `--debug`; thread-safe."""

@@ -44,14 +44,17 @@ def free_name(path: Path) -> Path:
     return free
 
 
-def save_range(trace: Trace, window: tuple[int, int], watch: Watch) -> Cut:
-    """Writes the range in force on the screen, without replacing a file."""
+def range_name(trace: Trace, window: tuple[int, int]) -> Path:
+    """Returns a name for a file with the part of a trace in a range, that no file in the working directory has."""
+    zero = zero_of(trace)
+    return free_name(cut_name(trace.source.path, file_stretch(window[0] - zero, window[1] - zero)))
+
+
+def save_range(trace: Trace, window: tuple[int, int], target: Path, watch: Watch, *, force: bool) -> Cut:
+    """Writes a range of a trace; with `force`, over a file that is there."""
     from tracetui.parsers.chrome.cut.cutting import cut
 
-    zero = zero_of(trace)
-    source = trace.source.path
-    target = free_name(cut_name(source, file_stretch(window[0] - zero, window[1] - zero)))
-    return cut(source, target, window, watch=watch)
+    return cut(trace.source.path, target, window, force=force, watch=watch)
 
 
 def said(found: Cut) -> str:

@@ -7,6 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from textual.driver import Driver
 
 DRIVERS = ("auto", "cells", "stock")
@@ -23,9 +25,28 @@ def driver_class(asked: str) -> type[Driver] | None:
     if asked == "auto":
         named = os.environ.get(VARIABLE, "auto")
         asked = named if named in DRIVERS else "auto"
+    if (
+        asked == "stock"
+        and sys.platform != "win32"
+        and "TEXTUAL_DRIVER" not in os.environ
+        and not _shows(sys.__stderr__)
+    ):
+        from tracetui.app.terminal.on_stdout import StdoutDriver
+
+        return StdoutDriver
     # TEXTUAL_DRIVER is how a browser is served; on Windows there is no terminal as this driver knows them
     if asked == "stock" or sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
         return None
     from tracetui.app.terminal.driver import CellDriver
 
     return CellDriver
+
+
+def _shows(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def screen_file() -> TextIO:
+    """Returns what the screen is drawn on: standard error, or standard output where errors go to a file."""
+    stream = sys.__stderr__ if _shows(sys.__stderr__) or not _shows(sys.__stdout__) else sys.__stdout__
+    return stream if stream is not None else sys.stderr

@@ -12,7 +12,6 @@ import os
 import select
 import selectors
 import signal
-import sys
 import termios
 import threading
 from codecs import getincrementaldecoder
@@ -26,6 +25,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from tracetui.app.terminal import frames
 from tracetui.app.terminal.answers import Answers
+from tracetui.app.terminal.choice import screen_file
 from tracetui.app.terminal.grid import Grid, Palette
 from tracetui.app.terminal.paint import Painter
 from tracetui.app.terminal.sender import Sender, write
@@ -60,7 +60,8 @@ class CellDriver(LinuxDriver):
         self._wanted = Grid()
         self._shown = Grid()
         self._cursor = (0, 0)
-        self._output = sys.__stderr__.fileno() if sys.__stderr__ is not None else 2
+        self._file = screen_file()
+        self._output = self._file.fileno()
         self._syncs = False
         self._stale = False
         self._sender: Sender | None = None

@@ -147,13 +147,42 @@ def fit_all(texts: Sequence[str], width: int) -> list[str]:
 
 
 def fit_apart(texts: Iterable[str], width: int, *, ascii: bool = False) -> dict[str, str]:
-    """Cuts each text at its end, or in the middle if two would look alike."""
+    """Cuts each text at its end, or in the middle if two would look alike, or so that it shows where they differ."""
     cut = {text: fit(text, width, ascii=ascii) for text in texts}
     for end in (0.35, 0.5):
         seen = Counter(cut.values())
         tried = {t: fit_middle(t, width, ascii=ascii, end=end) for t, short in cut.items() if seen[short] > 1}
         seen = Counter(tried.values())
         cut |= {text: short for text, short in tried.items() if seen[short] == 1}
+    alike: dict[str, list[str]] = {}
+    for text, short in cut.items():
+        alike.setdefault(short, []).append(text)
+    for texts_alike in alike.values():
+        if len(texts_alike) > 1:
+            cut |= _where_they_differ(texts_alike, width, ascii)
+    return cut
+
+
+def _where_they_differ(texts: Sequence[str], width: int, ascii: bool) -> dict[str, str]:
+    """Cuts texts that begin alike to their beginning and to the places where they differ."""
+    mark = "..." if ascii else "…"
+    cut: dict[str, str] = {}
+    waiting = [(list(texts), "", 0)]
+    while waiting:
+        group, shown, end = waiting.pop()
+        letters = enumerate(zip(*(text[end:] for text in group), strict=False))
+        differ = next((at for at, each in letters if len(set(each)) > 1), min(map(len, group)) - end) + end
+        begin = max(differ - 1, end)
+        if begin > end:
+            shown += (_head(group[0], max(min(width // 4, begin), 1)) if not end else "") + mark
+        found: dict[str, list[str]] = {}
+        for text in group:
+            cut[text] = shown + fit(text[begin:], width - cell_width(shown), ascii=ascii)
+            found.setdefault(text[differ : differ + 1], []).append(text)
+        for alike in found.values():
+            following = shown + alike[0][begin : differ + 1]
+            if len({cut[text] for text in alike}) < len(alike) and cell_width(following) + 2 * len(mark) < width:
+                waiting.append((alike, following, differ + 1))
     return cut
 
 

@@ -46,7 +46,6 @@ class FindingsView(TableView):
     TAB = "findings"
     OF_SUMMARIES = True
     TABLES = ("findings", "set aside", "abstained", "A and B")
-    SHARES_FILTER = False
     KEEPS_DETAIL = True
 
     def __init__(self) -> None:

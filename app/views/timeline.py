@@ -22,7 +22,7 @@ from tracetui.app.views.lanes.program import with_program
 from tracetui.app.views.lanes.ranks import chosen_ranks, of_session
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
-from tracetui.app.widgets.prompt import Prompt
+from tracetui.app.widgets.prompt import Question
 from tracetui.app.widgets.timeline import TimelineWidget
 from tracetui.parsers.errors import TraceError
 
@@ -55,13 +55,12 @@ class TimelineView(Described, Marking):
         """The place to go back to, once its trace is built."""
 
     def content(self) -> ComposeResult:
-        """Title, picture, what is selected, details, prompt."""
+        """Title, picture, what is selected, details."""
         yield Line(id="title")
         yield TimelineWidget(id="lanes")
         yield Line(id="selected")
         yield Line(id="context")
         yield DetailPane(id="detail")
-        yield Prompt(id="prompt")
 
     def on_mount(self) -> None:
         """Takes over the choice of characters; Textual calls the handler of `View` next."""
@@ -130,9 +129,8 @@ class TimelineView(Described, Marking):
             self.picture.update(result)
 
     def focus_content(self) -> None:
-        """Focuses the picture, unless the user is typing in a line."""
-        if not self.prompt.purpose:
-            self.picture.focus()
+        """Focuses the picture."""
+        self.picture.focus()
 
     def chart(self) -> ViewChart | None:
         """The stretch in view: how busy each lane is."""
@@ -223,17 +221,18 @@ class TimelineView(Described, Marking):
         if len(ranks) < 2:
             self.host.say("This run has one rank")
         else:
-            self._ask("ranks", f"ranks of {spans(ranks)} (0-2, 5; none: one rank):")
+            label = f"ranks of {spans(ranks)} (0-2, 5; none: one rank):"
+            self.host.ask(Question("ranks", label, self._to_ranks))
 
-    def submit_ranks(self, text: str) -> None:
-        """Shows the ranks that were typed, or says what is wrong with them."""
+    def _to_ranks(self, text: str) -> bool:
+        """Shows the ranks that were typed, or says what is wrong with them; returns whether the line closes."""
         found = chosen_ranks(text, self.session.runs["a"].ranks)
         if isinstance(found, str):
-            self.prompt.remark(found)
-            return
-        self._close_prompt()
+            self.host.remark(found)
+            return False
         if found != self._ranks:
             self.show_ranks(found)
+        return True
 
     def action_area(self) -> None:
         """Opens the list of what ran in the marked range, by lane."""
@@ -253,10 +252,6 @@ class TimelineView(Described, Marking):
         self.host.refresh_lines()
 
     # --- around it
-
-    def footer_hints(self) -> list[tuple[str, str]] | None:
-        """While a line is being typed, what its keys do."""
-        return [("Enter", "go"), ("Esc", "cancel")] if self.prompt.purpose else None
 
     def footer_labels(self) -> dict[str, str]:
         """Returns the labels; without a timeline, no key does anything."""

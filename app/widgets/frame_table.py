@@ -159,6 +159,12 @@ class FrameTable(Widget, can_focus=True):
         row = self.row_number(self.cursor)
         return None if row is None else self.frame.row(row, named=True)
 
+    def current_texts(self) -> list[tuple[str, str]]:
+        """Titles and texts of the row under the cursor, as shown but not cut; none where the table is empty."""
+        row = self.current
+        kinds = [(column, self._source(column.name)) for column in self.shown or self.chosen]
+        return [(c.label, cell_text(row[name], c.kind, ascii=self.ascii)) for c, name in kinds] if row else []
+
     def row_number(self, position: int) -> int | None:
         """Row of the frame that stands at a position of the view."""
         if not 0 <= position < self.height_of_view:
@@ -459,11 +465,12 @@ class FrameTable(Widget, can_focus=True):
 
     def action_sort_by(self, step: int) -> None:
         """Sorts by the column after or before the present one; numbers from the largest, texts from A."""
-        names = [column.name for column in self.shown]
+        columns = self.shown or self.chosen
+        names = [column.name for column in columns]
         if not names:
             return
         at = names.index(self.sort[0]) + step if self.sort and self.sort[0] in names else (0 if step > 0 else -1)
-        column = self.shown[at % len(names)]
+        column = columns[at % len(names)]
         self.set_sort(column.name, descending=column.right)
 
     def action_reverse(self) -> None:

@@ -1,7 +1,8 @@
-"""One line to type into: the filter, or the name of a file."""
+"""The one line to type into: a filter, a time to go to, the name of a file."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -11,10 +12,36 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.app import ComposeResult
     from textual.timer import Timer
 
 DEBOUNCE_SECONDS = 0.12
+HINTS = (("Enter", "go"), ("Esc", "cancel"))
+FILTER_HINTS = (("Enter", "keep"), ("Esc", "clear"), ("text /regex/ !not >100us <5% calls>10", ""))
+SAVE_HINTS = (("Enter", "write"), ("Esc", "cancel"))
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a line asks for, and who is told what was typed."""
+
+    purpose: str
+    """What the line is open for, as ``filter``."""
+    label: str
+    submitted: Callable[[str], bool]
+    """Called on Enter with the text; returns whether the line closes."""
+    value: str = ""
+    """The text that the line begins with."""
+    changed: Callable[[str], object] | None = None
+    """Called with the text whenever nothing was typed for a moment."""
+    pause: float = DEBOUNCE_SECONDS
+    """That moment in seconds; 0 if each letter counts at once."""
+    cancelled: Callable[[], object] | None = None
+    """Called on Esc, after the line has closed."""
+    hints: tuple[tuple[str, str], ...] = HINTS
+    """The footer's (key, label) pairs while the line is open."""
 
 
 class PromptInput(Input):
@@ -37,28 +64,18 @@ class PromptInput(Input):
 class Prompt(Horizontal):
     """A label, a line to type into, and a remark at the right."""
 
-    class Changed(Message):
-        """The text changed, and nothing was typed for a moment."""
-
-        def __init__(self, text: str) -> None:
-            self.text = text
-            super().__init__()
-
-    class Submitted(Message):
-        """Enter was pressed."""
-
-        def __init__(self, text: str) -> None:
-            self.text = text
-            super().__init__()
-
     class Cancelled(Message):
         """Esc was pressed."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, closed: Callable[[], object], *, id: str | None = None) -> None:
+        """Sets up; `closed` is called whenever the line was closed, with or without an answer."""
         super().__init__(id=id)
-        self.purpose = ""
-        """What the line is open for; empty while it is closed."""
+        self._closed_line = closed
+        self.question: Question | None = None
+        """What is asked; null while the line is closed."""
         self._pending: Timer | None = None
+        self._remark = ""
+        self.display = False
 
     def compose(self) -> ComposeResult:
         """Label, input, remark."""
@@ -66,27 +83,52 @@ class Prompt(Horizontal):
         yield PromptInput()
         yield Static(markup=False, id="prompt-remark")
 
-    def open(self, purpose: str, label: str, value: str) -> None:
-        """Shows the line and puts the cursor at the end of `value`."""
-        self.purpose = purpose
+    def on_mount(self) -> None:
+        """Opens the line, if it was asked for before it had its parts."""
+        if self.question is not None:
+            self._show(self.question)
+
+    @property
+    def line(self) -> PromptInput:
+        """What is typed into."""
+        return self.query_one(PromptInput)
+
+    def open(self, question: Question) -> None:
+        """Shows the line, and gives it the keys; the cursor stands behind the question's value."""
+        self._stop_waiting()
+        self.question = question
         self.display = True
-        self.query_one("#prompt-label", Static).update(Text(f" {label} "))
-        self.remark("")
-        line = self.query_one(PromptInput)
-        with line.prevent(Input.Changed):
-            line.value = value
-        line.cursor_position = len(value)
-        line.focus()
+        self._remark = ""
+        if self.query(PromptInput):
+            self._show(question)
+
+    def _show(self, question: Question) -> None:
+        self.query_one("#prompt-label", Static).update(Text(f" {question.label} "))
+        self.remark(self._remark)
+        self.fill(question.value, quiet=True)
+        self.screen.set_focus(self.line)
+
+    def fill(self, text: str, *, quiet: bool = False) -> None:
+        """Replaces what was typed; a quiet change calls nobody."""
+        if quiet:
+            with self.line.prevent(Input.Changed):
+                self.line.value = text
+        else:
+            self.line.value = text
+        self.line.cursor_position = len(text)
 
     def close(self) -> None:
         """Hides the line."""
         self._stop_waiting()
-        self.purpose = ""
+        self.question = None
         self.display = False
+        self._closed_line()
 
     def remark(self, text: str) -> None:
         """Says something at the right end, such as how many rows match."""
-        self.query_one("#prompt-remark", Static).update(Text(f" {text} " if text else ""))
+        self._remark = text
+        for remark in self.query("#prompt-remark").results(Static):
+            remark.update(Text(f" {text} " if text else ""))
 
     def _stop_waiting(self) -> None:
         if self._pending is not None:
@@ -97,11 +139,28 @@ class Prompt(Horizontal):
         """Waits for a pause in typing."""
         event.stop()
         self._stop_waiting()
-        text = event.value
-        self._pending = self.set_timer(DEBOUNCE_SECONDS, lambda: self.post_message(self.Changed(text)))
+        question, text = self.question, event.value
+        if question is None or question.changed is None:
+            return
+        changed = question.changed
+        if question.pause:
+            self._pending = self.set_timer(question.pause, lambda: changed(text))
+        else:
+            changed(text)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Hands the text on at once."""
         event.stop()
         self._stop_waiting()
-        self.post_message(self.Submitted(event.value))
+        question = self.question
+        if question is not None and question.submitted(event.value) and self.question is question:
+            self.close()
+
+    def on_prompt_cancelled(self, event: Cancelled) -> None:
+        """Closes the line."""
+        event.stop()
+        question = self.question
+        if question is not None:
+            self.close()
+            if question.cancelled is not None:
+                question.cancelled()

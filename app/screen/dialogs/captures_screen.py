@@ -57,7 +57,7 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
         with Vertical(id="reader"):
             yield Static(markup=False, id="dialog-title")
             yield FrameTable(id="captures")
-            yield Static(" Enter opens, s sorts, r reverses, Esc closes", markup=False, id="reader-foot")
+            yield Static(" Enter opens, < > sort, r reverses, Esc closes", markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
         """Starts reading."""

@@ -134,7 +134,7 @@ class EverythingProvider(Provider):
             title = self._own(f"{command.title}  (in {tabs.TITLES[_home(command)]})")
             score = matcher.match(title) / 2  # commands that work in this tab go first
             if score > 0:
-                yield Hit(score, matcher.highlight(title), partial(parts.shell.show_tab, _home(command)), text=title)
+                yield Hit(score, matcher.highlight(title), partial(parts.navigation.to_tab, _home(command)), text=title)
         words = query.lower().split()
         for path, label in self._recent():
             if all(word in label.lower() for word in words):

@@ -85,6 +85,16 @@ class View(Vertical, can_focus=True):
 
         jobs.start(self, self._computing, job)
 
+    @property
+    def awaits_rows(self) -> bool:
+        """Returns whether the page that the user asked for is being computed."""
+        return self._computing.startswith(("root#", "inner#"))
+
+    @property
+    def awaits_inner(self) -> bool:
+        """Returns whether what is inside a row is being computed."""
+        return self._computing.startswith("inner#")
+
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
         """Shows a result, or says why there is none."""
         event.stop()
@@ -98,6 +108,7 @@ class View(Vertical, can_focus=True):
                 "It is a bug in tracetui; the other tabs still work."
             )
         elif event.result is None:
+            self.host.rows_came()
             return
         elif event.key.startswith("root#"):
             self.blank("")
@@ -107,6 +118,7 @@ class View(Vertical, can_focus=True):
             self.show_inner(event.result)
         self.host.refresh_lines()
         self.call_after_refresh(self.take_focus)
+        self.host.rows_came()
 
     @property
     def is_in_view(self) -> bool:
@@ -114,8 +126,8 @@ class View(Vertical, can_focus=True):
         return self.is_mounted and self.host.tab == self.TAB
 
     def take_focus(self) -> None:
-        """Focuses the content if this view is in view; focuses itself if there is no content."""
-        if not self.is_in_view or not self.is_attached or self.screen is not self.app.screen:
+        """Focuses the content if this view is in view and no line is open; itself if there is no content."""
+        if self.host.asking or not self.is_in_view or not self.is_attached or self.screen is not self.app.screen:
             return
         if self.has_class("-blank"):
             self.focus()
@@ -165,10 +177,6 @@ class View(Vertical, can_focus=True):
                 self.host.refresh_lines()
 
         self.screen.screen_layout_refresh_signal.subscribe(self, laid_out)
-
-    def footer_hints(self) -> list[tuple[str, str]] | None:
-        """Returns keys that temporarily replace the whole footer."""
-        return None
 
     @property
     def filter_line(self) -> str:

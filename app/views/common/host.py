@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session, Side
     from tracetui.app.session.visit import Visit
+    from tracetui.app.widgets.prompt import Question
 
 
 class Host(Protocol):
@@ -41,8 +42,23 @@ class Host(Protocol):
     def refresh_lines(self) -> None:
         """Updates header, filter line and footer."""
 
+    def rows_came(self) -> None:
+        """Says that a view has shown what it computed, so that keys that waited for it can follow."""
+
     def log_error(self, error: Exception) -> None:
         """Keeps the traceback of an error that was shown in one line, for `--debug`; thread-safe."""
+
+    # --- the line to type into
+
+    @property
+    def asking(self) -> bool:
+        """Returns whether the line is open; all keys are its until it is closed."""
+
+    def ask(self, question: Question) -> None:
+        """Opens the line; every key from the one that led here on is typed into it."""
+
+    def remark(self, text: str) -> None:
+        """Says something at the right end of the line, such as how many rows match."""
 
     # --- what is known of a run that is being read
 

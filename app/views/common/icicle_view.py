@@ -192,9 +192,16 @@ class IcicleView(PicturedView):
         else:
             self.action_picture()
 
+    def action_sort(self) -> None:
+        """Asks for the column to sort by; an icicle has one order."""
+        if self.shows_icicle:
+            self.icicle.action_sort_by(1)
+        else:
+            super().action_sort()
+
     def focus_content(self) -> None:
         """Focuses the icicle if it is shown."""
-        if self.shows_icicle and not self.prompt.purpose:
+        if self.shows_icicle:
             self.icicle.focus()
         else:
             super().focus_content()
@@ -206,7 +213,7 @@ class IcicleView(PicturedView):
             return labels
         labels["table.picture"] = "table" if self.shows_icicle else "icicle"
         if self.shows_icicle:
-            labels |= {"go.in": "zoom", "tree.toggle": "instances", "sort.next": "", "table.names": ""}
+            labels |= {"go.in": "zoom", "tree.toggle": "instances", "sort.choose": "", "table.names": ""}
             if self.icicle.way:
                 labels["go.back"] = "zoom out"
             elif "go.back" not in labels and not self.state.filter:

@@ -40,7 +40,7 @@ def beside(
         return table, columns, _matches(found)
     place = next(n for n, column in enumerate(columns) if column.name == BEFORE)
     rest = [_by_counters(column) for column in columns[place:]]
-    remark = f"ncu: {format_count(measured.launches)} launches, {format_percent(measured.gpu_time_percent)} of GPU time"
+    remark = f"ncu: {format_percent(measured.gpu_time_percent)} of GPU time, {format_count(measured.launches)} launches"
     table = with_counters(table, measured)
     collected = [column for column in MEASURED if not table.height or table[column.name].count()]
     remarks = [] if trace.info.kind == "ncu" else [remark]

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.reports.png import png
 from tracetui.app.tables import export
-from tracetui.app.tables.columns import cell_text
 from tracetui.app.text import fitting
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.paths import is_file, typed
 from tracetui.app.text.pictures import without_fonts
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import as_slide
-from tracetui.app.widgets.prompt import Prompt
+from tracetui.app.widgets.prompt import SAVE_HINTS, Question
 from tracetui.app.widgets.tree_table import TreeTable
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.written import written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from tracetui.app.views.common.page import PageState
 
@@ -32,18 +31,10 @@ CLIPBOARD_LIMIT = 75_000
 class SavingView(View):
     """A view with a table that can be copied and saved."""
 
-    _doubtful = ""
-    """The name for which the user was asked whether to replace the file."""
-
     @property
     def table(self) -> TreeTable:
         """The table."""
         return self.query_one("#table", TreeTable)
-
-    @property
-    def prompt(self) -> Prompt:
-        """The line for filter and file names."""
-        return self.query_one(Prompt)
 
     @property
     def state(self) -> PageState | None:
@@ -59,10 +50,10 @@ class SavingView(View):
             self._copy(str(row.get(name) or ""), "the name")
 
     def action_copy_row(self) -> None:
-        """Copies the row, tab-separated."""
-        row = self.table.current
-        if row is not None:
-            self._copy("\t".join(self._fields(row)), "the row")
+        """Copies the titles and the row as they are seen, tab-separated; texts that are cut are copied whole."""
+        seen = self.table.current_texts()
+        if seen:
+            self._copy("\n".join("\t".join(texts) for texts in zip(*seen, strict=True)), "the row and its titles")
 
     def action_copy_table(self) -> None:
         """Copies the rows in view, tab-separated with a header; to a file where they are too many."""
@@ -78,9 +69,6 @@ class SavingView(View):
                 path, lambda part: part.write_text(text, encoding="utf-8"), "too much for the clipboard: wrote "
             )
 
-    def _fields(self, row: Mapping[str, object]) -> list[str]:
-        return [cell_text(row.get(c.name), c.kind, ascii=self.session.ascii) for c in self.table.chosen]
-
     def _copy(self, text: str, what: str) -> None:
         self.app.copy_to_clipboard(text)
         self.host.say(f"Copied {what} (if the terminal allows it: OSC 52)")
@@ -90,26 +78,13 @@ class SavingView(View):
         if self.state is not None:
             run = fitting.printable(self.session.runs["a"].name)
             name = f"{run}-{self.state.page.saved_as or self.state.page.id}.csv".replace("/", "_")
-            self.prompt.open("export", "save as", name)
-            self.prompt.remark(".csv .json .parquet .md")
-            self.host.refresh_lines()
+            ask_where(self, name, self._export)
+            self.host.remark(".csv .json .parquet .md")
 
-    def _export(self, name: str, *, asked: bool = False) -> None:
-        """Writes the view to a file.
-
-        Args:
-            name: as typed.
-            asked: whether the user was told that this file is there already.
-        """
+    def _export(self, path: Path, force: bool) -> None:
+        """Writes the view to a file; with `force`, over the one that is there."""
         state = self.state
-        if state is None or not name.strip():
-            return
-        path = typed(name)
-        force = asked and name == self._doubtful
-        if is_file(path) and not force:
-            self._doubtful = name
-            self.prompt.open("replace", "is there already; Enter replaces it, Esc keeps it:", name)
-            self.host.refresh_lines()
+        if state is None:
             return
         if path.suffix.lower() in PICTURES:
             self._export_picture(path, force=force)
@@ -124,9 +99,15 @@ class SavingView(View):
         if self.state is not None:
             run = fitting.printable(self.session.runs["a"].name)
             name = f"{run}-{self.state.page.saved_as or self.state.page.id}.svg".replace("/", "_")
-            self.prompt.open("export", "save picture as", name)
-            self.prompt.remark(" ".join(PICTURES))
-            self.host.refresh_lines()
+            ask_where(self, name, self._save_picture)
+            self.host.remark(" ".join(PICTURES))
+
+    def _save_picture(self, path: Path, force: bool) -> None:
+        """Writes the view's chart; with `force`, over the file that is there."""
+        if path.suffix.lower() in PICTURES:
+            self._export_picture(path, force=force)
+        else:
+            self.host.say(f"The suffix says the form: {' '.join(PICTURES)}")
 
     def _export_picture(self, path: Path, *, force: bool) -> None:
         """Writes the view's chart; where it has none, what the screen shows."""
@@ -152,3 +133,35 @@ class SavingView(View):
             self.host.say(str(error))
         else:
             self.host.say(f"{words}{path.resolve()}")
+
+
+def ask_where(view: View, name: str, save: Callable[[Path, bool], object]) -> None:
+    """Asks for the name of a file, and again before one that is there is replaced.
+
+    Args:
+        view: what asks.
+        name: the name to begin with.
+        save: writes the file; its second argument says whether to replace one that is there.
+    """
+
+    def begin(text: str) -> bool:
+        if not text.strip():
+            return True
+        if is_file(typed(text)):
+            label = "is there already; Enter replaces it, Esc keeps it:"
+            view.host.ask(Question("replace", label, lambda again: replace(text, again), text, hints=SAVE_HINTS))
+        else:
+            write(text, force=False)
+        return True
+
+    def replace(known: str, text: str) -> bool:
+        if text != known:
+            return begin(text)
+        write(text, force=True)
+        return True
+
+    def write(text: str, *, force: bool) -> None:
+        # the picture must not show the line in which its name was typed
+        view.call_after_refresh(save, typed(text), force)
+
+    view.host.ask(Question("save", "save as", begin, name, hints=SAVE_HINTS))

@@ -11,7 +11,6 @@ from rich.text import Text
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
-from tracetui.app.views.common.filtered import FilteredView
 from tracetui.app.views.common.messages import (
     BackToFinding,
     ColumnsChosen,
@@ -21,11 +20,11 @@ from tracetui.app.views.common.messages import (
     ShowInTimeline,
     WentBack,
 )
+from tracetui.app.views.common.ordered import OrderedView
 from tracetui.app.views.common.page import Page, PageState
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
-from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.tree_table import TreeTable
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ _WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_ev
 """Pages whose rows name the frame that their event is in."""
 
 
-class TableView(FilteredView):
+class TableView(OrderedView):
     """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
 
     BINDINGS = commands.bindings("view")
@@ -61,11 +60,10 @@ class TableView(FilteredView):
         """The function that computes the page being opened."""
 
     def content(self) -> ComposeResult:
-        """Title, table, details, prompt."""
+        """Title, table, details."""
         yield Line(id="title")
         yield TreeTable(id="table")
         yield DetailPane(id="detail")
-        yield Prompt(id="prompt")
 
     def on_mount(self) -> None:
         """Applies choices made in other tabs; Textual then calls the handler of `View`."""
@@ -103,7 +101,7 @@ class TableView(FilteredView):
         """Starts over from the root page."""
         self._stack.clear()
         self._push(result)
-        if self.session.filter and self.SHARES_FILTER:
+        if self.session.filter and self.shares_filter:
             self.apply_filter()
         self._find_wanted()
 
@@ -187,9 +185,8 @@ class TableView(FilteredView):
         self._show_title()
 
     def focus_content(self) -> None:
-        """Focuses the table, unless the user is typing in a line."""
-        if not self.prompt.purpose:
-            self.table.focus()
+        """Focuses the table."""
+        self.table.focus()
 
     def footer_labels(self) -> dict[str, str]:
         """Returns labels that say what Enter and Esc do here."""
@@ -225,14 +222,6 @@ class TableView(FilteredView):
             if not self.table.folds:
                 labels["tree.toggle"] = ""
         return labels
-
-    def footer_hints(self) -> list[tuple[str, str]] | None:
-        """While a line is being typed, what its keys do."""
-        if self.prompt.purpose == "filter":
-            return [("Enter", "keep"), ("Esc", "clear"), ("text /regex/ !not >100us <5% calls>10", "")]
-        if self.prompt.purpose:
-            return [("Enter", "write"), ("Esc", "cancel")]
-        return None
 
     # --- the tables of a tab
 
@@ -274,7 +263,10 @@ class TableView(FilteredView):
         If a finding led here, goes back to the finding.
         """
         state = self.state
-        if self.detail.display and not self.KEEPS_DETAIL:
+        if self.awaits_inner:
+            self._computing = ""
+            self.host.unsay(WAITING)
+        elif self.detail.display and not self.KEEPS_DETAIL:
             self.action_detail()
         elif state is None:
             self.post_message(NothingToClose())

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tracetui.app.charts.lanes import stretch
 from tracetui.app.views.common.base import View
 from tracetui.app.widgets.detail_pane import DetailPane
-from tracetui.app.widgets.prompt import Prompt
 from tracetui.app.widgets.timeline import TimelineWidget
 
 if TYPE_CHECKING:
@@ -29,11 +28,6 @@ class LanesView(View):
         return self.query_one(TimelineWidget)
 
     @property
-    def prompt(self) -> Prompt:
-        """The line to type into."""
-        return self.query_one(Prompt)
-
-    @property
     def detail(self) -> DetailPane:
         """Everything about the selected event."""
         return self.query_one(DetailPane)
@@ -52,13 +46,3 @@ class LanesView(View):
     def _stretch(self, start: int, end: int) -> str:
         assert self._built is not None
         return stretch(start - self._built.zero, end - self._built.zero, ascii=self.session.ascii)
-
-    def _ask(self, purpose: str, question: str) -> None:
-        if self._built is not None:
-            self.prompt.open(purpose, question, "")
-            self.host.refresh_lines()
-
-    def _close_prompt(self) -> None:
-        self.prompt.close()
-        self.focus_content()
-        self.host.refresh_lines()

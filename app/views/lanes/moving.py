@@ -12,10 +12,10 @@ from tracetui.app.text.times import parse_time
 from tracetui.app.text.words import RESOURCE_LABELS
 from tracetui.app.views.common.messages import ShowRows
 from tracetui.app.views.lanes.base import LanesView
+from tracetui.app.widgets.prompt import Question
 
 if TYPE_CHECKING:
     from tracetui.analysis.timeline.search import Hits
-    from tracetui.app.widgets.prompt import Prompt
 
 _STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
 _API = frozenset({"runtime", "driver"})
@@ -122,55 +122,45 @@ class Moving(LanesView):
             return
         self.post_message(ShowRows(tab, table, name))
 
-    def submit_ranks(self, text: str) -> None:
-        """Shows the ranks that were typed."""
-        raise NotImplementedError
-
     def action_time(self) -> None:
         """Asks for a time to go to."""
-        self._ask("time", "go to (12.5ms, 1.2s, +3ms, -400us):")
+        if self._built is not None:
+            self.host.ask(Question("time", "go to (12.5ms, 1.2s, +3ms, -400us):", self._to_time))
 
     def action_find(self) -> None:
         """Asks for a part of a name."""
-        self._ask("find", "find:")
+        if self._built is not None:
+            self.host.ask(Question("find", "find:", self._to_name))
 
-    def on_prompt_changed(self, event: Prompt.Changed) -> None:
-        """Waits for Enter."""
-        event.stop()
-
-    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
-        """Back to the picture."""
-        event.stop()
-        self._close_prompt()
-
-    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
-        """Goes to the time, or to the next event with such a name."""
-        event.stop()
+    def _to_time(self, text: str) -> bool:
+        """Goes to a time; returns whether the line closes."""
         built, picture = self._built, self.picture
         if built is None:
-            return
-        if self.prompt.purpose == "ranks":
-            self.submit_ranks(event.text)
-            return
-        if self.prompt.purpose == "time":
-            time = parse_time(event.text, picture.time, built.zero)
-            if time is None:
-                self.prompt.remark("a number and ns, us, ms or s")
-                return
-            if not built.start <= time <= built.end:
-                self.prompt.remark(f"the recording is {self._stretch(built.start, built.end)}")
-                return
+            return True
+        time = parse_time(text, picture.time, built.zero)
+        if time is None:
+            self.host.remark("a number and ns, us, ms or s")
+        elif not built.start <= time <= built.end:
+            self.host.remark(f"the recording is {self._stretch(built.start, built.end)}")
+        else:
             picture.go_to_time(time)
-        elif event.text.strip():
-            hits = search(built, event.text.strip(), [number for number, _ in picture.lanes.lines])
-            # the selected event does not count; it is where the search starts
-            found = hits.next(picture.time, picture.selected)
-            if found is None:
-                self.prompt.remark("not in the lanes shown")
-                return
-            self._hits = hits
-            self.go(found)
-        self._close_prompt()
+            return True
+        return False
+
+    def _to_name(self, text: str) -> bool:
+        """Goes to the next event with such a name, in any lane; returns whether the line closes."""
+        built, picture = self._built, self.picture
+        if built is None or not text.strip():
+            return True
+        hits = search(built, text.strip(), [number for number, _ in picture.lanes.lines])
+        # the selected event does not count; it is where the search starts
+        found = hits.next(picture.time, picture.selected)
+        if found is None:
+            self.host.remark("not in the lanes shown")
+            return False
+        self._hits = hits
+        self.go(found)
+        return True
 
     def action_bookmark(self) -> None:
         """Sets a bookmark at the cursor, or removes it."""

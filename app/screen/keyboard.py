@@ -1,0 +1,285 @@
+"""Gives each key to whom it belongs.
+
+The rule: a key is looked at when everything that the key before it has started is over. Then the line or dialog that
+the key before opened has the keys, whether keys come one by one or in one packet, and whether anything was painted.
+
+While the view's rows are still to come, a key that opens a line opens it at once; what is typed goes on in the line of
+the view when the rows are there. Other keys of the view wait for the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from textual.command import CommandPalette
+from textual.events import Key, Paste
+from textual.message import Message
+
+from tracetui.app.keys import commands
+from tracetui.app.keys.gate import Gate
+from tracetui.app.keys.keymap import shown_key
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from textual.app import App
+    from textual.dom import DOMNode
+    from textual.events import Event
+    from textual.timer import Timer
+
+    from tracetui.app.keys.command import Command
+    from tracetui.app.screen.leaving import Leaving
+    from tracetui.app.screen.shell import Shell
+    from tracetui.app.widgets.prompt import Question
+
+LONGEST_SECONDS = 2.0
+"""The next key waits no longer: what a removed widget was to answer never comes."""
+MOST_ROUNDS = 8
+"""How often in a row a key may move the keys on to another widget before the next one is looked at."""
+MOST_KEPT = 64
+"""The most keys that wait for rows."""
+SEARCH_SECONDS = 0.5
+"""The longest wait for what the palette finds."""
+ENTER, ESCAPE, TABS = "enter", "escape", ("tab", "shift+tab")
+FILTERS = ("table.filter", "page.filter")
+
+
+class Passed(Message):
+    """Follows a key up from widget to widget: all messages before it were handled."""
+
+    def __init__(self, ticket: int, rounds: int) -> None:
+        self.ticket, self.rounds = ticket, rounds
+        super().__init__()
+        self._sender = None  # a message does not go further than the parent of its sender
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Puts a text into the open line in place of what is there."""
+
+    text: str
+    enters: bool = False
+    """Whether Enter was pressed behind it."""
+
+
+class Rows:
+    """The rows of the view have come: what waited for them follows."""
+
+
+Item: TypeAlias = "Key | Paste | Fill | Rows"
+
+
+class Keyboard:
+    """The keys of an application."""
+
+    def __init__(
+        self, app: App[None], shell: Shell, ending: Leaving, dispatch: Callable[[Event], Awaitable[None]]
+    ) -> None:
+        """Sets up.
+
+        Args:
+            app: the application.
+            shell: its main screen.
+            ending: takes the keys that quit.
+            dispatch: Textual's own way to handle a key.
+        """
+        self._app, self._shell, self._ending, self._dispatch = app, shell, ending, dispatch
+        self._gate: Gate[Item] = Gate()
+        self._begun = False
+        self._asked: DOMNode | None = None
+        """Who was asked last to pass on that everything is handled."""
+        self._late: Timer | None = None
+        self._kept: list[Item] = []
+        """What waits for the rows of the tab in view."""
+        self._kept_in = ""
+        """The tab in which these keys were pressed."""
+        self._early: tuple[Question, Key] | None = None
+        """What the line asks that was opened before the rows were there, and the key that opens it again."""
+        self._after: list[Callable[[], object]] = []
+
+    def after_typing(self, work: Callable[[], object]) -> None:
+        """Does something that takes the keys of itself, as a dialog does: once no line is open and no key waits."""
+        self._after.append(work)
+        self._finish_typing()
+
+    def _finish_typing(self) -> None:
+        while self._after and self._shell.prompt is None and not self._gate.is_out and not self._gate.waits:
+            self._after.pop(0)()
+
+    def begin(self) -> None:
+        """Looks at the first key, once the screen exists."""
+        self._begun = True
+        self._app.call_later(self._go_on)
+
+    async def takes(self, event: Event) -> bool:
+        """Queues a key or a paste; returns whether the event is one."""
+        if not isinstance(event, (Key, Paste)) or event.is_forwarded:
+            return False
+        self._gate.put(event)
+        if self._gate.is_out and self._late is None:
+            self._late = self._app.set_timer(LONGEST_SECONDS, self._too_late)
+        await self._go_on()
+        return True
+
+    async def passed(self, event: Passed) -> None:
+        """Goes on, once those who had the keys have handled everything."""
+        if self._gate.is_current(event.ticket):
+            self._follow(event.ticket, event.rounds)
+            await self._go_on()
+
+    def rows_came(self) -> None:
+        """Goes on with what waited for rows, if they are there."""
+        self._finish_typing()
+        if (self._kept or self._early) and not self._shell.awaits_rows:
+            self._app.call_after_refresh(self._hand_on)  # a table knows its columns once it is laid out
+
+    def _hand_on(self) -> None:
+        self._gate.put_first([Rows()])
+        self._app.call_later(self._go_on)
+
+    # --- one after the other
+
+    async def _go_on(self) -> None:
+        while self._begun and (taken := self._gate.take()) is not None:
+            ticket, item = taken
+            self._asked = None
+            if await self._gives(item):
+                self._follow(ticket, MOST_ROUNDS)
+            else:
+                self._gate.done(ticket)
+        self._finish_typing()
+
+    def _follow(self, ticket: int, rounds: int) -> None:
+        """Lets those who have the keys now handle everything that waits for them; the last time, it is done.
+
+        The first round follows the key itself; another one is due as long as messages wait that came of it, or somebody
+        else gets the keys.
+        """
+        due = self._shell.take_keys()
+        target = self._target()
+        due = due or target is not self._asked or any(part.message_queue_size for part in target.ancestors_with_self)
+        if due and rounds and target.post_message(Passed(ticket, rounds - 1)):
+            self._asked = target
+            return
+        self._gate.done(ticket)
+        if self._late is not None:
+            self._late.stop()
+            self._late = None
+
+    async def _too_late(self) -> None:
+        self._late = None
+        self._gate.give_up()
+        await self._go_on()
+
+    def _target(self) -> DOMNode:
+        """Returns the widget that gets the next key, or a part of the screen that has no widgets yet."""
+        screen = self._app.screen
+        if len(self._app.screen_stack) == 1:
+            part = self._shell.prompt or self._shell.made(self._shell.tab)
+            if part is not None and not part.is_mounted:
+                return part
+        return screen.focused or screen
+
+    # --- to whom
+
+    async def _gives(self, item: Item) -> bool:
+        """Gives an item to whom it belongs; returns whether something may follow from it."""
+        if isinstance(item, Rows):
+            return self._give_kept()
+        if isinstance(item, Fill):
+            return await self._fill(item)
+        if self._ending.uses_up(item):
+            return False
+        self._shell.take_keys()
+        if isinstance(item, Paste):
+            from textual.widgets import Input
+
+            if not isinstance(self._app.focused, Input):
+                return False
+        elif len(self._app.screen_stack) > 1:
+            if item.key == ENTER and CommandPalette.is_open(self._app):
+                await self._searched()
+        elif self._shell.prompt is not None:
+            if item.key in TABS:  # the application's, but they would leave the line
+                return False
+        elif self._waits(item):
+            return self._early is not None
+        await self._dispatch(item)
+        return True
+
+    async def _fill(self, item: Fill) -> bool:
+        prompt = self._shell.prompt
+        if prompt is None:  # the key opened none, because there is nothing to ask for
+            return False
+        prompt.fill(item.text)
+        if item.enters:
+            await prompt.line.action_submit()
+        return True
+
+    async def _searched(self) -> None:
+        """Waits for what the palette finds, so that Enter does not choose what an earlier text had found."""
+        tasks = [worker._task for worker in self._app.workers if worker.node is self._app.screen]
+        if under_way := [task for task in tasks if task is not None and not task.done()]:
+            await asyncio.wait(under_way, timeout=SEARCH_SECONDS)
+
+    # --- before the rows are there
+
+    def _waits(self, key: Key) -> bool:
+        """Opens the line that a key opens, or keeps the key, if it needs rows that are still to come."""
+        tab = self._shell.tab
+        if tab != self._kept_in:
+            self._kept.clear()
+            self._kept_in = tab
+        command = commands.meant(key.key, tab)
+        if command is None or command.where == "app" or not (self._shell.awaits_rows or self._kept):
+            return False
+        if key.key == ESCAPE:
+            self._kept.clear()
+            return False
+        if command.line:
+            self._open_early(key, command)
+        elif len(self._kept) < MOST_KEPT:
+            self._kept.append(key)
+            keys = " ".join(shown_key(item.key) for item in self._kept if isinstance(item, Key))
+            self._shell.say(f"Waiting for the rows: {keys}")
+        return True
+
+    def _open_early(self, key: Key, command: Command) -> None:
+        """Opens a line before the view can; what is typed follows when it can."""
+        shared = command.id in FILTERS and not self._shell.own_filter
+        if shared and not self._kept:
+            self._shell.ask_for_filter()
+        else:
+            from tracetui.app.widgets.prompt import Question
+
+            def keep(text: str) -> bool:
+                self._early = None
+                self._kept += [key, Fill(text, enters=True)]
+                return True
+
+            value = self._shell.filter if shared else ""
+            self._shell.ask(Question(command.id, command.line, keep, value, cancelled=self._forget_early))
+        if (prompt := self._shell.prompt) is not None and prompt.question is not None and command.where != "overview":
+            self._early = prompt.question, key
+
+    def _forget_early(self) -> None:
+        self._early = None
+
+    def _give_kept(self) -> bool:
+        """Hands on what waited, now that the view has its rows: its own line takes the place of an early one."""
+        early, self._early = self._early, None
+        prompt = self._shell.prompt
+        if self._shell.awaits_rows or len(self._app.screen_stack) > 1:
+            self._early = early
+            return False
+        kept, self._kept = (self._kept if self._kept_in == self._shell.tab else []), []
+        if early is not None and prompt is not None and prompt.question is early[0]:
+            question, key = early
+            kept.append(key)
+            if prompt.line.value != question.value:
+                kept.append(Fill(prompt.line.value))
+            prompt.close()
+        self._gate.put_first(kept)
+        return bool(kept)

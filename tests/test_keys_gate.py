@@ -1,0 +1,209 @@
+"""Keys belong to the line or dialog that the key before them opened."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+
+import pytest
+from sample_runs import FP32
+from textual._xterm_parser import XTermParser
+from tui_pilot import opened, screen_text, settle
+
+import tracetui.parsers
+from tracetui.app.keys import commands
+from tracetui.app.keys.gate import Gate
+from tracetui.app.screen.tui import TracetuiApp
+from tracetui.parsers import open_path
+
+PACES = (0.0, 0.005, 0.03, 0.12)
+
+
+def test_one_item_is_out_and_none_is_lost():
+    """All sequences of putting, taking and ending, eight times each."""
+    for order in itertools.product("ptd", repeat=8):
+        walk(order)
+
+
+def walk(order: tuple[str, ...]) -> None:
+    gate: Gate[int] = Gate()
+    put, came, ticket = 0, [], 0
+    for step in order:
+        if step == "p":
+            gate.put(put)
+            put += 1
+        elif step == "d":
+            gate.done(ticket)
+        elif (taken := gate.take()) is not None:
+            assert not gate.is_current(ticket) or ticket == 0
+            ticket, item = taken
+            came.append(item)
+        else:
+            assert gate.is_out or len(came) == put
+    while (taken := gate.take()) is not None or gate.is_out:
+        if taken is not None:
+            ticket, item = taken
+            came.append(item)
+        gate.done(ticket)
+    assert came == list(range(put))
+
+
+def test_a_late_answer_lets_nothing_out():
+    gate: Gate[str] = Gate()
+    gate.put("a")
+    gate.put("b")
+    gate.put_first(["x", "y"])
+    assert gate.take() == (1, "x")
+    gate.give_up()
+    assert gate.take() == (2, "y")
+    gate.done(1)
+    assert gate.take() is None
+    gate.done(2)
+    assert [gate.take()[1], gate.done(3), gate.take()[1]] == ["a", None, "b"]
+
+
+def test_every_command_that_opens_a_line_says_so():
+    """The lines that are opened before the rows are there are those that the views open."""
+    assert {command.id for command in commands.DEFAULTS if command.line} == {
+        "table.filter", "page.filter", "table.export", "timeline.time", "timeline.find", "sort.choose",
+    }  # fmt: skip
+
+
+async def typed(app: TracetuiApp, keys: bytes, pace: float = 0.0) -> None:
+    """Sends bytes as the driver does; without a pace, all of them before the screen looks at the first."""
+    parser = XTermParser()
+    for byte in keys.decode():
+        for event in parser.feed(byte):
+            app.post_message(event)
+        if pace:
+            await asyncio.sleep(pace)
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """The sample, read when the test says so."""
+    ends = threading.Event()
+
+    def read(*paths, progress, cancel, cache):
+        ends.wait(60)
+        return open_path(*paths, cache=False)
+
+    monkeypatch.setattr(tracetui.parsers, "open_path", read)
+    yield ends
+    ends.set()
+
+
+@pytest.mark.parametrize("pace", PACES)
+async def test_a_filter_is_typed_whole_while_reading_and_after(slow, pace, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    app = TracetuiApp([FP32])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await typed(app, b"2/gemm q\x7f\x7f", pace)
+        if pace:  # the rows come while the line is open
+            slow.set()
+            await settle(pilot)
+            assert app.shell.prompt.line.value == "gemm"
+        await typed(app, b"_f32\r", pace)
+        slow.set()
+        await settle(pilot)
+        assert (app.tab, app.session.filter, app.view.state.filter) == ("kernels", "gemm_f32", "gemm_f32")
+        assert app.view.table.height_of_view == app.view.table.frame["name"].str.contains("gemm_f32").sum() > 0
+        assert app.shell.prompt is None
+
+        await typed(app, b"3\x15/qeE3?\r", pace)  # a first visit, whose rows are still to come
+        await settle(pilot)
+        assert (app.tab, app.session.filter) == ("operators", "gemm_f32qeE3?")
+        await typed(app, b"/\x15\r1/q2\r4", pace)
+        await settle(pilot)
+        assert (app.tab, app.session.filter) == ("host", "q2")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_pasted_in_brackets_it_is_the_open_line_s_or_nobody_s(slow, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    app = TracetuiApp([FP32])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await typed(app, b"\x1b[200~q/2e\r\x1b[201~")
+        await pilot.pause()
+        assert (app.tab, app.shell.prompt) == ("overview", None)
+        await typed(app, b"2/\x1b[200~gemm\nqq\x1b[201~")
+        await pilot.pause()
+        slow.set()
+        await settle(pilot)
+        assert app.shell.prompt.line.value == "gemm"
+        assert app.view.table.height_of_view == 8
+        await typed(app, b"\r\x1b[200~q\x1b[201~/\t\x1b[Zx\r")
+        await settle(pilot)
+        assert (app.tab, app.session.filter) == ("kernels", "gemmx")
+
+
+async def test_what_is_typed_into_other_lines_and_dialogs_is_theirs(slow, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    app = TracetuiApp([FP32])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await typed(app, b"Tt20ms\r")
+        slow.set()
+        await settle(pilot)
+        lanes = app.view.picture
+        zero = app.view._built.zero
+        assert app.tab == "timeline"
+        assert abs(lanes.time - zero - 20_000_000) < (lanes.end - lanes.start) // lanes.columns
+        await typed(app, b"tq\x7f30ms\r/selective_scan\r")
+        await settle(pilot)
+        assert "selective_scan" in app.view.query_one("#selected").text
+        await typed(app, b"\x10go to modules\r")
+        await settle(pilot)
+        assert app.tab == "modules"
+        await typed(app, b"o\t/no/such q\r")
+        await settle(pilot)
+        assert "No such file or folder: /no/such q" in screen_text(app)
+        await typed(app, b"\x1b[27u2\r/Block_15\r")  # what is inside the row is still to be computed
+        await settle(pilot)
+        assert app.view.state.page.id == "launches"
+        assert (app.view.state.filter, app.view.table.height_of_view, app.session.filter) == ("Block_15", 6, "")
+
+
+async def test_keys_of_the_tab_wait_for_its_rows_and_esc_forgets_them(slow):
+    app = TracetuiApp([FP32])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await pilot.press("2", "greater_than_sign", "r", "j")
+        await pilot.pause()
+        pilot.app.screen._on_timer_update()
+        assert "Waiting for the rows: > r j" in screen_text(app)
+        slow.set()
+        await settle(pilot)
+        table = app.view.table
+        assert (table.sort, table.cursor) == (("percent", False), 1)
+
+
+async def test_ctrl_q_quits_from_dialogs_too():
+    for keys in (b"?\x11", b"2c\x11", b"\x10q\x11"):
+        async with opened(FP32) as (app, _):
+            await typed(app, keys)
+            async with asyncio.timeout(20):
+                while not app._exit:
+                    await asyncio.sleep(0.01)
+        assert app.return_code == 0
+
+
+async def test_a_dialog_that_opens_of_itself_waits_for_the_line(slow, tmp_path):
+    from sample_runs import linked
+
+    for name in ("vim_tiny_fp32_bs4.pt.trace.json.gz", "gpt_small_ctx256.trace.json.gz"):
+        linked(FP32.parent / name, tmp_path / name)
+    app = TracetuiApp([tmp_path])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await typed(app, b"2/g")
+        slow.set()
+        await settle(pilot)
+        assert len(app.screen_stack) == 1
+        await typed(app, b"emm\r")
+        await settle(pilot)
+        assert "2 runs in" in screen_text(app)
+        assert app.session.filter == "gemm"
