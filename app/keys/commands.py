@@ -130,8 +130,8 @@ DEFAULTS: tuple[Command, ...] = (
     Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
             "save_picture", "view", TABLES, rank=46, line="save as"),
     *(
-        Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg, in the working directory",
-                "Copy and save", "app.save_chart", where, frozenset({where}))
+        Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg", "Copy and save",
+                "app.save_chart", where, frozenset({where}), line="save as")
         for where in tabs.NAMES
         if where not in TABLES
     ),

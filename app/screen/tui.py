@@ -371,16 +371,21 @@ class TracetuiApp(App[None]):
                 ask_for_picture(self.view, self.session, lambda: self.export_screenshot(title=self.TITLE))
 
     def action_save_chart(self) -> None:
-        """Saves the view's chart as an SVG; where it has none, the screen."""
-        view = self.shell.made(self.tab)
-        if "a" in self.session.runs and view is not None:
-            from tracetui.app.screen.picture import save_picture
+        """Asks where to save the view's chart as an SVG; where it has none, the screen."""
+        if "a" in self.session.runs and self.view is not None:
+            from tracetui.app.screen.picture import ask_for_picture
             from tracetui.app.views.common.chart import as_slide
 
-            chart = view.chart()
-            screen = "" if chart is not None else self.export_screenshot(title=self.TITLE)
-            svg = screen if chart is None else as_slide(self.session, self.tab, "", chart)
-            self.shell.say(save_picture(self.session, self.tab, svg))
+            chart = self.view.chart()
+
+            def draw() -> str:
+                return (
+                    self.export_screenshot(title=self.TITLE)
+                    if chart is None
+                    else as_slide(self.session, self.tab, "", chart)
+                )
+
+            ask_for_picture(self.view, self.session, draw)
 
     # --- keys: the program
 
