@@ -11,6 +11,7 @@ import polars as pl
 
 from tracetui.app.keys import commands
 from tracetui.app.tables import tree_rests
+from tracetui.app.tables.arrangement import sorted_rows
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.widgets.frame_table import FrameTable
 
@@ -107,6 +108,7 @@ class TreeTable(FrameTable):
 
     def view(self) -> pl.DataFrame:
         """The rows in view in their order, all columns of the frame; without those that stand for others."""
+        self.settle()
         if not self._rests or self._order is None:
             return super().view()
         rows: pl.DataFrame = self.frame[self._order.filter(self._order < self._own)]
@@ -124,6 +126,9 @@ class TreeTable(FrameTable):
 
     # --- order
 
+    def _at_once(self) -> bool:
+        return self.folds or super()._at_once()
+
     def _arrange(self) -> None:
         if not self.folds:
             super()._arrange()
@@ -131,7 +136,7 @@ class TreeTable(FrameTable):
         kept = self._kept()
         rank: dict[int, int] | None = None
         if self.sort is not None and self.sort[0] in self.frame.columns:
-            rank = {row: place for place, row in enumerate(self._sorted(None, *self.sort).to_list())}
+            rank = {row: place for place, row in enumerate(self._ranked(*self.sort))}
         rows: list[int] = []
         stack = [-1]
         while stack:
@@ -147,6 +152,9 @@ class TreeTable(FrameTable):
                 children = sorted(children, key=lambda child: (child >= self._own, rank[child]))
             stack.extend(reversed(children))
         self._order = pl.Series("row", rows, dtype=pl.UInt32)
+
+    def _ranked(self, name: str, descending: bool) -> list[int]:
+        return sorted_rows(self.frame[self._source(name)], descending=descending).to_list()
 
     def _kept(self) -> set[int] | None:
         """Rows that the filter keeps, with all that lead to them; null without a filter."""

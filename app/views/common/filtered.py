@@ -11,6 +11,7 @@ from tracetui.app.views.common.saving import SavingView
 if TYPE_CHECKING:
     from tracetui.app.session.visit import Visit
     from tracetui.app.views.common.page import PageState
+    from tracetui.app.widgets.arranged import Arranged
     from tracetui.app.widgets.prompt import Prompt
 
 
@@ -80,7 +81,20 @@ class FilteredView(SavingView):
     def _remark(self) -> None:
         state = self.state
         if state is not None:
-            self.prompt.remark(f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}")
+            self.prompt.remark(f"{self._matching} of {state.page.frame.height:,} {state.page.noun}")
+
+    @property
+    def _matching(self) -> str:
+        """How many rows the filter keeps, which for a long table is not known at once."""
+        return "…" if self.table.is_working else f"{self.table.matching:,}"
+
+    def on_arranged_settled(self, event: Arranged.Settled) -> None:
+        """Says how many rows a filter keeps."""
+        event.stop()
+        if self.prompt.purpose == "filter":
+            self._remark()
+        self._show_title()
+        self.host.refresh_lines()
 
     @property
     def filter_line(self) -> str:
@@ -88,7 +102,7 @@ class FilteredView(SavingView):
         state = self.state
         if state is None or not state.filter or self.prompt.purpose:
             return ""
-        count = f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}"
+        count = f"{self._matching} of {state.page.frame.height:,} {state.page.noun}"
         leads = "Esc goes back to the finding" if self.host.came_from_finding and not self.own_filter else "Esc clears"
         return f"/ {fitting.printable(state.filter)}   {count}   {leads}"
 
