@@ -11,7 +11,6 @@ from textual.cache import LRUCache
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tracetui.analysis.base import number_format
 from tracetui.app.keys import commands
@@ -20,6 +19,7 @@ from tracetui.app.tables.columns import Placed, cell_text
 from tracetui.app.tables.filters import Filter
 from tracetui.app.text import fitting
 from tracetui.app.text.words import SEVERITY_SIGNS
+from tracetui.app.widgets.arranged import Arranged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -36,6 +36,8 @@ Cells = tuple[tuple[str, str], ...]
 WHEEL_LINES = 3
 NAMES_LIMIT = 10_000
 """With at most this many rows, names that don't fit are cut so that no two look alike."""
+WORKING = "Computing …"
+"""Stands in place of the rows of another frame that are not sorted yet."""
 STATUS_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "=", "late": "!", "last": "~", **SEVERITY_SIGNS}
 STATUS_STYLES = {
     "added": "added", "removed": "removed", "changed": "changed",
@@ -43,11 +45,8 @@ STATUS_STYLES = {
 }  # fmt: skip
 
 
-class FrameTable(Widget, can_focus=True):
-    """Rows of a frame under a fixed header, with a row cursor, a sort order and a filter.
-
-    Sorting and filtering keep an index of row numbers; the frame itself is never copied.
-    """
+class FrameTable(Arranged, can_focus=True):
+    """Rows of a frame under a fixed header, with a row cursor, a sort order and a filter."""
 
     BINDINGS = commands.bindings("table")
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -73,22 +72,13 @@ class FrameTable(Widget, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.frame = pl.DataFrame()
-        self.columns: tuple[Field, ...] = ()
         self.hidden: frozenset[str] = frozenset()
         self.pinned: frozenset[str] = frozenset()
         self.empty_text = ""
         """The text shown if the filter keeps no rows."""
-        self.names: Names = "short"
         self.ascii = False
         self.jump = False
         """Whether to scroll by half a page at the edges, which sends fewer bytes over a slow link."""
-        self.cursor = 0
-        self.top = 0
-        self.sort: tuple[str, bool] | None = None
-        """Field sorted by, and whether the largest comes first."""
-        self.filter = Filter()
-        self._order: pl.Series | None = None
         self._content: dict[str, int] = {}
         self._placed: list[Placed] = []
         self._gap = 2
@@ -129,9 +119,7 @@ class FrameTable(Widget, can_focus=True):
         self.sort = sort
         self.filter = filter or Filter()
         self._content = self._measure()
-        self._arrange()
-        self.cursor, self.top = cursor, 0
-        self.changed()
+        self._ask(aim=cursor, fresh=True)
 
     @property
     def chosen(self) -> list[Field]:
@@ -144,59 +132,15 @@ class FrameTable(Widget, can_focus=True):
         return [placed.column for placed in self._placed]
 
     @property
-    def height_of_view(self) -> int:
-        """Returns how many rows of the frame the filter keeps."""
-        return self.frame.height if self._order is None else self._order.len()
-
-    @property
     def page_rows(self) -> int:
         """Rows in sight at once."""
         return max(self.size.height - 1, 1)
-
-    @property
-    def current(self) -> dict[str, object] | None:
-        """The row under the cursor, all columns of the frame; null where the table is empty."""
-        row = self.row_number(self.cursor)
-        return None if row is None else self.frame.row(row, named=True)
 
     def current_texts(self) -> list[tuple[str, str]]:
         """Titles and texts of the row under the cursor, as shown but not cut; none where the table is empty."""
         row = self.current
         kinds = [(column, self._source(column.name)) for column in self.shown or self.chosen]
         return [(c.label, cell_text(row[name], c.kind, ascii=self.ascii)) for c, name in kinds] if row else []
-
-    def row_number(self, position: int) -> int | None:
-        """Row of the frame that stands at a position of the view."""
-        if not 0 <= position < self.height_of_view:
-            return None
-        return position if self._order is None else int(self._order[position])
-
-    def view(self) -> pl.DataFrame:
-        """The rows in view in their order, all columns of the frame."""
-        return self.frame if self._order is None else self.frame[self._order]
-
-    def values(self, name: str) -> pl.Series:
-        """One column of the rows in view, in their order."""
-        return self.frame[name] if self._order is None else self.frame[name].gather(self._order)
-
-    def set_filter(self, wanted: Filter) -> None:
-        """Keeps only the rows that match; the cursor stays on its row if that is still there.
-
-        Raises:
-            FilterError: the filter refers to a column that this table lacks.
-        """
-        wanted.expression(self.columns, self.frame)
-        row = self.row_number(self.cursor)
-        self.filter = wanted
-        self._arrange()
-        self.stand_on(row)
-
-    def set_sort(self, name: str, *, descending: bool) -> None:
-        """Sorts by a column."""
-        self.sort = (name, descending)
-        self._arrange()
-        self.cursor = self.top = 0
-        self.changed()
 
     def choose_columns(self, *, hidden: Iterable[str], pinned: Iterable[str] = ()) -> None:
         """Hides columns, and gives others priority if space is short."""
@@ -222,43 +166,6 @@ class FrameTable(Widget, can_focus=True):
         self._keep_in_sight()
         self.refresh()
         self.post_message(self.Moved())
-
-    def stand_on(self, row: int | None) -> bool:
-        """Puts the cursor on a row, or on the first if the row is filtered out; returns whether it was found."""
-        found = None if row is None else row if self._order is None else self._order.index_of(row)
-        self.cursor = found or 0
-        self.changed()
-        return found is not None
-
-    # --- order
-
-    def _arrange(self) -> None:
-        """Computes which rows are in view, and in which order."""
-        rows: pl.Series | None = None
-        if self.filter:
-            condition = self.filter.expression(self.columns, self.frame)
-            rows = self.frame.select(condition.alias("keep"))["keep"].arg_true()
-        if self.sort is not None and self.sort[0] in self.frame.columns:
-            rows = self._sorted(rows, *self.sort)
-        self._order = rows
-
-    def _sorted(self, rows: pl.Series | None, name: str, descending: bool) -> pl.Series:
-        key = self.frame[self._source(name)]
-        if rows is not None:
-            key = key.gather(rows)
-        if key.dtype in (pl.Categorical, pl.Enum):
-            key = key.cast(pl.String)
-        if key.dtype == pl.String:
-            key = key.str.to_lowercase()
-        numbers = pl.int_range(key.len(), dtype=pl.UInt32, eager=True).alias("row")
-        table = pl.DataFrame({"key": key, "row": numbers if rows is None else rows})
-        return table.sort("key", descending=descending, nulls_last=True, maintain_order=True)["row"]
-
-    def _source(self, name: str) -> str:
-        """The frame's column behind a shown column: the form in which names are shown."""
-        column = next((c for c in self.columns if c.name == name), None)
-        form = {"short": column.short, "full": column.full}.get(self.names, "") if column else ""
-        return form if form in self.frame.columns else name
 
     # --- layout
 
@@ -316,8 +223,8 @@ class FrameTable(Widget, can_focus=True):
             return self._header(width)
         position = self.top + y - 1
         if position >= self.height_of_view:
-            if y == 1 and self.frame.height and self.empty_text:
-                return Strip([Segment(f" {self.empty_text}", self._plain)]).adjust_cell_length(width)
+            if y == 1 and self.frame.height and (text := self._instead_of_rows()):
+                return Strip([Segment(f" {text}", self._plain)]).adjust_cell_length(width)
             return Strip.blank(width, self._plain)
         cursor = position == self.cursor
         base = self.get_component_rich_style("table--cursor") if cursor else self._plain
@@ -325,6 +232,12 @@ class FrameTable(Widget, can_focus=True):
         for text, key in self._cells(position):
             segments.append(Segment(text, base if cursor else self._style(key, base)))
         return Strip(segments).adjust_cell_length(width, base)
+
+    def _instead_of_rows(self) -> str:
+        if self.is_working:
+            text = WORKING if self.is_slow else ""
+            return fitting.to_ascii(text) if self.ascii else text
+        return self.empty_text
 
     @property
     def _plain(self) -> Style:
@@ -347,7 +260,7 @@ class FrameTable(Widget, can_focus=True):
     def _header(self, width: int) -> Strip:
         plain = self.get_component_rich_style("table--header")
         marked = self.get_component_rich_style("table--sorted")
-        segments = [Segment(" ", plain)]
+        segments = [Segment(("~" if self.ascii else "…") if self.is_slow else " ", plain)]
         for number, placed in enumerate(self._placed):
             column = placed.column
             title = column.label

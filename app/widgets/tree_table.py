@@ -11,6 +11,7 @@ import polars as pl
 
 from tracetui.app.keys import commands
 from tracetui.app.tables import tree_rests
+from tracetui.app.tables.arrangement import sorted_rows
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.widgets.frame_table import FrameTable
 
@@ -58,7 +59,7 @@ class TreeTable(FrameTable):
         """The row that hides a small one, by the small one."""
         self._shown: dict[int, list[int]] = {}
         """Children with the small ones behind one row."""
-        self._work: set[int] = set()
+        self._below: set[int] = set()
         """Rows of operators and kernels below the parts of a program."""
 
     def plant(self, frame: pl.DataFrame, *, expanded: Iterable[int] | None = None) -> None:
@@ -82,7 +83,7 @@ class TreeTable(FrameTable):
             self._above.append(parent)
             self._children.setdefault(parent, []).append(row)
             path.append(row)
-        self._work = _work_rows(frame)
+        self._below = _work_rows(frame)
         self._put_aside(frame)
         self.expanded = set(self._first_levels() if expanded is None else expanded)
 
@@ -118,6 +119,7 @@ class TreeTable(FrameTable):
 
     def view(self) -> pl.DataFrame:
         """The rows in view in their order, all columns of the frame; without those that stand for others."""
+        self.settle()
         if not self._rests or self._order is None:
             return super().view()
         rows: pl.DataFrame = self.frame[self._order.filter(self._order < self._own)]
@@ -126,7 +128,7 @@ class TreeTable(FrameTable):
     def _first_levels(self) -> Iterator[int]:
         level, rows = [-1], 0
         for depth in range(len(self._depth) + 1):
-            level = [row for row in level if any(child not in self._work for child in self._children.get(row, ()))]
+            level = [row for row in level if any(child not in self._below for child in self._children.get(row, ()))]
             below = [child for row in level for child in self._shown.get(row, ())]
             rows += len(below)
             if not below or (rows > FIRST_ROWS and depth > 1):
@@ -136,6 +138,9 @@ class TreeTable(FrameTable):
 
     # --- order
 
+    def _at_once(self) -> bool:
+        return self.folds or super()._at_once()
+
     def _arrange(self) -> None:
         if not self.folds:
             super()._arrange()
@@ -143,7 +148,7 @@ class TreeTable(FrameTable):
         kept = self._kept()
         rank: dict[int, int] | None = None
         if self.sort is not None and self.sort[0] in self.frame.columns:
-            rank = {row: place for place, row in enumerate(self._sorted(None, *self.sort).to_list())}
+            rank = {row: place for place, row in enumerate(self._ranked(*self.sort))}
         rows: list[int] = []
         stack = [-1]
         while stack:
@@ -159,6 +164,9 @@ class TreeTable(FrameTable):
                 children = sorted(children, key=lambda child: (child >= self._own, rank[child]))
             stack.extend(reversed(children))
         self._order = pl.Series("row", rows, dtype=pl.UInt32)
+
+    def _ranked(self, name: str, descending: bool) -> list[int]:
+        return sorted_rows(self.frame[self._source(name)], descending=descending).to_list()
 
     def _kept(self) -> set[int] | None:
         """Rows that the filter keeps, with all that lead to them; null without a filter."""

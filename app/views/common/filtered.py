@@ -12,6 +12,7 @@ from tracetui.app.widgets.prompt import FILTER_HINTS, Question
 
 if TYPE_CHECKING:
     from tracetui.app.views.common.page import PageState
+    from tracetui.app.widgets.arranged import Arranged
 
 
 class FilteredView(SavingView):
@@ -99,7 +100,20 @@ class FilteredView(SavingView):
     def _remark(self) -> None:
         state = self.state
         if state is not None:
-            self.host.remark(f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}")
+            self.host.remark(f"{self._matching} of {state.page.frame.height:,} {state.page.noun}")
+
+    @property
+    def _matching(self) -> str:
+        """How many rows the filter keeps, which for a long table is not known at once."""
+        return "…" if self.table.is_working else f"{self.table.matching:,}"
+
+    def on_arranged_settled(self, event: Arranged.Settled) -> None:
+        """Says how many rows a filter keeps."""
+        event.stop()
+        if self.host.asking:
+            self._remark()
+        self._show_title()
+        self.host.refresh_lines()
 
     @property
     def filter_line(self) -> str:
@@ -107,7 +121,7 @@ class FilteredView(SavingView):
         state = self.state
         if state is None or not state.filter:
             return ""
-        count = f"{self.table.matching:,} of {state.page.frame.height:,} {state.page.noun}"
+        count = f"{self._matching} of {state.page.frame.height:,} {state.page.noun}"
         leads = "Esc goes back to the finding" if self.host.came_from_finding and not self.own_filter else "Esc clears"
         return f"/ {fitting.printable(state.filter)}   {count}   {leads}"
 
