@@ -1,10 +1,13 @@
-"""Measures `tracetui ranks` on a generated job of many ranks: scaling, memory, reopening, cost per rank.
+"""Measures `tracetui ranks` on a generated job of many ranks: cost per rank, memory, reopening, scaling.
 
-    python benchmarks/ranks.py --ranks 1024 --source rank0.pt.trace.json.gz --folder /tmp/job
+    python benchmarks/ranks.py --ranks 1024 --folder /tmp/job --seconds-limit 230
 
 The ranks are one real recording of about 20 MB again and again, each with its own rank, a clock that is shifted per
 host, and rank 3 computing longer; one rank is missing and one is truncated. The recordings stay in the folder, and are
-made only once.
+made only once, by as many processes as there are cores.
+
+Each figure is a row of one table and printed as soon as it is known. When the time is over, what still runs is ended
+and what was not measured is said; a median of fewer repeats than asked for says so.
 """
 
 from __future__ import annotations
@@ -12,15 +15,22 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import multiprocessing
 import os
+import platform
+import signal
 import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isal import igzip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PLAIN_BYTES = 20_000_000
 RANKS_PER_HOST = 8
@@ -33,16 +43,61 @@ MISSING, TRUNCATED = 5, 6
 # --- the job
 
 
-def make_job(source: Path, folder: Path, ranks: int, plain_bytes: int) -> None:
-    """Writes the recordings that are not there yet."""
+class OutOfTime(Exception):  # noqa: N818  no error: the rest is left out
+    """The time for all measurements is over."""
+
+
+class Clock:
+    """How much time is left."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.whole = seconds or 0.0
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def left(self) -> float | None:
+        """Seconds; None without a limit."""
+        return None if self._end is None else self._end - time.monotonic()
+
+    def check(self, needed: float = 0.0) -> None:
+        """Raises `OutOfTime` where less time is left than needed."""
+        if (left := self.left) is not None and left <= needed:
+            raise OutOfTime
+
+
+def make_job(source: Path, folder: Path, ranks: int, plain_bytes: int, clock: Clock, processes: int) -> int:
+    """Writes the recordings that are not there yet, ascending; returns how many ranks there are then."""
     folder.mkdir(parents=True, exist_ok=True)
-    document = grown(json.loads(plain(source.read_bytes())), plain_bytes)
-    for number in range(ranks):
-        path = rank_file(folder, number)
-        if number == ranks - MISSING or path.exists():
-            continue
-        content = igzip.compress(text_of(document, number, ranks), 1)
-        path.write_bytes(content[: len(content) // 2] if number == ranks - TRUNCATED else content)
+    wanted = [number for number in range(ranks) if number != ranks - MISSING]
+    missing = [number for number in wanted if not rank_file(folder, number).exists()]
+    if not missing:
+        return ranks
+    given = source, folder, ranks, plain_bytes
+    with ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), initializer=_prepare, initargs=given
+    ) as pool:
+        for made, _ in enumerate(pool.map(_write, missing), 1):
+            # half of the time is for the measurements
+            if clock.left is not None and clock.left < clock.whole / 2:
+                pool.shutdown(cancel_futures=True)
+                return missing[made - 1] + 1
+    return ranks
+
+
+_job: dict[str, Any] = {}
+"""In a process that makes recordings: what they are made from."""
+
+
+def _prepare(source: Path, folder: Path, ranks: int, plain_bytes: int) -> None:
+    _job.update(folder=folder, ranks=ranks, document=grown(json.loads(plain(source.read_bytes())), plain_bytes))
+
+
+def _write(number: int) -> None:
+    path, ranks = rank_file(_job["folder"], number), _job["ranks"]
+    content = igzip.compress(text_of(_job["document"], number, ranks), 1)
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_bytes(content[: len(content) // 2] if number == ranks - TRUNCATED else content)
+    part.rename(path)
 
 
 def plain(content: bytes) -> bytes:
@@ -108,36 +163,51 @@ def _longer(event: dict[str, Any]) -> dict[str, Any]:
 # --- the measurements
 
 
-def measured(arguments: list[str], cpus: set[int], cache: Path) -> dict[str, float]:
-    """Runs `tracetui` and returns wall time, processor time of all its processes, and the parent's peak memory."""
-    environment = {**os.environ, "TRACETUI_CACHE_DIR": str(cache)}
-    code = "import sys; from tracetui.app.cli.main import main; code = main(sys.argv[1:]); " + _PEAK
-    began = time.perf_counter()
-    before = os.times()
-    run = subprocess.run(
+def spent_in(code: str, arguments: list[str], cpus: set[int], clock: Clock, **more: str) -> tuple[float, float, str]:
+    """Runs Python code on some cores: wall time, processor time of all its processes, and what it wrote on stderr.
+
+    Raises:
+        OutOfTime: it did not end in the time that is left; it and its processes were ended.
+    """
+    clock.check()
+    began, before = time.perf_counter(), os.times()
+    run = subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
-        env=environment,
+        env={**os.environ, **more},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        check=False,
+        start_new_session=True,
         preexec_fn=lambda: os.sched_setaffinity(0, cpus),
     )
+    try:
+        _, told = run.communicate(timeout=clock.left)
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+        raise OutOfTime from None
     if run.returncode:
-        raise SystemExit(run.stderr)
+        raise SystemExit(told)
     after = os.times()
-    spent = after.children_user - before.children_user + after.children_system - before.children_system
-    peak = int(run.stderr.rsplit("peak ", 1)[1])
-    return {"s": time.perf_counter() - began, "cpu_s": spent, "parent_mb": peak / 1024}
+    cpu = after.children_user - before.children_user + after.children_system - before.children_system
+    return time.perf_counter() - began, cpu, told
+
+
+def measured(arguments: list[str], cpus: set[int], cache: Path, clock: Clock) -> dict[str, float]:
+    """Runs `tracetui`: wall time, processor time of all its processes, and the peak memory of parent and worker."""
+    code = "import sys; from tracetui.app.cli.main import main; code = main(sys.argv[1:]); " + _PEAK
+    wall, cpu, told = spent_in(code, arguments, cpus, clock, TRACETUI_CACHE_DIR=str(cache))
+    parent, worker = map(int, told.rsplit("peak ", 1)[1].split())
+    return {"s": wall, "cpu_s": cpu, "parent_mb": parent / 1024, "worker_mb": worker / 1024}
 
 
 _PEAK = (
-    "import resource; print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); "
-    "sys.exit(code)"
+    "import resource; own, children = (resource.getrusage(of).ru_maxrss for of in (0, -1)); "
+    "print('peak', own, children, file=sys.stderr); sys.exit(code)"
 )
 
 
-def reader_alone(files: list[Path], cpus: set[int]) -> tuple[float, float]:
+def reader_alone(files: list[Path], cpus: set[int], clock: Clock) -> tuple[float, float]:
     """Wall and CPU time of reading the same files one after another, with the reader's own threads."""
     code = (
         "import sys, time; from pathlib import Path; from tracetui.parsers import open_path, TraceError\n"
@@ -145,17 +215,27 @@ def reader_alone(files: list[Path], cpus: set[int]) -> tuple[float, float]:
         "for path in sys.argv[1:]:\n"
         "    try:\n        open_path(Path(path), cache=False)\n"
         "    except TraceError:\n        pass\n"
-        "print(time.perf_counter() - began, time.process_time())"
+        "print(time.perf_counter() - began, time.process_time(), file=sys.stderr)"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code, *map(str, files)],
-        capture_output=True,
-        text=True,
-        check=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, cpus),
-    )
-    wall, cpu = map(float, run.stdout.split())
+    _, _, told = spent_in(code, [str(file) for file in files], cpus, clock)
+    wall, cpu = map(float, told.split()[-2:])
     return wall, cpu
+
+
+def opened_and_combined(folder: Path, cpus: set[int], clock: Clock) -> tuple[float, float, float]:
+    """Processor seconds of opening a folder of summaries and of combining them, and their peak memory in MB."""
+    code = (
+        "import resource, sys, time; from pathlib import Path\n"
+        "from tracetui.analysis.ranks.files.reading import of_store\n"
+        "from tracetui.analysis.ranks.files.store import Store\n"
+        "from tracetui.analysis.ranks.together.job import combine\n"
+        "began = time.process_time(); found = of_store(Store(Path(sys.argv[1]))).ranks\n"
+        "read = time.process_time(); combine(found)\n"
+        "print(read - began, time.process_time() - read, resource.getrusage(0).ru_maxrss / 1024, file=sys.stderr)"
+    )
+    _, _, told = spent_in(code, [str(folder)], cpus, clock)
+    opening, combining, peak = map(float, told.split()[-3:])
+    return opening, combining, peak
 
 
 def hta(python: str, folder: Path, ranks: int) -> dict[str, float | str]:
@@ -180,29 +260,84 @@ def hta(python: str, folder: Path, ranks: int) -> dict[str, float | str]:
     return {"s": float(took), "cpu_s": spent, "parent_mb": int(own) / 1024, "largest_child_mb": int(children) / 1024}
 
 
+def row(what: str, value: str, goal: str = "") -> None:
+    """Prints a row of the table."""
+    print(f"| {what} | {value} | {goal} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=128)
-    parser.add_argument("--source", type=Path, required=True, help="a rank's recording by torch.profiler")
+    parser.add_argument(
+        "--source", type=Path, help="a rank's recording by torch.profiler (default: of the shared ones)"
+    )
     parser.add_argument("--folder", type=Path, required=True, help="where the job is made")
     parser.add_argument("--plain-bytes", type=int, default=PLAIN_BYTES)
-    parser.add_argument("--scaling-ranks", type=int, default=32, help="how many of them the pinned runs read")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[64, 256, 1024], help="jobs of so many of the ranks")
+    parser.add_argument("--scaling-ranks", type=int, default=16, help="how many of them the pinned runs read")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--jobs", type=int, help="processes that make and read whole jobs (default: one per core)")
+    parser.add_argument("--seconds-limit", type=float, help="ends after this time, with what is known then")
     parser.add_argument("--hta", metavar="PYTHON", help="a Python that has HolisticTraceAnalysis")
     parser.add_argument("--hta-ranks", type=int, nargs="*", default=[8, 32, 64])
     given = parser.parse_args()
-    make_job(given.source, given.folder, given.ranks, given.plain_bytes)
-    files = [file for number in range(given.ranks) if (file := rank_file(given.folder, number)).exists()]
-    disk = sum(file.stat().st_size for file in files)
-    print(f"{len(files)} recordings of {given.plain_bytes / 1e6:.0f} MB plain, {disk / 1e6:,.0f} MB on disk")
+    clock = Clock(given.seconds_limit)
+    source = given.source or next((path for path in SOURCES if path.exists()), None)
+    if source is None:
+        parser.error("no recording to make ranks of: name one with --source")
     cpus = sorted(os.sched_getaffinity(0))
-    scaling(given, files, cpus)
-    whole_job(given, set(cpus))
-    for ranks in given.hta_ranks if given.hta else ():
-        print(f"HolisticTraceAnalysis, {ranks} ranks: {hta(given.hta, given.folder, ranks)}")
+    jobs = given.jobs or len(cpus)
+    system = f"{len(cpus)} cores, Python {platform.python_version()}"
+    print(f"| {system} | measured | goal |\n|---|--:|--:|", flush=True)
+    began = time.perf_counter()
+    ranks = make_job(source, given.folder, given.ranks, given.plain_bytes, clock, jobs)
+    files = [file for number in range(ranks) if (file := rank_file(given.folder, number)).exists()]
+    disk = sum(file.stat().st_size for file in files)
+    row(
+        f"recordings of {given.plain_bytes / 1e6:.0f} MB plain: {len(files)}, {disk / 1e6:,.0f} MB on disk",
+        f"{time.perf_counter() - began:.1f} s",
+    )
+    sizes = sorted({size for size in given.sizes if size < ranks} | {ranks})
+    _as_far_as_time_allows("whole jobs", lambda: whole_jobs(given, sizes, set(cpus), jobs, clock))
+    _as_far_as_time_allows("scaling", lambda: scaling(given, files, apart(cpus), clock))
+    _as_far_as_time_allows("HolisticTraceAnalysis", lambda: beside_hta(given, clock))
 
 
-def scaling(given: argparse.Namespace, files: list[Path], cpus: list[int]) -> None:
+def _as_far_as_time_allows(name: str, measure: Callable[[], None]) -> None:
+    try:
+        measure()
+    except OutOfTime:
+        row(f"{name}: the rest was not measured", "out of time")
+
+
+SOURCES = [
+    folder / "data" / "chrome" / "ddp_vit_small_2ranks" / "rank0.pt.trace.json.gz"
+    for folder in (Path(__file__).resolve().parents[2] / "shared", Path(__file__).resolve().parents[1] / "shared")
+]
+
+
+def apart(cpus: list[int]) -> list[int]:
+    """Two cores that are not two threads of one; the first two where there are no others."""
+    for other in cpus[1:]:
+        if other not in siblings(cpus[0]):
+            return [cpus[0], other]
+    return cpus[:2]
+
+
+def siblings(cpu: int) -> set[int]:
+    """The processors that share a core with this one."""
+    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    found: set[int] = {cpu}
+    try:
+        for part in path.read_text().strip().split(","):
+            low, _, high = part.partition("-")
+            found |= set(range(int(low), int(high or low) + 1))
+    except (OSError, ValueError):
+        pass
+    return found
+
+
+def scaling(given: argparse.Namespace, files: list[Path], cpus: list[int], clock: Clock) -> None:
     """One pinned process, two on two cores, and the reader alone, on the same files: medians."""
     part = given.folder.with_name(f"{given.folder.name}-{given.scaling_ranks}")
     part.mkdir(exist_ok=True)
@@ -210,36 +345,92 @@ def scaling(given: argparse.Namespace, files: list[Path], cpus: list[int]) -> No
         if not (part / file.name).exists():
             os.link(file, part / file.name)
     chosen, taken = sorted(part.iterdir()), dict[str, list[tuple[float, float]]]()
-    for _ in range(given.repeats):
-        for name, jobs, on in (("one pinned", 1, cpus[:1]), ("two on two", 2, cpus[:2])):
-            found = measured(["ranks", str(part), "--no-cache", "--jobs", str(jobs)], set(on), part)
-            taken.setdefault(name, []).append((found["s"], found["cpu_s"]))
-        taken.setdefault("reader pinned", []).append(reader_alone(chosen, set(cpus[:1])))
-        taken.setdefault("reader on two cores", []).append(reader_alone(chosen, set(cpus[:2])))
+    longest = 0.0
+    try:
+        for _ in range(given.repeats):
+            # a repeat is whole or not begun, so that medians are of the same moments
+            clock.check(1.1 * longest)
+            began, once = time.perf_counter(), dict[str, tuple[float, float]]()
+            for name, jobs, on in (("one pinned", 1, cpus[:1]), ("two on two", 2, cpus)):
+                found = measured(["ranks", str(part), "--no-cache", "--jobs", str(jobs)], set(on), part, clock)
+                once[name] = found["s"], found["cpu_s"]
+            once["reader pinned"] = reader_alone(chosen, set(cpus[:1]), clock)
+            once["reader on two cores"] = reader_alone(chosen, set(cpus), clock)
+            longest = max(longest, time.perf_counter() - began)
+            for name, both in once.items():
+                taken.setdefault(name, []).append(both)
+    except OutOfTime:
+        row("scaling", f"{len(taken.get('one pinned', []))} of {given.repeats} repeats in time")
+    if not taken:
+        return
     middle = {name: statistics.median(seconds for seconds, _ in values) for name, values in taken.items()}
     spent = {name: statistics.median(cpu for _, cpu in values) for name, values in taken.items()}
+    repeats = len(taken["one pinned"])
     for name, seconds in middle.items():
         per_rank = 1000 * spent[name] / len(chosen)
-        print(f"{name}: {seconds:.2f} s ({len(chosen)} ranks), {per_rank:.0f} ms of CPU per rank")
-    print(f"two processes spend {spent['two on two'] / spent['one pinned']:.2f} of the CPU time of one")
-    print(f"two on two cores do {middle['one pinned'] / middle['two on two'] / 2:.2f} of twice what one pinned does")
-    print(f"summaries on two cores take {middle['two on two'] / middle['reader on two cores']:.2f} of the reader alone")
+        row(
+            f"{name}, {len(chosen)} ranks, cores {cpus}, median of {repeats}",
+            f"{seconds:.2f} s, {per_rank:.0f} ms of CPU per rank",
+        )
+    efficiency = [one / two / 2 for (one, _), (two, _) in zip(taken["one pinned"], taken["two on two"], strict=True)]
+    row("CPU time of two processes over that of one", f"{spent['two on two'] / spent['one pinned']:.2f}")
+    row(
+        f"two on two cores, of twice one pinned: median of {repeats} (least, most)",
+        f"{statistics.median(efficiency):.2f} ({min(efficiency):.2f}, {max(efficiency):.2f})",
+        "at least 0.85",
+    )
+    row("summaries over the reader alone, on two cores", f"{middle['two on two'] / middle['reader on two cores']:.2f}")
 
 
-def whole_job(given: argparse.Namespace, cpus: set[int]) -> None:
-    """All ranks, then the same again from their summaries, with the recordings and without."""
-    out = given.folder.with_name(f"{given.folder.name}-summaries")
-    for file in out.glob("*"):
-        file.unlink()
-    cache = given.folder.with_name(f"{given.folder.name}-cache")
-    first = measured(["ranks", str(given.folder), "--no-cache", "--into", str(out)], cpus, cache)
-    size = sum(file.stat().st_size for file in out.iterdir())
-    print(f"whole job: {first['s']:.1f} s, {first['cpu_s']:.1f} s of CPU, parent {first['parent_mb']:.0f} MB")
-    print(f"summaries: {size / 1e6:.1f} MB, {size / given.ranks / 1e3:.1f} KB per rank")
-    again = measured(["ranks", str(given.folder), "--no-cache", "--into", str(out)], cpus, cache)
-    print(f"again: {again['s']:.2f} s, parent {again['parent_mb']:.0f} MB")
-    opened = measured(["open", str(out)], cpus, cache)
-    print(f"open the summaries: {opened['s']:.2f} s, parent {opened['parent_mb']:.0f} MB")
+def whole_jobs(given: argparse.Namespace, sizes: list[int], cpus: set[int], jobs: int, clock: Clock) -> None:
+    """Jobs of ascending size, then the largest again from its summaries, with the recordings and without."""
+    cache, out = given.folder.with_name(f"{given.folder.name}-cache"), Path()
+    for size in sizes:
+        folder = _first(given.folder, size)
+        out = given.folder.with_name(f"{given.folder.name}-summaries-{size}")
+        for file in out.glob("*"):
+            file.unlink()
+        arguments = ["ranks", str(folder), "--no-cache", "--jobs", str(jobs), "--into", str(out)]
+        found = measured(arguments, cpus, cache, clock)
+        row(
+            f"{size} ranks by {jobs} processes",
+            f"{found['s']:.1f} s, {1000 * found['cpu_s'] / size:.0f} ms of CPU per rank",
+            "the same per rank",
+        )
+        row(
+            f"{size} ranks: peak of the parent, of the largest worker",
+            f"{found['parent_mb']:.0f} MB, {found['worker_mb']:.0f} MB",
+            "parent under 400 MB",
+        )
+        written = sum(file.stat().st_size for file in out.iterdir())
+        opening, combining, peak = opened_and_combined(out, cpus, clock)
+        row(f"{size} summaries, {written / size / 1e3:.1f} KB each: open", f"{opening:.2f} s of CPU", "under 1.5 s")
+        row(f"{size} summaries: combine; peak of both", f"{combining:.2f} s of CPU; {peak:.0f} MB")
+    again = measured(
+        ["ranks", str(_first(given.folder, sizes[-1])), "--no-cache", "--into", str(out)], cpus, cache, clock
+    )
+    row(f"{sizes[-1]} ranks again, all summaries at hand", f"{again['s']:.2f} s, parent {again['parent_mb']:.0f} MB")
+    opened = measured(["open", str(out)], cpus, cache, clock)
+    row(f"`tracetui open` of {sizes[-1]} summaries", f"{opened['s']:.2f} s, {opened['parent_mb']:.0f} MB")
+
+
+def _first(folder: Path, size: int) -> Path:
+    """A folder of the first ranks of a job, which takes no room."""
+    part = folder.with_name(f"{folder.name}-first-{size}")
+    part.mkdir(exist_ok=True)
+    for number in range(size):
+        file = rank_file(folder, number)
+        if file.exists() and not (part / file.name).exists():
+            os.link(file, part / file.name)
+    return part
+
+
+def beside_hta(given: argparse.Namespace, clock: Clock) -> None:
+    """HolisticTraceAnalysis on some of the ranks."""
+    for ranks in given.hta_ranks if given.hta else ():
+        clock.check()
+        found = hta(given.hta, given.folder, ranks)
+        row(f"HolisticTraceAnalysis, {ranks} ranks", ", ".join(f"{name} {value}" for name, value in found.items()))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline import step_lanes
 from tracetui.app.tables.range_tree import merged_ranges
-from tracetui.parsers import open_path
+from tracetui.parsers import open_path, schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,11 +190,13 @@ def test_the_longest_part_of_a_step(seed: int) -> None:
     ranges.append((None, 10, 12, 1, 1))
     host = pl.DataFrame(ranges, ["name", "start", "end", "process", "thread"], orient="row")
     host = host.with_columns(
-        pl.col("name").cast(pl.Categorical), pl.lit("annotation").alias("kind"), pl.lit("push_pop").alias("style"),
-        duration=pl.col("end") - pl.col("start"),
-    )  # fmt: skip
+        pl.col("name").cast(pl.Categorical), pl.lit("annotation", schema.HostKind).alias("kind"),
+        pl.lit("push_pop", schema.RangeStyle).alias("style"), duration=pl.col("end") - pl.col("start"),
+    ).sort("thread")  # fmt: skip
     frame = pl.DataFrame(steps, ["start", "end", "process", "thread"], orient="row")
-    facts: Any = SimpleNamespace(step_ranges=SimpleNamespace(frame=frame), sel=SimpleNamespace(host=host))
+    trace = SimpleNamespace(host=host)
+    sel = SimpleNamespace(trace=trace, by_steps=False, scope=SimpleNamespace(window=None))
+    facts: Any = SimpleNamespace(step_ranges=SimpleNamespace(frame=frame), trace=trace, sel=sel)
 
     lasting = [one for one in ranges if one[0] is not None and one[2] > one[1] and one[4] in (1, 2)]
     parts, whole = set(), set()

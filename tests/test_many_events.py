@@ -10,8 +10,11 @@ import pytest
 from sample_runs import FP32
 from tui_pilot import opened, press
 
+from tracetui.analysis.attribution.calltree import numbered_by
 from tracetui.analysis.base import names
-from tracetui.analysis.captures.measure import _in_order, _outermost, _union
+from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.captures import spans
+from tracetui.parsers import schema
 
 KEYS = ["process", "thread", "number"]
 
@@ -57,26 +60,59 @@ def plain_union(rows, keys):
     return pl.DataFrame(found, schema=rows.schema).select(*keys, "start", "end")
 
 
+def as_rows(rows, keys, group, found):
+    """Stretches as rows of a frame, with the keys of their groups."""
+    first = {number: row for row, number in reversed(list(enumerate(group.tolist())))}
+    known = rows.select(keys)[[first[number] for number in found.group.tolist()]]
+    return known.with_columns(start=pl.Series(found.start), end=pl.Series(found.end)).sort(*keys, "start", "end")
+
+
+@pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("by_thread", [True, False])
-@pytest.mark.parametrize("seed", range(6))
-def test_ranges_inside_others_and_the_time_they_cover(seed, by_thread):
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_inside_others_and_the_time_they_cover(seed, by_thread, few, monkeypatch):
+    monkeypatch.setattr(spans, "_FEW_GROUPS", 100 if few else 0)
     rows = ranges(seed, by_thread=by_thread)
+    start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
     for keys in (KEYS, ["process", "number"]):
-        ordered = _in_order(rows, keys)
         columns = [*keys, "start", "end"]
-        assert (
-            _outermost(ordered)
-            .select(columns)
-            .sort(columns)
-            .equals(plain_outermost(rows, keys).select(columns).sort(columns))
-        )
-        assert _union(ordered).select(columns).sort(columns).equals(plain_union(rows, keys).sort(columns))
+        group = numbered_by(rows, keys)
+        ordered = spans.in_order(group, start, end)
+        outer = as_rows(rows, keys, group, ordered.take(spans.outermost(ordered)))
+        assert outer.equals(plain_outermost(rows, keys).select(columns).sort(columns))
+        assert as_rows(rows, keys, group, spans.union(ordered)).equals(plain_union(rows, keys).sort(columns))
+    # the stretches of a process and number are those of its threads together
+    of_threads = numbered_by(rows, KEYS)
+    wider = np.zeros(of_threads.max() + 1, np.int64)
+    wider[of_threads] = group
+    on_threads = spans.union(spans.in_order(of_threads, start, end))
+    together = spans.union(spans.regrouped(on_threads, wider[on_threads.group]))
+    assert as_rows(rows, keys, group, together).equals(plain_union(rows, keys).sort(columns))
 
 
 def test_no_ranges():
-    rows = ranges(0, by_thread=True).head(0)
-    assert _outermost(_in_order(rows, KEYS)).height == 0
-    assert _union(_in_order(rows, KEYS)).height == 0
+    nothing = np.zeros(0, np.int64)
+    ordered = spans.in_order(nothing, nothing, nothing)
+    assert spans.outermost(ordered).size == 0
+    assert spans.union(spans.regrouped(ordered, nothing)).start.size == 0
+
+
+def test_groups_with_gaps_are_numbered_anew():
+    label = np.array([7, 2, 7, 10**12])
+    groups, number = spans.dense_groups(label)
+    assert groups.tolist() == [2, 7, 10**12]
+    assert groups[number].tolist() == label.tolist()
+    groups, number = spans.dense_groups(np.array([1, 0, 3]))
+    assert groups[number].tolist() == [1, 0, 3]
+
+
+def test_kinds_and_numbers_of_chosen_rows():
+    kind = pl.Series(["runtime", None, "operator", "runtime"], dtype=schema.HostKind)
+    assert of_kinds(kind, "runtime", "driver").tolist() == [True, False, False, True]
+    assert of_kinds(kind.drop_nulls(), "operator").tolist() == [False, True, False]
+    named = pl.Series(["b1", "a", None, "b2", "c"], dtype=pl.Categorical)
+    numbers, texts = names.numbered(named, np.array([True, False, True, True, True]), lambda name: name[0], "")
+    assert [texts[number] for number in numbers] == ["b", "", "b", "c"]
 
 
 @pytest.mark.parametrize("dtype", [pl.String, pl.Categorical])

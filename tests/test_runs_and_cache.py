@@ -140,6 +140,20 @@ def test_a_changed_file_is_read_again(tmp_path, store, stages):
     assert "cached" not in seen
 
 
+def test_the_columns_of_a_long_entry_are_in_one_piece():
+    part = pl.DataFrame({"name": ["a", None], "start": [1, 2]}, schema_overrides={"name": pl.Categorical})
+    part = part.with_columns(nothing=pl.lit(None, pl.Int64))
+    pieces = pl.concat([part, part.with_columns(start=pl.col("start") + 2)], rechunk=False)
+    assert pieces.n_chunks() == 2
+    expected = pieces.rechunk()
+    whole = cache._whole(pieces)
+    assert set(whole.n_chunks("all")) == {1}
+    assert whole.equals(expected)
+    assert whole.schema == expected.schema
+    nothing = pl.concat([part.select("nothing"), part.select("nothing")], rechunk=False)
+    assert cache._whole(nothing).height == 4
+
+
 def test_no_cache_writes_nothing(tmp_path, store):
     open_path(trace_file(tmp_path / "t.json"), cache=False)
     assert not store.exists()

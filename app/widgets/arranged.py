@@ -13,6 +13,8 @@ from tracetui.app.tables.arrangement import Arrangement, Orders
 from tracetui.app.tables.filters import Filter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.timer import Timer
 
     from tracetui.analysis.tables.field import Field
@@ -91,6 +93,11 @@ class Arranged(Widget):
         """One column of the rows that were asked for, in their order."""
         self.settle()
         return self.frame[name] if self._order is None else self.frame[name].gather(self._order)
+
+    def values_later(self, name: str) -> Callable[[], pl.Series]:
+        """One column of the rows in view, in their order: gathered when called, on any thread."""
+        frame, order = self.frame, self._order
+        return lambda: frame[name] if order is None else frame[name].gather(order)
 
     # --- what is asked for
 

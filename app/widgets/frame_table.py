@@ -280,9 +280,11 @@ class FrameTable(Arranged, can_focus=True):
     def _cells(self, position: int) -> Cells:
         cells = self._rows.get(position)
         if cells is None:
-            # one gather per screenful, not one lookup per row
-            start = max(0, position - self.page_rows)
-            count = 2 * self.page_rows + 1
+            # one gather for what is missing of the screen, not one lookup per row
+            stop = max(min(self.top + self.page_rows, self.height_of_view), position + 1)
+            while stop > position + 1 and self._rows.get(stop - 1) is not None:
+                stop -= 1
+            start, count = position, stop - position
             block = (
                 self.frame.slice(start, count) if self._order is None else self.frame[self._order.slice(start, count)]
             )

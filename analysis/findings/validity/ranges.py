@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, lanes_of
+from tracetui.analysis.attribution.calltree import NONE, codes_of, lanes_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.findings.core import words
@@ -100,7 +100,7 @@ def _longest_part(facts: Facts) -> tuple[str, int, int] | None:
     chosen &= with_steps[lane]
     if not chosen.any():
         return None
-    name = host["name"].to_physical().to_numpy()[chosen]
+    name = codes_of(host["name"])[chosen]
     begin, duration = host["start"].to_numpy()[chosen], host["duration"].to_numpy()[chosen]
     end = begin + duration
     at = _step_before(lane[chosen], begin, of_steps, steps["start"].to_numpy())

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from textual.message import Message
 from textual.widgets import Static
 
 from tracetui.analysis.base.distribution import distribution, p95_of
 from tracetui.analysis.base.number_format import format_count, format_ns
 from tracetui.app.charts.histogram import bins_for, histogram
 from tracetui.app.keys.commands import key
+from tracetui.app.session import jobs
 from tracetui.app.views.common.table_view import TableView
+from tracetui.app.widgets.arranged import AT_ONCE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
     from textual.app import ComposeResult
 
@@ -27,6 +32,65 @@ MARKS = ("longest", "p95", "median")
 """The launches that one key goes to, one after the other."""
 
 
+class LaunchPicture(Static):
+    """The place of the picture, for which another thread sorts the launches of a long table."""
+
+    class Ready(Message):
+        """The distribution that was asked for last is there."""
+
+    def __init__(self) -> None:
+        super().__init__(id="picture", markup=False)
+        self.found: Distribution | None = None
+        """The distribution of the launches that were asked for, or till then of those before."""
+        self._of: tuple[object, ...] | None = None
+        self._asked: tuple[tuple[object, ...], Callable[[], Distribution | None]] | None = None
+        self._doing: tuple[object, ...] | None = None
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the distribution is not that which was asked for yet."""
+        return self._asked is not None
+
+    def ask(self, of: tuple[object, ...], work: Callable[[], Distribution | None], *, at_once: bool) -> None:
+        """Asks for a distribution.
+
+        Args:
+            of: what it is made from; nothing is done twice for the same.
+            work: computes it.
+            at_once: whether to wait for it.
+        """
+        if of == self._of or (self._asked is not None and of == self._asked[0]):
+            return
+        if at_once:
+            self.found, self._of, self._asked = work(), of, None
+            return
+        if self._of is None or self._of[0] is not of[0]:
+            self.found = None  # that of another page
+        self._asked = of, work
+        if self._doing is None:
+            self._work()
+
+    def _work(self) -> None:
+        assert self._asked is not None
+        self._doing, work = self._asked
+        jobs.start(self, "picture", work)
+
+    def on_job_done(self, event: jobs.JobDone[Any]) -> None:
+        """Keeps the distribution, unless another one was asked for meanwhile."""
+        event.stop()
+        done, self._doing = self._doing, None
+        if self._asked is None:
+            return
+        if done is not self._asked[0]:
+            self._work()
+            return
+        self._asked = None
+        if event.error is not None:
+            raise event.error
+        self.found, self._of = event.result, done
+        self.post_message(self.Ready())
+
+
 class PicturedView(TableView):
     """A view whose pages of launches have a picture that marks the launch under the cursor."""
 
@@ -34,12 +98,12 @@ class PicturedView(TableView):
         super().__init__()
         self._wants_picture: bool | None = None
         """Whether the user wants the picture; null lets the height decide."""
-        self._drawn: tuple[tuple[object, ...], Distribution | None] | None = None
         self._next_mark = 0
+        self._picture_rows = 0
 
     def content(self) -> ComposeResult:
         """A place for the picture, above what every table has."""
-        yield Static(id="picture", markup=False)
+        yield LaunchPicture()
         yield from super().content()
 
     # --- the picture
@@ -61,6 +125,11 @@ class PicturedView(TableView):
         """Updates the picture: it marks the launch under the cursor and covers the launches that the filter keeps."""
         self._draw_launches()
 
+    def on_launch_picture_ready(self, event: LaunchPicture.Ready) -> None:
+        """Draws what another thread worked out."""
+        event.stop()
+        self._draw_launches()
+
     def action_picture(self) -> None:
         """Shows or hides the picture of launches."""
         if not self._of_launches:
@@ -68,31 +137,39 @@ class PicturedView(TableView):
                 f"{key('table.picture')} shows how long a kernel's launches take: {key('go.in')} on a kernel opens them"
             )
             return
-        self._wants_picture = not self.query_one("#picture", Static).display
+        self._wants_picture = not self.query_one(LaunchPicture).display
         self._draw_launches()
         self.host.refresh_lines()
 
     def _draw_launches(self) -> None:
-        picture = self.query_one("#picture", Static)
+        picture = self.query_one(LaunchPicture)
         width, height = self.size
         wanted = height >= UNASKED_ROWS if self._wants_picture is None else self._wants_picture
         lines = self._launch_lines(width, height) if wanted and self._of_launches else []
+        # of the same height, nothing else on the screen moves
+        moves = len(lines) != self._picture_rows or bool(lines) != picture.display
+        self._picture_rows = len(lines)
         picture.display = bool(lines)
         if lines:
-            picture.update("\n".join(lines))
+            picture.update("\n".join(lines), layout=moves)
 
     def _launch_lines(self, width: int, height: int) -> list[str]:
         table = self.table
         count = table.height_of_view
-        made_from = (self.state, count, width, self.state and self.state.filter)
-        if self._drawn is None or self._drawn[0] != made_from:
-            self._drawn = made_from, distribution(table.values("duration_ns"), bins_for(width - 2, count))
-        found, ascii = self._drawn[1], self.session.ascii
+        picture = self.query_one(LaunchPicture)
+        if not table.is_working:  # till then the picture is of the rows in view
+            made_from = (self.state, count, width, self.state and self.state.filter)
+            durations, bins = table.values_later("duration_ns"), bins_for(width - 2, count)
+            long = count > AT_ONCE
+            picture.ask(made_from, lambda: distribution(durations(), bins), at_once=not long)
+        found, ascii = picture.found, self.session.ascii
         here = cast("int | None", (table.current or {}).get("duration_ns"))
+        rows = min(max(height // 3, LEAST_ROWS), MOST_ROWS)
+        if found is None and (table.is_working or picture.is_working):
+            return [""] * rows  # so that the table keeps its place
         if found is None:
             same = f"All {format_count(count)} launches take {format_ns(here, ascii=ascii)}."
             return [f" {same}"] if count > 1 and here is not None else []
-        rows = min(max(height // 3, LEAST_ROWS), MOST_ROWS)
         return [f" {line}" for line in histogram(found, width - 2, rows, here=here, ascii=ascii)]
 
     # --- from the picture to a launch
@@ -120,7 +197,7 @@ class PicturedView(TableView):
         """Returns labels of the picture's keys, if there are launches."""
         labels = super().footer_labels()
         if self._of_launches and not self.has_class("-blank"):
-            shown = self.query_one("#picture", Static).display
+            shown = self.query_one(LaunchPicture).display
             labels |= {"table.picture": "hide" if shown else "histogram", "launch.mark": "longest"}
         return labels
 
