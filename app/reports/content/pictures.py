@@ -12,11 +12,12 @@ from tracetui.analysis.ranks.together.said import in_title
 from tracetui.app.charts.heat import cells_of
 from tracetui.app.charts.svg.bars import Bar, bars_svg
 from tracetui.app.charts.svg.heat import heat_svg
-from tracetui.app.charts.svg.slide import slide
+from tracetui.app.charts.svg.slide import NOTE_LETTERS, slide
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.parts import Block
+from tracetui.app.text.fitting import fit_apart, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -140,7 +141,9 @@ def picture(name: str, trace: Json, said: str, foot: str, *, ascii: bool = False
     if found is None:
         return None
     rows = trace["roofline"][:BARS] if name == "roofline" else ()
-    notes = [f"{row['letter']}  {row['short_name'] or row['name']}" for row in rows if row["letter"]]
+    named = {row["letter"]: printable(row["short_name"] or row["name"], ascii=ascii) for row in rows if row["letter"]}
+    cut = fit_apart(named.values(), NOTE_LETTERS, ascii=ascii)
+    notes = [f"{letter} {cut[name]}" for letter, name in named.items()]
     return slide(found[1], found[0], said, foot, notes=notes, ascii=ascii)
 
 

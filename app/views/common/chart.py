@@ -12,6 +12,8 @@ from tracetui.app.tables.columns import cell_text
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import polars as pl
+
     from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session
     from tracetui.app.widgets.frame_table import FrameTable
@@ -57,14 +59,16 @@ def table_chart(table: FrameTable) -> str | None:
         Null for a table without rows or numbers.
     """
     columns = [column for column in table.chosen if column.name in table.frame.columns]
-    amounts = [column for column in columns if column.kind in _AMOUNTS]
-    names = [column for column in columns if column.kind == "text" and column.name != "drawn"]
+    # a moment is no amount
+    amounts = [column for column in columns if column.kind in _AMOUNTS and column.name != "at_ns"]
     frame = table.view().head(ROWS)
+    names = [column for column in columns if column.kind == "text" and column.name != "drawn" and _tells(frame, column)]
     if not amounts or not frame.height:
         return None
     by = _by(table, amounts)
     # without a text, what comes first says which row it is
-    name = next((one for one in names if one.flex), names[0] if names else columns[0])
+    moment = next((one for one in columns if one.name == "at_ns"), columns[0])
+    name = next((one for one in names if one.flex), names[0] if names else moment)
     beside = next((one for one in amounts if one.main and one is not by and one is not name), None)
     said = [by] if beside is None else [by, beside]
     source = name.short if table.names == "short" and name.short in frame.columns else name.name
@@ -75,6 +79,11 @@ def table_chart(table: FrameTable) -> str | None:
         label = cell_text(row[source], name.kind, ascii=table.ascii)
         bars.append(Bar(label if name.kind == "text" else f"{name.title} {label}", float(amount or 0), texts))
     return bars_svg(bars, [one.label for one in said], by.about)
+
+
+def _tells(frame: pl.DataFrame, column: Field) -> bool:
+    """Whether a text tells most rows apart."""
+    return 2 * frame[column.name].drop_nulls().n_unique() > frame.height
 
 
 def _by(table: FrameTable, amounts: list[Field]) -> Field:

@@ -106,7 +106,10 @@ class FilteredView(SavingView):
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         """Keeps the filter, or writes the file."""
         event.stop()
-        if self.prompt.purpose in ("export", "replace"):
+        if self.prompt.purpose == "comment":
+            self._close_prompt()
+            self._comment(event.text)
+        elif self.prompt.purpose in ("export", "replace"):
             asked = self.prompt.purpose == "replace"
             self._close_prompt()
             # the picture must not show the line in which its name was typed
