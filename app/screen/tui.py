@@ -349,10 +349,18 @@ class TracetuiApp(App[None]):
             from tracetui.app.screen.picture import save_picture
             from tracetui.app.views.common.chart import as_slide
 
-            chart = view.chart()
-            screen = "" if chart is not None else self.export_screenshot(title=self.TITLE)
-            svg = screen if chart is None else as_slide(self.session, self.tab, "", chart)
-            self.shell.say(save_picture(self.session, self.tab, svg))
+            session, tab = self.session.frozen(), self.tab
+
+            def save() -> None:
+                chart = view.chart()
+                if chart is None:
+                    svg = self.call_from_thread(self.export_screenshot, title=self.TITLE)
+                else:
+                    svg = as_slide(session, tab, "", chart)
+                self.call_from_thread(self.shell.say, save_picture(session, tab, svg))
+
+            # the lanes of millions of events take a moment
+            self.run_worker(save, thread=True, exclusive=True, group="picture")
 
     # --- keys: the program
 

@@ -172,6 +172,10 @@ class FrameTable(Widget, can_focus=True):
         """The rows in view in their order, all columns of the frame."""
         return self.frame if self._order is None else self.frame[self._order]
 
+    def first(self, rows: int) -> pl.DataFrame:
+        """The first rows in view in their order, all columns of the frame."""
+        return self.frame.head(rows) if self._order is None else self.frame[self._order.head(rows)]
+
     def values(self, name: str) -> pl.Series:
         """One column of the rows in view, in their order."""
         return self.frame[name] if self._order is None else self.frame[name].gather(self._order)

@@ -141,10 +141,15 @@ def picture(name: str, trace: Json, said: str, foot: str, *, ascii: bool = False
     if found is None:
         return None
     rows = trace["roofline"][:BARS] if name == "roofline" else ()
-    named = {row["letter"]: printable(row["short_name"] or row["name"], ascii=ascii) for row in rows if row["letter"]}
-    cut = fit_apart(named.values(), NOTE_LETTERS, ascii=ascii)
-    notes = [f"{letter} {cut[name]}" for letter, name in named.items()]
+    notes = letters({row["letter"]: row["short_name"] or row["name"] for row in rows if row["letter"]}, ascii=ascii)
     return slide(found[1], found[0], said, foot, notes=notes, ascii=ascii)
+
+
+def letters(names: Mapping[str, str], *, ascii: bool = False) -> tuple[str, ...]:
+    """What the letters of a chart stand for, cut to a slide's room so that no two look alike."""
+    shown = {letter: printable(name, ascii=ascii) for letter, name in list(names.items())[:BARS]}
+    cut = fit_apart(shown.values(), NOTE_LETTERS, ascii=ascii)
+    return tuple(f"{letter} {cut[name]}" for letter, name in shown.items())
 
 
 def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | None:

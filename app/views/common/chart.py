@@ -30,13 +30,15 @@ class ViewChart(NamedTuple):
     said: str
     """A line below: the base of the numbers."""
     svg: str
+    notes: tuple[str, ...] = ()
+    """What stands beside it."""
 
 
 def as_slide(session: Session, tab: str, filter: str, chart: ViewChart) -> str:
     """The chart as an SVG document."""
     said = " · ".join(part for part in (session.runs["a"].name, chart.said) if part)
     foot = spelled(command_here(session, tab, filter))
-    return slide(chart.svg, chart.title, said, foot, ascii=session.ascii)
+    return slide(chart.svg, chart.title, said, foot, notes=chart.notes, ascii=session.ascii)
 
 
 def command_here(session: Session, tab: str, filter: str = "") -> tuple[str, ...]:
@@ -61,7 +63,7 @@ def table_chart(table: FrameTable) -> str | None:
     columns = [column for column in table.chosen if column.name in table.frame.columns]
     # a moment is no amount
     amounts = [column for column in columns if column.kind in _AMOUNTS and column.name != "at_ns"]
-    frame = table.view().head(ROWS)
+    frame = table.first(ROWS)
     names = [column for column in columns if column.kind == "text" and column.name != "drawn" and _tells(frame, column)]
     if not amounts or not frame.height:
         return None
