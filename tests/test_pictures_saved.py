@@ -9,13 +9,14 @@ from xml.etree import ElementTree
 
 import pytest
 from rank_summaries import Made
-from sample_runs import FP32
+from sample_runs import FP32, VIM
 
 from tests.tui_pilot import opened, press, screen_text
 from tracetui.analysis.ranks.together.job import combine
 from tracetui.analysis.scope import Scope
 from tracetui.app.charts.svg.bars import Bar, bars_svg
 from tracetui.app.charts.svg.slide import TALL, WIDE, slide
+from tracetui.app.cli.arguments import build_parser
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.pictures import PICTURES, job_heat
 from tracetui.app.reports.open_command import TABS, given, lines, open_command, spelled
@@ -93,11 +94,14 @@ def test_the_late_rank_is_dark_in_the_heat_map_and_its_name_marked():
 
 def test_the_command_is_quoted_for_a_shell_and_ends_lines_at_arguments():
     scope = Scope(steps=(2, 5), skip_steps=0, devices=frozenset({1}), steps_by="a b")
-    what = [given(Path("my runs/it's $HOME.json")), given(Path("-x.json"))]
+    what = [*given(Path("my runs/it's $HOME.json")), *given(Path("-x.json"))]
+    assert given(VIM) == ("--sample", "vim_tiny")
     words = open_command(what, tab="kernels", filter="-gemm `x`", scope=scope, rank=3, source="nsys", run="B")
     assert shlex.split(spelled(words)) == list(words)
     assert words[2:4] == ("my runs/it's $HOME.json", "./-x.json")
     assert "--filter=-gemm `x`" in words
+    parsed = build_parser().parse_args(list(words[1:]))
+    assert (parsed.tab, parsed.filter, parsed.rank, parsed.run) == ("kernels", "-gemm `x`", 3, "B")
     broken = lines(words, 40)
     assert len(broken) > 2
     assert shlex.split("\n".join(broken).replace("\\\n", "")) == list(words)

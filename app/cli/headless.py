@@ -350,12 +350,9 @@ def opening(paths: Iterable[Path], request: Request, *, tab: str = "") -> tuple[
         request: says which part of it, and which sections.
         tab: where to begin; by default the tab of the first section that was asked for.
     """
-    from tracetui import samples
-    from tracetui.app.cli.arguments import SAMPLES
     from tracetui.app.reports.open_command import TABS, given, open_command
 
-    shipped = {Path(samples.__path__[0], place): name for name, place in SAMPLES.items()}
-    words = [word for path in paths for word in (("--sample", shipped[path]) if path in shipped else (given(path),))]
+    words = [word for path in paths for word in given(path)]
     begin = tab or next((TABS[name] for name in request.sections or () if name in TABS), "")
     return open_command(
         words, tab=begin, scope=request.scope, rank=request.rank, source=request.source, run=request.run

@@ -10,8 +10,6 @@ from tracetui.app.reports.open_command import given, open_command, spelled
 from tracetui.app.tables.columns import cell_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import polars as pl
 
     from tracetui.analysis.tables.field import Field
@@ -45,13 +43,8 @@ def command_here(session: Session, tab: str, filter: str = "") -> tuple[str, ...
     """The words of the command that opens the run in view at this tab, filtered like this."""
     entry = session.open[session.sides["a"]]
     what = (entry.origin,) if entry.run is None or not entry.run.others else entry.paths
-    return open_command(
-        _given(what), tab=tab, filter=filter, scope=session.scope, rank=session.rank, source=session.kind
-    )
-
-
-def _given(paths: tuple[Path, ...]) -> tuple[str, ...]:
-    return tuple(map(given, paths))
+    words = [word for path in what for word in given(path)]
+    return open_command(words, tab=tab, filter=filter, scope=session.scope, rank=session.rank, source=session.kind)
 
 
 def table_chart(table: FrameTable) -> str | None:

@@ -9,7 +9,7 @@ import polars as pl
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.report.roofline import roofs
 from tracetui.analysis.tables.nsight.counters import ROOFLINE
-from tracetui.app.reports.content.pictures import letters
+from tracetui.app.reports.content.pictures import BARS, letters
 from tracetui.app.reports.content.roofline import chart_lines, chart_svg, roofs_text
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import tell_apart
@@ -44,8 +44,8 @@ def roofline_page(found: Roofline, *, with_counters: bool) -> Page:
 
 
 def roofline_svg(found: Roofline, *, ascii: bool) -> str | None:
-    """The chart as SVG; null where no roof is known."""
-    rows, peaks = found.points.to_dicts(), roofs(found)
+    """The chart of the kernels that `roofline_notes` names, as SVG; null where no roof is known."""
+    rows, peaks = _named(found).to_dicts(), roofs(found)
     if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
         return None
     return chart_svg(rows, peaks, ascii=ascii)
@@ -53,8 +53,12 @@ def roofline_svg(found: Roofline, *, ascii: bool) -> str | None:
 
 def roofline_notes(found: Roofline, *, ascii: bool) -> tuple[str, ...]:
     """What the letters of the chart stand for."""
-    rows = found.points.filter(pl.col("letter") != "")
-    return letters({row["letter"]: row["name"] for row in tell_apart(rows).to_dicts()}, ascii=ascii)
+    rows = tell_apart(_named(found)).select("letter", "short_name", "name")
+    return letters({letter: str(short or name) for letter, short, name in rows.iter_rows()}, ascii=ascii)
+
+
+def _named(found: Roofline) -> pl.DataFrame:
+    return found.points.filter(pl.col("letter").fill_null("") != "").head(BARS)
 
 
 def roofline_lines(found: Roofline, width: int, height: int, *, ascii: bool) -> list[str]:
