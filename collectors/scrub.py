@@ -23,6 +23,7 @@ from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import detect
+from tracetui.parsers.runs.comments import FILE as COMMENTS
 from tracetui.parsers.runs.manifest import LOG
 from tracetui.parsers.written import written
 
@@ -42,11 +43,12 @@ MARK = ".scrubbed"
 _OWN_SCHEMA = re.compile(rb'"schema"\s*:\s*"tracetui\.')
 OUTSIDE = "a link that leads out of the folder"
 LOG_LEFT = "what the program printed; `tracetui scrub log.txt` makes a copy to look through"
+COMMENTS_LEFT = "what people wrote; `tracetui scrub comments.tracetui.jsonl` makes a copy to look through"
 NO_RECORDING = "not a trace that tracetui knows"
 MAX_IN_MEMORY = 4 << 30
 """The largest file that is read whole, as snapshots and tables are; a trace is streamed."""
 _SUFFIXES = re.compile(
-    r"((?:\.pt)?(?:\.trace)?\.(?:json|sqlite3?|db|csv|txt|log|pickle|pkl)(?:\.gz)?|\.gz)$", re.IGNORECASE
+    r"((?:\.pt)?(?:\.trace)?\.(?:jsonl?|sqlite3?|db|csv|txt|log|pickle|pkl)(?:\.gz)?|\.gz)$", re.IGNORECASE
 )
 _PEOPLE = re.compile(rb'/(?:home|Users)/+([^/"\\\s:;,]{1,64})|"(?:host_?name|host)"\s*:\s*"([^"\\]{1,128})"')
 _LIKELY = (b"/home/", b"/Users/", b'host"', b'host_name"', b'hostname"')
@@ -173,7 +175,7 @@ def kind_of_file(path: Path) -> str:
     """
     if _is_own(path):
         return "manifest"
-    kind = "log" if path.name == LOG else detect.inspect(path).kind
+    kind = "log" if path.name == LOG else "comments" if path.name == COMMENTS else detect.inspect(path).kind
     if kind in _EXPORTS:
         advice = f"scrub what `{_EXPORTS[kind]}` makes of it"
         raise TraceError(path, "a report that only NVIDIA's tools can write", advice)
@@ -224,6 +226,8 @@ def _why_not(file: Path, folder: Path) -> str:
         kind = kind_of_file(file)
         if kind == "log":
             return LOG_LEFT
+        if kind == "comments":
+            return COMMENTS_LEFT
         if kind == "manifest" or detect.looks_like_trace(file):
             return ""
     except TraceError as error:
@@ -365,6 +369,19 @@ def _copy_log(source: Path, target: Path, redactor: Redactor) -> None:
     target.write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
 
 
+def _copy_comments(source: Path, target: Path, redactor: Redactor) -> None:
+    """Copies comments, which have the certainty of a log, line by line."""
+    from tracetui.collectors.scrubbing.keys import document
+
+    lines = []
+    for line in _whole(source).decode("utf-8", "replace").splitlines():
+        try:
+            lines.append(json.dumps(document(json.loads(line), redactor), ensure_ascii=False))
+        except (ValueError, RecursionError):  # noqa: PERF203  a line that somebody wrote by hand
+            lines.append(redactor.value(line))
+    target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
 _COPIERS: dict[str, Callable[[Path, Path, Redactor], None]] = {
     "chrome": _copy_chrome,
     "nsys": _copy_nsys,
@@ -372,5 +389,6 @@ _COPIERS: dict[str, Callable[[Path, Path, Redactor], None]] = {
     "memory_snapshot": _copy_snapshot,
     "manifest": _copy_manifest,
     "log": _copy_log,
+    "comments": _copy_comments,
 }
 _EXPORTS = {"nsys_report": "nsys export --type sqlite", "ncu_report": "ncu --csv --page raw --import"}

@@ -297,3 +297,22 @@ def test_damaged_arguments_are_unknown(tmp_path, number):
     assert found["kind"].to_list() == ["send", "send", "send"]
     assert found.select("bytes", "peer").rows() == [(None, None)] * 3
     by_size(select(read_chrome(path)))
+
+
+def test_with_the_other_ranks_a_rank_has_the_bandwidth_of_the_job(capsys):
+    from tracetui.app.cli.main import main
+
+    job = recorded("chrome/ddp_vit_small_2ranks")
+    assert main(["report", str(job), "--section", "collectives", "transfers", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["run"]
+    of_job = {row["bytes"]: row for row in found["transfers"]}
+    assert len(of_job) == 5
+    for trace in found["traces"]:
+        rows = {row["bytes"]: row for row in trace["collectives"] if row["bytes"] is not None}
+        assert rows.keys() == of_job.keys()
+        for size, row in rows.items():
+            assert row["rests_on"] == "transfer"
+            assert row["busbw_gbps"] == pytest.approx(of_job[size]["busbw_gbps"], rel=1e-9)
+            assert row["waiting_us"] + row["transfer_us"] == pytest.approx(row["total_us"])
+    # the second to arrive waits for nobody
+    assert sum(row["waiting_us"] for row in found["traces"][1]["collectives"]) == 0

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from tracetui.analysis.ranks.environment import environment
+from tracetui.analysis.ranks.rank_machine import gpus_of, machine_of
 from tracetui.parsers import schema
 from tracetui.parsers.runs.manifest import parse
-from tracetui.parsers.runs.rank_machine import gpus_of, machine_of
 from tracetui.parsers.trace import Source, Trace, TraceInfo
 
 

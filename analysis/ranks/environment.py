@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.ranks.rank_machine import gpus_of, machine_of
 from tracetui.parsers.runs.manifest import SLOWED
-from tracetui.parsers.runs.rank_machine import gpus_of, machine_of
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace

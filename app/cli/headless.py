@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from tracetui.app.session.steps_by import repeating, run_with_steps
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, NOT_JUDGED, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.parsers import TraceError, open_path
+from tracetui.parsers.runs.comments import comments_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -86,6 +87,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         _printed_sections(request),
         range_kernels=request.range_kernels is not None,
     )
+    found["run"]["comments"] = [asdict(one) for one in comments_on(run)]
     write(_render(found, request, paths), request, paths)
     return DONE
 
@@ -348,12 +350,9 @@ def opening(paths: Iterable[Path], request: Request, *, tab: str = "") -> tuple[
         request: says which part of it, and which sections.
         tab: where to begin; by default the tab of the first section that was asked for.
     """
-    from tracetui import samples
-    from tracetui.app.cli.arguments import SAMPLES
     from tracetui.app.reports.open_command import TABS, given, open_command
 
-    shipped = {Path(samples.__path__[0], place): name for name, place in SAMPLES.items()}
-    words = [word for path in paths for word in (("--sample", shipped[path]) if path in shipped else (given(path),))]
+    words = [word for path in paths for word in given(path)]
     begin = tab or next((TABS[name] for name in request.sections or () if name in TABS), "")
     return open_command(
         words, tab=begin, scope=request.scope, rank=request.rank, source=request.source, run=request.run

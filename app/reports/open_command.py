@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.text.fitting import cell_width, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from tracetui.analysis.scope import Scope
 
@@ -63,9 +63,13 @@ def open_command(
     return tuple(words)
 
 
-def given(path: Path) -> str:
-    """A path as an argument, which is no option."""
-    return f"./{path}" if str(path).startswith("-") else str(path)
+def given(path: Path) -> tuple[str, ...]:
+    """The words that say what is opened: a path, which is no option, or the name of what ships with tracetui."""
+    from tracetui import samples
+
+    if any(path.absolute().parent == Path(folder).absolute() for folder in samples.__path__) and path.is_dir():
+        return "--sample", path.name
+    return (f"./{path}" if str(path).startswith("-") else str(path),)
 
 
 def spelled(words: Sequence[str]) -> str:

@@ -17,18 +17,30 @@ if TYPE_CHECKING:
     from tracetui.app.views.common.base import View
 
 
-def ask_for_picture(view: View, session: Session, draw: Callable[[], str]) -> None:
-    """Asks where to write a picture of the screen, and writes it.
+def ask_for_picture(view: View, session: Session, draw: Callable[[], str], *, in_thread: bool = False) -> None:
+    """Asks where to write a picture, and writes it.
 
     Args:
         view: the view in view.
         session: what is open.
         draw: makes the picture as SVG.
+        in_thread: draw beside the screen's thread, since the lanes of millions of events take a moment.
     """
     from tracetui.app.views.common.saving import ask_where
 
+    def write(path: Path, force: bool) -> str:
+        return save_picture(session, path, draw(), force=force)
+
     def save(path: Path, force: bool) -> None:
-        view.host.say(save_picture(session, path, draw(), force=force))
+        if not in_thread:
+            view.host.say(write(path, force))
+            return
+
+        def work() -> None:
+            said = write(path, force)
+            view.app.call_from_thread(view.host.say, said)
+
+        view.run_worker(work, thread=True, exclusive=True, group="picture")
 
     ask_where(view, f"{printable(session.runs['a'].name)}-{view.TAB}.svg".replace("/", "_"), save)
     view.host.remark(".svg")

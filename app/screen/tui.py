@@ -376,16 +376,15 @@ class TracetuiApp(App[None]):
             from tracetui.app.screen.picture import ask_for_picture
             from tracetui.app.views.common.chart import as_slide
 
-            chart = self.view.chart()
+            view, session, tab = self.view, self.session.frozen(), self.tab
 
             def draw() -> str:
-                return (
-                    self.export_screenshot(title=self.TITLE)
-                    if chart is None
-                    else as_slide(self.session, self.tab, "", chart)
-                )
+                chart = view.chart()
+                if chart is None:
+                    return self.call_from_thread(self.export_screenshot, title=self.TITLE)
+                return as_slide(session, tab, "", chart)
 
-            ask_for_picture(self.view, self.session, draw)
+            ask_for_picture(view, self.session, draw, in_thread=True)
 
     # --- keys: the program
 

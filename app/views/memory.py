@@ -26,9 +26,10 @@ from tracetui.analysis.tables.memory import (
     STEPS,
     named_by,
 )
+from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
-from tracetui.app.views.texts.memory_text import Picture, memory_text
+from tracetui.app.views.texts.memory_text import Picture, memory_svg, memory_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -187,6 +188,13 @@ class MemoryView(TableView):
         if above.display and self._picture is not None:
             lines = memory_text(self._picture, width, height, ascii=self.session.ascii)
             above.update("\n".join(lines))
+
+    def chart(self) -> ViewChart | None:
+        """The curve, where the tab's own page is in view."""
+        first = self._picture if len(self._stack) == 1 and not self.has_class("-blank") else None
+        svg = None if first is None else memory_svg(first, ascii=self.session.ascii)
+        base = "" if self.state is None else self.state.page.note
+        return super().chart() if svg is None else ViewChart("Memory over time", base, svg)
 
     # --- in and out
 

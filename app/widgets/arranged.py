@@ -89,6 +89,11 @@ class Arranged(Widget):
         self.settle()
         return self.frame if self._order is None else self.frame[self._order]
 
+    def first(self, rows: int) -> pl.DataFrame:
+        """The first rows in view in their order, all columns of the frame."""
+        self.settle()
+        return self.frame.head(rows) if self._order is None else self.frame[self._order.head(rows)]
+
     def values(self, name: str) -> pl.Series:
         """One column of the rows that were asked for, in their order."""
         self.settle()

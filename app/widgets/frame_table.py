@@ -38,6 +38,8 @@ NAMES_LIMIT = 10_000
 """With at most this many rows, names that don't fit are cut so that no two look alike."""
 WORKING = "Computing …"
 """Stands in place of the rows of another frame that are not sorted yet."""
+COMMENTED = "#"
+"""In the gutter of a row with a comment."""
 STATUS_SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "=", "late": "!", "last": "~", **SEVERITY_SIGNS}
 STATUS_STYLES = {
     "added": "added", "removed": "removed", "changed": "changed",
@@ -86,6 +88,7 @@ class FrameTable(Arranged, can_focus=True):
         self._cut: dict[str, dict[str, str]] = {}
         """Names cut to the available width so that no two look alike, by column."""
         self._rows: LRUCache[int, Cells] = LRUCache(1024)
+        self._commented: frozenset[int] = frozenset()
         self._own_style: Style | None = None
 
     # --- what is shown
@@ -228,7 +231,7 @@ class FrameTable(Arranged, can_focus=True):
             return Strip.blank(width, self._plain)
         cursor = position == self.cursor
         base = self.get_component_rich_style("table--cursor") if cursor else self._plain
-        segments = [Segment(self._gutter(cursor), base)]
+        segments = [Segment(self._gutter(position, cursor), base)]
         for text, key in self._cells(position):
             segments.append(Segment(text, base if cursor else self._style(key, base)))
         return Strip(segments).adjust_cell_length(width, base)
@@ -251,8 +254,16 @@ class FrameTable(Arranged, can_focus=True):
         self._own_style = None
         super().notify_style_update()
 
-    def _gutter(self, cursor: bool) -> str:
-        return ">" if cursor else " "
+    def _gutter(self, position: int, cursor: bool) -> str:
+        if cursor:
+            return ">"
+        return COMMENTED if self._commented and self.row_number(position) in self._commented else " "
+
+    def mark(self, rows: frozenset[int]) -> None:
+        """Marks rows of the frame in the gutter: those with comments."""
+        if rows != self._commented:
+            self._commented = rows
+            self.refresh()
 
     def _style(self, key: str, base: Style) -> Style:
         return self.get_component_rich_style(f"table--{key}") if key else base

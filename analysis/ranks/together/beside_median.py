@@ -77,7 +77,7 @@ def beside_median(job: Job, summaries: Sequence[RankSummary], rank: int) -> pl.D
     return pl.concat([_numbers(table, place, peers), work])
 
 
-def _numbers(table: pl.DataFrame, place: int, peers: np.ndarray) -> pl.DataFrame:  # type: ignore[type-arg]
+def _numbers(table: pl.DataFrame, place: int, peers: np.ndarray) -> pl.DataFrame:
     rows = []
     for column, words in NUMBERS.items():
         values = table[column].cast(pl.Float64).fill_null(float("nan")).to_numpy()
@@ -88,7 +88,7 @@ def _numbers(table: pl.DataFrame, place: int, peers: np.ndarray) -> pl.DataFrame
     return pl.DataFrame(rows, schema=BESIDE, orient="row")
 
 
-def _work(works: Works, place: int, peers: np.ndarray) -> pl.DataFrame:  # type: ignore[type-arg]
+def _work(works: Works, place: int, peers: np.ndarray) -> pl.DataFrame:
     """Work by kind and name, what this rank has more of first."""
     frame = works.frame.filter(pl.col("place").is_in(peers.tolist()))
     steps = np.maximum(np.array(works.steps), 1)

@@ -26,6 +26,8 @@ TITLE, SAID, FOOT = 30, 18, 15
 """Sizes of letters."""
 LETTER = 0.6
 """The width of a letter by its size, at most on average: enough for any font that a viewer may take."""
+NOTE_LETTERS = int((NOTES - 16) / (LETTER * FOOT)) - 2
+"""Letters of a note, behind the sign that it begins with."""
 _OUTSIDE = re.compile(r'<svg class="chart" viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*aria-label="([^"]*)">(.*)</svg>', re.S)
 _NAMED = re.compile(r"--([\w-]+): ([^;]+);")
 _TEXT = (

@@ -12,11 +12,12 @@ from tracetui.analysis.ranks.together.said import in_title
 from tracetui.app.charts.heat import cells_of
 from tracetui.app.charts.svg.bars import Bar, bars_svg
 from tracetui.app.charts.svg.heat import heat_svg
-from tracetui.app.charts.svg.slide import slide
+from tracetui.app.charts.svg.slide import NOTE_LETTERS, slide
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.parts import Block
+from tracetui.app.text.fitting import fit_apart, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -140,8 +141,15 @@ def picture(name: str, trace: Json, said: str, foot: str, *, ascii: bool = False
     if found is None:
         return None
     rows = trace["roofline"][:BARS] if name == "roofline" else ()
-    notes = [f"{row['letter']}  {row['short_name'] or row['name']}" for row in rows if row["letter"]]
+    notes = letters({row["letter"]: row["short_name"] or row["name"] for row in rows if row["letter"]}, ascii=ascii)
     return slide(found[1], found[0], said, foot, notes=notes, ascii=ascii)
+
+
+def letters(names: Mapping[str, str], *, ascii: bool = False) -> tuple[str, ...]:
+    """What the letters of a chart stand for, cut to a slide's room so that no two look alike."""
+    shown = {letter: printable(name, ascii=ascii) for letter, name in list(names.items())[:BARS]}
+    cut = fit_apart(shown.values(), NOTE_LETTERS, ascii=ascii)
+    return tuple(f"{letter} {cut[name]}" for letter, name in shown.items())
 
 
 def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | None:

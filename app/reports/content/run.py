@@ -10,6 +10,7 @@ from tracetui.analysis.base.spans import spans
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.jobs import job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title
+from tracetui.app.text.fitting import fit
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run
 
 
+COMMENTED = 60
+"""Letters of the name of a row with a comment."""
 SECTIONS = frozenset(sections.SECTIONS)
 
 
@@ -76,6 +79,18 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
 
         yield Sentences((" ".join(sentences(join)),))
     yield from _others(run)
+    yield _comments(run.get("comments") or [])
+
+
+def _comments(found: list[Json]) -> Sentences:
+    """What people wrote about rows of the run."""
+    said = tuple(f"{one['at'][:10]}, {_row_of(one)}: {one['text']}" for one in found)
+    return Sentences(said, heading="Comments" if said else "", bullets=True)
+
+
+def _row_of(comment: Json) -> str:
+    where = comment["page"] if comment["page"] == comment["tab"] else f"{comment['tab']}, {comment['page']}"
+    return f"{where}: {fit(comment['row'], COMMENTED)}" if comment["row"] else where
 
 
 def _all_compared(run: Json) -> bool:

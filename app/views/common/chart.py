@@ -10,7 +10,7 @@ from tracetui.app.reports.open_command import given, open_command, spelled
 from tracetui.app.tables.columns import cell_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import polars as pl
 
     from tracetui.analysis.tables.field import Field
     from tracetui.app.session.session import Session
@@ -28,26 +28,23 @@ class ViewChart(NamedTuple):
     said: str
     """A line below: the base of the numbers."""
     svg: str
+    notes: tuple[str, ...] = ()
+    """What stands beside it."""
 
 
 def as_slide(session: Session, tab: str, filter: str, chart: ViewChart) -> str:
     """The chart as an SVG document."""
     said = " · ".join(part for part in (session.runs["a"].name, chart.said) if part)
     foot = spelled(command_here(session, tab, filter))
-    return slide(chart.svg, chart.title, said, foot, ascii=session.ascii)
+    return slide(chart.svg, chart.title, said, foot, notes=chart.notes, ascii=session.ascii)
 
 
 def command_here(session: Session, tab: str, filter: str = "") -> tuple[str, ...]:
     """The words of the command that opens the run in view at this tab, filtered like this."""
     entry = session.open[session.sides["a"]]
     what = (entry.origin,) if entry.run is None or not entry.run.others else entry.paths
-    return open_command(
-        _given(what), tab=tab, filter=filter, scope=session.scope, rank=session.rank, source=session.kind
-    )
-
-
-def _given(paths: tuple[Path, ...]) -> tuple[str, ...]:
-    return tuple(map(given, paths))
+    words = [word for path in what for word in given(path)]
+    return open_command(words, tab=tab, filter=filter, scope=session.scope, rank=session.rank, source=session.kind)
 
 
 def table_chart(table: FrameTable) -> str | None:
@@ -57,14 +54,16 @@ def table_chart(table: FrameTable) -> str | None:
         Null for a table without rows or numbers.
     """
     columns = [column for column in table.chosen if column.name in table.frame.columns]
-    amounts = [column for column in columns if column.kind in _AMOUNTS]
-    names = [column for column in columns if column.kind == "text" and column.name != "drawn"]
-    frame = table.view().head(ROWS)
+    # a moment is no amount
+    amounts = [column for column in columns if column.kind in _AMOUNTS and column.name != "at_ns"]
+    frame = table.first(ROWS)
+    names = [column for column in columns if column.kind == "text" and column.name != "drawn" and _tells(frame, column)]
     if not amounts or not frame.height:
         return None
     by = _by(table, amounts)
     # without a text, what comes first says which row it is
-    name = next((one for one in names if one.flex), names[0] if names else columns[0])
+    moment = next((one for one in columns if one.name == "at_ns"), columns[0])
+    name = next((one for one in names if one.flex), names[0] if names else moment)
     beside = next((one for one in amounts if one.main and one is not by and one is not name), None)
     said = [by] if beside is None else [by, beside]
     source = name.short if table.names == "short" and name.short in frame.columns else name.name
@@ -75,6 +74,11 @@ def table_chart(table: FrameTable) -> str | None:
         label = cell_text(row[source], name.kind, ascii=table.ascii)
         bars.append(Bar(label if name.kind == "text" else f"{name.title} {label}", float(amount or 0), texts))
     return bars_svg(bars, [one.label for one in said], by.about)
+
+
+def _tells(frame: pl.DataFrame, column: Field) -> bool:
+    """Whether a text tells most rows apart."""
+    return 2 * frame[column.name].drop_nulls().n_unique() > frame.height
 
 
 def _by(table: FrameTable, amounts: list[Field]) -> Field:

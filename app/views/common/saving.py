@@ -13,9 +13,11 @@ from tracetui.app.text.paths import is_file, typed
 from tracetui.app.text.pictures import without_fonts
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import as_slide
+from tracetui.app.views.common.comments import row_name
 from tracetui.app.widgets.prompt import SAVE_HINTS, Question
 from tracetui.app.widgets.tree_table import TreeTable
 from tracetui.parsers.errors import TraceError
+from tracetui.parsers.runs.comments import add_comment, file_of
 from tracetui.parsers.written import written
 
 if TYPE_CHECKING:
@@ -108,6 +110,35 @@ class SavingView(View):
             self._export_picture(path, force=force)
         else:
             self.host.say(f"The suffix says the form: {' '.join(PICTURES)}")
+
+    def action_comment(self) -> None:
+        """Asks for a comment on the row."""
+        if self.state is not None and self.table.current is not None:
+            self.host.ask(Question("comment", "comment", self._comment, hints=SAVE_HINTS))
+            self.host.remark(fitting.fit(fitting.printable(self._row_name()), 32))
+
+    def _row_name(self) -> str:
+        """What names the row under the cursor."""
+        state, row = self.state, self.table.current
+        return "" if state is None or row is None else row_name(state.page, row)
+
+    def _comment(self, text: str) -> bool:
+        """Writes a comment on the row; returns that the line closes."""
+        state, row = self.state, self.table.current
+        if state is None or row is None or not text.strip():
+            return True
+        try:
+            add_comment(self.session.runs["a"], self.TAB, state.page.id, row_name(state.page, row), text)
+        except TraceError as error:
+            self.host.say(str(error))
+        else:
+            self.mark_comments()
+            self.host.say(f"wrote {file_of(self.session.runs['a'])}")
+        return True
+
+    def mark_comments(self) -> None:
+        """Marks the rows of the page in view that have comments."""
+        raise NotImplementedError
 
     def _export_picture(self, path: Path, *, force: bool) -> None:
         """Writes the view's chart; where it has none, what the screen shows."""

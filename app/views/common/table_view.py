@@ -11,6 +11,7 @@ from rich.text import Text
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
+from tracetui.app.views.common.comments import by_row
 from tracetui.app.views.common.messages import (
     BackToFinding,
     ColumnsChosen,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 
 WAITING = "Computing …"
+COMMENTED = "Comment:"
 
 _WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_events"})
 """Pages whose rows name the frame that their event is in."""
@@ -56,6 +58,8 @@ class TableView(OrderedView):
         super().__init__()
         self.kind = self.TABLES[0] if self.TABLES else ""
         self._wanted: str | None = None
+        self._comments: dict[int, str] = {}
+        """What was written about rows of the page in view, by row of its frame."""
         self._making: Callable[[], Page] | None = None
         """The function that computes the page being opened."""
 
@@ -147,8 +151,17 @@ class TableView(OrderedView):
             pinned=self.session.pinned.get(page.id, ()),
             cursor=state.cursor,
         )
+        self.mark_comments()
         self._show_title()
         self.host.refresh_lines()
+
+    def mark_comments(self) -> None:
+        """Marks the rows of the page in view that have comments, by the session's file as it is now."""
+        state = self.state
+        if state is not None and "a" in self.session.runs:
+            self._comments = by_row(state.page, self.TAB, self.session.runs["a"])
+            self.table.mark(frozenset(self._comments))
+            self._show_title()
 
     def _show_title(self) -> None:
         state = self.state
@@ -162,8 +175,10 @@ class TableView(OrderedView):
         # with two runs open, tabs that show only one say which
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
         left = Text(f" {side}{own(crumb)}", "bold")
-        if state.page.note:
-            left.append(own(f"  {state.page.note}"), "not bold")
+        row = self.table.row_number(self.table.cursor)
+        said = self._comments.get(row, "") if row is not None else ""
+        if said or state.page.note:
+            left.append(own(f"  {COMMENTED} {fitting.printable(said)}" if said else f"  {state.page.note}"), "not bold")
         rows = self.table.height_of_view
         place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
         self.query_one("#title", Line).show(left, place)

@@ -28,10 +28,11 @@ from tracetui.analysis.tables.nsight.counters import (
 )
 from tracetui.app.reports.counter_text import HOW_TO, caution_text, gaps_text, profiled_text, value_text
 from tracetui.app.text.names import tell_apart
+from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
 from tracetui.app.views.counters.files import side_by_side
-from tracetui.app.views.counters.roofline import roofline_lines, roofline_page
+from tracetui.app.views.counters.roofline import roofline_lines, roofline_notes, roofline_page, roofline_svg
 from tracetui.app.widgets.detail_pane import DetailPane
 
 if TYPE_CHECKING:
@@ -89,6 +90,15 @@ class CountersView(TableView):
             lines = roofline_lines(found, *self.size, ascii=self.session.ascii)
         above.update("\n".join(lines))
         above.display = bool(lines)
+
+    def chart(self) -> ViewChart | None:
+        """The roofline, where that is in view."""
+        found, state, ascii = self._roofline, self.state, self.session.ascii
+        if found is None or state is None or state.page.id != ROOFLINE.id or not state.page.frame.height:
+            return super().chart()
+        svg = roofline_svg(found, ascii=ascii)
+        notes = roofline_notes(found, ascii=ascii)
+        return super().chart() if svg is None else ViewChart(state.page.title, state.page.note, svg, notes)
 
     def footer_labels(self) -> dict[str, str]:
         """Returns the labels; without counters there is at most one table, the roofline from shapes."""

@@ -9,7 +9,8 @@ import polars as pl
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.report.roofline import roofs
 from tracetui.analysis.tables.nsight.counters import ROOFLINE
-from tracetui.app.reports.content.roofline import chart_lines, roofs_text
+from tracetui.app.reports.content.pictures import BARS, letters
+from tracetui.app.reports.content.roofline import chart_lines, chart_svg, roofs_text
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import tell_apart
 from tracetui.app.views.common.page import Page
@@ -40,6 +41,24 @@ def roofline_page(found: Roofline, *, with_counters: bool) -> Page:
         note=" · ".join(notes),
         empty="No kernel's work is known: the counters hold no FLOPs, or operators were recorded without shapes.",
     )
+
+
+def roofline_svg(found: Roofline, *, ascii: bool) -> str | None:
+    """The chart of the kernels that `roofline_notes` names, as SVG; null where no roof is known."""
+    rows, peaks = _named(found).to_dicts(), roofs(found)
+    if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
+        return None
+    return chart_svg(rows, peaks, ascii=ascii)
+
+
+def roofline_notes(found: Roofline, *, ascii: bool) -> tuple[str, ...]:
+    """What the letters of the chart stand for."""
+    rows = tell_apart(_named(found)).select("letter", "short_name", "name")
+    return letters({letter: str(short or name) for letter, short, name in rows.iter_rows()}, ascii=ascii)
+
+
+def _named(found: Roofline) -> pl.DataFrame:
+    return found.points.filter(pl.col("letter").fill_null("") != "").head(BARS)
 
 
 def roofline_lines(found: Roofline, width: int, height: int, *, ascii: bool) -> list[str]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base import number_format
 from tracetui.analysis.memory.curve import columns
 from tracetui.app.charts.area import area_chart, plot_width
+from tracetui.app.charts.svg.curve import curve_svg
+from tracetui.app.reports.content.charts import FINE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,6 +61,22 @@ def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = Fals
         ascii=ascii,
     )
     return [*lines, *(f" {line}" for line in chart)]
+
+
+def memory_svg(picture: Picture, *, ascii: bool = False) -> str | None:
+    """The curve as SVG; null where there is none."""
+    if picture.curve.height < 2:
+        return None
+    allocated, reserved = columns(picture.curve, FINE, picture.window)
+    with_line = _worth_a_line(picture.curve)
+    return curve_svg(
+        allocated,
+        reserved if with_line else [],
+        "Memory over time",
+        label=number_format.format_bytes,
+        times=_times(picture, FINE, ascii=ascii),
+        names=("allocated", "reserved"),
+    )
 
 
 def _figures(picture: Picture, *, ascii: bool) -> list[str]:
