@@ -199,7 +199,7 @@ class Keyboard:
             if not isinstance(self._app.focused, Input):
                 return False
         elif len(self._app.screen_stack) > 1:
-            if item.key == ENTER and CommandPalette.is_open(self._app):
+            if item.key == ENTER and isinstance(self._app.screen, CommandPalette):
                 await self._searched()
         elif self._shell.prompt is not None:
             if item.key in TABS:  # the application's, but they would leave the line

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from io import TextIOWrapper
     from typing import TextIO
 
     from textual.driver import Driver
@@ -46,7 +47,6 @@ def _shows(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def screen_file() -> TextIO:
+def screen_file() -> TextIOWrapper | None:
     """Returns what the screen is drawn on: standard error, or standard output where errors go to a file."""
-    stream = sys.__stderr__ if _shows(sys.__stderr__) or not _shows(sys.__stdout__) else sys.__stdout__
-    return stream if stream is not None else sys.stderr
+    return sys.__stderr__ if _shows(sys.__stderr__) or not _shows(sys.__stdout__) else sys.__stdout__

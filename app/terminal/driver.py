@@ -61,7 +61,7 @@ class CellDriver(LinuxDriver):
         self._shown = Grid()
         self._cursor = (0, 0)
         self._file = screen_file()
-        self._output = self._file.fileno()
+        self._output = self._file.fileno() if self._file is not None else 2
         self._syncs = False
         self._stale = False
         self._sender: Sender | None = None
