@@ -167,9 +167,10 @@ async def test_what_is_typed_into_other_lines_and_dialogs_is_theirs(slow, tmp_pa
         await typed(app, b"tq\x7f30ms\r/selective_scan\r")
         await settle(pilot)
         assert "selective_scan" in app.view.query_one("#selected").text
-        await typed(app, b"\x10go to modules\r")
+        await typed(app, b"\x10go to modules\r\x10filter as you\rgq\r")
         await settle(pilot)
-        assert app.tab == "modules"
+        assert (app.tab, app.view.state.filter) == ("modules", "gq")
+        await typed(app, b"\x1b[27u")
         await typed(app, b"o\t/no/such q\r")
         await settle(pilot)
         assert "No such file or folder: /no/such q" in screen_text(app)

@@ -22,7 +22,7 @@ from tracetui.app.keys.gate import Gate
 from tracetui.app.keys.keymap import shown_key
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from textual.app import App
     from textual.dom import DOMNode
@@ -159,7 +159,7 @@ class Keyboard:
         """
         due = self._shell.take_keys()
         target = self._target()
-        due = due or target is not self._asked or any(part.message_queue_size for part in target.ancestors_with_self)
+        due = due or target is not self._asked or any(part.message_queue_size for part in self._parts(target))
         if due and rounds and target.post_message(Passed(ticket, rounds - 1)):
             self._asked = target
             return
@@ -179,6 +179,11 @@ class Keyboard:
             await self._go_on()
         elif self._gate.is_out:
             self._wait(self._gate.ticket, times if self._gate.is_current(ticket) else WAITS)
+
+    def _parts(self, target: DOMNode) -> Iterable[DOMNode]:
+        """Returns the widgets that may still have messages of a key: in a dialog, any of its lists too."""
+        dialog = self._app.screen if len(self._app.screen_stack) > 1 else None
+        return (*target.ancestors_with_self, *(dialog.walk_children() if dialog is not None else ()))
 
     def _target(self) -> DOMNode:
         """Returns the widget that gets the next key, or a part of the screen that has no widgets yet."""
