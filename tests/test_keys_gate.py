@@ -8,12 +8,14 @@ import threading
 
 import pytest
 from sample_runs import FP32
+from textual import events
 from textual._xterm_parser import XTermParser
-from tui_pilot import opened, screen_text, settle
+from tui_pilot import opened, press, screen_text, settle
 
 import tracetui.parsers
 from tracetui.app.keys import commands
 from tracetui.app.keys.gate import Gate
+from tracetui.app.screen import keyboard
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.parsers import open_path
 
@@ -63,11 +65,21 @@ def test_a_late_answer_lets_nothing_out():
     assert [gate.take()[1], gate.done(3), gate.take()[1]] == ["a", None, "b"]
 
 
-def test_every_command_that_opens_a_line_says_so():
-    """The lines that are opened before the rows are there are those that the views open."""
-    assert {command.id for command in commands.DEFAULTS if command.line} == {
-        "table.filter", "page.filter", "table.export", "timeline.time", "timeline.find", "sort.choose",
-    }  # fmt: skip
+async def test_a_command_opens_the_line_that_it_names(tmp_path, monkeypatch):
+    """What is opened before the rows are there says the same as what the view opens."""
+    monkeypatch.chdir(tmp_path)
+    async with opened(FP32) as (app, pilot):
+        for command in commands.DEFAULTS:
+            if not command.keys or (not command.line and command.id not in ("table.columns", "app.help", "sort.next")):
+                continue
+            tab = next((tab for tab in ("overview", "kernels", "timeline") if tab in command.tabs), "kernels")
+            app.shell.show_tab(tab)
+            if command.id == "timeline.save":
+                await press(pilot, "left_square_bracket", "full_stop", "right_square_bracket")
+            await press(pilot, command.keys)
+            prompt = app.shell.prompt
+            assert (prompt.question.label if prompt is not None else "") == command.line, command.id
+            await press(pilot, "escape")
 
 
 async def typed(app: TracetuiApp, keys: bytes, pace: float = 0.0) -> None:
@@ -155,9 +167,10 @@ async def test_what_is_typed_into_other_lines_and_dialogs_is_theirs(slow, tmp_pa
         await typed(app, b"tq\x7f30ms\r/selective_scan\r")
         await settle(pilot)
         assert "selective_scan" in app.view.query_one("#selected").text
-        await typed(app, b"\x10go to modules\r")
+        await typed(app, b"\x10go to modules\r\x10filter as you\rgq\r")
         await settle(pilot)
-        assert app.tab == "modules"
+        assert (app.tab, app.view.state.filter) == ("modules", "gq")
+        await typed(app, b"\x1b[27u")
         await typed(app, b"o\t/no/such q\r")
         await settle(pilot)
         assert "No such file or folder: /no/such q" in screen_text(app)
@@ -175,6 +188,7 @@ async def test_keys_of_the_tab_wait_for_its_rows_and_esc_forgets_them(slow):
         await pilot.pause()
         pilot.app.screen._on_timer_update()
         assert "Waiting for the rows: > r j" in screen_text(app)
+        await pilot.press("escape", "greater_than_sign", "j", "r", "escape", "greater_than_sign", "r", "j")
         slow.set()
         await settle(pilot)
         table = app.view.table
@@ -207,3 +221,13 @@ async def test_a_dialog_that_opens_of_itself_waits_for_the_line(slow, tmp_path):
         await settle(pilot)
         assert "2 runs in" in screen_text(app)
         assert app.session.filter == "gemm"
+
+
+async def test_a_key_whose_widget_is_gone_holds_up_the_next_one_only_for_a_while(monkeypatch):
+    monkeypatch.setattr(keyboard, "LONGEST_SECONDS", 0.02)
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        app.keyboard._gate.put(events.Key("f9", None))
+        app.keyboard._gate.take()  # nobody says that it is done
+        await pilot.press("j")
+        await settle(pilot)
+        assert app.view.table.cursor == 1

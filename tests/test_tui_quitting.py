@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pytest
+from sample_runs import FP32
 from textual import events, messages
 from textual._context import message_hook
 from textual.app import ScreenError
@@ -17,6 +20,7 @@ from textual.pilot import Pilot
 
 import tracetui.parsers
 from tracetui.app.screen import leaving
+from tracetui.app.screen.run import run_tui
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
 from tracetui.app.settings import last_position as left
@@ -296,3 +300,9 @@ def test_a_part_that_never_answers_keeps_nobody(visit, monkeypatch):
     assert (app._exception, wrong) == (None, [])
     assert not app.is_running
     assert app.ending._unanswered, "the bar of tabs has not answered"
+
+
+def test_ending_while_the_reader_is_still_being_imported_is_no_failure(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tracetui.parsers.runs.cache", ModuleType("half"))
+    monkeypatch.setattr(TracetuiApp, "run", lambda app, **_: None)
+    assert run_tui([FP32], cache=False) == DONE

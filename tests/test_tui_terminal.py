@@ -126,7 +126,7 @@ def test_truecolor_at_home_with_the_mouse(terminal):
 def test_whenever_it_ends_nothing_is_left_on_the_terminal(terminal, words, keys):
     screen = terminal(str(FP32), COLORTERM="truecolor")
     screen.until(words)
-    assert screen.quit(keys) == 0
+    assert screen.quit(keys) == 0, screen.seen[-2000:]
     left = screen.seen.rpartition(b"\x1b[?1049l")[2]
     assert SEQUENCE.sub(b"", left).strip() == b""
 

@@ -29,6 +29,11 @@ class Gate(Generic[T]):
         return self._out > 0
 
     @property
+    def ticket(self) -> int:
+        """Returns the ticket of the item that is out; 0 if none is."""
+        return self._out
+
+    @property
     def waits(self) -> bool:
         """Returns whether items wait."""
         return bool(self._waiting)

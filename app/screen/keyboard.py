@@ -22,7 +22,7 @@ from tracetui.app.keys.gate import Gate
 from tracetui.app.keys.keymap import shown_key
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from textual.app import App
     from textual.dom import DOMNode
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tracetui.app.screen.shell import Shell
     from tracetui.app.widgets.prompt import Question
 
-LONGEST_SECONDS = 2.0
-"""The next key waits no longer: what a removed widget was to answer never comes."""
+LONGEST_SECONDS, WAITS = 1.5, 2
+"""The next key waits no longer, so many times: what a removed widget was to answer never comes."""
 MOST_ROUNDS = 8
 """How often in a row a key may move the keys on to another widget before the next one is looked at."""
 MOST_KEPT = 64
@@ -43,7 +43,7 @@ MOST_KEPT = 64
 SEARCH_SECONDS = 0.5
 """The longest wait for what the palette finds."""
 ENTER, ESCAPE, TABS = "enter", "escape", ("tab", "shift+tab")
-FILTERS = ("table.filter", "page.filter")
+FILTER = "table.filter"
 
 
 class Passed(Message):
@@ -119,7 +119,7 @@ class Keyboard:
             return False
         self._gate.put(event)
         if self._gate.is_out and self._late is None:
-            self._late = self._app.set_timer(LONGEST_SECONDS, self._too_late)
+            self._wait(self._gate.ticket)
         await self._go_on()
         return True
 
@@ -159,7 +159,7 @@ class Keyboard:
         """
         due = self._shell.take_keys()
         target = self._target()
-        due = due or target is not self._asked or any(part.message_queue_size for part in target.ancestors_with_self)
+        due = due or target is not self._asked or any(part.message_queue_size for part in self._parts(target))
         if due and rounds and target.post_message(Passed(ticket, rounds - 1)):
             self._asked = target
             return
@@ -168,10 +168,22 @@ class Keyboard:
             self._late.stop()
             self._late = None
 
-    async def _too_late(self) -> None:
+    def _wait(self, ticket: int, times: int = WAITS) -> None:
+        self._late = self._app.set_timer(LONGEST_SECONDS, lambda: self._too_late(ticket, times - 1))
+
+    async def _too_late(self, ticket: int, times: int) -> None:
+        """Goes on without an answer, but not if the screen had no time to handle anything meanwhile."""
         self._late = None
-        self._gate.give_up()
-        await self._go_on()
+        if self._gate.is_current(ticket) and not times:
+            self._gate.give_up()
+            await self._go_on()
+        elif self._gate.is_out:
+            self._wait(self._gate.ticket, times if self._gate.is_current(ticket) else WAITS)
+
+    def _parts(self, target: DOMNode) -> Iterable[DOMNode]:
+        """Returns the widgets that may still have messages of a key: in a dialog, any of its lists too."""
+        dialog = self._app.screen if len(self._app.screen_stack) > 1 else None
+        return (*target.ancestors_with_self, *(dialog.walk_children() if dialog is not None else ()))
 
     def _target(self) -> DOMNode:
         """Returns the widget that gets the next key, or a part of the screen that has no widgets yet."""
@@ -199,7 +211,7 @@ class Keyboard:
             if not isinstance(self._app.focused, Input):
                 return False
         elif len(self._app.screen_stack) > 1:
-            if item.key == ENTER and CommandPalette.is_open(self._app):
+            if item.key == ENTER and isinstance(self._app.screen, CommandPalette):
                 await self._searched()
         elif self._shell.prompt is not None:
             if item.key in TABS:  # the application's, but they would leave the line
@@ -236,8 +248,10 @@ class Keyboard:
         if command is None or command.where == "app" or not (self._shell.awaits_rows or self._kept):
             return False
         if key.key == ESCAPE:
+            forgets = bool(self._kept)
             self._kept.clear()
-            return False
+            self._shell.say("")
+            return forgets
         if command.line:
             self._open_early(key, command)
         elif len(self._kept) < MOST_KEPT:
@@ -248,7 +262,7 @@ class Keyboard:
 
     def _open_early(self, key: Key, command: Command) -> None:
         """Opens a line before the view can; what is typed follows when it can."""
-        shared = command.id in FILTERS and not self._shell.own_filter
+        shared = command.id == FILTER and not self._shell.own_filter
         if shared and not self._kept:
             self._shell.ask_for_filter()
         else:
@@ -261,7 +275,7 @@ class Keyboard:
 
             value = self._shell.filter if shared else ""
             self._shell.ask(Question(command.id, command.line, keep, value, cancelled=self._forget_early))
-        if (prompt := self._shell.prompt) is not None and prompt.question is not None and command.where != "overview":
+        if (prompt := self._shell.prompt) is not None and prompt.question is not None:
             self._early = prompt.question, key
 
     def _forget_early(self) -> None:

@@ -86,8 +86,9 @@ def run_tui(
     )
     app.run(mouse=not remote if mouse is None else mouse)
     app.ranges.stop()
-    if kept := sys.modules.get("tracetui.parsers.runs.cache"):  # a module that was never imported has written nothing
-        kept.abandon()
+    # a module that was never imported has written nothing, nor one that a reading thread is still importing
+    if abandon := getattr(sys.modules.get("tracetui.parsers.runs.cache"), "abandon", None):
+        abandon()
     if app.runs.usage:
         raise UsageError(app.runs.usage)
     return app.runs.exit_code or app.return_code or 0

@@ -295,8 +295,8 @@ class TracetuiApp(App[None]):
         self.navigation.to_tab(tab)
 
     def action_filter(self) -> None:
-        """Asks for the filter of all tabs."""
-        if "a" in self.session.runs:
+        """Asks for the filter of all tabs, in the tab without tables whose command this is."""
+        if self.tab == "overview" and ("a" in self.session.runs or self.shell.awaits_rows):
             self.shell.ask_for_filter()
 
     def action_next_tab(self, step: int) -> None:

@@ -6,9 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from typing import TextIO
+from tracetui.app.terminal.screen_file import shows
 
+if TYPE_CHECKING:
     from textual.driver import Driver
 
 DRIVERS = ("auto", "cells", "stock")
@@ -29,7 +29,7 @@ def driver_class(asked: str) -> type[Driver] | None:
         asked == "stock"
         and sys.platform != "win32"
         and "TEXTUAL_DRIVER" not in os.environ
-        and not _shows(sys.__stderr__)
+        and not shows(sys.__stderr__)
     ):
         from tracetui.app.terminal.on_stdout import StdoutDriver
 
@@ -40,13 +40,3 @@ def driver_class(asked: str) -> type[Driver] | None:
     from tracetui.app.terminal.driver import CellDriver
 
     return CellDriver
-
-
-def _shows(stream: TextIO | None) -> bool:
-    return stream is not None and stream.isatty()
-
-
-def screen_file() -> TextIO:
-    """Returns what the screen is drawn on: standard error, or standard output where errors go to a file."""
-    stream = sys.__stderr__ if _shows(sys.__stderr__) or not _shows(sys.__stdout__) else sys.__stdout__
-    return stream if stream is not None else sys.stderr

@@ -25,9 +25,9 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from tracetui.app.terminal import frames
 from tracetui.app.terminal.answers import Answers
-from tracetui.app.terminal.choice import screen_file
 from tracetui.app.terminal.grid import Grid, Palette
 from tracetui.app.terminal.paint import Painter
+from tracetui.app.terminal.screen_file import screen_file
 from tracetui.app.terminal.sender import Sender, write
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class CellDriver(LinuxDriver):
         self._shown = Grid()
         self._cursor = (0, 0)
         self._file = screen_file()
-        self._output = self._file.fileno()
+        self._output = self._file.fileno() if self._file is not None else 2
         self._syncs = False
         self._stale = False
         self._sender: Sender | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.drivers.linux_driver import LinuxDriver
 
-from tracetui.app.terminal.choice import screen_file
+from tracetui.app.terminal.screen_file import screen_file
 
 if TYPE_CHECKING:
     from textual.app import App
