@@ -159,15 +159,13 @@ class TimelinePicture(Widget):
         over: dict[int, dict[int, str]] = {}
         for arrow in self._arrows[1]:
             ends = [
-                End(self.lanes.lines.index(line) - self.top + 1, self.column_of(time))
-                for line, time in (
-                    ((arrow.tail.lane, arrow.tail.row), arrow.tail_time),
-                    ((arrow.head.lane, arrow.head.row), arrow.head_time),
-                )
-                if line in self.lanes.lines
+                End(self.lanes.lines.index((place.lane, place.row)) - self.top + 1, self.column_of(time))
+                for place, time in ((arrow.tail, arrow.tail_time), (arrow.head, arrow.head_time))
+                if (place.lane, place.row) in self.lanes.lines
             ]
             if len(ends) == 2:
-                for (y, x), sign in arrow_cells(*ends, self.page_rows, self.columns, ascii=self.ascii).items():
+                tail, head = ends
+                for (y, x), sign in arrow_cells(tail, head, self.page_rows, self.columns, ascii=self.ascii).items():
                     over.setdefault(y, {})[x] = sign
         return over
 

@@ -53,6 +53,14 @@ class LanesView(View):
         assert self._built is not None
         return stretch(start - self._built.zero, end - self._built.zero, ascii=self.session.ascii)
 
+    def action_details(self) -> None:
+        """Shows or hides everything about the selected event."""
+        raise NotImplementedError
+
+    def submit_ranks(self, text: str) -> None:
+        """Shows the lanes of the ranks that were typed."""
+        raise NotImplementedError
+
     def _ask(self, purpose: str, question: str) -> None:
         if self._built is not None:
             self.prompt.open(purpose, question, "")

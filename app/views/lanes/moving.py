@@ -122,10 +122,6 @@ class Moving(LanesView):
             return
         self.post_message(ShowRows(tab, table, name))
 
-    def submit_ranks(self, text: str) -> None:
-        """Shows the ranks that were typed."""
-        raise NotImplementedError
-
     def action_time(self) -> None:
         """Asks for a time to go to."""
         self._ask("time", "go to (12.5ms, 1.2s, +3ms, -400us):")
