@@ -157,6 +157,8 @@ class TimelinePicture(Widget):
         if self._arrows[0] != (id(timeline), selected):
             self._arrows = (id(timeline), selected), arrows(timeline, selected)
         over: dict[int, dict[int, str]] = {}
+        begin, end = timeline.span(selected)
+        is_seen = (end - begin) * self.columns >= self.end - self.start
         for arrow in self._arrows[1]:
             ends = [
                 End(self.lanes.lines.index((place.lane, place.row)) - self.top + 1, self.column_of(time))
@@ -165,6 +167,8 @@ class TimelinePicture(Widget):
             ]
             if len(ends) == 2:
                 tail, head = ends
+                if tail.column == head.column and not is_seen:
+                    continue  # from so far away it would only hide what else is in these cells
                 for (y, x), sign in arrow_cells(tail, head, self.page_rows, self.columns, ascii=self.ascii).items():
                     over.setdefault(y, {})[x] = sign
         return over
