@@ -113,6 +113,7 @@ async def test_same_name():
         assert shown.timeline.name(shown.selected) == name
         await press(pilot, "N")  # without a search, the notes as in any tab
         assert len(app.screen_stack) == 2
+        await press(pilot, "escape")
         assert shown.timeline.name(shown.selected) == name
         await press(pilot, "b")
         assert selected(app) == here
