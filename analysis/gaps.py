@@ -98,12 +98,13 @@ def longest_gaps(sel: Selection, model: Model | None = None, most: int = MOST) -
 def _steps(sel: Selection, start: Ints) -> pl.Series:
     """The index of the step that each time lies in; null outside of all steps."""
     steps = sel.steps.select("index", "start", end=pl.col("start") + pl.col("duration")).sort("start")
+    if not steps.height:
+        return pl.Series([None] * start.size, dtype=pl.Int64)
     place = np.searchsorted(steps["start"].to_numpy(), start, side="right") - 1
-    inside = (place >= 0) & (start < np.append(steps["end"].to_numpy(), np.iinfo(np.int64).min)[place])
-    index = steps["index"].cast(pl.Int64).gather(np.maximum(place, 0)) if steps.height else None
-    return pl.Series([None] * start.size if index is None else index, dtype=pl.Int64).zip_with(
-        pl.Series(inside), pl.Series([None] * start.size, dtype=pl.Int64)
-    )
+    inside = (place >= 0) & (start < steps["end"].to_numpy()[place])
+    index = steps["index"].cast(pl.Int64).to_list()
+    found = [index[at] if there else None for at, there in zip(place.tolist(), inside.tolist(), strict=True)]
+    return pl.Series(found, dtype=pl.Int64)
 
 
 def _next_work(trace: Trace, longest: pl.DataFrame) -> Ints:

@@ -156,6 +156,16 @@ def actions(driver: str, size: str, color: str, rate: float, round_trip: float) 
     line.press(b"4")  # has rows for many pages
     row("page down", *[b"\x1b[6~"] * 3)
     line.press(b"2")
+    line.press(b"T")
+    line.settle(2.0)
+    line.press(b"V")  # without arrows
+    for key in (b"w", b"w", b"w"):
+        line.press(key)
+    row("timeline: pan", *[b"d"] * 5)
+    row("timeline: zoom", *[b"w"] * 3, *[b"s"] * 3)
+    line.press(b"V")
+    row("timeline: next event, with its arrow", *[b"."] * 5)
+    line.press(b"2")
     row("palette open", b"\x10")
     found["palette open and idle, per second"] = f"{line.idle():,.0f} B"
     line.press(b"\x1b")

@@ -6,9 +6,12 @@ import random
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tracetui.analysis.base.distribution import distribution, p95_of
 from tracetui.app.charts import icicle as icicles
+from tracetui.app.charts.arrows import End, arrow_cells
 from tracetui.app.charts.gantt import GanttLane, gantt, resampled
 from tracetui.app.charts.histogram import LEAST_HEIGHT, LEAST_WIDTH, bins_for, histogram
 from tracetui.app.charts.icicle_tree import IcicleTree
@@ -192,6 +195,56 @@ def test_lanes_keep_their_width_and_say_their_share(width: int, ascii: bool) -> 
     assert nothing not in rows[1].split(side)[1][: 2 * len(cells) // 3]
     assert not ascii or "".join(rows).isascii()
     assert gantt(lanes, 43, 12_345_678) == gantt([], width, 1) == gantt(lanes, width, 0) == []
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+def test_long_events_have_their_name_in_their_bar_where_it_fits(ascii: bool) -> None:
+    named = [("convolution_backward", 0.25, 0.75), ("short", 0.8, 0.9), ("no room for this one", 0.95, 1.0)]
+    lanes = [GanttLane("calls 1", [0.0] * 30 + [1.0] * 90, named=named)]
+    edge, full = ("|", "#") if ascii else ("▏", "█")
+    plain = gantt([GanttLane("calls 1", lanes[0].busy)], 120, 1000, ascii=ascii)[0]
+    wide, narrow = (gantt(lanes, width, 1000, ascii=ascii)[0] for width in (120, 44))
+    assert f"{edge}convolution_backward {full}" in wide
+    assert f"{edge}short " in wide
+    assert "no room" not in wide
+    assert "short" not in narrow
+    assert [len(wide), wide[:19], wide[-9:]] == [len(plain), plain[:19], plain[-9:]]
+
+
+def _arrow(tail: End, head: End, rows: int = 6, columns: int = 10, *, ascii: bool = True) -> list[str]:
+    cells = arrow_cells(tail, head, rows, columns, ascii=ascii)
+    return ["".join(cells.get((line, column), " ") for column in range(columns)) for line in range(1, rows + 1)]
+
+
+def test_an_arrow_goes_straight_and_along_the_last_row_before_its_head() -> None:
+    up = _arrow(End(6, 2), End(2, 7), ascii=False)
+    assert up == ["          ", "       ▲  ", "  ╭────╯  ", "  │       ", "  │       ", "  ●       "]
+    down = _arrow(End(1, 7), End(4, 2), ascii=False)
+    assert down == ["       ●  ", "       │  ", "  ╭────╯  ", "  ▼       ", "          ", "          "]
+    assert _arrow(End(4, 3), End(1, 3)) == ["   ^      ", "   |      ", "   |      ", "   o      ", " " * 10, " " * 10]
+    assert _arrow(End(2, 1), End(1, 8))[:2] == ["        ^ ", " o        "]
+
+
+def test_an_arrow_leaves_the_screen_at_the_edge_that_it_crosses() -> None:
+    assert _arrow(End(5, 2), End(-9, 5))[0] == "  ^       "
+    assert _arrow(End(2, 2), End(99, 5))[5] == "  v       "
+    assert _arrow(End(5, 2), End(2, 300))[2] == "  +------>"
+    assert _arrow(End(5, -7), End(2, 4))[2:4] == ["+---+     ", "<         "]
+    nothing = [" " * 10] * 6
+    for tail, head in (
+        (End(3, 1), End(3, 5)),
+        (End(5, -1), End(2, -9)),
+        (End(-5, 1), End(0, 9)),
+        (End(9, 0), End(7, 0)),
+    ):
+        assert _arrow(tail, head) == nothing
+
+
+@given(*[st.integers(-20, 30)] * 4, st.integers(1, 12), st.integers(1, 20))
+def test_an_arrow_keeps_to_the_rows_in_sight(a: int, b: int, c: int, d: int, rows: int, columns: int) -> None:
+    cells = arrow_cells(End(a, b), End(c, d), rows, columns, ascii=True)
+    assert all(1 <= line <= rows and 0 <= column < columns for line, column in cells)
+    assert set(cells.values()) <= set("^v<>o|-+")
 
 
 @pytest.mark.parametrize("cells", [1, 7, 30, 31, 64, 200])

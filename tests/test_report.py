@@ -131,6 +131,8 @@ NEVER_NULL = {
     "counters_by_kernel": "occupancy_percent",
     "memory.holders": "percent",
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
+    # read on request only: test_gaps
+    "gaps": "device step host host_percent behind launched_after_us next path path_percent",
     # read on request only: test_nsys_beside
     "source_lines": "percent stall stall_percent sectors_per_request surplus_percent",
     "threads": "process thread program name on_cpu_us percent turns samples samples_percent",

@@ -9,6 +9,7 @@ from tui_pilot import opened, press, screen_text, settle, write
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.text.times import parse_time
+from tracetui.app.views.common.messages import ShowRanks
 from tracetui.app.views.kernels import KernelsView
 from tracetui.app.views.timeline import TimelineView
 from tracetui.app.widgets.prompt import PromptInput
@@ -109,6 +110,10 @@ async def test_same_name():
         assert selected(app) == here
         await press(pilot, "escape", "n")
         assert selected(app) != here
+        assert shown.timeline.name(shown.selected) == name
+        await press(pilot, "N")  # without a search, the notes as in any tab
+        assert len(app.screen_stack) == 2
+        await press(pilot, "escape")
         assert shown.timeline.name(shown.selected) == name
         await press(pilot, "b")
         assert selected(app) == here
@@ -387,3 +392,103 @@ async def test_bookmarks_are_set_visited_in_turn_and_taken_away():
         await press(pilot, "apostrophe")
         assert selected(app) == second
         assert [mark.time for mark in shown.bookmarks] == [shown.time]
+
+
+async def test_the_path_is_a_lane_and_a_kernel_says_its_slack():
+    async with opened(FP32, tab="timeline", size=(120, 40)) as (app, pilot):
+        shown = picture(app)
+        line = next(n for n, (lane, _) in enumerate(shown.lanes.lines) if shown.timeline.lanes[lane].kind == "path")
+        assert shown.timeline.lanes[shown.lanes.lines[line - 1][0]].kind == "steps"
+        assert " slack " in screen_text(app)
+        await press(pilot, "i")
+        assert "Slack" in screen_text(app)
+        await press(pilot, "escape")
+        await to_lane(app, pilot, "path")
+        await press(pilot, "full_stop")
+        piece = shown.timeline.record(shown.selected)
+        assert "critical path: " in screen_text(app)
+        await press(pilot, "f")
+        assert selected(app) == (piece["frame"], piece["row"])
+        await to_lane(app, pilot, "path")
+        await press(pilot, "enter")
+        assert app.tab == "host"
+        assert app.view.kind == "critical path"
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_an_arrow_leads_from_the_launch_to_the_kernel(ascii):
+    async with opened(FP32, tab="timeline", ascii=ascii) as (app, pilot):
+        start, head = ("o", "^") if ascii else ("●", "▲")
+
+        def pictured():
+            return [row.ljust(80) for row in screen_text(app).splitlines()[4:-3]]
+
+        await press(pilot, *["full_stop"] * 4)
+        assert not any(head in row[15:] for row in pictured())  # both are in one cell, too narrow to be seen
+        await press(pilot, "f")
+        rows = pictured()
+        (above,) = [number for number, row in enumerate(rows) if head in row[15:]]
+        (below,) = [number for number, row in enumerate(rows) if start in row[15:16] or f" {start}" in row[15:]]
+        assert "strm 7" in rows[above]
+        assert rows[below].startswith(">")
+        assert above < below
+        await press(pilot, "V")
+        assert not any(head in row[15:] for row in pictured())
+
+
+async def test_the_list_of_gaps_leads_to_each_and_the_area_to_what_ran_in_it():
+    async with opened(FP32, tab="overview") as (app, pilot):
+        assert " H gaps " in screen_text(app).splitlines()[-1]
+        await press(pilot, "H")
+        assert (app.tab, app.view.kind) == ("host", "gaps")
+        await press(pilot, "down")
+        row = app.view.table.current
+        await press(pilot, "enter")
+        assert app.tab == "timeline"
+        shown = picture(app)
+        span = (row["start"], row["start"] + row["duration_ns"])
+        assert selected(app)[0] == "idle"
+        assert shown.timeline.span(shown.selected) == span
+        assert shown.start <= span[0] < span[1] <= shown.end
+        await press(pilot, "left_square_bracket", "right_square_bracket", "v")
+        assert (app.tab, app.view.kind) == ("host", "lanes")
+        assert app.view.table.current["lane"] == "GPU 0 idle"
+        assert app.view.table.current["percent"] == 100
+        lanes = app.view.table.frame
+        await press(pilot, *["down"] * 4, "enter")
+        assert app.view.state.page.title == lanes["lane"][5]
+        await press(pilot, "t")
+        assert app.tab == "timeline"
+
+
+async def test_ranks_are_shown_together_and_one_alone_again():
+    async with opened(recorded("chrome/ddp_vit_small_2ranks"), tab="timeline") as (app, pilot):
+        alone = picture(app).timeline
+        await press(pilot, "r")
+        await write(pilot, "0-7")
+        await press(pilot, "enter")
+        assert "no rank 0-7 here" in screen_text(app)
+        await press(pilot, *["backspace"] * 3)
+        await write(pilot, "0 1")
+        await press(pilot, "enter")
+        shown = picture(app)
+        assert shown.timeline.ranks == (0, 1)
+        assert "ranks 0, 1" in screen_text(app)
+        assert [row[1:9] for row in screen_text(app).splitlines()[4:8]] == [
+            "r0 steps",
+            "r1 steps",
+            "r0 coll.",
+            "r1 coll.",
+        ]
+        await press(pilot, *["full_stop"] * 3)
+        assert "arrives: r" in screen_text(app)
+        await press(pilot, "left_square_bracket")
+        assert app.session.scope.window is None
+        place = shown.selected
+        first, last = shown.timeline.arrivals(place)[0].begin, shown.timeline.span(place)[1]
+        app.view.post_message(ShowRanks((0, 1), first, last))
+        await settle(pilot)
+        assert shown.start < first < last < shown.end
+        await press(pilot, "r", "enter")
+        assert picture(app).timeline.trace is alone.trace
+        assert "r0 steps" not in screen_text(app)

@@ -175,7 +175,7 @@ def work_resources(device: pl.DataFrame, graph: Graph, at: Ints, what: Ints) -> 
     """
     row = graph.work.row[at]
     kinds = np.array([RESOURCE[_OF_DEVICE.get(kind, "kernel")] for kind in schema.DEVICE_KINDS], np.uint8)
-    resource = kinds[device["kind"].to_physical().to_numpy()[row]]
+    resource: Codes = kinds[device["kind"].to_physical().to_numpy()[row]]
     collective = matching(device["name"].gather(row), is_collective_kernel) & (resource == RESOURCE["kernel"])
     resource[collective] = RESOURCE["communication"]
     resource[what == GAP], resource[what == LATENCY] = RESOURCE["gap"], RESOURCE["launch"]

@@ -68,7 +68,9 @@ def _launches(timeline: Timeline, place: Place) -> list[Arrow]:
 def _flows(timeline: Timeline, place: Place) -> list[Arrow]:
     of, here = timeline.local(place)
     event, forward = of.event(here), of.trace.host["forward"]
-    found = []
+    found: list[Arrow] = []
+    if forward.null_count() == forward.len():
+        return found
     if (start := forward[event]) is not None and (tail := timeline.find_beside(place, "host", int(start))) is not None:
         found.append(Arrow(tail, timeline.span(tail)[0], place, timeline.span(place)[0], "flow"))
     later = np.flatnonzero((forward == event).fill_null(value=False).to_numpy())

@@ -31,10 +31,10 @@ def with_curves(found: Timeline, curves: Sequence[Curve]) -> Timeline:
         own = [curve for curve in kept if curve.device == device]
         rows = []
         for curve in own:
-            start, count = curve.time[:-1], curve.time.size - 1
-            rows.append(Row.of(np.arange(first, first + count, dtype=np.uint32), start, curve.time[1:]))
+            begun, count = curve.time[:-1], curve.time.size - 1
+            rows.append(Row.of(np.arange(first, first + count, dtype=np.uint32), begun, curve.time[1:]))
             frames.append(
-                pl.DataFrame({"start": start, "duration": np.diff(curve.time), "value": curve.value[1:]}).with_columns(
+                pl.DataFrame({"start": begun, "duration": np.diff(curve.time), "value": curve.value[1:]}).with_columns(
                     name=pl.lit(curve.name, pl.Categorical), unit=pl.lit(curve.unit, pl.Categorical)
                 )
             )

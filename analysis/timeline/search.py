@@ -47,8 +47,9 @@ class Hits:
             here = (lane, depth) == (place.lane, place.row)
             row = self.timeline.lanes[lane].rows[depth]
             # of those that begin at the same time, rows above come first
-            side = "right" if (lane, depth) < (place.lane, place.row) else "left"
-            position = place.position if here else int(np.searchsorted(row.start, start, side=side))
+            above = (lane, depth) < (place.lane, place.row)
+            later = int(np.searchsorted(row.start, start, side="right" if above else "left"))
+            position = place.position if here else later
             at = int(np.searchsorted(found, position))
             before += at
             is_hit = is_hit or (here and at < found.size and int(found[at]) == place.position)

@@ -33,6 +33,9 @@ RESOURCE_LABELS = {
 }
 """What a critical path runs through (`analysis.dependencies.critical_path.RESOURCES`)."""
 
+IDLE_CAUSES = {"host_wait": "waits for host", "kernel_wait": "start-up", "other": "held back, or not known"}
+"""Why a GPU is idle (`analysis.gpu.idle.CAUSES`)."""
+
 SEVERITY_SIGNS = {"invalid": "x", "critical": "!", "warning": "~", "info": "i"}
 """The signs of findings by severity, worst first."""
 

@@ -16,7 +16,7 @@ from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.charts.lanes import shown_name
 from tracetui.app.text.fitting import short_function
 from tracetui.app.text.tool_words import WORDS
-from tracetui.app.text.words import RESOURCE_LABELS
+from tracetui.app.text.words import IDLE_CAUSES, RESOURCE_LABELS
 from tracetui.app.views.common.page import Page
 from tracetui.parsers.names.kernel_names import short_name
 
@@ -99,5 +99,7 @@ def _note(session: Session, start: int, end: int) -> str:
 
 def _shown(built: Timeline, number: int, name: str) -> str:
     source = built.lanes[number].source
+    if source == "idle":
+        return IDLE_CAUSES.get(name, name)
     kind = "kernel" if source == "device" else "python" if built.lanes[number].kind == "python" else ""
     return shown_name(source, kind, name, ascii=False)

@@ -93,6 +93,8 @@ class HostView(CountedView):
     def _next_kind(self) -> str:
         known = () if "a" not in self.session.runs else pages_of(self.session.selection().trace)
         there = [table for table in self.TABLES if table not in PAGES or table in known]
+        if "a" in self.session.runs and not self.session.trace().has_timeline:
+            there = [table for table in there if table not in ("gaps", "lanes")]
         return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:

@@ -50,7 +50,7 @@ class LaneList:
         self._arrange()
 
     def _arrange(self) -> None:
-        order = [*self.pinned, *(n for n in self.order if n not in self.pinned)]
+        order = [*self.pinned, *(n for n in self.order or range(len(self.depths)) if n not in self.pinned)]
         self.lines = [
             (lane, depth)
             for lane in order

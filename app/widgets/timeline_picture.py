@@ -157,17 +157,19 @@ class TimelinePicture(Widget):
         if self._arrows[0] != (id(timeline), selected):
             self._arrows = (id(timeline), selected), arrows(timeline, selected)
         over: dict[int, dict[int, str]] = {}
+        begin, end = timeline.span(selected)
+        is_seen = (end - begin) * self.columns >= self.end - self.start
         for arrow in self._arrows[1]:
             ends = [
-                End(self.lanes.lines.index(line) - self.top + 1, self.column_of(time))
-                for line, time in (
-                    ((arrow.tail.lane, arrow.tail.row), arrow.tail_time),
-                    ((arrow.head.lane, arrow.head.row), arrow.head_time),
-                )
-                if line in self.lanes.lines
+                End(self.lanes.lines.index((place.lane, place.row)) - self.top + 1, self.column_of(time))
+                for place, time in ((arrow.tail, arrow.tail_time), (arrow.head, arrow.head_time))
+                if (place.lane, place.row) in self.lanes.lines
             ]
             if len(ends) == 2:
-                for (y, x), sign in arrow_cells(*ends, self.page_rows, self.columns, ascii=self.ascii).items():
+                tail, head = ends
+                if tail.column == head.column and not is_seen:
+                    continue  # from so far away it would only hide what else is in these cells
+                for (y, x), sign in arrow_cells(tail, head, self.page_rows, self.columns, ascii=self.ascii).items():
                     over.setdefault(y, {})[x] = sign
         return over
 

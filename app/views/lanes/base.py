@@ -46,3 +46,7 @@ class LanesView(View):
     def _stretch(self, start: int, end: int) -> str:
         assert self._built is not None
         return stretch(start - self._built.zero, end - self._built.zero, ascii=self.session.ascii)
+
+    def action_details(self) -> None:
+        """Shows or hides everything about the selected event."""
+        raise NotImplementedError

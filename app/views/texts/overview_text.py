@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3
 _SEVERITY_STYLES = {"invalid": "warn", "critical": "warn", "warning": "verdict"}
+WIDE = 100
+"""Columns from which on a line has room for the key that leads on; the footer has it on any screen."""
 SMALL_PERCENT = 0.5
 """The least share of the critical path that its line names."""
 WIDE = 100
@@ -303,7 +305,7 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
     whole = idle.filter(idle["stream"].is_null()) if idle.height else idle
     if whole.height:
         causes = whole.row(0, named=True)
-        leads = f" ({commands.key('go.gaps')})"
+        leads = f" ({commands.key('go.gaps')})" if writer.width >= WIDE else ""
         for label, key in (
             ("idle: not launched", "host_wait_percent"),
             ("idle: kernel gaps", "kernel_wait_percent"),
