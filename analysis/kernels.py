@@ -13,6 +13,7 @@ from tracetui.analysis.attribution.scope_tree import scope_tree
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.gpu.matrix_units import tensor_cores_known
 from tracetui.analysis.gpu.occupancy import estimated_occupancy
 from tracetui.parsers.names import kernel_names
 
@@ -50,11 +51,14 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
     table = rows.lazy().group_by("name").agg(**sums(sel)).collect()
     raw = table["name"].cast(pl.String)
     distinct = raw.to_list()
+    told = tensor_cores_known(sel.trace, conventions)
     table = table.with_columns(
         raw,
         pl.Series("short_name", [kernel_names.short_name(name) for name in distinct], pl.String),
         pl.Series("category", [kernel_names.category(name) for name in distinct], pl.String),
-        pl.Series("tensor_cores", [conventions.uses_tensor_cores(name) for name in distinct], pl.Boolean),
+        pl.Series(
+            "tensor_cores", [conventions.uses_tensor_cores(name) if told else None for name in distinct], pl.Boolean
+        ),
         percent=PERCENT,
     )
     for owners in (_operators(sel, rows), _modules(sel, rows), _main_ranges(sel, rows)):

@@ -51,7 +51,7 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
     nodes = operator_tree(sel, conventions)
     direct = nodes.tree.of_children((nodes.operator & nodes.in_scope).astype(np.int64))
 
-    sums = kernel_sums(device, conventions)
+    sums = kernel_sums(sel.trace, device, conventions)
     columns = {
         "calls": count(called, size),
         "host_self_ns": add_up(called, calls.duration - calls.of_children(calls.duration), size),
@@ -68,7 +68,9 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
     order = _depth_first(tree)
     shown = _roll_up(tree, columns["calls"] + columns["kernels"] + columns["backward_device_ns"]) > 0
     frame = _frame(tree, order[shown[order]], columns)
-    return with_shares(pl.concat([frame, _not_attributed(device.filter(pl.Series(lost)), frame.schema, conventions)]))
+    return with_shares(
+        pl.concat([frame, _not_attributed(sel, device.filter(pl.Series(lost)), frame.schema, conventions)])
+    )
 
 
 def module_kernels(sel: Selection, path: str) -> pl.DataFrame:
@@ -88,7 +90,7 @@ def _scopes(sel: Selection, layout: pl.Schema, conventions: Conventions) -> pl.D
     if not known.any():
         return pl.DataFrame(schema=layout)
     found = scope_modules(sel, device.filter(known), layout, conventions)
-    return pl.concat([found, _not_attributed(device.filter(~known), layout, conventions)])
+    return pl.concat([found, _not_attributed(sel, device.filter(~known), layout, conventions)])
 
 
 def module_paths(trace: Trace) -> pl.DataFrame:
@@ -135,11 +137,11 @@ def _frame(tree: ModuleTree, order: Ints, columns: dict[str, Ints]) -> pl.DataFr
     )
 
 
-def _not_attributed(lost: pl.DataFrame, layout: pl.Schema, conventions: Conventions) -> pl.DataFrame:
+def _not_attributed(sel: Selection, lost: pl.DataFrame, layout: pl.Schema, conventions: Conventions) -> pl.DataFrame:
     spent = int(lost["duration"].fill_null(0).sum())
     row = dict.fromkeys(layout) | {"path": NOT_ATTRIBUTED, "name": NOT_ATTRIBUTED, "depth": 0, "calls": 0}
     row |= {"device_self_ns": spent, "device_total_ns": spent, "backward_device_ns": 0, "kernels": lost.height}
-    row |= {name: int(values.sum()) for name, values in kernel_sums(lost, conventions).items()}
+    row |= {name: int(values.sum()) for name, values in kernel_sums(sel.trace, lost, conventions).items()}
     return pl.DataFrame([row], schema=layout)
 
 

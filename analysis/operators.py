@@ -10,6 +10,7 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import add_up, codes_of, count, dense
 from tracetui.analysis.attribution.operator_tree import OperatorTree, operator_tree
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.gpu.matrix_units import tensor_cores_known
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.operator_memory import gpu_memory
 from tracetui.parsers import schema
@@ -76,12 +77,13 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
     frame = frame.filter((pl.col("calls") > 0) | (pl.col("kernels") > 0))
     lost = _not_attributed(nodes, frame.schema)
     all_device = nodes.device_rows["duration"].sum()
+    told = pl.lit(tensor_cores_known(sel.trace, conventions))
     return (
         pl.concat([frame, lost])
         .with_columns(
             percent=_share("device_self_ns", pl.lit(all_device)),
-            tensor_core_percent=_share("tensor_core_ns", pl.col("device_self_ns")),
-            tensor_core_total_percent=_share("tensor_core_total_ns", pl.col("device_total_ns")),
+            tensor_core_percent=pl.when(told).then(_share("tensor_core_ns", pl.col("device_self_ns"))),
+            tensor_core_total_percent=pl.when(told).then(_share("tensor_core_total_ns", pl.col("device_total_ns"))),
         )
         .drop("tensor_core_ns", "tensor_core_total_ns")
         .sort("device_self_ns", "host_self_ns", "name", descending=[True, True, False])

@@ -60,7 +60,7 @@ def module_tree_kernels(sel: Selection, conventions: Conventions = TRACETUI) -> 
         paths = scopes.paths
     texts = pl.Series([*paths, NOT_ATTRIBUTED], dtype=pl.String)
     forward = ~backward
-    sums = kernel_sums(device, conventions)
+    sums = kernel_sums(sel.trace, device, conventions)
     rows = _named(device).with_columns(
         texts.gather(np.where(number == NONE, len(paths), number)).alias("path"),
         operator_names(sel, device).cast(pl.String).fill_null(NOT_ATTRIBUTED).alias("operator"),

@@ -12,12 +12,12 @@ from made_run import facts_of
 
 from tracetui.analysis import findings
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.gaps import longest_gaps
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH
 from tracetui.analysis.tables.gaps import GAPS
 from tracetui.analysis.tables.kernels import KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
+from tracetui.analysis.timeline.gaps import longest_gaps
 from tracetui.app.tables import filters
 from tracetui.app.tabs import NAMES
 from tracetui.app.views import view_class

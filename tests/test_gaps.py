@@ -13,7 +13,6 @@ from sample_runs import recorded, run_of
 
 from tracetui.analysis.attribution.during import UNRECORDED
 from tracetui.analysis.dependencies.model import model
-from tracetui.analysis.gaps import GAPS, MOST, longest_gaps
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.nsys.gpu_samples import sampled
 from tracetui.analysis.report.report import report
@@ -21,6 +20,7 @@ from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.area import events_within, lanes_within
 from tracetui.analysis.timeline.facts import host_during
+from tracetui.analysis.timeline.gaps import GAPS, MOST, longest_gaps
 from tracetui.analysis.timeline.timeline import timeline
 from tracetui.app.charts.lanes import row_runs
 from tracetui.app.reports.content.run import run_parts

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from sample_runs import report_of
 
 from tracetui.analysis.base.conventions import TORCH_TB
 from tracetui.analysis.kernel_groups import kernel_groups
@@ -198,3 +199,15 @@ def test_kernels_without_any_owner_or_occupancy(recording: Recording) -> None:
     assert [entry["name"] for entry in frame["operators"][0]] == [NOT_ATTRIBUTED]
     assert [entry["path"] for entry in frame["modules"][0]] == [NOT_ATTRIBUTED]
     assert kernel_launches(select(bare), frame["name"][0])["delay_ns"].null_count() == frame["calls"][0]
+
+
+@pytest.mark.parametrize(
+    "name", ["public/hta_mtia_inf.json.gz", "public/aiu_allreduce_tp4.json.gz", "chrome/forms/amd_mi250_rocm.json.gz"]
+)
+def test_tensor_cores_are_unknown_where_names_of_kernels_do_not_tell(name: str) -> None:
+    trace = report_of(name)["run"]["traces"][0]
+    is_gpu = "rocm" in name
+    assert all((row["tensor_cores"] is None) != is_gpu for row in trace["kernels"])
+    assert all((row["tensor_core_percent"] is None) != is_gpu for row in trace["overview"]["gpu"])
+    assert (trace["tensor_cores"]["percent"] is None) != is_gpu
+    assert is_gpu or all(row["tensor_core_percent"] is None for row in trace["operators"])

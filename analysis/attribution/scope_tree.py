@@ -108,7 +108,7 @@ def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema, conve
     back = np.where(tree.backward, tree.number, NONE)
     calls, host = _program_calls(sel, tree)
     order = _depth_first(tree, device["start"].fill_null(0).to_numpy())
-    sums = kernel_sums(device, conventions)
+    sums = kernel_sums(sel.trace, device, conventions)
     columns: dict[str, Ints | pl.Series] = {
         "depth": pl.Series([path.count("/") for path in tree.paths], dtype=pl.Int64),
         "calls": pl.Series(calls, dtype=pl.Int64),

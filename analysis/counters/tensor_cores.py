@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.gpu.matrix_units import tensor_cores_known
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
@@ -23,7 +24,7 @@ class TensorCores:
     kernels: int
     """How many of the kernels use them."""
     percent: float | None
-    """Null without any kernel time."""
+    """Null without any kernel time, and on devices that are no known GPUs."""
     unclear: int
     """How many are matrix work of which nothing tells whether they do."""
     unclear_percent: float | None
@@ -47,16 +48,20 @@ def tensor_cores(sel: Selection, table: pl.DataFrame, conventions: Conventions =
     spent = table["total_ns"].fill_null(0)
     whole = int(spent.sum())
 
-    def share(chosen: pl.Series) -> float | None:
-        return 100 * int(spent.filter(chosen).sum()) / whole if whole else None
+    known = tensor_cores_known(sel.trace, conventions)
 
-    knows = sel.trace.info.kind == "chrome"
+    def share(chosen: pl.Series) -> float | None:
+        return 100 * int(spent.filter(chosen).sum()) / whole if whole and known else None
+
+    knows = sel.trace.info.kind == "chrome" and known
     eligible = tensor_core_eligible_percent(sel, conventions) if knows else None
     return TensorCores(int(uses.sum()), share(uses), int(unclear.sum()), share(unclear), eligible)
 
 
 def tensor_marks(table: pl.DataFrame, conventions: Conventions = TRACETUI) -> pl.Series:
     """The sign of each kernel: `USES`, `UNCLEAR`, or nothing."""
+    if "tensor_cores" in table.columns and table.height and table["tensor_cores"].null_count() == table.height:
+        return pl.Series("tensor_mark", [""] * table.height, pl.String)  # of this device's kernels no name tells
     names = table["name"].cast(pl.String).to_list()
     signs = [
         USES if conventions.uses_tensor_cores(name) else UNCLEAR if conventions.tensor_cores_unclear(name) else ""

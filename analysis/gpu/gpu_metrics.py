@@ -10,6 +10,7 @@ import polars as pl
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import by_value
+from tracetui.analysis.gpu.matrix_units import tensor_cores_known
 from tracetui.analysis.gpu.occupancy import estimated_occupancy
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def gpu_metrics(
     - utilization: kernels only;
     - SM efficiency: the mean over the window of min(1, blocks per SM of the kernels that run at the moment);
     - occupancy: the profiler's estimates, weighted by kernel time;
-    - tensor cores: share of kernel time spent in kernels that use them.
+    - tensor cores: share of kernel time spent in kernels that use them; null on devices that are no known GPUs.
 
     Null where the trace lacks what a number is computed from.
     """
@@ -57,6 +58,8 @@ def gpu_metrics(
             metrics = _kernel_metrics(kernels, window, conventions)
         else:  # the kernels inside a graph that was recorded as one activity are not known
             metrics = {"utilization_percent": None if mine.compute.any() else 0.0}
+        if not tensor_cores_known(trace, conventions):
+            metrics["tensor_core_percent"] = None
         if linked is not None:
             metrics["tensor_core_percent"] = _linked_tensor_share(kernels, linked[on][mine.kernel], conventions)
         busy = intervals.intersect(intervals.union(mine.start, mine.end), _single(window))

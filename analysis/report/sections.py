@@ -200,7 +200,7 @@ class Sections(BesideSections):
 
     def gaps(self) -> Section:
         """The longest gaps of the GPUs: what the host did in them, and what ended them."""
-        from tracetui.analysis.gaps import longest_gaps
+        from tracetui.analysis.timeline.gaps import longest_gaps
 
         return self._table(longest_gaps(self.sel, self._facts.host_model), GAPS)
 

@@ -53,7 +53,7 @@ KERNELS = replace(
     fields=(
         *OPERATORS.fields,
         Field(
-            "b_name", "Name in B", width=12, priority=2, flex=True, null=True,
+            "b_name", "Name in B", width=12, priority=2, flex=True, null=True, short="b_short_name",
             about="B's name for it, where it differs",
         ),
         Field(

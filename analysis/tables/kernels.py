@@ -53,8 +53,9 @@ KERNELS = Table(
             about="achieved occupancy, an estimate, % of the warps an SM can hold",
         ),
         Field(
-            "tensor_cores", "TC", "flag", width=3, priority=6,
-            about="uses tensor cores, judged by its name unless Nsight Compute measured it",
+            "tensor_cores", "TC", "flag", width=3, priority=6, null=True,
+            about="uses tensor cores, judged by its name unless Nsight Compute measured it; unknown on devices that "
+            "are no GPUs of NVIDIA or AMD",
         ),
         Field("category", "Category", width=11, priority=6, about="kind of work, judged by its name"),
         Field(

@@ -22,6 +22,7 @@ from tracetui.app.text.names import tell_apart
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, filled
 from tracetui.app.views.common.page import Page
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -204,14 +205,15 @@ class DiffView(CountedView):
 
 
 def _with_partners(frame: pl.DataFrame) -> pl.DataFrame:
-    """Short names of kernels with those that replaced them: ``sgemm_64x64 → nvjet_tst``."""
+    """Short names of kernels with those that replaced them, ``sgemm_64x64 → nvjet_tst``, and those of B."""
     if "a_names" not in frame.columns:
         return frame
+    others = [None if name is None else short_name(name) for name in frame["b_name"]]
     names = [
         partners(short, ours, theirs) if ours else short
         for short, ours, theirs in frame.select("short_name", "a_names", "b_names").iter_rows()
     ]
-    return frame.with_columns(pl.Series("short_name", names, pl.String))
+    return frame.with_columns(pl.Series("short_name", names, pl.String), pl.Series("b_short_name", others, pl.String))
 
 
 def _counts(frame: pl.DataFrame) -> dict[str, int]:

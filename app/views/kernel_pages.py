@@ -78,7 +78,7 @@ def _on_tensor_cores(frame: pl.DataFrame, marks: pl.Series) -> tuple[str, ...]:
     """The share of kernel time on tensor cores, which explains the signs behind the times."""
     spent = frame["total_ns"].fill_null(0)
     whole = int(spent.sum())
-    if not whole:
+    if not whole or frame["tensor_cores"].null_count() == frame.height:
         return ()
     used, unclear = (100 * int(spent.filter(marks == sign).sum()) / whole for sign in (USES, UNCLEAR))
     said = f"{USES} " * bool(used) + f"tensor cores {format_percent(used)}"

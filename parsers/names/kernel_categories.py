@@ -31,17 +31,19 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "other",
             r"embedding|_embs?_|embs_|sort|top_?k|loss|criterion|unique|histogram|bounds_check|linearize_index|sum_and_scatter"
-            r"|scatter_fusion",
+            r"|scatter_fusion|pooling|computeStrides|entropy",
         ),
         ("copy", r"reshape_and_cache|store_kvcache"),
         (
             "attention",
-            r"flash(?!infer)|fmha|attention|attn|sdpa|dot_do_o|convert_dq|(prefill|decode)\w*kv|_mha$|MergeStates",
+            r"flash(?!infer)|fmha|attention|attn|sdpa|dot_do_o|convert_dq|(prefill|decode)\w*kv|_mha(_v\d|$)|MergeStates"
+            # of SGLang and LightLLM, whose names say no more
+            r"|^_fwd(_grouped)?_kernel(_stage\d)?$",
         ),
-        ("scan", r"scan|cumsum|cumprod|chunk_state|state_passing"),
+        ("scan", r"scan|cumsum|cumprod|chunk_state|state_passing|delta_rule|fused_recurrent|^chunk_(fwd|bwd)_"),
         (
             "conv",
-            r"fprop|dgrad|wgrad|convol|conv\d|conv_|_conv(?!ert)|conv2d|winograd|cudnn.*gemm|scudnn|hcudnn|im2col|col2im"
+            r"fprop|dgrad|wgrad|convol|conv\d|conv_(?!indices)|_conv(?!ert|_indices)|conv2d|winograd|cudnn.*gemm|scudnn|hcudnn|im2col|col2im"
             r"|cask_cudnn|igemm_(fwd|bwd|wrw)|depthwise|gemmconv|sp3asmconv|\d{3}cudnn_|fft2d_|gfx\d+_f\dx\d_|im\dd2col"
             r"|GcnAsmConv",
         ),
@@ -55,19 +57,19 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("optimizer", r"adam|sgd|lamb|adagrad|rmsprop|optimizer|lion_"),
         (
             "gemm",
-            r"gemm|gemv|nvjet|^cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm_|^mm_|^bmm_|dot_kernel|xmma|884|1688"
-            r"|^marlin$|fused_moe_kernel|triton_b?mm$",
+            r"gemm|gemv|nvjet|^cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm_|^mm_(?!ids)|^_?bmm_|dot_kernel|xmma|884|1688"
+            r"|^marlin$|fused_moe_kernel|triton_b?mm$|^mul_mat|csr_?(mm|mv)|^sp(mm|mv)|wvsplitk|mfma_moe|mlp_fused",
         ),
         (
             "copy",
-            r"copy|SubTensorOpWith(Cast|Sub)|^cat|_cat_|catarray|transpose|nchwtonhwc|nhwctonchw|permute|flip|roll_|memcpy|index_copy|repeat"
+            r"copy|SubTensorOpWith(Cast|Sub)|^cat|_cat_|catarray|transpose|nchwtonhwc|nhwctonchw|permut|expandInputRows|flip|roll_|memcpy|index_copy|repeat"
             r"|pack_|unpack|SwapDimension|ShuffleIn|concat",
         ),
-        ("reduce", r"reduce|reduction|sum|mean|argmax|argmin|BiasGrad"),
+        ("reduce", r"reduce|reduction|sum|mean|argmax|argmin|BiasGrad|finalizeMoe"),
         (
             "elementwise",
             r"elementwise|pointwise|activation|dropout|fill|where|gelu|silu|swiglu|relu|scal|triu|tril|arange|add"
-            r"|mul|triton_poi_|^loop_|^wrapped_|sigmoid|tanh|clamp|quantize|EigenMetaKernel|^Bias(NHWC|NCHW)"
+            r"|mul|triton_poi_|^loop_|^wrapped_|sigmoid|tanh|clamp|quantize|_quant_|elemwise|EigenMetaKernel|^Bias(NHWC|NCHW)"
             r"|^Op[1-5]dTensor|SubTensorOp",
         ),
     )
@@ -78,6 +80,11 @@ _OF_INDUCTOR = re.compile(r"triton_(?P<sort>poi(?=_)|[a-z]{3}(?=_fused))")
 """What Inductor's generated kernels begin with: pointwise, a reduction (also one in one piece), a template, foreach."""
 _REDUCED = (("norm", re.compile("norm|welford")), ("softmax", re.compile("softmax")))
 _TEMPLATES = (("attention", re.compile("attention|sdpa")), ("conv", re.compile("conv")))
+
+_OF_MYELIN = re.compile(r"__my[le]_(?!.*gemm)(?P<fused>\w+)")
+"""What TensorRT's compiler generates: the first letters of what it fused, in order (``__myl_bb1_1_TraMov``)."""
+_FUSED = re.compile(r"[A-Z][a-z]+")
+_MOVES = frozenset({"Tra", "Res", "Mov", "Move", "Sli", "Con", "Conc", "Cas", "Cast", "Gat", "Rep"})
 
 _BY_NAMESPACE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("communication", re.compile(r"\bdeep_ep\b")),
@@ -95,6 +102,19 @@ def by_own_name(own: str) -> str | None:
 def by_namespace(spaces: str) -> str | None:
     """The kind of work that the library it is from does."""
     return next((found for found, pattern in _BY_NAMESPACE if pattern.search(spaces)), None)
+
+
+def by_myelin(name: str) -> str | None:
+    """The kind of a kernel that TensorRT's compiler made: a product, a reduction, arithmetic, or only moves."""
+    match = _OF_MYELIN.match(name)
+    fused = _FUSED.findall(match["fused"]) if match is not None else []
+    if not fused:
+        return None
+    if "Fc" in fused:
+        return "gemm"
+    if {"Mea", "Sum", "Red"} & {*fused}:
+        return "softmax" if "Exp" in fused else "norm" if "Sqr" in fused else "reduce"
+    return "copy" if _MOVES.issuperset(fused) else "elementwise"
 
 
 def by_inductor(name: str) -> str | None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from tracetui.parsers.names.itanium import demangle
 from tracetui.parsers.names.kernel_categories import CATEGORIES as CATEGORIES
-from tracetui.parsers.names.kernel_categories import by_inductor, by_namespace, by_own_name
+from tracetui.parsers.names.kernel_categories import by_inductor, by_myelin, by_namespace, by_own_name
 
 SHORT_NAME_LENGTH = 48
 
@@ -284,7 +284,7 @@ def category(name: str) -> str:
         functor = _multi_tensor_functor(parts)
         return "reduce" if "Norm" in functor else "copy" if functor.startswith("Copy") else "optimizer"
     own = _own_name(parts)
-    if (generated := by_inductor(own)) is not None:
+    if (generated := by_inductor(own) or by_myelin(own)) is not None:
         return generated
     if base in _GENERIC_BASES and ("cudnn" in parts.path[0] or parts.template.startswith("xmma_new::implicit_gemm")):
         return "conv"  # CUTLASS kernels that cuDNN instantiates, including the reduction for split K
@@ -303,7 +303,7 @@ def _wrapper_category(base: str, functor: str) -> str:
 
 _PLAIN_MATH = re.compile(
     r"ffma|simt|dot_do_o|convert_dq|combine|and_cache|splitk_?reduce|ReduceSplitK|gemv|preprocess|postprocess"
-    r"|prepare_varlen",
+    r"|prepare_varlen|computeStrides|flash_attn_(tile|vec)|fmhaReduction",
     re.IGNORECASE,
 )
 _TENSOR_MATH = re.compile(

@@ -11,13 +11,14 @@ _NO_MATRIX_UNIT = re.compile(
     r"gemv|gemmSN|gemmk1|dot_kernel|splitk_?reduce|ReduceSplitK|depthwise|dwconv|grouped_direct|c1_k1|causal_conv|im2col|im\dd2col|col2im"
     r"|winograd\w*(Filter|Data|Output|Delta|Tiles)|compute\w*Offsets|globalKernel|dot_do_o|convert_dq|combine"
     r"|(Batch|Single)DecodeWith|MergeStates|paged_attention_(v\d|\w*_?reduce)|preprocess|postprocess|prepare_varlen"
-    r"|ConvertQGrad|gemm_\dbit_inference_naive|fft2d_",
+    r"|ConvertQGrad|gemm_\dbit_inference_naive|fft2d_|mul_mat_vec|stream_k_fixup|csr_?(mm|mv)|^(void )?sp(mm|mv)"
+    r"|_fwd_kernel_stage2|merge_attn|fmhaReduction",
     re.IGNORECASE,
 )
 """GEMMs and convolutions that a matrix unit can't do, and the kernels around them."""
 _PLAIN = re.compile(
     r"sgemm|hgemm|g?cgemm|scudnn|hcudnn|ffma|simt|_engine<|magma_\w*gemm|fmha_cutlass\w*_sm(50|60|70|75)\b"
-    r"|Cijk_(?!\w*_MI\d)\w*_MT\d|sp3asmconv\w*_fp32|GcnAsmConv|_f\dx\d_fp32_",
+    r"|Cijk_(?!\w*_MI\d)\w*_MT\d|flash_attn_(tile|vec)|sp3asmconv\w*_fp32|GcnAsmConv|_f\dx\d_fp32_",
     re.IGNORECASE,
 )
 """Library names that mean matrix work on FMA units; other names (Triton, XLA, custom kernels) don't tell."""

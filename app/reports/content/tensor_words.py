@@ -38,7 +38,7 @@ def marked(block: Block, rows: Sequence[Json], found: Json) -> Block:
 def sentence(found: Json) -> str:
     """How much of the kernel time runs on tensor cores, how much can't be told, and how much could run there."""
     if found["percent"] is None:
-        return "Tensor cores: unknown, since no kernel has a duration."
+        return "Tensor cores: unknown: no kernel has a duration, or the device is no GPU whose kernels' names tell."
     said = [f"{format_percent(found['percent'])} of kernel time"]
     if found["kernels"]:
         said[0] += f" in {_kernels(found['kernels'])} ({USES})"
