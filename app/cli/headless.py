@@ -63,6 +63,8 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
     if request.range_kernels is not None and sections is not None and "range_tree" not in sections:
         raise UsageError("--kernels shows kernels in the tree of ranges: ask for it with --section range_tree")
+    if request.max_tokens is not None and request.format not in ("text", "markdown", "json"):
+        raise UsageError(f"--max-tokens shortens text, markdown and json, not {request.format}")
     check_output(request, paths)
     run, config = opened(paths, request)
     if run.unread and "ranks" in (sections or SECTIONS):
@@ -86,7 +88,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         _printed_sections(request),
         range_kernels=request.range_kernels is not None,
     )
-    write(_render(found, request), request, paths)
+    write(_render(found, request) if request.max_tokens is None else _shortened(found, request), request, paths)
     return DONE
 
 
@@ -284,6 +286,22 @@ def _render(found: Json, request: Request) -> str:
     from tracetui.app.reports.content.run import run_parts
 
     return laid_out(run_parts, found, request)
+
+
+def _shortened(found: Json, request: Request) -> str:
+    """The report in the longest form that has at most so many tokens."""
+    from tracetui.app.reports.short import shortened
+
+    most = request.max_tokens or 0
+
+    def printed(found: Json, parts: Callable[[Json, Layout], Iterable[Part]] | None, rows: int) -> str:
+        if parts is None:
+            from tracetui.app.reports.json_report import to_json
+
+            return to_json(found, compact=True)
+        return laid_out(parts, found, replace(request, charts=False), limit=min(rows, request.rows or rows))
+
+    return shortened(found, most, printed, as_data=request.format == "json")
 
 
 def _render_diff(found: Json, request: Request) -> str:

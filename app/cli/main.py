@@ -249,6 +249,26 @@ def _query(arguments: argparse.Namespace) -> int:
     return print_query(_paths(arguments), sql, request, seconds=arguments.timeout)
 
 
+def _schema(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.asking.schema import print_schema
+
+    return print_schema(arguments.output, arguments.key)
+
+
+def _skill(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.asking.skill import skill
+
+    sys.stdout.write(skill())
+    return DONE
+
+
+def _mcp(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.asking.mcp import serve_mcp
+
+    _check_there(arguments.paths)
+    return serve_mcp(arguments.paths, allow_run=arguments.allow_run, cache=arguments.cache)
+
+
 def _sweep(arguments: argparse.Namespace) -> int:
     from tracetui.analysis.scope import Scope
     from tracetui.app.cli.commands.sweep import print_sweep
@@ -414,6 +434,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         force=getattr(arguments, "force", False),
         ascii=arguments.ascii,
         charts=getattr(arguments, "charts", True),
+        max_tokens=getattr(arguments, "max_tokens", None),
         cache=arguments.cache,
         debug=arguments.debug,
     )
@@ -491,6 +512,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
     "diff": _diff,
     "query": _query,
+    "schema": _schema,
+    "skill": _skill,
+    "mcp": _mcp,
     "sweep": _sweep,
     "ranks": _ranks,
     "profile": _profile,
