@@ -102,22 +102,7 @@ def print_frames(names: Sequence[str], request: Request) -> int:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
-        laid = to_json(
-            {
-                "schema": SCHEMA,
-                "frames": [
-                    {
-                        "name": one.name,
-                        "about": one.about,
-                        "columns": [
-                            {"name": column.name, "type": column.type, "unit": column.unit, "about": column.about}
-                            for column in one.columns
-                        ],
-                    }
-                    for one in chosen
-                ],
-            }
-        )
+        laid = to_json(frames_json(names))
     elif request.format == "csv":
         from tracetui.app.reports.csv_report import plain_csv
 
@@ -141,6 +126,26 @@ def print_frames(names: Sequence[str], request: Request) -> int:
         laid = "\n".join(lines) + "\n"
     headless.write(laid, request, ())
     return DONE
+
+
+def frames_json(names: Sequence[str] = ()) -> dict[str, object]:
+    """The frames of these names, or all, as the JSON contract."""
+    from tracetui.analysis.query.frames import frames
+
+    return {
+        "schema": SCHEMA,
+        "frames": [
+            {
+                "name": one.name,
+                "about": one.about,
+                "columns": [
+                    {"name": column.name, "type": column.type, "unit": column.unit, "about": column.about}
+                    for column in one.columns
+                ],
+            }
+            for one in (frames()[name] for name in names or frames())
+        ],
+    }
 
 
 def frames_markdown(names: Sequence[str] = ()) -> str:
