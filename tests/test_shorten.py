@@ -33,7 +33,7 @@ def test_it_fits_and_the_most_important_stays(name) -> None:
         lengths.append(len(to_json(said, compact=True)))
         if "run" not in said:
             assert said["findings"][0]["key"] == main_trace(found)["findings"][0]["key"]
-            assert said["waits_for"] == main_trace(found)["overview"]["waits_for"]["sentence"]
+            assert said["waits_for"]["sentence"] == main_trace(found)["overview"]["waits_for"]["sentence"]
             continue
         trace, whole = main_trace(said), main_trace(found)
         there = [name for name in ORDER if name in trace]

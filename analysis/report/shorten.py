@@ -48,6 +48,10 @@ BRIEF = ("findings_checked", "findings_silenced")
 """Keys beside the findings that a shortened JSON does without."""
 
 
+FEW = 3
+"""So many sections were chosen by somebody."""
+
+
 @dataclass(frozen=True, slots=True)
 class Level:
     """How short a report is."""
@@ -88,7 +92,7 @@ def fitting(found: Json, most: int, printed: Callable[[Json, Level], str]) -> st
         TooShort: not even the shortest form fits.
     """
     needs = 0
-    for level in levels():
+    for level in levels(few=len(_present(found)) <= FEW):
         text = printed(found, level)
         needs = tokens(text)
         if needs <= most:
@@ -101,12 +105,29 @@ def tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "backslashreplace")) // BYTES_PER_TOKEN)
 
 
-def levels() -> Iterator[Level]:
-    """The forms of a report, each shorter than the last."""
+def _present(found: Json) -> list[str]:
+    """The sections that a report has."""
+    run = found["run"]
+    trace = run["traces"][run["main"] or 0] if run["traces"] else {}
+    return [name for name in ORDER if name in trace or (run.get(name) if name == "captures" else name in run)]
+
+
+def levels(*, few: bool = False) -> Iterator[Level]:
+    """The forms of a report, each shorter than the last.
+
+    Args:
+        few: whether only few sections were asked for, so that each keeps its first row rather than be left out.
+    """
     for rows in (50, 20, 10, 5, 3):
         yield Level(len(ORDER), rows, None, others=True)
     for rows in (20, 10, 5, 3):
         yield Level(len(ORDER), rows, None, others=False)
+    if few:
+        for rows in (2, 1):
+            yield Level(len(ORDER), rows, None, others=False)
+        for findings in (8, 5, 3, 2, 1):
+            yield Level(len(ORDER), 1, findings, others=False)
+        return
     for sections in range(len(ORDER) - 1, 1, -1):
         yield Level(sections, 3, None, others=False)
     for findings in (8, 5, 3, 2, 1):
@@ -156,14 +177,14 @@ def headline(found: Json, findings: int, asked: int) -> Json:
     run = found["run"]
     trace: Json = run["traces"][run["main"]] if run["traces"] else {}
     overview = trace.get("overview") or {}
-    waits = overview.get("waits_for") or {}
+    waits = overview.get("waits_for")
     said = trace.get("findings", [])
     return {
         "schema": HEADLINE,
         "path": run["path"],
         "base": trace.get("base"),
         "average_step_us": overview.get("average_step_us"),
-        "waits_for": waits.get("sentence"),
+        "waits_for": None if waits is None else {"what": waits["what"], "sentence": waits["sentence"]},
         "findings": [
             {name: row[name] for name in ("key", "severity", "title", "doubted_by")} for row in said[:findings]
         ],

@@ -166,7 +166,7 @@ HEADLINE = {
     "path": "text",
     "base": "text?",
     "average_step_us": "number?",
-    "waits_for": "text?",
+    "waits_for": Maybe({"what": "text", "sentence": "text"}),
     "findings": [{"key": "text", "severity": "text", "title": "text", "doubted_by": ["text"]}],
     **LEFT_OUT,
 }

@@ -48,7 +48,8 @@ def _parts(found: Json, layout: Layout) -> Iterator[Part]:
         yield from run_parts(found, layout)
     else:
         yield Title(found["path"])
-        yield Sentences(tuple(said for said in (found["base"], found["waits_for"]) if said))
+        waits = found["waits_for"] or {"sentence": ""}
+        yield Sentences(tuple(said for said in (found["base"], waits["sentence"]) if said))
         rows = found["findings"]
         if rows:
             marks = tuple(SEVERITY_SIGNS[row["severity"]] for row in rows)
