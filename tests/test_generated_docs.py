@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from generated_docs import (
+    QUERY,
     README,
     REPORT,
     RULES,
@@ -12,6 +13,7 @@ from generated_docs import (
     SETTINGS,
     SHOTS,
     SIZE,
+    query_page,
     readme,
     report_page,
     rules_page,
@@ -59,6 +61,10 @@ def test_the_page_of_rules_is_what_the_rules_say() -> None:
 
 def test_the_page_of_settings_is_what_the_schema_says() -> None:
     assert SETTINGS.read_text(encoding="utf-8") == settings_page(), "run `make docs`"
+
+
+def test_the_page_of_queries_has_every_frame() -> None:
+    assert QUERY.read_text(encoding="utf-8") == query_page(), "run `make docs`"
 
 
 def test_the_page_of_the_report_is_what_the_tables_declare() -> None:
