@@ -173,6 +173,8 @@ HOSTILE = {
     " -- nothing": "no query",
     "select '": "",
     "select secret_of_ours from RUNS": "no frame named",
+    "select '\udcff'": "UTF-8",
+    "select '\0' from device; drop view device": "",
 }  # fmt: skip
 """Queries that are refused, and a part of what is said."""
 

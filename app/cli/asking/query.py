@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
+from tracetui.app.cli.arguments import SAMPLES
+from tracetui.app.cli.asking.options import split_asked
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    import argparse
+    from collections.abc import Callable, Sequence
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.query.ask import Answer
@@ -21,6 +24,47 @@ if TYPE_CHECKING:
 TEXT_ROWS = 100
 """Rows of text and Markdown, unless --limit says otherwise."""
 SCHEMA = "tracetui.query-frames/1"
+
+
+def query_command(arguments: argparse.Namespace, paths_of: Callable[[argparse.Namespace], Sequence[Path]]) -> int:
+    """Runs the command.
+
+    Args:
+        arguments: what was typed; ``asked`` are the paths and the query.
+        paths_of: the paths to open, with the sample's.
+
+    Raises:
+        UsageError: a path or the query is missing.
+    """
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.request import Request
+
+    request = Request(
+        Scope(),
+        rank=arguments.rank,
+        source=arguments.source,
+        run=arguments.run,
+        format=arguments.format,
+        limit=arguments.most_rows,
+        output=arguments.output,
+        force=arguments.force,
+        ascii=arguments.ascii,
+        cache=arguments.cache,
+        debug=arguments.debug,
+    )
+    if arguments.schema:
+        return print_frames(arguments.asked, request)
+    if arguments.sample is not None and arguments.sample not in SAMPLES:
+        if " " not in arguments.sample.strip():
+            raise UsageError(f"--sample {arguments.sample}: there are {', '.join(SAMPLES)}")
+        # `query --sample 'select …'`: argparse took the query for the sample's name
+        arguments.asked, arguments.sample = [arguments.sample, *arguments.asked], next(iter(SAMPLES))
+    try:
+        given, sql = split_asked(arguments.asked, sample=arguments.sample is not None)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    arguments.paths = [Path(path) for path in given]
+    return print_query(paths_of(arguments), sql, request, seconds=arguments.timeout)
 
 
 def print_query(paths: Sequence[Path], sql: str, request: Request, *, seconds: float) -> int:

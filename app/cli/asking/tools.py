@@ -148,13 +148,12 @@ class Tools:
         if not command:
             raise UsageError("no command given")
         what = command if len(command) == 1 and not Path(command[0]).exists() else ["--", *command]
-        words = ["profile", "--no-open", "--output", str(place)]
+        words = ["profile", "--no-open", "--output", str(place), "--timeout", str(seconds)]
         done = subprocess.run(
             [sys.executable, "-m", "tracetui.app", *words, *what],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=seconds,
             check=False,
         )
         said = done.stdout.decode("utf-8", "replace")[-2000:]
