@@ -14,6 +14,7 @@ import experiments_page
 from report_page import PAGE as REPORT
 from report_page import report_page
 
+from tracetui.app.cli.asking.query import frames_markdown
 from tracetui.app.cli.main import main as tracetui
 from tracetui.app.cli.rules_list import rules_page
 from tracetui.app.settings.page import settings_page
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 RULES = ROOT / "docs" / "rules.md"
 SETTINGS = ROOT / "docs" / "settings.md"
+QUERY = ROOT / "docs" / "query.md"
 SCREENSHOTS = ROOT / "docs" / "screenshots"
 SCREENS = ROOT / "tests" / "screens"
 A, B = ROOT / "samples" / "vim_tiny", ROOT / "samples" / "vim_tiny_fp16"
@@ -80,6 +82,14 @@ def readme() -> str:
     return text
 
 
+def query_page() -> str:
+    """docs/query.md with the frames and columns as they are declared now."""
+    page = QUERY.read_text(encoding="utf-8")
+    begin, end = "<!-- frames -->\n", "<!-- end of frames -->\n"
+    before, after = page.split(begin)[0], page.split(end)[1]
+    return before + begin + frames_markdown() + end + after
+
+
 def main() -> int:
     README.write_text(readme(), encoding="utf-8")
     RULES.write_text(rules_page(), encoding="utf-8")
@@ -87,6 +97,7 @@ def main() -> int:
     REPORT.write_text(report_page(), encoding="utf-8")
     experiments_page.PAGE.write_text(experiments_page.page(), encoding="utf-8")
     experiments_page.PROVE.write_text(experiments_page.prove_page(), encoding="utf-8")
+    QUERY.write_text(query_page(), encoding="utf-8")
     SCREENSHOTS.mkdir(exist_ok=True)
     for name in SHOTS:
         file, svg = SCREENSHOTS / f"{name}.svg", asyncio.run(screenshot(name))

@@ -18,7 +18,7 @@ else:
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("analysis", "app", "collectors", "models", "parsers", "samples")
 SAMPLE = ROOT / "tests" / "data" / "vim_tiny_fp32_bs4.pt.trace.json.gz"
-HEAVY = ("torch", "pandas", "pyarrow", "textual")
+HEAVY = ("torch", "pandas", "pyarrow", "textual", "duckdb", "mcp", "jsonschema")
 
 
 def python(script: str, *arguments: str) -> str:

@@ -39,7 +39,7 @@ def test_the_notebook_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TRACETUI_CACHE_MB", "0")
     page = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 16
     names: dict[str, Any] = {}
     for block in blocks:
         exec(block, names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import experiments_page
 import pytest
 from generated_docs import (
+    QUERY,
     README,
     REPORT,
     RULES,
@@ -13,6 +14,7 @@ from generated_docs import (
     SETTINGS,
     SHOTS,
     SIZE,
+    query_page,
     readme,
     report_page,
     rules_page,
@@ -65,6 +67,10 @@ def test_the_pages_of_proofs_are_what_was_recorded_and_what_is_read() -> None:
 
 def test_the_page_of_settings_is_what_the_schema_says() -> None:
     assert SETTINGS.read_text(encoding="utf-8") == settings_page(), "run `make docs`"
+
+
+def test_the_page_of_queries_has_every_frame() -> None:
+    assert QUERY.read_text(encoding="utf-8") == query_page(), "run `make docs`"
 
 
 def test_the_page_of_the_report_is_what_the_tables_declare() -> None:

@@ -92,6 +92,10 @@ def ask(
     """
     if not is_there():
         raise QueryError(NEEDS)
+    try:
+        sql.encode()
+    except UnicodeEncodeError:
+        raise QueryError("it is not valid UTF-8") from None
     with tempfile.TemporaryDirectory(prefix="tracetui-query-", ignore_cleanup_errors=True) as folder:
         request = {
             "sql": sql,
@@ -164,7 +168,8 @@ class _Process:
         if late.is_set():
             raise QueryError(f"stopped after {seconds - GRACE_S:g} s; --timeout gives a query longer")
         if not line.endswith(b"\n"):
-            raise QueryError("the process that runs the query ended, perhaps for lack of memory; filter earlier")
+            code = self._process.wait()
+            raise QueryError(f"its process ended with {code}, perhaps for lack of memory; filter or aggregate earlier")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise QueryError(answer["error"])

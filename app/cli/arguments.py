@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
-from tracetui.app.cli.asking.options import add_query
+from tracetui.app.cli.asking.options import add_mcp, add_query, add_schema, add_skill
 from tracetui.app.cli.option_values import condition, count, input_path, job_part, memory_size, port, positive, steps
 from tracetui.app.cli.profile_options import add_profile
 from tracetui.app.cli.prove_options import add_prove
@@ -135,6 +135,12 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         metavar="NAME",
         help="a table as `nsys stats` prints it, of any trace: cuda_gpu_kern_sum, nvtx_gpu_proj_sum, ... (repeatable)",
+    )
+    report.add_argument(
+        "--max-tokens",
+        type=positive,
+        metavar="N",
+        help="shorten by importance to about N tokens (of 3 bytes), and say what is left out: text, markdown, json",
     )
     _add_output(report, (*FORMATS, *PICTURES))
 
@@ -320,6 +326,10 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--allow-write", action="store_true", help="the browser may write files, open others, and is remembered"
     )
+
+    add_skill(commands)
+    add_schema(commands)
+    add_mcp(commands, common)
 
     config = commands.add_parser(
         "config",

@@ -64,6 +64,8 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         raise UsageError("--by groups the kernels: ask for them with --section kernels")
     if request.range_kernels is not None and sections is not None and not {"modules", "range_tree"} & {*sections}:
         raise UsageError("--kernels shows kernels in a tree: ask for it with --section modules or range_tree")
+    if request.max_tokens is not None and request.format not in ("text", "markdown", "json"):
+        raise UsageError(f"--max-tokens shortens text, markdown and json, not {request.format}")
     check_output(request, paths)
     run, config = opened(paths, request)
     if run.unread and "ranks" in (sections or SECTIONS):
@@ -88,7 +90,8 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         range_kernels=request.range_kernels is not None,
     )
     found["run"]["comments"] = [asdict(one) for one in comments_on(run)]
-    write(_render(found, request, paths), request, paths)
+    shown = _render(found, request, paths) if request.max_tokens is None else _shortened(found, request, paths)
+    write(shown, request, paths)
     return DONE
 
 
@@ -286,6 +289,23 @@ def _render(found: Json, request: Request, paths: Sequence[Path]) -> str:
     from tracetui.app.reports.content.run import run_parts
 
     return laid_out(run_parts, found, request, opens=opening(paths, request))
+
+
+def _shortened(found: Json, request: Request, paths: Sequence[Path]) -> str:
+    """The report in the longest form that has at most so many tokens."""
+    from tracetui.app.reports.short import shortened
+
+    most = request.max_tokens or 0
+
+    def printed(found: Json, parts: Callable[[Json, Layout], Iterable[Part]] | None, rows: int) -> str:
+        if parts is None:
+            from tracetui.app.reports.json_report import to_json
+
+            return to_json(found, compact=True)
+        given = replace(request, charts=False)
+        return laid_out(parts, found, given, limit=min(rows, request.rows or rows), opens=opening(paths, request))
+
+    return shortened(found, most, printed, as_data=request.format == "json")
 
 
 def _render_diff(found: Json, request: Request, paths: Sequence[Path]) -> str:

@@ -219,37 +219,29 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    from tracetui.analysis.scope import Scope
-    from tracetui.app.cli.asking.options import split_asked
-    from tracetui.app.cli.asking.query import print_frames, print_query
-    from tracetui.app.cli.request import Request
+    from tracetui.app.cli.asking.query import query_command
 
-    request = Request(
-        Scope(),
-        rank=arguments.rank,
-        source=arguments.source,
-        run=arguments.run,
-        format=arguments.format,
-        limit=arguments.most_rows,
-        output=arguments.output,
-        force=arguments.force,
-        ascii=arguments.ascii,
-        cache=arguments.cache,
-        debug=arguments.debug,
-    )
-    if arguments.schema:
-        return print_frames(arguments.asked, request)
-    if arguments.sample is not None and arguments.sample not in SAMPLES:
-        if " " not in arguments.sample.strip():
-            raise UsageError(f"--sample {arguments.sample}: there are {', '.join(SAMPLES)}")
-        # `query --sample 'select …'`: argparse took the query for the sample's name
-        arguments.asked, arguments.sample = [arguments.sample, *arguments.asked], next(iter(SAMPLES))
-    try:
-        given, sql = split_asked(arguments.asked, sample=arguments.sample is not None)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    arguments.paths = [Path(path) for path in given]
-    return print_query(_paths(arguments), sql, request, seconds=arguments.timeout)
+    return query_command(arguments, _paths)
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.asking.schema import print_schema
+
+    return print_schema(arguments.output, arguments.key)
+
+
+def _skill(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.asking.skill import skill
+
+    sys.stdout.write(skill())
+    return DONE
+
+
+def _mcp(arguments: argparse.Namespace) -> int:
+    from tracetui.app.cli.asking.mcp import serve_mcp
+
+    _check_there(arguments.paths)
+    return serve_mcp(arguments.paths, allow_run=arguments.allow_run, cache=arguments.cache)
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
@@ -428,6 +420,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         force=getattr(arguments, "force", False),
         ascii=arguments.ascii,
         charts=getattr(arguments, "charts", True),
+        max_tokens=getattr(arguments, "max_tokens", None),
         cache=arguments.cache,
         debug=arguments.debug,
     )
@@ -505,6 +498,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
     "diff": _diff,
     "query": _query,
+    "schema": _schema,
+    "skill": _skill,
+    "mcp": _mcp,
     "sweep": _sweep,
     "ranks": _ranks,
     "profile": _profile,

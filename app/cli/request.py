@@ -44,6 +44,8 @@ class Request:
     ascii: bool = False
     charts: bool = True
     """Whether text, Markdown and HTML have charts."""
+    max_tokens: int | None = None
+    """How long a report may be, in estimated tokens; null for as long as it is."""
     cache: bool = True
     debug: bool = False
     """Whether a rule that fails shows its traceback; otherwise it abstains and says so."""

@@ -12,13 +12,20 @@ if TYPE_CHECKING:
 _UNUSUAL = re.compile(r"[^\n -~]")
 
 
-def to_json(found: Json) -> str:
+def to_json(found: Json, *, compact: bool = False) -> str:
     """Indented JSON; characters that a terminal could obey are escaped, other letters stay readable.
+
+    Args:
+        found: what to write.
+        compact: on one line, without spaces.
 
     Raises:
         ValueError: a value is NaN or infinite, which JSON does not have.
     """
-    text = json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False)
+    if compact:
+        text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    else:
+        text = json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False)
     return _UNUSUAL.sub(lambda match: _escaped(match[0]), text) + "\n"
 
 

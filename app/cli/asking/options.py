@@ -6,12 +6,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.cli.option_values import count
+from tracetui.app.cli.option_values import count, input_path
 from tracetui.app.text.tool_words import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+OUTPUTS = (
+    "report", "headline", "diff", "sweep", "ranks", "check", "query", "frames", "rules", "models", "doctor", "config",
+)  # fmt: skip
+"""`analysis.schemas.others.OUTPUTS`."""
 FORMATS = ("text", "json", "markdown", "csv")
 SECONDS = 30
 """`analysis.query.ask.SECONDS`."""
@@ -53,6 +57,45 @@ def add_query(commands: Any, common: argparse.ArgumentParser) -> argparse.Argume
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to a file instead of standard output")
     parser.add_argument("--force", action="store_true", help="let --output replace a file, though never a recording")
     return parser
+
+
+def add_schema(commands: Any) -> None:
+    """Adds `tracetui schema`."""
+    parser = commands.add_parser(
+        "schema",
+        help="print the JSON Schema of a command's JSON",
+        description="Print the JSON Schema (draft 2020-12) of what a command prints with --format json; of the report "
+        "also of one section: tracetui schema report kernels.",
+    )
+    parser.add_argument("output", choices=OUTPUTS, help=f"one of {', '.join(OUTPUTS)}", metavar="OUTPUT")
+    parser.add_argument("key", nargs="?", metavar="KEY", help="only this key, such as a section of the report")
+    parser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def add_skill(commands: Any) -> None:
+    """Adds `tracetui skill`."""
+    parser = commands.add_parser(
+        "skill",
+        help="print what a coding agent needs to know",
+        description="Print a file for coding agents: how to record, report, compare, ask and prove, and which numbers "
+        "rest on what. Write it where your agent looks for skills (SKILL.md), or append it to AGENTS.md.",
+    )
+    parser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def add_mcp(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Adds `tracetui mcp`."""
+    parser = commands.add_parser(
+        "mcp",
+        parents=[common],
+        help="answer a program over the Model Context Protocol (needs tracetui[mcp])",
+        description="Answer a program over the Model Context Protocol on standard input and output. It may read what "
+        "is given here and nothing else; nothing is written or run unless --allow-run says so.",
+    )
+    parser.add_argument("paths", nargs="+", type=input_path, metavar="PATH", help="a recording, or a folder of them")
+    parser.add_argument(
+        "--allow-run", action="store_true", help="also offer to record: tracetui profile with a model, into PATH"
+    )
 
 
 def seconds(text: str) -> float:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
+from tracetui.app.cli.arguments import SAMPLES
+from tracetui.app.cli.asking.options import split_asked
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    import argparse
+    from collections.abc import Callable, Sequence
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.query.ask import Answer
@@ -21,6 +24,47 @@ if TYPE_CHECKING:
 TEXT_ROWS = 100
 """Rows of text and Markdown, unless --limit says otherwise."""
 SCHEMA = "tracetui.query-frames/1"
+
+
+def query_command(arguments: argparse.Namespace, paths_of: Callable[[argparse.Namespace], Sequence[Path]]) -> int:
+    """Runs the command.
+
+    Args:
+        arguments: what was typed; ``asked`` are the paths and the query.
+        paths_of: the paths to open, with the sample's.
+
+    Raises:
+        UsageError: a path or the query is missing.
+    """
+    from tracetui.analysis.scope import Scope
+    from tracetui.app.cli.request import Request
+
+    request = Request(
+        Scope(),
+        rank=arguments.rank,
+        source=arguments.source,
+        run=arguments.run,
+        format=arguments.format,
+        limit=arguments.most_rows,
+        output=arguments.output,
+        force=arguments.force,
+        ascii=arguments.ascii,
+        cache=arguments.cache,
+        debug=arguments.debug,
+    )
+    if arguments.schema:
+        return print_frames(arguments.asked, request)
+    if arguments.sample is not None and arguments.sample not in SAMPLES:
+        if " " not in arguments.sample.strip():
+            raise UsageError(f"--sample {arguments.sample}: there are {', '.join(SAMPLES)}")
+        # `query --sample 'select …'`: argparse took the query for the sample's name
+        arguments.asked, arguments.sample = [arguments.sample, *arguments.asked], next(iter(SAMPLES))
+    try:
+        given, sql = split_asked(arguments.asked, sample=arguments.sample is not None)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    arguments.paths = [Path(path) for path in given]
+    return print_query(paths_of(arguments), sql, request, seconds=arguments.timeout)
 
 
 def print_query(paths: Sequence[Path], sql: str, request: Request, *, seconds: float) -> int:
@@ -102,22 +146,7 @@ def print_frames(names: Sequence[str], request: Request) -> int:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
-        laid = to_json(
-            {
-                "schema": SCHEMA,
-                "frames": [
-                    {
-                        "name": one.name,
-                        "about": one.about,
-                        "columns": [
-                            {"name": column.name, "type": column.type, "unit": column.unit, "about": column.about}
-                            for column in one.columns
-                        ],
-                    }
-                    for one in chosen
-                ],
-            }
-        )
+        laid = to_json(frames_json(names))
     elif request.format == "csv":
         from tracetui.app.reports.csv_report import plain_csv
 
@@ -141,6 +170,26 @@ def print_frames(names: Sequence[str], request: Request) -> int:
         laid = "\n".join(lines) + "\n"
     headless.write(laid, request, ())
     return DONE
+
+
+def frames_json(names: Sequence[str] = ()) -> dict[str, object]:
+    """The frames of these names, or all, as the JSON contract."""
+    from tracetui.analysis.query.frames import frames
+
+    return {
+        "schema": SCHEMA,
+        "frames": [
+            {
+                "name": one.name,
+                "about": one.about,
+                "columns": [
+                    {"name": column.name, "type": column.type, "unit": column.unit, "about": column.about}
+                    for column in one.columns
+                ],
+            }
+            for one in (frames()[name] for name in names or frames())
+        ],
+    }
 
 
 def frames_markdown(names: Sequence[str] = ()) -> str:

@@ -1,0 +1,98 @@
+"""`tracetui mcp`: its tools, and one conversation over standard input and output with the SDK's own client."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from sample_runs import DATA
+
+from tracetui.app.cli.asking.mcp import READING
+from tracetui.app.cli.asking.tools import Tools
+from tracetui.app.text.exit_codes import UsageError
+
+needs_sdk = pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="needs tracetui[mcp]")
+RUN = DATA / "two_passes"
+
+
+@pytest.fixture(scope="module")
+def tools() -> Tools:
+    return Tools([DATA / "two_passes", DATA / "mlp_profiled"], cache=True)
+
+
+def test_only_what_was_given_is_read(tools, tmp_path) -> None:
+    allowed = json.loads(tools.open())["paths"]
+    assert allowed == [str(RUN), str(DATA / "mlp_profiled")]
+    (tmp_path / "link").symlink_to(DATA / "gpt_clean")
+    (tmp_path / "trace.json").write_text("{}")
+    inside = Tools([tmp_path], cache=False)
+    for path in (str(DATA / "gpt_clean"), "/etc/passwd", "../gpt_clean", str(RUN / ".." / "gpt_clean"), str(DATA)):
+        with pytest.raises(UsageError, match="all that may be read"):
+            tools.report(path)
+    for path in ("link", str(tmp_path / "link"), "/", ".."):
+        with pytest.raises(UsageError, match="all that may be read"):
+            inside.report(path)
+    with pytest.raises(UsageError, match="no path given"):
+        tools.report("")
+    with pytest.raises(UsageError, match="no such file"):
+        inside.report("nothing.json")
+
+
+def test_what_the_tools_say(tools) -> None:
+    path = str(RUN)
+    assert json.loads(tools.open(path))["recordings"][0]["kind"] == "chrome"
+    short = json.loads(tools.report(path, max_tokens=1500))
+    assert len(tools.report(path, max_tokens=1500).encode()) <= 4500
+    assert short["left_out"]
+    findings = json.loads(tools.findings(path))["findings"]
+    proof = json.loads(tools.evidence(path, findings[0]["key"]))
+    assert proof["findings"][0]["formula"]
+    assert proof["rule"]["id"] == findings[0]["key"].split(":")[0]
+    assert len(json.loads(tools.kernels(path, limit=2))["kernels"]) == 2
+    changed = json.loads(tools.diff(path, str(DATA / "mlp_profiled")))
+    assert changed["schema"] == "tracetui.diff/1"
+    assert {one["name"] for one in json.loads(tools.query())["frames"]} >= {"device", "kernels"}
+    with pytest.raises(UsageError, match="no finding S99"):
+        tools.evidence(path, "S99")
+    with pytest.raises(UsageError, match="no section named 'x'"):
+        tools.report(path, ["x"])
+
+
+def test_recording_stays_below_the_given_paths(tmp_path) -> None:
+    tools = Tools([tmp_path], cache=False)
+    with pytest.raises(UsageError, match="all that may be read"):
+        tools.record(["true"], "/tmp/elsewhere")
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UsageError, match="already"):
+        tools.record(["true"], "there")
+    with pytest.raises(UsageError, match="no command"):
+        tools.record([], "new")
+
+
+@needs_sdk
+async def test_a_conversation() -> None:
+    from mcp import Client, StdioServerParameters
+
+    command = ["-c", "from tracetui.app.cli.main import script; script()", "mcp", str(RUN)]
+    async with Client(StdioServerParameters(command=sys.executable, args=command)) as client:
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == list(READING)
+        assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
+        said = await client.call_tool("findings", {"path": str(RUN)})
+        assert not said.is_error
+        assert json.loads(said.content[0].text)["findings"][0]["key"]
+        if importlib.util.find_spec("duckdb"):
+            said = await client.call_tool("query", {"path": str(RUN), "sql": "select count(*) as n from device"})
+            assert json.loads(said.content[0].text)["rows"][0]["n"] > 0
+        for tool, given in (
+            ("report", {"path": "/etc/passwd"}),
+            ("query", {"path": str(RUN), "sql": "select * from read_text('/etc/passwd')"}),
+            ("record", {"command": ["true"], "folder": str(RUN / "new")}),
+        ):
+            refused = await client.call_tool(tool, given)
+            assert refused.is_error
+            assert "root:" not in refused.content[0].text
+    assert not Path(RUN / "new").exists()
