@@ -13,18 +13,21 @@ import textual.app
 import textual.pilot
 import textual.screen
 from textual import events
+from textual.cache import FIFOCache
+from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.strip import Strip
 from textual.timer import Timer
 
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
+    from rich.segment import Segment
     from textual.app import App
-    from textual.css.model import RuleSet
     from textual.pilot import Pilot
 
 PATIENCE_SECONDS = 60
@@ -110,6 +113,30 @@ def _parsed_once(sheet: Stylesheet, css: str, *place: Any, **origin: Any) -> lis
     return _parsed[key]
 
 
+CACHES = {
+    "_divide_cache": 4, "_crop_cache": 16, "_style_cache": 16, "_filter_cache": 4, "_line_length_cache": 4,
+    "_crop_extend_cache": 4, "_offsets_cache": 4,
+}  # fmt: skip
+"""The caches of each line that Textual draws, most of which are never used, with their sizes."""
+
+
+def _without_caches(strip: Strip, segments: Iterable[Segment], cell_length: int | None = None) -> None:
+    """Makes a line as Textual does, but for its caches."""
+    strip._segments, strip._cell_length = list(segments), cell_length
+    strip._render_cache = strip._link_ids = strip._cell_count = None
+
+
+def _cache_when_used(strip: Strip, name: str) -> FIFOCache[Any, Any]:
+    if name not in CACHES:
+        raise AttributeError(name)
+    made: FIFOCache[Any, Any] = FIFOCache(CACHES[name])
+    setattr(strip, name, made)
+    return made
+
+
+assert CACHES.keys() == {name for name in Strip.__slots__ if name.endswith("_cache")} - {"_render_cache"}
+Strip.__init__, Strip.__getattr__ = _without_caches, _cache_when_used  # type: ignore[method-assign,assignment,attr-defined]
+RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign] # the same, but not computed in Python
 Stylesheet._parse_rules = _parsed_once  # type: ignore[method-assign]
 Timer._start = _start_known  # type: ignore[method-assign]
 shared_analyses.begin()
@@ -124,9 +151,11 @@ async def settle(pilot: Pilot[Any]) -> None:
         if loop.time() > deadline:
             raise TimeoutError("a job of the screen has not ended")
         await drained()
+        if await _work_ended(pilot.app):
+            quiet = 0
+            continue
         pilot.app.screen._on_timer_update()
-        busy = await _work_ended(pilot.app)
-        quiet = 0 if busy or loop._ready else quiet + 1  # type: ignore[attr-defined]
+        quiet = 0 if loop._ready else quiet + 1  # type: ignore[attr-defined]
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
