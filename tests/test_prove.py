@@ -33,9 +33,14 @@ MS = 1_000_000
 
 
 @cache
-def vim_findings():
+def vim_facts():
     run = open_path(VIM, cache=False)
-    return findings_of(Facts(run, run.main, Scope()))
+    return Facts(run, run.main, Scope())
+
+
+@cache
+def vim_findings():
+    return findings_of(vim_facts())
 
 
 def timed(*rounds, samples=4, numbers=None):
@@ -211,7 +216,7 @@ def test_the_finding_shows_what_was_proved_of_it(tmp_path):
 
 
 def test_without_findings_all_are_proved_that_have_a_change_each_change_once():
-    trials, refused = trials_of(vim_findings(), (), ())
+    trials, refused = trials_of(vim_facts(), vim_findings(), (), ())
     assert refused == []
     assert [(trial.change, [claim.id for claim in trial.claims]) for trial in trials] == [
         ("--cuda-graphs", ["S2"]), ("--compile", ["S12", "F11"]), ("--batch 16", ["G5"]),
@@ -222,23 +227,23 @@ def test_without_findings_all_are_proved_that_have_a_change_each_change_once():
 
 
 def test_a_finding_that_was_asked_for_is_proved_with_all_its_changes():
-    trials, refused = trials_of(vim_findings(), ("s2",), ())
+    trials, refused = trials_of(vim_facts(), vim_findings(), ("s2",), ())
     assert [trial.change for trial in trials] == ["--cuda-graphs", "--compile", "--batch 16"]
     assert refused == []
 
 
 def test_what_can_not_be_proved_says_why_in_a_line():
-    _, refused = trials_of(vim_findings(), ("X9", "F6", "S1"), ())
+    _, refused = trials_of(vim_facts(), vim_findings(), ("X9", "F6", "S1"), ())
     assert refused == [
         "X9: there is no such rule; `tracetui rules` lists them",
         "F6: is no finding of this run",
         "S1: no option of the run does what it advises",
     ]
-    trials, _ = trials_of(vim_findings(), (), ("dtype=bf16,compile", "batch=8"))
+    trials, _ = trials_of(vim_facts(), vim_findings(), (), ("dtype=bf16,compile", "batch=8"))
     assert [trial.options for trial in trials] == [{"dtype": "bf16", "compile": True}, {"batch": 8}]
     assert [trial.agrees for trial in trials] == [False, True]
     with pytest.raises(UsageError, match="OPTION=VALUE"):
-        trials_of(vim_findings(), (), ("dtype=",))
+        trials_of(vim_facts(), vim_findings(), (), ("dtype=",))
 
 
 def test_the_command_of_a_finding_is_the_run_with_its_first_change():

@@ -83,8 +83,11 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
     return _gain(model, saved, f"{what}; ", ", without their launches too" if fewer_launches else "")
 
 
-def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints) -> Gain:
-    """The gain without these calls (or other intervals) on the host and the device rows that they launch."""
+def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints, *, may_hold_loss: bool = False) -> Gain:
+    """The gain without these calls (or other intervals) on the host and the device rows that they launch.
+
+    See `Model.saved` for `may_hold_loss`.
+    """
     model = facts.host_model
     if model is None:
         return _alone(facts, rows, 0.0)
@@ -94,7 +97,7 @@ def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints) -> Gain:
     def without(costs: Costs) -> Costs:
         return faster_work(model.graph, without_calls(model.graph, costs, gone), mask, 0.0)
 
-    return _gain(model, model.saved(without), "", " without them")
+    return _gain(model, model.saved(without, may_hold_loss=may_hold_loss), "", " without them")
 
 
 def of_change(model: Model, change: Callable[[Costs], Costs], what: str = "") -> Gain:
@@ -103,8 +106,8 @@ def of_change(model: Model, change: Callable[[Costs], Costs], what: str = "") ->
 
 
 def of_host_time(facts: Facts, gone: Intervals) -> Gain:
-    """The gain if the host took no time in these intervals."""
-    return of_calls(facts, *gone, np.empty(0, np.int64))
+    """The gain if the host took no time in these intervals, in which it may lose time where it is slow."""
+    return of_calls(facts, *gone, np.empty(0, np.int64), may_hold_loss=True)
 
 
 def _gain(model: Model, saved: Saved, before: str, after: str) -> Gain:
@@ -116,9 +119,10 @@ def _gain(model: Model, saved: Saved, before: str, after: str) -> Gain:
     if model.waits_for == "gpu":
         return Gain(saved.most_ns, share, f"{before}{ends} when the launches are replayed{after}", share)
     if saved.most_ns - saved.least_ns >= 1:
-        ends = (
-            f"{steps} {words.ns(saved.least_ns)} to {words.ns(saved.most_ns)} earlier, by what recording cost the host,"
-        )
+        lost = "what recording cost the host"
+        if model.clean_ns is not None:
+            lost = "what the host lost its time with in the clean steps"
+        ends = f"{steps} {words.ns(saved.least_ns)} to {words.ns(saved.most_ns)} earlier, by {lost},"
     why = f"{before}{ends} when the launches are replayed{after}"
     sure = 100 * min(saved.shares)
     return Gain(saved.most_ns, share, why, sure if share is None else min(share, sure))
