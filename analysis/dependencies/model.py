@@ -272,11 +272,13 @@ def without_work(costs: Costs) -> Costs:
     return replace(costs, work=nothing, gap=nothing)
 
 
-def faster_work(found: Graph, costs: Costs, chosen: Bools, factor: float, *, fewer_launches: bool = False) -> Costs:
+def faster_work(
+    found: Graph, costs: Costs, chosen: Bools, factor: float, *, fewer_launches: bool = False, whole_way: bool = False
+) -> Costs:
     """Costs in which the chosen work takes `factor` of its time; 0: none, and nothing is launched for it if so asked.
 
-    A launch that is no longer made spares its own time and the host's stretch before it, which is what its operator
-    takes; of a stretch longer than `LAUNCHING_NS`, which does other work too, it spares so much.
+    A launch that is no longer made spares its own time and the host's stretch before it, in which its operator runs: at
+    most the median of both over all launches, or with `whole_way` all of it up to `LAUNCHING_NS`.
     """
     work = np.where(chosen, np.rint(costs.work * factor).astype(np.int64), costs.work)
     gap = np.where(chosen, 0, costs.gap) if factor == 0 else costs.gap
@@ -285,8 +287,12 @@ def faster_work(found: Graph, costs: Costs, chosen: Bools, factor: float, *, few
         return costs
     number = np.diff(found.first)
     kept = np.bincount(found.work.call[~chosen & (found.work.call >= 0)], minlength=number.size) > 0
-    spared = np.minimum(costs.stretch + costs.call, LAUNCHING_NS)
-    return less_host(costs, np.where((number > 0) & ~kept, spared, 0))
+    launches = number > 0
+    each = costs.stretch + costs.call
+    most = int(np.median(each[launches])) if launches.any() else 0
+    if whole_way:
+        most = max(most, LAUNCHING_NS)
+    return less_host(costs, np.where(launches & ~kept, np.minimum(each, most), 0))
 
 
 def without_calls(found: Graph, costs: Costs, gone: Intervals) -> Costs:
