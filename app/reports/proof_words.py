@@ -53,8 +53,8 @@ def _bound(row: Json, *, ascii: bool) -> str:
     if row["does_more"]:
         limit = f" of at most {most}" if most is not None else ""
         return f"{limit} per step, more than the {bound} that the finding counts ({row['also']})"
-    limit = bound if bound is not None else most
-    return f" per step{share}" if limit is None else f" of at most {limit} per step"
+    known = most if bound is None else bound
+    return f" per step{share}" if known is None else f" of at most {known} per step"
 
 
 def _is_sure(row: Json) -> bool:
