@@ -98,6 +98,8 @@ PROOF = {
     "bound_percent": MAYBE_REAL,
     "sure_percent": MAYBE_REAL,
     "also": MAYBE_TEXT,
+    "most_us": MAYBE_REAL,
+    "does_more": FLAG,
     "exceeds": FLAG,
     "compared": Maybe(
         {"what": MAYBE_TEXT, "numbers": MAYBE_WHOLE, "largest": MAYBE_REAL, "scale": MAYBE_REAL,

@@ -18,23 +18,41 @@ import run_json_page
 from msgspec import convert
 
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.report.findings import proof_row
+from tracetui.analysis.scope import Scope
 from tracetui.app.reports.proof_words import proof_text
-from tracetui.parsers.runs.proofs import Proof
+from tracetui.parsers import open_path
+from tracetui.parsers.runs.proofs import Claim, Proof
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "experiments"
 PAGE = ROOT / "docs" / "experiments.md"
 PROVE = ROOT / "docs" / "prove.md"
 SOURCE = ROOT / "parsers" / "runs" / "proofs.py"
-KEPT = ("name", "what", "profile", "changed", "problem", "waits_for", "clean_step_ns", "device", "torch", "proofs")
+KEPT = (
+    "now",
+    "name",
+    "what",
+    "profile",
+    "changed",
+    "problem",
+    "waits_for",
+    "clean_step_ns",
+    "device",
+    "torch",
+    "proofs",
+)
 INTRODUCTION = """\
 # Experiments: what advice gained
 
 Each row is a change that a finding advises, measured by [`tracetui prove`](prove.md) on one GPU beside the run as it
-was: in turns, without a profiler, with a 95 % interval. The bound is what the finding said before. Rows where nothing
-was gained are kept. Made from `docs/experiments/` by `python tests/experiments_page.py`; recorded by
-`python benchmarks/experiments.py`.
+was: in turns, without a profiler, with a 95 % interval. *Said* is the bound that the finding had when it was put to the
+test, *now* the one that today's rules give for the same recording, and after it the most that all of the change can
+gain, where that is more and known. Rows where nothing was gained are kept.
+
+Recorded by `python benchmarks/experiments.py`; made from `docs/experiments/` by `python tests/experiments_page.py`.
 """
 
 
@@ -55,8 +73,11 @@ def page() -> str:
             *_summary(experiments),
             "",
         ]
-        lines += ["| run | step | finding | change | gain | bound | |", "|---|--:|---|---|--:|--:|---|"]
+        lines += ["| run | step | finding | change | gain | said | now | |", "|---|--:|---|---|--:|--:|--:|---|"]
         lines += [line for one in experiments for line in _rows(one)]
+        notes = RESULTS / f"{name}.md"
+        if notes.exists():
+            lines += ["", notes.read_text(encoding="utf-8").rstrip()]
         lines += ["", "### The runs", ""]
         for one in experiments:
             lines += [f"- **{one['name']}**: {one['what']}.", f"  `tracetui profile {one['profile']}`"]
@@ -76,38 +97,50 @@ def _proofs(experiment: dict[str, Any]) -> list[Proof]:
 
 
 def _summary(experiments: list[dict[str, Any]]) -> list[str]:
-    every = [proof for one in experiments for proof in _proofs(one)]
-    measured = [proof for proof in every if proof.measured]
-    pairs = [(proof, claim) for proof in measured for claim in proof.claims if claim.bound_ns is not None]
-    rules = sorted({str(claim.id) for _, claim in pairs})
-    sure = [proof for proof in measured if (proof.low_ns or 0) > 0]
-    above = [(proof, claim) for proof, claim in pairs if proof.exceeds(claim)]
-    unexplained = [claim for _, claim in above if not claim.also]
+    every = [(one, proof) for one in experiments for proof in _proofs(one)]
+    measured = [(one, proof) for one, proof in every if proof.measured]
+    tested = [(one, proof, claim) for one, proof in measured for claim in proof.claims if claim.bound_ns is not None]
+    rules = sorted({str(claim.id) for _, _, claim in tested})
+    sure = sum((proof.low_ns or 0) > 0 for _, proof in measured)
+    more = sum(proof.does_more(claim) for _, proof, claim in tested)
+    above = sum(proof.exceeds(now) for one, proof, claim in tested if (now := _now(one, proof, claim)) is not None)
+    runs = len({one["name"] for one, _ in measured})
     return [
-        f"{len(measured)} changes of {len(experiments)} runs were measured, {len(pairs)} bounds of {len(rules)} rules"
-        f" ({', '.join(rules)}) put to the test. {len(sure)} changes gained, {len(measured) - len(sure)} did not."
-        f" {len(above)} gains were above what the finding counts, {len(unexplained)} of them without a reason that the"
-        " change is known for."
+        f"{len(measured)} changes of {runs} runs were measured; {len(tested)} bounds of {len(rules)} rules"
+        f" ({', '.join(rules)}) were put to the test. {sure} changes gained, {len(measured) - sure} did not. {more}"
+        f" gains were beyond the bound that was said; {above} are beyond what the rules hold for possible now."
     ]
+
+
+def _now(experiment: dict[str, Any], proof: Proof, claim: Claim) -> Claim | None:
+    """What today's rules say of the same change and finding; None where they don't make that finding any more."""
+    found = (one for one in experiment.get("now", ()) if (one["id"], one["change"]) == (claim.id, proof.change))
+    said = next(found, None)
+    return None if said is None else convert({key: value for key, value in said.items() if key != "change"}, Claim)
 
 
 def _rows(experiment: dict[str, Any]) -> list[str]:
     rows = []
     for proof in _proofs(experiment):
         for claim in proof.claims or (None,):
-            gain, bound, note = "-", "-", proof.explanation or ""
+            gain, said, now, note = "-", "-", "-", proof.explanation or ""
             if proof.measured:
                 gain = f"{format_ns(proof.gain_ns)} ({_ends(proof)})"
                 low, high = proof.low_ns, proof.high_ns
                 note = "no gain" if low is not None and high is not None and low <= 0 <= high else ""
                 note = "slower" if high is not None and high < 0 else note
             if claim is not None and claim.bound_ns is not None:
-                bound = format_ns(claim.bound_ns)
-                if proof.exceeds(claim):
-                    note = "more than the finding counts" if claim.also else "the bound was too low"
+                said = format_ns(claim.bound_ns)
+                note = "beyond what was said" if proof.does_more(claim) else note
+                today = _now(experiment, proof, claim)
+                if today is not None and today.bound_ns is not None:
+                    now = format_ns(today.bound_ns)
+                    if today.most_ns is not None and today.most_ns > today.bound_ns:
+                        now += f", {format_ns(today.most_ns)}"
+                    note += "; still beyond" if proof.exceeds(today) else ""
             cells = (
                 experiment["name"], format_ns(proof.step_ns), (claim.id if claim is not None else None) or "-",
-                f"`{proof.change}`", gain, bound, note.replace("|", "\\|"),
+                f"`{proof.change}`", gain, said, now, note.replace("|", "\\|"),
             )  # fmt: skip
             rows.append(f"| {' | '.join(cells)} |")
     return rows
@@ -138,7 +171,7 @@ def keys() -> str:
         lines += ["" if lines else "<!-- keys of proofs.json -->", f"**{name}**: {said}", ""]
         lines += ["| key | type | |", "|---|---|---|"]
         for field in fields:
-            if field.name in ("measured", "exceeds"):
+            if field.name in ("measured", "exceeds", "does_more"):
                 continue
             text = field.text.replace("|", "\\|")
             lines.append(f"| `{field.name}` | {run_json_page._type(field.type, known)} | {text} |")
@@ -151,10 +184,34 @@ def prove_page() -> str:
     return re.sub(pattern, lambda _: keys(), PROVE.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
+def bounds_now(folder: Path) -> list[dict[str, Any]]:
+    """What today's rules say of the changes of a recorded run."""
+    run = open_path(folder, cache=False)
+    facts = Facts(run, run.main, Scope())
+    found = findings_of(facts).found
+    return [
+        {
+            "id": one.id, "change": given.text, "bound_ns": one.impact_ns, "bound_percent": one.ceiling_percent,
+            "sure_percent": one.sure_percent, "also": given.change.also or None, "most_ns": given.most_ns(facts),
+        }
+        for one in found for given in one.changes
+    ]  # fmt: skip
+
+
+def judge(folder: Path, name: str) -> None:
+    """Writes beside each experiment what today's rules say of its recording, in a folder of that name."""
+    file = RESULTS / f"{name}.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    for one in document["experiments"]:
+        if (folder / one["name"]).is_dir():
+            one["now"] = bounds_now(folder / one["name"])
+    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
 def take(folder: Path, name: str) -> None:
     """Keeps what the page needs of recorded results."""
     document = json.loads((folder / "experiments.json").read_text(encoding="utf-8"))
-    kept = [{key: one[key] for key in KEPT if key in one} for one in document["experiments"]]
+    kept = [{key: one[key] for key in KEPT if key in one} for one in document["experiments"] if one["proofs"]]
     for one in kept:
         for proof in one["proofs"]:
             proof["command"] = []
@@ -167,10 +224,13 @@ def main() -> int:
     """Writes the pages anew."""
     options = argparse.ArgumentParser()
     options.add_argument("--take", type=Path, metavar="FOLDER")
+    options.add_argument("--judge", type=Path, metavar="RUNS", help="recordings, a folder for each experiment")
     options.add_argument("--name", default="h200")
     asked = options.parse_args()
     if asked.take is not None:
         take(asked.take, asked.name)
+    if asked.judge is not None:
+        judge(asked.judge, asked.name)
     PAGE.write_text(page(), encoding="utf-8")
     PROVE.write_text(prove_page(), encoding="utf-8")
     return 0

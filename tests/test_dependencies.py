@@ -221,6 +221,46 @@ def test_a_run_that_waits_for_launches_gains_nothing_from_faster_kernels(tmp_pat
     assert path.share("host", "api") > 99
 
 
+def test_a_launch_that_is_spared_spares_the_usual_way_to_it_for_certain_and_all_of_it_at_most(tmp_path: Path) -> None:
+    """Each step makes eight launches of 20 µs of host time, and two of 150."""
+    made = Made()
+    for step in range(4):
+        at = 1000 * step
+        made.step(step, at, at + 499)
+        for way in (*[20] * 8, 150, 150):
+            at += way
+            made.launch(SGEMM, (at - 10, at), (at + 5, at + 9))
+    found = _model(made, tmp_path)
+    assert found.waits_for == "host"
+    long = np.arange(40) % 10 >= 8
+
+    def spared(*, whole_way: bool) -> float:
+        return found.saved(
+            lambda costs: faster_work(found.graph, costs, long, 0.0, fewer_launches=True, whole_way=whole_way)
+        ).most_ns
+
+    assert spared(whole_way=False) == pytest.approx(40_000, abs=2_000)
+    assert spared(whole_way=True) == pytest.approx(300_000, abs=2_000)
+
+
+def test_a_slow_host_may_have_lost_all_its_time_with_the_loader(tmp_path: Path) -> None:
+    """600 of 1000 µs are a loader's; without a profiler the steps took 1500."""
+    made = Made()
+    for step in range(4):
+        begin = 1000 * step
+        made.step(step, begin, begin + 999)
+        made.launch(SGEMM, (begin + 980, begin + 990), (begin + 995, begin + 999))
+    found = _model(made, tmp_path, (1_500_000, 1_500_000, 1_500_000))
+    begun = found.graph.calls.start
+    gone = begun - 900_000, begun - 300_000
+    plain, most = (
+        found.saved(lambda costs: without_calls(found.graph, costs, gone), may_hold_loss=loss).most_ns
+        for loss in (False, True)
+    )
+    assert plain == pytest.approx(600_000, rel=0.02)
+    assert most == pytest.approx(1_100_000, rel=0.02)
+
+
 @pytest.mark.parametrize(("steps", "taken"), [((1, 1), [995]), ((2, 3), [995, 1000]), ((0, 3), [1000, 1000, 1000])])
 def test_the_first_of_one_or_two_steps_holds_what_its_host_does_before_its_first_launch(
     tmp_path: Path, steps: tuple[int, int], taken: list[int]

@@ -345,6 +345,15 @@ def test_f6_stakes_all_that_a_fused_kernel_stands_in_for(tmp_path: Path) -> None
     assert found.impact_ns == 300_000
 
 
+def test_f6_stakes_the_copy_that_lays_out_the_result(tmp_path: Path) -> None:
+    moved = (
+        "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel>"
+    )
+    chain = ((HGEMM, 100), (SOFTMAX, 50), (HGEMM, 100))
+    assert finding("F6", _busy(*chain, (moved, 40), (moved, 30)).facts(tmp_path)).impact_ns == 290_000
+    assert finding("F6", _busy(*chain, (ADD, 40), (moved, 30)).facts(tmp_path)).impact_ns == 250_000
+
+
 @pytest.mark.parametrize(
     "made",
     [

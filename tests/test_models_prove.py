@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="models are built with torch")
 from tracetui.collectors.child import prove  # noqa: E402
 from tracetui.collectors.proving import plan  # noqa: E402
 from tracetui.collectors.proving.measure import measure  # noqa: E402
-from tracetui.models import registry  # noqa: E402
+from tracetui.models import graphs, registry  # noqa: E402
 
 SMALL = {"batch": 2, "ctx": 8, "depth": 1}
 
@@ -124,6 +124,13 @@ def test_options_that_can_not_be_together_are_refused():
         with pytest.raises(registry.WrongOption, match=why):
             entry.check(options)
     assert entry.check({"compile_mode": "reduce-overhead"})["compile"]
+
+
+def test_the_losses_of_a_graph_are_compared_with_those_of_the_same_steps():
+    plain, captured = {"train": True}, {"train": True, "cuda_graphs": True}
+    assert prove.STEPS_OF_CAPTURE == graphs.BEFORE
+    assert [prove._steps_before([plain, captured], one) for one in (plain, captured)] == [graphs.BEFORE, 0]
+    assert prove._steps_before([plain, plain], plain) == 0
 
 
 def test_channels_last_is_the_layout_of_model_and_images(tmp_path):

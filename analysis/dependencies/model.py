@@ -35,6 +35,9 @@ TOLERANCE = 0.07
 error seen on runs with clean steps (docs/metrics.md)."""
 UNEXPLAINED = 0.03
 """From this error on, the unchanged replay of a step does not explain the recorded one."""
+LAUNCHING_NS = 200_000
+"""Host time up to this long between two launches is the launching of operators, one after the other: PyTorch takes some
+5 to 50 µs for one, several times that on a slow host under a profiler. Longer stretches are other work."""
 _ROUNDS = 12
 
 
@@ -138,11 +141,16 @@ class Model:
         sides: set[Side] = {"host" if kernels > self.host_free_ns else "gpu" for kernels in self.kernels_free_ns}
         return sides.pop() if len(sides) == 1 else "unknown"
 
-    def saved(self, change: Callable[[Costs], Costs]) -> Saved:
+    def saved(self, change: Callable[[Costs], Costs], *, may_hold_loss: bool = False) -> Saved:
         """What a change of the costs would save of the median step, over both ends.
 
         Where the host is the limit and took longer than its recording's cost explains, what is over the clean step is
         saved already.
+
+        Args:
+            change: new costs of old ones.
+            may_hold_loss: whether, where the clean steps are the longer ones, the host may have lost all that time with
+                what the change takes away, such as the making of batches.
         """
         gains = []
         for end in self.ends:
@@ -150,7 +158,15 @@ class Model:
             over = end.median_ns - self.step_ns if self.clean_ns is not None and self.waits_for == "host" else 0.0
             gains.append(max(float(np.median(end.step_ns - after)) - max(over, 0.0), 0.0))
         shares = tuple(gain / max(end.median_ns, 1.0) for gain, end in zip(gains, self.ends, strict=True))
-        return Saved(min(gains), max(gains), shares)
+        lost = self._with_loss(change) if may_hold_loss else 0.0
+        return Saved(min(gains), max(*gains, lost), shares)
+
+    def _with_loss(self, change: Callable[[Costs], Costs]) -> float:
+        """What the change saves of a longer clean step if the host lost nothing in what stays."""
+        recorded = as_recorded(self.graph)
+        if self.clean_ns is None or self.ends[0].costs.stretch.sum() <= recorded.stretch.sum():
+            return 0.0
+        return max(self.clean_ns - self._median(change(recorded)), 0.0)
 
     def _median(self, costs: Costs) -> float:
         return float(np.median(step_times(self.graph, walk(self.graph, costs))))
@@ -256,11 +272,13 @@ def without_work(costs: Costs) -> Costs:
     return replace(costs, work=nothing, gap=nothing)
 
 
-def faster_work(found: Graph, costs: Costs, chosen: Bools, factor: float, *, fewer_launches: bool = False) -> Costs:
+def faster_work(
+    found: Graph, costs: Costs, chosen: Bools, factor: float, *, fewer_launches: bool = False, whole_way: bool = False
+) -> Costs:
     """Costs in which the chosen work takes `factor` of its time; 0: none, and nothing is launched for it if so asked.
 
-    A launch that is no longer made spares its own time and the host's stretch before it, at most the median of both
-    over all launches.
+    A launch that is no longer made spares its own time and the host's stretch before it, in which its operator runs: at
+    most the median of both over all launches, or with `whole_way` all of it up to `LAUNCHING_NS`.
     """
     work = np.where(chosen, np.rint(costs.work * factor).astype(np.int64), costs.work)
     gap = np.where(chosen, 0, costs.gap) if factor == 0 else costs.gap
@@ -271,8 +289,10 @@ def faster_work(found: Graph, costs: Costs, chosen: Bools, factor: float, *, few
     kept = np.bincount(found.work.call[~chosen & (found.work.call >= 0)], minlength=number.size) > 0
     launches = number > 0
     each = costs.stretch + costs.call
-    typical = int(np.median(each[launches])) if launches.any() else 0
-    return less_host(costs, np.where(launches & ~kept, np.minimum(each, typical), 0))
+    most = int(np.median(each[launches])) if launches.any() else 0
+    if whole_way:
+        most = max(most, LAUNCHING_NS)
+    return less_host(costs, np.where(launches & ~kept, np.minimum(each, most), 0))
 
 
 def without_calls(found: Graph, costs: Costs, gone: Intervals) -> Costs:

@@ -89,6 +89,8 @@ def proof_row(proof: Proof, claim: Claim | None = None) -> Json:
         "bound_percent": claim.bound_percent if claim is not None else None,
         "sure_percent": claim.sure_percent if claim is not None else None,
         "also": claim.also if claim is not None else None,
+        "most_us": us(claim.most_ns) if claim is not None else None,
+        "does_more": claim is not None and proof.does_more(claim),
         "exceeds": claim is not None and proof.exceeds(claim),
         "compared": None
         if compared is None

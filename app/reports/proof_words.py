@@ -47,14 +47,14 @@ def _bound(row: Json, *, ascii: bool) -> str:
             f" per step{share} on {row['device']}; the recording is of {row['recorded_on']}, whose bound says nothing"
             " about it"
         )
-    if row["bound_us"] is None:
-        return f" per step{share}"
-    bound = format_us(row["bound_us"], ascii=ascii)
-    if not row["exceeds"]:
-        return f" of at most {bound} per step"
-    if row["also"]:
-        return f" per step, more than the {bound} that the finding counts ({row['also']})"
-    return f" per step, more than the bound of {bound}, which was too low"
+    bound, most = (None if row[key] is None else format_us(row[key], ascii=ascii) for key in ("bound_us", "most_us"))
+    if row["exceeds"]:
+        return f" per step, more than the bound of {most or bound}, which was too low"
+    if row["does_more"]:
+        limit = f" of at most {most}" if most is not None else ""
+        return f"{limit} per step, more than the {bound} that the finding counts ({row['also']})"
+    known = most if bound is None else bound
+    return f" per step{share}" if known is None else f" of at most {known} per step"
 
 
 def _is_sure(row: Json) -> bool:

@@ -6,6 +6,7 @@ of one variant alone the parent starts processes in turns.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import time
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ PREFETCHED = 2
 TRIAL_STEPS = 3
 """Steps after the warm-up by which the length of a block is chosen."""
 MOST_WARMUP_S = 60.0
+STEPS_OF_CAPTURE = 3
+"""As `models.graphs.BEFORE`."""
 CHECKED_LOSSES = 3
 """Steps of training whose losses are compared."""
 
@@ -47,12 +50,14 @@ def run(spec: dict[str, Any], progress: Any, result: dict[str, Any]) -> None:
         _restore(defaults)
         variant = _Variant(spec, registry.find(spec["entry"]).build(options), defaults, kept, first=number == 0)
         if spec["check"]:
-            variant.check()
+            variant.check(_steps_before(spec["variants"], options))
         progress.say(f"warming up {name}")
         variant.warm_up()
         ready.append(variant)
     result.update(software=machine_torch.software(), devices=machine_torch.devices())
     result["at"] = None
+    gc.collect()
+    gc.freeze()  # otherwise the collector would look through what the other variant has built, in the steps of both
     lead_in = max(variant.lead_in() for variant in ready)
     steps = [max(variant.steps_of_block(), lead_in) for variant in ready]
     for number in range(spec["rounds"]):
@@ -83,14 +88,20 @@ class _Variant:
         if apply is not None:
             apply()
 
-    def check(self) -> None:
-        """Keeps the numbers of the first output, or the first losses of training, for the comparison."""
+    def check(self, before: int) -> None:
+        """Keeps the numbers of the first output, or the first losses of training, for the comparison.
+
+        Args:
+            before: steps of training that are not compared, as the other variant makes so many of its own.
+        """
         import torch
 
         if not hasattr(self._workload, "keeps_result"):
             return  # a workload of the user's own
         self.enter()
         torch.manual_seed(self._workload.options["seed"])
+        for _ in range(before if self._workload.train else 0):
+            self._step()
         self._workload.keeps_result = True
         kept = []
         for _ in range(CHECKED_LOSSES if self._workload.train else 1):
@@ -146,6 +157,11 @@ class _Variant:
         self._told["step_ns"].append(marks.step_ns())
         self._told["host_ns"].append(marks.host_ns())
         self._told["samples"] = getattr(self._workload, "samples_per_step", None)
+
+
+def _steps_before(variants: list[dict[str, Any]], options: dict[str, Any]) -> int:
+    """Steps that a variant must make to be where one is that has made some to capture a CUDA graph."""
+    return 0 if options.get("cuda_graphs") or not any(one.get("cuda_graphs") for one in variants) else STEPS_OF_CAPTURE
 
 
 def _sampled(result: Any, most: int) -> list[float] | None:

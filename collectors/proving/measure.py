@@ -145,6 +145,7 @@ def _claim(claim: plan.Claimed) -> dict[str, Any]:
         "bound_percent": claim.bound_percent,
         "sure_percent": claim.sure_percent,
         "also": claim.also or None,
+        "most_ns": claim.most_ns,
     }
 
 

@@ -36,6 +36,8 @@ class Claimed:
     bound_percent: float | None = None
     sure_percent: float | None = None
     also: str = ""
+    most_ns: float | None = None
+    """Of all that the change does, where it is known."""
 
 
 @dataclass(frozen=True)

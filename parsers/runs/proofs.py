@@ -35,6 +35,9 @@ class Claim(Struct, frozen=True, gc=False):
     """The part that is gained whatever recording cost the host, % of the step; null where it is not known."""
     also: str | None = None
     """What the change does besides what this bound counts; null for nothing."""
+    most_ns: Number | None = None
+    """The most that all of the change can gain; null where no recording tells, or it does no more than the finding
+    says."""
 
 
 class Compared(Struct, frozen=True, gc=False):
@@ -107,15 +110,29 @@ class Proof(Struct, frozen=True, gc=False):
         """Whether there is a result."""
         return self.gain_ns is not None
 
-    def exceeds(self, claim: Claim) -> bool:
-        """Whether even the lower end of the gain is above what the finding held for possible.
+    def does_more(self, claim: Claim) -> bool:
+        """Whether even the lower end of the gain is above what the finding counts.
 
-        Where the step takes longer here than in the recording, its share of the step counts.
+        Where the step takes longer here than in the recording, what it takes longer may be gained too, and the bound
+        grows with the step.
         """
-        if claim.bound_ns is None or self.low_ns is None or self.recorded_on is not None:
+        return claim.bound_ns is not None and self._above(claim, claim.bound_ns)
+
+    def exceeds(self, claim: Claim) -> bool:
+        """Whether even the lower end is above the most that the change can gain: then a bound was too low."""
+        if claim.most_ns is not None:
+            return self._above(claim, max(claim.most_ns, claim.bound_ns or 0.0))
+        return not claim.also and self.does_more(claim)
+
+    def _above(self, claim: Claim, bound_ns: float) -> bool:
+        if self.low_ns is None or self.recorded_on is not None:
             return False
-        share = (claim.bound_percent or 0.0) / 100 * (self.step_ns or 0.0)
-        return self.low_ns > max(claim.bound_ns, share)
+        here = self.step_ns or 0.0
+        recorded = here
+        if claim.bound_ns and claim.bound_percent:
+            recorded = 100 * claim.bound_ns / claim.bound_percent
+        longer = max(here - recorded, 0.0)
+        return self.low_ns > max(bound_ns + longer, bound_ns * here / recorded if recorded else bound_ns)
 
 
 class Proofs(Struct, frozen=True, gc=False):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     Bools = NDArray[np.bool_]
 
+_HOST = "how much of its time the host is spared"
 CRITICAL_PERCENT, WARNING_PERCENT = 25.0, 5.0
 """Shares of the step from which the time at stake makes a finding critical, or a warning."""
 
@@ -63,8 +65,9 @@ def gpu_is_limit(facts: Facts) -> bool:
 def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches: bool = False) -> Gain:
     """The gain if these device rows took `factor` of their time, or were not launched at all.
 
-    The dependency graph is replayed with these costs. Where launches were not recorded, the bound is the time in which
-    nothing else runs on the GPU, and nothing of it is certain.
+    The dependency graph is replayed with these costs. A launch that is not made spares the host its way to it: all of
+    that way is in the bound, and no more than the usual way in what is certain. Where launches were not recorded, the
+    bound is the time in which nothing else runs on the GPU, and nothing of it is certain.
     """
     model = facts.model
     if model is None:
@@ -76,15 +79,26 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
     # what runs beside other chosen work takes no time of its own
     running = intervals.length(intervals.union(work.start[mask], work.end[mask]))
     spent = running / max(model.graph.steps.height, 1)
-    saved = model.saved(lambda costs: faster_work(model.graph, costs, mask, factor, fewer_launches=fewer_launches))
+
+    def changed(costs: Costs, *, whole_way: bool) -> Costs:
+        return faster_work(model.graph, costs, mask, factor, fewer_launches=fewer_launches, whole_way=whole_way)
+
+    saved = surely = model.saved(partial(changed, whole_way=False))
+    if fewer_launches:
+        most = model.saved(partial(changed, whole_way=True)).most_ns
+        saved = replace(surely, most_ns=max(surely.most_ns, most))
     what = f"{words.ns(spent)} of GPU time per step" if model.graph.steps.height else f"{words.ns(spent)} of GPU time"
     if factor:
         what += f", {words.ns(spent * (1 - factor))} of it saved"
-    return _gain(model, saved, f"{what}; ", ", without their launches too" if fewer_launches else "")
+    after = ", without their launches too" if fewer_launches else ""
+    return _gain(model, saved, f"{what}; ", after, surely)
 
 
-def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints) -> Gain:
-    """The gain without these calls (or other intervals) on the host and the device rows that they launch."""
+def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints, *, may_hold_loss: bool = False) -> Gain:
+    """The gain without these calls (or other intervals) on the host and the device rows that they launch.
+
+    See `Model.saved` for `may_hold_loss`.
+    """
     model = facts.host_model
     if model is None:
         return _alone(facts, rows, 0.0)
@@ -94,7 +108,7 @@ def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints) -> Gain:
     def without(costs: Costs) -> Costs:
         return faster_work(model.graph, without_calls(model.graph, costs, gone), mask, 0.0)
 
-    return _gain(model, model.saved(without), "", " without them")
+    return _gain(model, model.saved(without, may_hold_loss=may_hold_loss), "", " without them")
 
 
 def of_change(model: Model, change: Callable[[Costs], Costs], what: str = "") -> Gain:
@@ -103,25 +117,33 @@ def of_change(model: Model, change: Callable[[Costs], Costs], what: str = "") ->
 
 
 def of_host_time(facts: Facts, gone: Intervals) -> Gain:
-    """The gain if the host took no time in these intervals."""
-    return of_calls(facts, *gone, np.empty(0, np.int64))
+    """The gain if the host took no time in these intervals, in which it may lose time where it is slow."""
+    return of_calls(facts, *gone, np.empty(0, np.int64), may_hold_loss=True)
 
 
-def _gain(model: Model, saved: Saved, before: str, after: str) -> Gain:
-    """States the bound: certain for a GPU that limits the run, since then its host only has to keep ahead."""
+def _gain(model: Model, saved: Saved, before: str, after: str, surely: Saved | None = None) -> Gain:
+    """States the bound: certain for a GPU that limits the run, since then its host only has to keep ahead.
+
+    Args:
+        model: what was replayed.
+        saved: the bound.
+        before: words before it.
+        after: words behind it.
+        surely: what is certain, where the host may be spared less than the bound supposes.
+    """
     base = model.step_ns
     share = 100 * min(saved.most_ns, base) / base if base else None
     steps = f"the median of {model.step_count} steps ends" if model.step_count > 1 else "it ends"
     ends = f"{steps} {words.ns(saved.most_ns)} earlier" if saved.most_ns >= 1 else f"{steps} no earlier"
     if model.waits_for == "gpu":
-        return Gain(saved.most_ns, share, f"{before}{ends} when the launches are replayed{after}", share)
+        sure = share if surely is None or share is None else min(share, 100 * surely.most_ns / base)
+        return Gain(saved.most_ns, share, f"{before}{ends} when the launches are replayed{after}", sure)
     if saved.most_ns - saved.least_ns >= 1:
-        ends = (
-            f"{steps} {words.ns(saved.least_ns)} to {words.ns(saved.most_ns)} earlier, by what recording cost the host,"
-        )
+        lost = "what recording cost the host" if model.clean_ns is None else _HOST
+        ends = f"{steps} {words.ns(saved.least_ns)} to {words.ns(saved.most_ns)} earlier, by {lost},"
     why = f"{before}{ends} when the launches are replayed{after}"
-    sure = 100 * min(saved.shares)
-    return Gain(saved.most_ns, share, why, sure if share is None else min(share, sure))
+    certain = 100 * min(saved.shares)
+    return Gain(saved.most_ns, share, why, certain if share is None else min(share, certain))
 
 
 def _alone(facts: Facts, rows: Ints, factor: float) -> Gain:

@@ -129,8 +129,8 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     The rule looks at the order of launches on a stream: a GEMM, then only elementwise work and copies around a softmax
     (not a log-softmax, which is a loss), then a GEMM. Each of these kernels moves the matrix of scores through memory;
     a fused kernel keeps it on the chip. Everything that the fused kernel would replace is at stake: kernels and copies
-    between the GEMMs, forward and backward, these GEMMs, and the copies that change the layout of operands for their
-    `aten::matmul`.
+    between the GEMMs, forward and backward, these GEMMs, the copies that change the layout of operands for their
+    `aten::matmul`, and the one that lays out the result.
     """
     found = kernel_sorts.attention(facts)
     if found.chains < limits.chains:

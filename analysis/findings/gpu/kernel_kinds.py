@@ -137,7 +137,8 @@ class Attention:
     """The GEMMs of the forward chains."""
     replaced: Ints
     """Device rows of everything that a fused kernel would replace: the work between the GEMMs, including copies by the
-    copy engines, the GEMMs, and the copies that their `aten::matmul` makes first."""
+    copy engines, the GEMMs, the copies that their `aten::matmul` makes first, and the copy that lays out the result,
+    which a fused kernel writes in the order that the next layer reads."""
 
 
 def attention(facts: Facts) -> Attention:
@@ -152,7 +153,8 @@ def attention(facts: Facts) -> Attention:
     log = by_name(launched, lambda name: _LOG_SOFTMAX.search(name) is not None)
     log |= operator.str.contains("log_softmax").fill_null(value=False).to_numpy()
     back = by_name(launched, lambda name: _BACKWARD.search(name) is not None)
-    between, gemms, ends = nothing.copy(), nothing.copy(), nothing.copy()
+    between, gemms, ends, laid_out = nothing.copy(), nothing.copy(), nothing.copy(), nothing.copy()
+    moves = (category == "copy") & ~casts(facts)
     chains = 0
     lanes = launched.select("device", "stream").with_row_index("at").group_by("device", "stream").agg("at")["at"]
     copied: list[Ints] = []
@@ -172,6 +174,7 @@ def attention(facts: Facts) -> Attention:
                 continue  # an attention's result goes through a product of its own before the next one's scores
             between[on[first + 1 : last]] = True
             ends[on[[first, last]]] = True
+            laid_out[on[last + 1 : last + 2]] = moves[on[last + 1 : last + 2]]
             spans.append((int(begins[on[first]]), int(begins[on[last]])))
             if not back[on[at]]:
                 chains += 1
@@ -179,7 +182,7 @@ def attention(facts: Facts) -> Attention:
         copied.append(_copies_within(facts, launched.select("device", "stream").row(int(on[0])), spans))
     if not chains:
         return none
-    mask = between | ends | _of_the_same_product(facts, ends)
+    mask = between | ends | laid_out | _of_the_same_product(facts, ends)
     return Attention(chains, between, gemms, np.concatenate((row_ids(launched["row"])[mask], *copied)))
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.loading import loading_time
+from tracetui.analysis.dependencies.model import LAUNCHING_NS
 from tracetui.analysis.findings.core import change, gain, hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 4
 """How many host calls a finding names."""
-LAUNCHING_NS = 200_000
-"""Host time up to this long between two launches is the launching of operators, one after the other: PyTorch takes some
-5 to 50 µs for one, several times that on a slow host under a profiler. Longer stretches are other work."""
 _CAPTURE = r"StreamBeginCapture"
 
 _THRESHOLDS = {

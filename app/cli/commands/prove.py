@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tracetui.analysis.findings.core.change import Given
+    from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Finding, Findings
     from tracetui.parsers import Run
     from tracetui.parsers.runs.manifest import RunManifest
@@ -34,7 +35,8 @@ def prove_command(arguments: argparse.Namespace, program: tuple[str, ...]) -> in
         UsageError: there is nothing that could be measured; says why.
         ProfileError: nothing can be written or started.
     """
-    run, found = _findings(arguments)
+    facts, found = _findings(arguments)
+    run = facts.run
     manifest = run.manifest
     if manifest is None:
         raise UsageError(
@@ -42,9 +44,9 @@ def prove_command(arguments: argparse.Namespace, program: tuple[str, ...]) -> in
             " proved"
         )
     if program:
-        trials: tuple[plan.Trial, ...] = (_of_program(found, arguments, program),)
+        trials: tuple[plan.Trial, ...] = (_of_program(facts, found, arguments, program),)
     else:
-        trials, refused = trials_of(found, arguments.findings, arguments.change)
+        trials, refused = trials_of(facts, found, arguments.findings, arguments.change)
         for line in refused:
             say(line)
     if not trials:
@@ -56,7 +58,7 @@ def prove_command(arguments: argparse.Namespace, program: tuple[str, ...]) -> in
     return _measured(request, arguments)
 
 
-def _findings(arguments: argparse.Namespace) -> tuple[Run, Findings]:
+def _findings(arguments: argparse.Namespace) -> tuple[Facts, Findings]:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.of_run import findings_of
     from tracetui.analysis.scope import Scope
@@ -65,17 +67,20 @@ def _findings(arguments: argparse.Namespace) -> tuple[Run, Findings]:
     request = Request(Scope(), run=arguments.run, cache=arguments.cache, debug=arguments.debug)
     run = headless.open_run([arguments.path], request)
     facts = Facts(run, run.main, request.scope)
-    return run, findings_of(facts, headless.rules_config(arguments.path), request.on_error)
+    return facts, findings_of(facts, headless.rules_config(arguments.path), request.on_error)
 
 
 # --- which changes
 
 
-def trials_of(found: Findings, ids: Sequence[str], changes: Sequence[str]) -> tuple[tuple[plan.Trial, ...], list[str]]:
+def trials_of(
+    facts: Facts, found: Findings, ids: Sequence[str], changes: Sequence[str]
+) -> tuple[tuple[plan.Trial, ...], list[str]]:
     """What to measure, largest bound first, and a line for each finding that can't be proved.
 
     Args:
-        found: the run's findings.
+        facts: the run's.
+        found: its findings.
         ids: findings that were asked for, each with all its changes; empty for all findings, each with its best one.
         changes: ``option=value`` to measure whatever the findings say.
 
@@ -92,8 +97,8 @@ def trials_of(found: Findings, ids: Sequence[str], changes: Sequence[str]) -> tu
     for finding in chosen:
         for given in finding.changes if wanted else finding.changes[:1]:
             before = trials.get(given.text)
-            claims = (*(before.claims if before is not None else ()), _claimed(finding, given))
-            agrees = given.agrees
+            claims = (*(before.claims if before is not None else ()), _claimed(finding, facts, given))
+            agrees = given.change.agrees
             trials[given.text] = plan.Trial(given.text, {given.option: given.value}, claims=claims, agrees=agrees)
     for options in own:
         words = " ".join(_flag(name, value) for name, value in options.items())
@@ -101,9 +106,11 @@ def trials_of(found: Findings, ids: Sequence[str], changes: Sequence[str]) -> tu
     return tuple(trials.values()), refused
 
 
-def _claimed(finding: Finding, given: Given | None = None) -> plan.Claimed:
-    also = given.also if given is not None else ""
-    return plan.Claimed(finding.id, finding.impact_ns, finding.ceiling_percent, finding.sure_percent, also)
+def _claimed(finding: Finding, facts: Facts, given: Given | None = None) -> plan.Claimed:
+    bound = (finding.impact_ns, finding.ceiling_percent, finding.sure_percent)
+    if given is None:
+        return plan.Claimed(finding.id, *bound)
+    return plan.Claimed(finding.id, *bound, also=given.change.also, most_ns=given.most_ns(facts))
 
 
 def _refusal(id: str, by_id: dict[str, Finding], found: Findings) -> str:
@@ -151,13 +158,13 @@ def _nothing(run: Run, arguments: argparse.Namespace) -> str:
 # --- a program of one's own
 
 
-def _of_program(found: Findings, arguments: argparse.Namespace, program: tuple[str, ...]) -> plan.Trial:
+def _of_program(facts: Facts, found: Findings, arguments: argparse.Namespace, program: tuple[str, ...]) -> plan.Trial:
     if arguments.change:
         raise UsageError("--change is for models; after `--` comes the whole changed command")
     wanted = {id.upper() for id in arguments.findings}
     if unknown := wanted - {finding.id for finding in found.found}:
         raise UsageError(f"{sorted(unknown)[0]}: is no finding of this run")
-    claims = tuple(_claimed(finding) for finding in found.found if finding.id in wanted)
+    claims = tuple(_claimed(finding, facts) for finding in found.found if finding.id in wanted)
     return plan.Trial("another command", command=program, claims=claims)
 
 
