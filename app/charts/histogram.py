@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_ns
@@ -42,12 +43,9 @@ def histogram(
     margin = _margin(most)
     across = min(max((width - margin - 1) // len(found.counts), 1), WIDEST_BAR)
     room = across * len(found.counts)
-    side, corner, floor = ("|", "+", "-") if ascii else ("│", "└", "─")
-    titles = {0: f"{most:,}", rows - 1: "0"}
+    corner, floor = ("+", "-") if ascii else ("└", "─")
     drawn = [f"launches, by duration{' (logarithmic)' if found.log else ''}"]
-    for row in range(rows):
-        cells = "".join(_cell(count, most, rows - 1 - row, rows, ascii=ascii) * across for count in found.counts)
-        drawn.append(f"{titles.get(row, ''):>{margin - 1}} {side}{cells}".rstrip())
+    drawn += _plot(found.counts, rows, across, ascii=ascii)
     axis = [floor] * room
     marks = list(zip((sign for sign, _ in MARKS), (found.median_ns, found.p95_ns, found.max_ns), strict=True))
     taken: set[int] = set()
@@ -68,6 +66,19 @@ def histogram(
             legend += f"{part}   "
     drawn.append(legend)
     return [row[:width].rstrip() for row in drawn]
+
+
+@lru_cache(maxsize=4)
+def _plot(counts: tuple[int, ...], rows: int, across: int, *, ascii: bool) -> tuple[str, ...]:
+    """The bars, which stay the same while the mark of a launch moves below them."""
+    most = max(counts)
+    margin, side = _margin(most), "|" if ascii else "│"
+    titles = {0: f"{most:,}", rows - 1: "0"}
+    drawn = []
+    for row in range(rows):
+        cells = "".join(_cell(count, most, rows - 1 - row, rows, ascii=ascii) * across for count in counts)
+        drawn.append(f"{titles.get(row, ''):>{margin - 1}} {side}{cells}".rstrip())
+    return tuple(drawn)
 
 
 def bins_for(width: int, launches: int) -> int:

@@ -146,6 +146,8 @@ class PicturedView(TableView):
         width, height = self.size
         wanted = height >= UNASKED_ROWS if self._wants_picture is None else self._wants_picture
         lines = self._launch_lines(width, height) if wanted and self._of_launches else []
+        if lines and picture.is_working and picture.found is not None:
+            return  # drawn once the launches in view are sorted
         # of the same height, nothing else on the screen moves
         moves = len(lines) != self._picture_rows or bool(lines) != picture.display
         self._picture_rows = len(lines)
