@@ -60,6 +60,8 @@ def test_collectives_end_at_one_moment_on_the_common_clock(run: Run, built: Rank
     assert {len(found) for found in ends.values()} == {4}
     # the clocks were 5 s apart, and are fitted to a few collectives
     assert max(max(found) - min(found) for found in ends.values()) < 10_000
+    assert built.residual_ns is not None
+    assert 0 < built.residual_ns < 10_000
     raw = [int(trace.device["start"].min()) for trace in run.traces]  # type: ignore[arg-type]
     assert max(raw) - min(raw) > 4e9
 

@@ -39,7 +39,7 @@ def ranks_timeline(run: Run, traces: Sequence[Trace], job: Job | None = None) ->
         built = build(on_common_clock(trace, job))
         if built is not None:
             parts.append((trace.info.rank or 0, built))
-    return of_ranks(parts, job.calls) if parts else None
+    return of_ranks(parts, job.calls, job.residual_ns) if parts else None
 
 
 def on_common_clock(trace: Trace, job: Job) -> Trace:

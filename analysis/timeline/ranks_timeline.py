@@ -37,6 +37,8 @@ class RanksTimeline(Timeline):
     """(part, number of the lane there) of each lane."""
     calls: pl.DataFrame | None = None
     """Matched collectives: rank, instance, begin and end on the common clock."""
+    residual_ns: float | None = None
+    """What the fitted clocks leave: nothing finer can be said of moments on different ranks; null if not known."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -112,12 +114,15 @@ class RanksTimeline(Timeline):
         return tuple(Arrival(*row) for row in every.select("rank", "begin").iter_rows())
 
 
-def of_ranks(parts: Sequence[tuple[int, Timeline]], calls: pl.DataFrame | None = None) -> RanksTimeline:
+def of_ranks(
+    parts: Sequence[tuple[int, Timeline]], calls: pl.DataFrame | None = None, residual_ns: float | None = None
+) -> RanksTimeline:
     """Puts the lanes of ranks together.
 
     Args:
         parts: the rank and the timeline of each, whose times are on one clock.
         calls: as of `RanksTimeline`.
+        residual_ns: as of `RanksTimeline`.
     """
     zero = min(part.zero for _, part in parts)
     timelines = tuple(replace(_with_collectives(part), origin=zero) for _, part in parts)
@@ -138,6 +143,7 @@ def of_ranks(parts: Sequence[tuple[int, Timeline]], calls: pl.DataFrame | None =
         parts=timelines,
         of=tuple(of),
         calls=calls,
+        residual_ns=residual_ns,
     )
 
 

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from tracetui.app.widgets.timeline import TimelineWidget
 
 
+def _certain(built: RanksTimeline) -> str:
+    """How far moments of different ranks can be told apart."""
+    return "" if built.residual_ns is None else f" ±{format_ns(built.residual_ns)}"
+
+
 class Described(Moving):
     """The title, two lines about the selected event, and everything about it on demand."""
 
@@ -43,7 +48,7 @@ class Described(Moving):
         if self.searched:
             left.append(f"  {printable(self.searched, ascii=ascii)}", "not bold")
         if isinstance(built, RanksTimeline):
-            left.append(f"  ranks {spans(built.ranks)}", "not bold")
+            left.append(own(f"  ranks {spans(built.ranks)}{_certain(built)}"), "not bold")
         place = picture.selected
         of, here = (built, None) if place is None else built.local(place)
         first, second = selected_lines(of, here, self.size.width, ascii=ascii)
