@@ -17,7 +17,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.report.findings import finding_row, proof_row
 from tracetui.analysis.scope import Scope
-from tracetui.app.cli.commands.prove import base_command, trials_of
+from tracetui.app.cli.commands.prove import base_command, check_program, trials_of
 from tracetui.app.cli.main import main
 from tracetui.app.reports.finding_words import parts
 from tracetui.app.reports.proof_words import proof_text
@@ -292,6 +292,13 @@ def test_only_arguments_of_the_program_that_was_typed_are_taken_from_the_run():
     ):
         with pytest.raises(UsageError, match=why):
             before(*words)
+
+
+def test_what_is_no_single_python_program_is_refused():
+    for words, why in (("torchrun --nproc-per-node 2 train.py", "many ranks"), ("./train", "python SCRIPT")):
+        with pytest.raises(UsageError, match=why):
+            check_program(tuple(words.split()))
+    check_program(("/opt/bin/python3", "train.py"))
 
 
 # --- the command

@@ -216,7 +216,7 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     proof = Query("kernels", f"mean_ns<{limits.kernel_us:g}us")
     return Finding(
         "S12",
-        gain.severity(ceiling),
+        bound.severity if spare.any() else "info",
         f"{words.percent(by_count)} of the kernel launches take less than {limits.kernel_us:g} µs, in"
         f" {words.things(facts.per_step(runs), 'chain')} of {limits.run:g} or more {hints.per(facts)}",
         (

@@ -168,6 +168,16 @@ def _of_program(facts: Facts, found: Findings, arguments: argparse.Namespace, pr
     return plan.Trial("another command", command=program, claims=claims)
 
 
+def check_program(program: tuple[str, ...]) -> None:
+    """Raises UsageError for a program that can't be timed step by step here."""
+    from tracetui.collectors.torchrun import ranked
+
+    if ranked(program) is not None:
+        raise UsageError("a job of many ranks can't be proved yet")
+    if len(program) < 2 or not program[0].rpartition("/")[2].startswith("python"):
+        raise UsageError("a program is timed by its calls of Optimizer.step in Python: -- python SCRIPT …")
+
+
 def base_command(manifest: RunManifest, arguments: argparse.Namespace, program: tuple[str, ...]) -> tuple[str, ...]:
     """The program as it was: what was typed after `--` when it was recorded, or ``--base``.
 
@@ -211,6 +221,7 @@ def _request(
         "rounds": arguments.rounds, "timeout_s": arguments.timeout,
     }  # fmt: skip
     if trials[0].command:
+        check_program(trials[0].command)
         before = base_command(manifest, arguments, trials[0].command)
         python = arguments.python or interpreter(trials[0].command)
         return plan.ProveRequest(trials=trials, command=before, python=python, **common)
