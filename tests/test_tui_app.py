@@ -330,9 +330,10 @@ def test_the_footer_fits_and_keeps_help_and_quit(tab, width):
     assert len(hints) >= 4
 
 
-def test_no_key_means_two_things_in_one_place():
+@pytest.mark.parametrize("tab", tabs.NAMES)
+def test_no_key_means_two_things_in_one_place(tab):
     for where in ({"app", "overview"}, {"app", "view", "table", "tree", "diff"}):
-        keys = [key for c in commands.COMMANDS if c.where in where for key in c.keys.split(",") if key]
+        keys = [key for c in commands.in_tab(tab) if c.where in where for key in c.keys.split(",") if key]
         assert {key for key in keys if keys.count(key) > 1} <= {"escape"}
 
 

@@ -95,7 +95,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("table.filter", "slash", "/", "Filter as you type", "Table", "filter", "view", TABLES, footer="filter",
             rank=14, line="/"),
     Command("page.filter", "slash", "/", "Filter the tables of all tabs", "Table", "filter", "app", _OVERVIEW,
-            footer="filter", rank=46, line="/"),
+            footer="filter", rank=49, line="/"),
     Command("sort.choose", "s", "s", "Sort by a column, named by a part of its title; again: reverse", "Table", "sort",
             "view", TABLES, footer="sort", rank=16, line="sort by:"),
     Command("sort.next", "greater_than_sign", ">", "Sort by the next column", "Table", "sort_by(1)", "table", TABLES),
