@@ -24,7 +24,7 @@ from tracetui.analysis.report.findings import proof_row
 from tracetui.analysis.scope import Scope
 from tracetui.app.reports.proof_words import proof_text
 from tracetui.parsers import open_path
-from tracetui.parsers.runs.proofs import Claim, Proof
+from tracetui.parsers.runs.folder.proofs import Claim, Proof
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "experiments"

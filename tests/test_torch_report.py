@@ -194,7 +194,7 @@ def test_the_module_table_in_text() -> None:
 
 def test_copies_are_no_kernel_time() -> None:
     device = run_of(VIM_FP16).main.device
-    sums = kernel_sums(device, TRACETUI)
+    sums = kernel_sums(run_of(VIM_FP16).main, device, TRACETUI)
     copies = device["kind"].is_in(["memcpy", "memset"]).to_numpy()
     assert copies.any()
     assert all(values[copies].sum() == 0 for values in sums.values())

@@ -151,11 +151,17 @@ async def settle(pilot: Pilot[Any]) -> None:
         if loop.time() > deadline:
             raise TimeoutError("a job of the screen has not ended")
         await drained()
-        if await _work_ended(pilot.app):
+        if await _work_ended(pilot.app) or _is_mounting(pilot.app):
             quiet = 0
             continue
         pilot.app.screen._on_timer_update()
         quiet = 0 if loop._ready else quiet + 1  # type: ignore[attr-defined]
+
+
+def _is_mounting(app: App[Any]) -> bool:
+    """Whether the view of the tab is made, and has not its widgets yet."""
+    view = app.shell.made(app.tab) if isinstance(app, TracetuiApp) else None
+    return view is not None and not view.is_mounted
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:

@@ -12,7 +12,7 @@ from tracetui.analysis.findings.catalogue import all_rules
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Finding, Findings
-    from tracetui.parsers.runs.proofs import Claim, Proof
+    from tracetui.parsers.runs.folder.proofs import Claim, Proof
 
 
 def findings_section(found: Findings, limit: int | None = None) -> Json:

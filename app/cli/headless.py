@@ -21,7 +21,7 @@ from tracetui.app.session.steps_by import repeating, run_with_steps
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, NOT_JUDGED, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.parsers import TraceError, open_path
-from tracetui.parsers.runs.comments import comments_on
+from tracetui.parsers.runs.folder.comments import comments_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

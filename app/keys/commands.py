@@ -197,7 +197,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("timeline.area", "v", "v", "What ran in the marked range, by lane: calls, time, share", "Timeline", "area",
             "timeline", _TIMELINE, footer="what ran", rank=17),
     Command("timeline.ranks", "r", "r", "Choose ranks whose lanes are shown together, on one clock", "Timeline",
-            "ranks", "timeline", _TIMELINE, line="ranks:"),
+            "ranks", "timeline", _TIMELINE),
     Command("timeline.fold", "space", "Space", "Expand or collapse the lane", "Timeline", "fold", "lanes", _TIMELINE,
             footer="fold", rank=27),
     Command("timeline.pin", "p", "p", "Pin the lane to the top, or unpin it", "Timeline", "pin", "lanes", _TIMELINE,

@@ -129,6 +129,11 @@ class Keyboard:
             self._follow(event.ticket, event.rounds)
             await self._go_on()
 
+    def press(self, key: str) -> None:
+        """Takes a key before all that wait, as for a command of the palette whose view has no rows yet."""
+        self._gate.put_first([Key(key, None)])
+        self._app.call_later(self._go_on)
+
     def rows_came(self) -> None:
         """Goes on with what waited for rows, if they are there."""
         self._finish_typing()

@@ -363,7 +363,7 @@ def _configured(run: Run, problems: Sequence[str]) -> tuple[Run, Config]:
 
 def _is_sweep(paths: tuple[Path, ...]) -> bool:
     """Returns whether a folder with a sweep's index was opened."""
-    from tracetui.parsers.runs.sweep_place import INDEX
+    from tracetui.parsers.runs.folder.sweep_place import INDEX
 
     return any((path / INDEX).is_file() for path in paths)
 

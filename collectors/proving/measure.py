@@ -50,7 +50,7 @@ class NotMeasured(Exception):  # noqa: N818  an answer, not an error of the prog
 
 
 def measure(request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -> dict[str, Any]:
-    """Measures one change; returns a proof as `parsers.runs.proofs.Proof` reads it.
+    """Measures one change; returns a proof as `parsers.runs.folder.proofs.Proof` reads it.
 
     Raises:
         ProfileError: the child can't be started or written for.

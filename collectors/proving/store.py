@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors.folder import OWN_ONLY
 from tracetui.collectors.request import ProfileError
-from tracetui.parsers.runs.proofs import FILE, SCHEMA
+from tracetui.parsers.runs.folder.proofs import FILE, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,10 @@ from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs import cache as trace_cache
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.runs import memory_limit, passes, proofs
+from tracetui.parsers.runs import memory_limit, passes
 from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trace
 from tracetui.parsers.runs.finding import UNFINISHED, find, main_file, unfinished
+from tracetui.parsers.runs.folder import proofs
 from tracetui.parsers.runs.light_pass import LIGHT, RICH, LightPass
 from tracetui.parsers.runs.run import RankFile, Run
 from tracetui.parsers.tool_registry import BY_KIND, KINDS, REPORT, function, tool_of

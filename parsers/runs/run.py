@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from tracetui.parsers.runs.folder.proofs import Proof
     from tracetui.parsers.runs.light_pass import LightPass, RecordedPass
     from tracetui.parsers.runs.manifest import RunManifest
-    from tracetui.parsers.runs.proofs import Proof
     from tracetui.parsers.trace import Trace
 
 

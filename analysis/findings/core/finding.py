@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.change import Given
-    from tracetui.parsers.runs.proofs import Claim, Proof
+    from tracetui.parsers.runs.folder.proofs import Claim, Proof
 
 Severity = Literal["invalid", "critical", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("invalid", "critical", "warning", "info")

@@ -71,7 +71,7 @@ def _drawn(name: str, run: Run, config: Config, paths: Sequence[Path], request: 
 
 
 def _write_png(svg: str, request: Request, paths: Sequence[Path]) -> None:
-    from tracetui.app.reports.png import png
+    from tracetui.app.charts.svg.png import png
     from tracetui.parsers.written import written
 
     content = png(svg)

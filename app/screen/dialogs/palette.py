@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tracetui.app.keys.command import Command
     from tracetui.app.screen.history import Navigation
+    from tracetui.app.screen.keyboard import Keyboard
     from tracetui.app.screen.opening import RunLoader
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session.session import Session
@@ -59,6 +60,10 @@ class Parts(Protocol):
     @property
     def shell(self) -> Shell:
         """The tabs."""
+
+    @property
+    def keyboard(self) -> Keyboard:
+        """Takes keys in their order."""
 
     @property
     def runs(self) -> RunLoader:
@@ -108,6 +113,9 @@ class EverythingProvider(Provider):
         self.app.call_later(self._run, command)
 
     async def _run(self, command: Command) -> None:
+        if command.where != "app" and command.keys and self._parts.shell.awaits_rows:
+            self._parts.keyboard.press(command.keys.split(",")[0])  # which waits, or opens its line at once
+            return
         target: DOMNode | None = self.app
         if command.where in ("view", "counted", "diff", "sweep", "timeline"):
             target = self._parts.shell.view

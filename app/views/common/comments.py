@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.parsers.runs.comments import comments_on
+from tracetui.parsers.runs.folder.comments import comments_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

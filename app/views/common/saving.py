@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.png import png
+from tracetui.app.charts.svg.png import png
 from tracetui.app.tables import export
 from tracetui.app.text import fitting
 from tracetui.app.text.exit_codes import UsageError
@@ -17,7 +17,7 @@ from tracetui.app.views.common.comments import row_name
 from tracetui.app.widgets.prompt import SAVE_HINTS, Question
 from tracetui.app.widgets.tree_table import TreeTable
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.runs.comments import add_comment, file_of
+from tracetui.parsers.runs.folder.comments import add_comment, file_of
 from tracetui.parsers.written import written
 
 if TYPE_CHECKING:
