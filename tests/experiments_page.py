@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "experiments"
 PAGE = ROOT / "docs" / "experiments.md"
 PROVE = ROOT / "docs" / "prove.md"
-SOURCE = ROOT / "parsers" / "runs" / "proofs.py"
+SOURCE = ROOT / "parsers" / "runs" / "folder" / "proofs.py"
 KEPT = (
     "now",
     "name",

@@ -56,6 +56,7 @@ OVERVIEW = {
                 "name": "text?",
                 "busy_percent": "number",
                 "cells": ["number"],
+                "events": [{"name": "text", "begin_percent": "number", "end_percent": "number"}],
             }
         ],
     },
