@@ -67,7 +67,7 @@ ACTIONS = {
     "page down": [b"\x1b[6~"],
     "end (G)": [b"G", b"g"],
     "home (g)": [b"G", b"g"],
-    "sort by the next column (s)": [b"s"],
+    "sort by the next column (>)": [b">"],
     "turn the order round (r)": [b"r"],
     "a letter of a filter": [b"7", b"\x7f"],
 }

@@ -7,6 +7,7 @@ import pickle
 import sqlite3
 import zlib
 from contextlib import closing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,11 @@ from ncu_file import IDS, PLACE, line, long_table
 from nsys_file import NsysFile
 from snapshot_file import Allocator, snapshot, write
 
-from tracetui.analysis.dependencies import critical_path, walk
+from tracetui.analysis.dependencies import walk
+from tracetui.analysis.dependencies.path_pieces import inner_calls
 from tracetui.analysis.findings.config import parse
 from tracetui.analysis.gpu.occupancy import estimated_occupancy
 from tracetui.analysis.report.report import report
-from tracetui.analysis.selection import select
 from tracetui.app.reports.content.charts import levels
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
@@ -163,9 +164,11 @@ def test_the_critical_path_of_a_thread_without_calls(tmp_path: Path) -> None:
     layers = HostLayers(none, none, none, np.empty(0, np.uint8), (none, none))
     file = ChromeFile()
     file.operator("aten::mm", 0, 9)
-    sel = select(opened(file.write(tmp_path / "a.json")))
-    found = critical_path._inside(sel, layers, np.array([0]), np.array([5]), np.array([9]), np.array([1.0]))
-    assert found["longest_ns"].to_list() == [4]
+    host = opened(file.write(tmp_path / "a.json")).host
+    graph = SimpleNamespace(calls=SimpleNamespace(row=np.array([0])))
+    found = inner_calls(host, graph, layers, np.array([0]), np.array([5]), np.array([9]))
+    assert (found.stop - found.start).tolist() == [4]
+    assert found.row.tolist() == [-1]
 
 
 def test_an_occupancy_that_is_no_share_is_unknown() -> None:

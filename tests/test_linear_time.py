@@ -16,9 +16,10 @@ from tracetui.analysis import api
 from tracetui.analysis.attribution.calltree import dense
 from tracetui.analysis.base import names
 from tracetui.analysis.captures.roles import named_phases, phase_of, phases
-from tracetui.analysis.dependencies import critical_path, walk
-from tracetui.analysis.dependencies.graph import graph
+from tracetui.analysis.dependencies import walk
+from tracetui.analysis.dependencies.graph import graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
+from tracetui.analysis.dependencies.path_pieces import inner_calls
 from tracetui.analysis.findings.validity import ranges as range_rules
 from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.selection import select
@@ -84,18 +85,18 @@ def test_the_host_part_of_the_path_is_the_same_for_all_threads_at_once() -> None
     edges = [np.sort(dice.choice(np.unique(layers.time), 40, replace=False)) for _ in threads]
     begin, end = (np.concatenate([edge[side::2] for edge in edges]) for side in (0, 1))
     thread = np.repeat(threads, 20)
-    scale = dice.random(thread.size)
+    host = sel.trace.host
+    callers = launching_threads(host, found.calls.row)[found.calls.row]
+    at = np.array([np.flatnonzero(callers == number)[0] for number in thread])  # a call of the thread
 
-    def summed(parts: list[pl.DataFrame]) -> list[tuple[Any, ...]]:
-        table = pl.concat(parts).group_by("resource", "name").agg(pl.col("sum", "pieces").sum())
-        return table.sort("resource", "name").rows()
+    def inside(chosen: np.ndarray) -> list[tuple[int, ...]]:
+        parts = inner_calls(host, found, layers, at[chosen], begin[chosen], end[chosen])
+        owner = np.flatnonzero(chosen)[parts.owner]
+        return sorted(zip(*(part.tolist() for part in (owner, parts.start, parts.stop, parts.row)), strict=True))
 
-    def inside(chosen: np.ndarray) -> pl.DataFrame:
-        return critical_path._inside(sel, layers, thread[chosen], begin[chosen], end[chosen], scale[chosen])
-
-    apart = summed([inside(thread == number) for number in threads])
+    apart = sorted(part for number in threads for part in inside(thread == number))
     assert apart
-    assert summed([inside(thread >= 0)]) == apart
+    assert inside(thread >= 0) == apart
 
 
 def test_lanes_of_a_step_are_made_of_few_threads_and_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

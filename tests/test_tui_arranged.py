@@ -61,12 +61,12 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 async def test_keys_go_on_while_a_table_is_sorted_and_only_the_last_order_is_shown(long, gate):
     app = TableApp(long)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("s", "down", "down", "pagedown")
+        await pilot.press("greater_than_sign", "down", "down", "pagedown")
         table = app.table
         assert table.is_working
         assert table.cursor == 2 + 23
         assert rows_of(app)[-1].startswith(">kernel_25 "), "the old rows stay, in their order"
-        await pilot.press("s", "s", "r")
+        await pilot.press("greater_than_sign", "greater_than_sign", "r")
         assert rows_of(app)[-1].startswith(">kernel_25 ")
         table._mark()
         await pilot.pause()

@@ -97,10 +97,12 @@ def test_details_do_not_call_a_change_a_share():
 async def test_a_picture_of_a_view_without_a_table(tmp_path, monkeypatch, tab):
     monkeypatch.chdir(tmp_path)
     async with opened(recorded("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"), tab=tab) as (app, pilot):
-        await press(pilot, "e", "e")
+        await press(pilot, "e", "enter")
         assert "wrote " in screen_text(app)
+        await press(pilot, "e", "enter")
+        assert "is there already" in screen_text(app)
     written = sorted(tmp_path.iterdir())
-    assert len(written) == 2
+    assert len(written) == 1
     for path in written:
         assert path.name.startswith(f"vim_tiny_fp32_bs4-{tab}")
         assert "ProfilerStep#1" in path.read_text() if tab == "timeline" else "kernels" in path.read_text()
@@ -110,7 +112,7 @@ async def test_a_picture_that_cannot_be_written_is_said(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("pathlib.Path.write_text", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "disk is full")))
     async with opened(recorded("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")) as (app, pilot):
-        await press(pilot, "e")
+        await press(pilot, "e", "enter")
         assert "disk is full" in footer(app)
 
 
