@@ -38,9 +38,9 @@ class Shared(asking._Process):
     kept: ClassVar[list[asking._Process]] = []
 
     def __init__(self, folder: Path) -> None:
-        if not self.kept or self.kept[0]._process.poll() is not None:
+        if not self.kept or self.kept[0].process.poll() is not None:
             self.kept[:] = [PROCESS(Path("/"))]
-        self._process = self.kept[0]._process
+        self.process = self.kept[0].process
 
     def __exit__(self, *_: object) -> None:
         pass

@@ -221,7 +221,7 @@ def build_parser() -> argparse.ArgumentParser:
     job.add_argument("--dask", metavar="ADDRESS", help="a Dask scheduler, or its file (needs tracetui[dask])")
     _add_output(job)
 
-    query = add_query(commands, common)
+    query = add_query(commands, [common, scope])
     _add_run(query, "the run to use if a folder holds several, by letter or name (default: the newest)")
 
     add_profile(commands, common)

@@ -221,7 +221,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 def _query(arguments: argparse.Namespace) -> int:
     from tracetui.app.cli.asking.query import query_command
 
-    return query_command(arguments, _paths)
+    return query_command(arguments, _scope(arguments), _paths)
 
 
 def _schema(arguments: argparse.Namespace) -> int:
