@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _WORD = re.compile(r"(\w+\.)?(\w*)$")
-_PARTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\s+", re.DOTALL)
+_PARTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|(?:--[^\n]*|/\*.*?\*/|\s)+", re.DOTALL)
 
 
 def frames_line() -> str:
@@ -16,11 +16,12 @@ def frames_line() -> str:
     return f"frames: {' '.join(ABOUT)} · tables: {' '.join(tables)}"
 
 
-def completed(before: str) -> tuple[str, str]:
+def completed(before: str, behind: str = "") -> tuple[str, str]:
     """What follows the word at the end of a text, and the names that it may become.
 
     Args:
         before: the text before the cursor.
+        behind: the text behind it, which may name the frames that the columns are of.
 
     Returns:
         The letters that all candidates share; the candidates in a line, which is empty where there is one or none.
@@ -31,7 +32,7 @@ def completed(before: str) -> tuple[str, str]:
     match = _WORD.search(before)
     assert match is not None
     qualified, word = match.group(1), match.group(2).lower()
-    named = [name for name in re.findall(r"\w+", before[: match.start()].lower()) if name in known]
+    named = [name for name in re.findall(r"\w+", f"{before[: match.start()]} {behind}".lower()) if name in known]
     columns = [column.name for name in dict.fromkeys(named) for column in known[name].columns]
     names = columns if qualified else [*columns, *known]
     if not word and not qualified and not named:
@@ -40,7 +41,7 @@ def completed(before: str) -> tuple[str, str]:
         names = columns
     found = [name for name in dict.fromkeys(names) if name.startswith(word)]
     if not found:
-        return "", "" if named or qualified else frames_line()
+        return "", frames_line()
     shared = 0
     while shared < min(map(len, found)) and len({name[shared] for name in found}) == 1:
         shared += 1

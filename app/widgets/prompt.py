@@ -45,8 +45,8 @@ class Question:
     """The footer's (key, label) pairs while the line is open."""
     history: tuple[str, ...] = ()
     """Earlier texts, the latest last, which Up and Down bring back."""
-    completes: Callable[[str], tuple[str, str]] | None = None
-    """Called on Tab with the text before the cursor; returns what follows it, and what to say below the line."""
+    completes: Callable[[str, str], tuple[str, str]] | None = None
+    """Called on Tab with the text before and behind the cursor; returns what to insert, and what to say below."""
     below: str = ""
     """What stands below the line."""
     joins: Callable[[str], str] | None = None
@@ -191,7 +191,7 @@ class Prompt(Vertical):
         question, line = self.question, self.line
         if question is None or question.completes is None:
             return
-        more, said = question.completes(line.value[: line.cursor_position])
+        more, said = question.completes(line.value[: line.cursor_position], line.value[line.cursor_position :])
         if more:
             line.insert_text_at_cursor(more)
         self.explain(said or question.below)
