@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
-from tracetui.app.cli.arguments import SAMPLES
 from tracetui.app.cli.asking.options import split_asked
+from tracetui.app.cli.options.shared import SAMPLES
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 
