@@ -64,7 +64,7 @@ class QueryView(TableView):
         known = self._result
         if known is None:
             key = commands.key("query.ask")
-            return _page(pl.DataFrame(), (), empty=f"No query yet: {key} opens a line for one in SQL.")
+            return _page(pl.DataFrame(), (), empty=f"No query yet. The key {key} opens a line for one in SQL.")
         if known.place == _place(self.session):
             return known
         try:
