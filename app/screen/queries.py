@@ -41,6 +41,8 @@ class Queries:
         self._running: tuple[str, str, Stop] | None = None
         """Key of its job, the query, what ends it."""
         self._number = 0
+        self._early = False
+        """Whether Enter was pressed before a recording was read."""
 
     def ask(self) -> None:
         """Opens the line; says below it what a query may name, or what is missing."""
@@ -68,11 +70,12 @@ class Queries:
         sql = text.strip()
         if not sql or self._running is not None:
             return not sql and self._running is None
-        run = self._session.runs.get("a")
+        run, self._early = self._session.runs.get("a"), False
         if not is_there():
             self._shell.explain(NEEDS)
         elif run is None:
-            self._shell.explain("No recording is read yet: Enter again when it is")
+            self._early = True
+            self._shell.remark("runs when the recording is read")
         elif run.summaries_in is not None:
             self._shell.explain("Only summaries of this job's ranks are here, not their recordings")
         else:
@@ -89,6 +92,14 @@ class Queries:
 
             jobs.start(self._target, key, work)
         return False
+
+    def rows_came(self) -> None:
+        """Runs the query that was typed before the recording was read."""
+        prompt = self._shell.prompt
+        if self._early and "a" in self._session.runs:
+            self._early = False
+            if prompt is not None and prompt.question is self._question:
+                self._submitted(prompt.line.value)
 
     def finish(self, event: jobs.JobDone[Any]) -> None:
         """Shows a result, or says in the line why there is none; ignores other jobs, and a query that was stopped."""
@@ -113,6 +124,7 @@ class Queries:
 
     def stop(self) -> None:
         """Ends the query that runs; its result is not shown."""
+        self._early = False
         if self._running is not None:
             self._running[2].now()
             self._running = None

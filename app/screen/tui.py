@@ -107,7 +107,7 @@ class TracetuiApp(App[None]):
             tab=asked,
             preferred_tab=wished,
             on_tab=lambda: self.restorer.save_soon(),
-            on_rows=lambda: self.keyboard.rows_came(),
+            on_rows=lambda: self._rows_came(),
         )
         self.keyboard = Keyboard(self, self.shell, self.ending, super().on_event)
         self.runs = RunLoader(
@@ -172,6 +172,10 @@ class TracetuiApp(App[None]):
     def view(self) -> View | None:
         """Returns the current view; null until it has its widgets."""
         return self.shell.view
+
+    def _rows_came(self) -> None:
+        self.keyboard.rows_came()
+        self.queries.rows_came()
 
     def on_key(self, event: Key) -> None:
         """Removes the message on any key; for a key that does nothing here, says where it works."""
