@@ -139,7 +139,10 @@ class Selection:
     @cached_property
     def memory(self) -> pl.DataFrame:
         """Allocator events in scope."""
-        frame = self.trace.memory
+        return self.within_memory(self.trace.memory)
+
+    def within_memory(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Those rows of the memory frame, which may have more columns, that are in scope."""
         if self.by_steps and self.steps.height:
             last = self.steps.row(-1, named=True)
             frame = frame.filter(pl.col("time").is_between(self.steps["start"][0], last["start"] + last["duration"]))

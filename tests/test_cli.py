@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sample_runs import recorded
 
+from tracetui.app.cli import given
 from tracetui.app.cli import main as cli
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
 
@@ -120,7 +121,7 @@ def test_an_unreadable_input_is_one_line_and_exit_code_1(tmp_path: Path, capsys:
 def test_no_screen_is_opened_for_a_path_that_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "_has_terminal", lambda: True)
+    monkeypatch.setattr(given, "has_terminal", lambda: True)
     assert cli.main(["open", str(tmp_path / "missing.json")]) == UNREADABLE
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -234,7 +235,7 @@ def test_the_screen_needs_a_terminal_for_keys_and_output(
     monkeypatch.setenv("TERM", term)
     for name, terminal in zip(("stdin", "stdout", "stderr"), streams, strict=True):
         monkeypatch.setattr(sys, name, Stream(terminal))
-    has = cli._has_terminal()
+    has = given.has_terminal()
     monkeypatch.undo()
     assert has is screen
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tracetui.analysis.report.report import SECTIONS, report
-from tracetui.app.cli.arguments import SAMPLES, build_parser
+from tracetui.app.cli.arguments import build_parser
+from tracetui.app.cli.options.shared import SAMPLES
 from tracetui.parsers import open_path
 
 ROOT = Path(__file__).resolve().parents[1]

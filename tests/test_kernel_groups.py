@@ -22,7 +22,7 @@ from tracetui.analysis.kernel_groups import (
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, kernels
 from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.selection import Scope, select
-from tracetui.app.cli import arguments
+from tracetui.app.cli.options import reports as options
 from tracetui.parsers import Trace, open_path
 from tracetui.parsers.names import kernel_names
 
@@ -141,4 +141,4 @@ def test_streams_name_the_gpu_where_there_are_several(training: Trace) -> None:
 def test_there_are_no_other_groupings(training: Trace) -> None:
     with pytest.raises(ValueError, match="not grouped by 'colour'; there are name, category"):
         kernel_groups(select(training), "colour")
-    assert arguments.GROUPINGS == GROUPINGS
+    assert options.GROUPINGS == GROUPINGS

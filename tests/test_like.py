@@ -16,8 +16,9 @@ from sweep_maker import write_sweep
 from tracetui.analysis.base.number_format import format_us
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.report.report import SECTIONS, report
-from tracetui.app.cli import arguments
+from tracetui.app.cli.arguments import build_parser
 from tracetui.app.cli.main import main
+from tracetui.app.cli.options import reports as options
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.drafts.draft import Draft
 from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
@@ -45,7 +46,7 @@ def chapters(out: str) -> dict[str, str]:
 
 
 def test_the_command_line_and_the_table_agree() -> None:
-    assert tuple(LIKES) == arguments.LIKES
+    assert tuple(LIKES) == options.LIKES
 
 
 @pytest.mark.parametrize("name", LIKES)
@@ -78,7 +79,7 @@ def test_what_a_recording_lacks_is_said_with_a_command_that_there_is(name: str) 
         assert said == f"Not in this recording: {chapter.lacks}. To record it: {chapter.records}"
         words = shlex.split(chapter.records.partition(" (")[0])
         if words[0] == "tracetui":
-            arguments.build_parser().parse_args(words[1:])
+            build_parser().parse_args(words[1:])
         assert "tracetui profile" in chapter.records or "jax.profiler" in chapter.records
     headings = re.findall(r"^## (.*)$", markdown(like_parts(draft, name, layout), layout), re.MULTILINE)
     assert headings == [chapter.heading for chapter in every]

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,13 +19,17 @@ from sample_runs import VIM, recorded, run_of
 
 from tracetui.analysis.query import ask as asking
 from tracetui.analysis.query.frames import ABOUT, SCHEMAS, frames, plain
-from tracetui.analysis.query.sources import frames_of
+from tracetui.analysis.query.sources import answer_of, frames_of
+from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import select
 from tracetui.analysis.tables.registry import SECTIONS
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
+
+    from tracetui.parsers import Run
 
 if not asking.is_there():
     pytest.skip("needs tracetui[query]", allow_module_level=True)
@@ -38,9 +43,9 @@ class Shared(asking._Process):
     kept: ClassVar[list[asking._Process]] = []
 
     def __init__(self, folder: Path) -> None:
-        if not self.kept or self.kept[0]._process.poll() is not None:
+        if not self.kept or self.kept[0].process.poll() is not None:
             self.kept[:] = [PROCESS(Path("/"))]
-        self._process = self.kept[0]._process
+        self.process = self.kept[0].process
 
     def __exit__(self, *_: object) -> None:
         pass
@@ -58,9 +63,28 @@ def shared(monkeypatch, one_process) -> None:
     monkeypatch.setattr(asking, "_Process", Shared)
 
 
-def asked(sql: str, run=None, **limits) -> asking.Answer:
-    run = run or run_of("vim_tiny_fp32_bs4.pt.trace.json.gz")
-    return asking.ask(sql, list(frames()), frames_of(run, run.main), numbered=ABOUT, **limits)
+@cache
+def sample() -> Run:
+    """The recording of most tests, read once."""
+    return open_path(VIM)
+
+
+MADE: dict[str, dict[str, pl.DataFrame]] = {}
+
+
+def made_once(run: Run) -> Callable[[Collection[str]], dict[str, pl.DataFrame]]:
+    """Makes each frame of a recording once for all tests."""
+    make, made = frames_of(run, run.main), MADE.setdefault(str(run.path), {})
+
+    def some(names: Collection[str]) -> dict[str, pl.DataFrame]:
+        made.update(make([name for name in names if name not in made]))
+        return {name: made[name] for name in names}
+
+    return some
+
+
+def asked(sql: str, run: Run | None = None, **limits) -> asking.Answer:
+    return asking.ask(sql, list(frames()), made_once(run or sample()), numbered=ABOUT, **limits)
 
 
 def test_every_column_of_the_frames_is_told() -> None:
@@ -80,7 +104,7 @@ def test_the_frames_are_what_they_are_said_to_be(shared) -> None:
 
 
 def test_rows_are_those_of_the_recording(shared) -> None:
-    trace = run_of("vim_tiny_fp32_bs4.pt.trace.json.gz").main
+    trace = sample().main
     found = asked("SELECT row, name, duration, grid FROM Device ORDER BY row")
     assert found.frames == ("device",)
     assert [row[0] for row in found.rows] == list(range(trace.device.height))
@@ -243,8 +267,8 @@ def test_what_would_use_too_much_is_stopped(sql, said, shared) -> None:
 def test_a_process_that_does_not_look_up_is_ended(monkeypatch) -> None:
     """Within one call of a function DuckDB obeys no interrupt."""
     monkeypatch.setattr(asking, "GRACE_S", 0.3)
-    with pytest.raises(asking.QueryError, match=r"stopped after 0.5 s"):
-        asked("select levenshtein(repeat('a', 600000), repeat('b', 600000))", seconds=0.5)
+    with pytest.raises(asking.QueryError, match=r"stopped after 0.2 s"):
+        asked("select levenshtein(repeat('a', 600000), repeat('b', 600000))", seconds=0.2)
     with pytest.raises(asking.QueryError):  # DuckDB 2.0 reads it for long, 1.5 refuses it
         asked("select " + "(" * 5000, seconds=0.1)
 
@@ -266,6 +290,27 @@ def test_the_process_knows_nothing_of_the_user(monkeypatch, tmp_path) -> None:
     assert "TRACETUI_TOKEN" not in started["env"]
     assert started["cwd"] != tmp_path
     assert not Path(started["cwd"]).exists()
+
+
+def test_a_scope_restricts_the_frames_and_keeps_the_numbers_of_rows(shared) -> None:
+    run = sample()
+    scope = Scope(steps=(2, 2))
+    chosen = select(run.main, scope)
+
+    def within(sql: str) -> asking.Answer:
+        return answer_of(run, run.main, sql, scope=scope)
+
+    assert within("select index from steps").rows == ((2,),)
+    assert [row[0] for row in within("select row from device order by row").rows] == chosen.device["row"].to_list()
+    same = "count(*) filter (h.correlation = d.correlation)"
+    joined = f"select count(*), {same} from device d join host h on h.row = d.launch"
+    assert set(within(joined).rows[0]) == {chosen.device["launch"].drop_nulls().len()}
+    calls = within("select sum(calls) from kernels").rows[0][0]
+    assert calls == chosen.device.filter(pl.col("kind") == "kernel").height
+    # its type and those of its other columns are as without a scope
+    for name in ("device", "steps", "host", "memory", "counters", "collectives"):
+        found = within(f"select * from {name} limit 0")
+        assert [(one.name, one.type) for one in found.columns] == [(c.name, c.type) for c in frames()[name].columns]
 
 
 def test_ranks_and_tools_are_chosen(capsys, shared) -> None:
@@ -331,18 +376,17 @@ def test_the_examples_of_the_pages(shared) -> None:
     """Each command prints what the page says, and Polars finds the same rows."""
     from tracetui.analysis.kernels import kernels
     from tracetui.analysis.matching.light_times import with_light_times
-    from tracetui.analysis.selection import select
     from tracetui.app.reports.answer import answer_text
     from tracetui.app.reports.layout import Layout
 
-    run = open_path(VIM)
+    run = sample()
     trace = run.main
     known = {"pl": pl, "kernels": kernels, "run": run, "trace": trace, "sel": with_light_times(select(trace))}
     begin, *snippets = in_polars()
     exec(begin, known)
     for (command, printed), code in zip(examples(), snippets, strict=True):
-        _, _, sample, sql = shlex.split(command)
-        assert sample == "vim_tiny"
+        _, _, name, sql = shlex.split(command)
+        assert name == "vim_tiny"
         answer = asked(sql, run, limit=100)
         assert answer_text(answer, Layout()) == printed
         *before, last = ast.parse(code).body

@@ -70,7 +70,7 @@ def test_a_query_and_its_frames(capsys) -> None:
     assert main(["query", "--schema", "--format", "json"]) == 0
     assert not wrong("frames", json.loads(capsys.readouterr().out))
     pytest.importorskip("duckdb", reason="needs tracetui[query]")
-    assert main(["query", "--sample", "select name, grid from device limit 3", "--format", "json"]) == 0
+    assert main(["query", str(DATA / "mlp_profiled"), "select name, grid from device limit 3", "--format", "json"]) == 0
     assert not wrong("query", json.loads(capsys.readouterr().out))
 
 

@@ -34,6 +34,39 @@ KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 NEEDS = "queries need DuckDB: pip install 'tracetui[query]'"
 
 
+class Stop:
+    """Ends a query from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked = False
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether the query was to end."""
+        return self._asked
+
+    def now(self) -> None:
+        """Ends the query's process; a query that has none yet starts none."""
+        with self._lock:
+            self._asked = True
+            if self._process is not None:
+                self._process.kill()
+
+    def watch(self, process: subprocess.Popen[bytes]) -> None:
+        """Names the process to end."""
+        with self._lock:
+            self._process = process
+            if self._asked:
+                process.kill()
+
+    def check(self) -> None:
+        """Raises the error of a query that was stopped."""
+        if self._asked:
+            raise QueryError("stopped")
+
+
 class QueryError(Exception):
     """A query that is refused, wrong, or exceeds a limit; its text is one line."""
 
@@ -75,6 +108,7 @@ def ask(
     limit: int | None = None,
     seconds: float = SECONDS,
     memory: int = MEMORY,
+    stop: Stop | None = None,
 ) -> Answer:
     """Runs one SELECT over frames.
 
@@ -86,6 +120,7 @@ def ask(
         limit: at most so many rows, `MOST_ROWS` at most.
         seconds: how long it may run.
         memory: how much memory it may use, bytes.
+        stop: ends it from another thread.
 
     Raises:
         QueryError: it is refused, wrong, or exceeds a limit; the text is one line.
@@ -107,12 +142,16 @@ def ask(
             "memory_bytes": memory,
             "threads": THREADS,
         }
+        stop = stop or Stop()
+        stop.check()
         with _Process(Path(folder)) as process:
-            first = process.said(request, seconds + GRACE_S)
+            stop.watch(process.process)
+            first = process.said(request, seconds + GRACE_S, stop)
             made = frame(first["frames"])
+            stop.check()
             for name in first["frames"]:
                 made[name].write_parquet(Path(folder, f"{name}.parquet"), compression="lz4")
-            found = process.said({}, seconds + GRACE_S)
+            found = process.said({}, seconds + GRACE_S, stop)
     return Answer(tuple(first["frames"]), _columns(found["columns"]), tuple(map(tuple, found["rows"])), found["more"])
 
 
@@ -121,7 +160,7 @@ class _Process:
 
     def __init__(self, folder: Path) -> None:
         paths = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-m", "tracetui.analysis.query.worker"],
             cwd=folder,  # a module of Python in the user's folder must not be imported
             env={
@@ -138,10 +177,10 @@ class _Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self.process.kill()
+        self.process.communicate()
 
-    def said(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def said(self, message: dict[str, Any], seconds: float, stop: Stop) -> dict[str, Any]:
         """Says something and returns the answer.
 
         Raises:
@@ -151,24 +190,25 @@ class _Process:
 
         def end() -> None:
             late.set()
-            self._process.kill()
+            self.process.kill()
 
         timer = threading.Timer(seconds, end)
         timer.start()
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
         except BrokenPipeError:
             line = b""
         finally:
             timer.cancel()
         if late.is_set():
             raise QueryError(f"stopped after {seconds - GRACE_S:g} s; --timeout gives a query longer")
+        stop.check()
         if not line.endswith(b"\n"):
-            code = self._process.wait()
+            code = self.process.wait()
             raise QueryError(f"its process ended with {code}, perhaps for lack of memory; filter or aggregate earlier")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.analysis.query.ask import SECONDS, Answer, Stop, ask
 from tracetui.analysis.query.frames import ABOUT, OF_JSON, frames, plain
 from tracetui.analysis.report.report import report, trace_report
-from tracetui.analysis.selection import Scope
+from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.registry import OF_RUNS, SECTIONS
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.parsers import Run, Trace
 
+WHOLE = Scope()
 _POLARS: dict[str, Any] = {
     "varchar": pl.String(),
     "boolean": pl.Boolean(),
@@ -28,7 +31,7 @@ _POLARS: dict[str, Any] = {
 
 
 def frames_of(
-    run: Run, trace: Trace, config: Config | None = None
+    run: Run, trace: Trace, config: Config | None = None, scope: Scope = WHOLE
 ) -> Callable[[Collection[str]], dict[str, pl.DataFrame]]:
     """Returns what makes frames of these names.
 
@@ -36,6 +39,8 @@ def frames_of(
         run: the tables of several ranks are about it.
         trace: the recording of it that all other frames are of.
         config: thresholds of the rules.
+        scope: what of the recording they have. If not everything, frames have their column ``row`` already, which
+            counts in the whole recording.
     """
 
     def made(names: Collection[str]) -> dict[str, pl.DataFrame]:
@@ -43,13 +48,69 @@ def frames_of(
         tables = [known[name].section for name in names if name not in ABOUT]
         rows: dict[str, Any] = {}
         if of_trace := [name for name in tables if name not in OF_RUNS]:
-            rows |= trace_report(trace, Scope(), of_trace, run=run, config=config)
+            rows |= trace_report(trace, scope, of_trace, run=run, config=config)
         if of_run := [name for name in tables if name in OF_RUNS]:
-            rows |= report(run, Scope(), of_run, config=config)["run"]
-        found: dict[str, pl.DataFrame] = {name: getattr(trace, name) for name in names if name in ABOUT}
+            rows |= report(run, replace(scope, window=None), of_run, config=config)["run"]
+        recorded = [name for name in names if name in ABOUT]
+        found = {name: getattr(trace, name) for name in recorded}
+        if scope != WHOLE:
+            found = _within(trace, scope, recorded)
         return found | {name: _table(name, _rows(rows.get(name))) for name in tables}
 
     return made
+
+
+def answer_of(
+    run: Run,
+    trace: Trace,
+    sql: str,
+    config: Config | None = None,
+    *,
+    scope: Scope = WHOLE,
+    limit: int | None = None,
+    seconds: float = SECONDS,
+    stop: Stop | None = None,
+) -> Answer:
+    """Runs a query over one recording of a run.
+
+    Args:
+        run: the tables of several ranks are about it.
+        trace: the recording of it that all other frames are of.
+        sql: the query.
+        config: thresholds of the rules.
+        scope: what of the recording the frames have.
+        limit: at most so many rows.
+        seconds: how long it may run.
+        stop: ends it from another thread.
+
+    Raises:
+        QueryError: it is refused, wrong, or exceeds a limit.
+    """
+    numbered = ABOUT if scope == WHOLE else ()
+    made = frames_of(run, trace, config, scope)
+    return ask(sql, list(frames()), made, numbered=numbered, limit=limit, seconds=seconds, stop=stop)
+
+
+def _within(trace: Trace, scope: Scope, names: Collection[str]) -> dict[str, pl.DataFrame]:
+    """A recording's frames restricted to a scope; ``row`` is the number of a row in the whole frame."""
+    selection = select(trace, scope)
+
+    def rows_of(name: str) -> pl.DataFrame:
+        if name in ("host", "device"):
+            return selection.host if name == "host" else selection.device
+        if name == "steps":
+            return trace.steps.with_row_index("row").join(selection.steps, on="start", how="semi")
+        if name == "memory":
+            return selection.within_memory(trace.memory.with_row_index("row"))
+        # what is about an activity or an event goes with it
+        frame: pl.DataFrame = getattr(trace, name).with_row_index("row")
+        device = selection.device["row"].implode()
+        if name == "counters":
+            return frame.filter(pl.col("device_row").is_in(device) | pl.col("device_row").is_null())
+        host = selection.host["row"].implode()
+        return frame.filter(pl.col("device").is_in(device) | pl.col("host").is_in(host))
+
+    return {name: rows_of(name).with_columns(pl.col("row").cast(pl.Int64)) for name in names}
 
 
 def _rows(section: Any) -> list[dict[str, Any]]:

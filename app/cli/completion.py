@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tracetui.app.cli.arguments import SAMPLES, build_parser
+from tracetui.app.cli.arguments import build_parser
 from tracetui.app.cli.option_values import input_path
+from tracetui.app.cli.options.shared import SAMPLES
 
 Values = Literal["none", "any", "words", "list", "pairs", "files", "folders", "programs"]
 """What follows an option: nothing, anything, one of some words, several with commas, ``name=…``, a path."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from tracetui.analysis.query.frames import frames
 from tracetui.app.reports.layout import GAP, WIDTH, Layout, Shown
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text.escaping import any_cell, cell, code, plain
 from tracetui.app.text.fitting import cell_width
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.query.ask import Answer, Column
@@ -20,19 +21,42 @@ if TYPE_CHECKING:
 SCHEMA = "tracetui.query/1"
 NUMBERS = ("bigint", "integer", "smallint", "tinyint", "hugeint", "uinteger", "ubigint", "double", "float", "decimal")
 """How the types of numbers begin."""
+_BY_UNIT: dict[str, Kind] = {"ns": "time", "bytes": "bytes", "%": "percent"}
+_MOMENTS = ("start", "time", "offset")
 LEAST_NAME = 16
 """The columns that a text needs at least, where a table is to be read."""
 
 
-def kind_of(column: Column) -> Kind:
-    """The kind of a column's values, by its type and by the end of its name, as the tables' own columns have it."""
+def kind_of(column: Column, read: Collection[str] = ()) -> Kind:
+    """The kind of a column's values, by its type, the end of its name, and the frames' own columns of that name.
+
+    Args:
+        column: of a result.
+        read: the frames that the query read.
+    """
     if not column.type.startswith(NUMBERS) or column.type.endswith("]"):
         return "text"
     if column.name.endswith(("_ns", "_us")):
         return "time"
     if column.name.endswith("_percent") or column.name == "percent":
         return "percent"
-    return "bytes" if column.name.endswith("_bytes") or column.name == "bytes" else "number"
+    if column.name.endswith("_bytes") or column.name == "bytes":
+        return "bytes"
+    return _BY_UNIT.get(_unit(column.name, read), "number")
+
+
+def scale_of(column: Column, kind: Kind) -> int:
+    """What a time is multiplied by to be ns."""
+    return 1000 if kind == "time" and column.name.endswith("_us") else 1
+
+
+def _unit(name: str, read: Collection[str]) -> str:
+    """The unit that all frames with a column of this name give it; none of a moment, which a short time can't tell."""
+    if name in _MOMENTS:
+        return ""
+    known = frames()
+    units = {column.unit for frame in read for column in known[frame].columns if column.name == name}
+    return units.pop() if len(units) == 1 else ""
 
 
 def answer_json(answer: Answer, origin: Json) -> Json:
@@ -56,7 +80,7 @@ def answer_csv(answer: Answer) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([cell(column.name) for column in answer.columns])
-    writer.writerows([[any_cell(_plain(value)) for value in row] for row in answer.rows])
+    writer.writerows([[any_cell(unnested(value)) for value in row] for row in answer.rows])
     return out.getvalue()
 
 
@@ -92,24 +116,25 @@ def _is_number(column: Column) -> bool:
 
 
 def _cells(answer: Answer, layout: Layout) -> list[list[str]]:
-    kinds = [kind_of(column) for column in answer.columns]
-    scales = [
-        1000 if kind == "time" and column.name.endswith("_us") else 1
-        for kind, column in zip(kinds, answer.columns, strict=True)
-    ]
+    kinds = [kind_of(column, answer.frames) for column in answer.columns]
+    scales = [scale_of(column, kind) for kind, column in zip(kinds, answer.columns, strict=True)]
     return [
-        [_cell(value, kind, scale, ascii=layout.ascii) for value, kind, scale in zip(row, kinds, scales, strict=True)]
+        [
+            value_text(value, kind, scale, ascii=layout.ascii)
+            for value, kind, scale in zip(row, kinds, scales, strict=True)
+        ]
         for row in answer.rows
     ]
 
 
-def _cell(value: Any, kind: Kind, scale: int, *, ascii: bool) -> str:
+def value_text(value: Any, kind: Kind, scale: int, *, ascii: bool) -> str:
+    """A value of a result as text."""
     if scale != 1 and isinstance(value, (int, float)):
         value = round(value * scale, 6)  # whole ns, which a product may miss by the last bit
-    return cell_text(_plain(value), kind, ascii=ascii)
+    return cell_text(unnested(value), kind, ascii=ascii)
 
 
-def _plain(value: Any) -> Any:
+def unnested(value: Any) -> Any:
     """A value without nesting: a launch's size as 4x384x1, a list as words, an object as JSON."""
     if isinstance(value, list):
         if all(isinstance(item, int) for item in value):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tracetui.app.screen.opening import RunLoader
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session.session import Session
+    from tracetui.app.views.query import QueryPage
     from tracetui.app.views.timeline import TimelineView
 
 KEPT = 50
@@ -190,6 +191,17 @@ class Navigation:
         view = self._shell.made(tab)
         if view is not None:
             view.open_at(table, name)
+        self._shell.refresh_lines()
+
+    def show_result(self, page: QueryPage) -> None:
+        """Goes to the result of a query."""
+        from tracetui.app.views.query import QueryView
+
+        self.leave()
+        self._shell.show_tab("query")
+        view = self._shell.made("query")
+        if isinstance(view, QueryView):
+            view.receive(page)
         self._shell.refresh_lines()
 
     def show_in_timeline(self, source: str, row: int) -> None:

@@ -220,6 +220,8 @@ class Keyboard:
                 await self._searched()
         elif self._shell.prompt is not None:
             if item.key in TABS:  # the application's, but they would leave the line
+                if item.key == TABS[0]:
+                    self._shell.prompt.complete()
                 return False
         elif self._waits(item):
             return self._early is not None

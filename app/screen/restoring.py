@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 OTHER_WIDTH = 20
 """Columns for the name of the offered run."""
+QUERY = "query"
+"""The tab that is not gone back to: its query is not kept."""
 SAVED_AFTER_SECONDS = 1.0
 """How long the user must stay in a tab before the position is saved."""
 
@@ -142,7 +144,7 @@ class Restorer:
         if other is None:
             other = next((known for known in session.open.values() if known.remark), None)
         where = Left(
-            tab=self._shell.tab,
+            tab=self._shell.tab if self._shell.tab != QUERY else self._shell.usual_tab,
             filter=self._navigation.usual_filter,
             sorts={page: sort for page, sort in sorts.items() if sort is not None},
             window=session.scope.window,

@@ -161,6 +161,11 @@ class Shell:
         if self._prompt is not None:
             self._prompt.remark(text)
 
+    def explain(self, text: str) -> None:
+        """Says something below the line."""
+        if self._prompt is not None:
+            self._prompt.explain(printable(self.own(text)))
+
     def line_closed(self) -> None:
         """Gives the keys back to the view."""
         if self.prompt is None:

@@ -20,6 +20,7 @@ from tracetui.app.screen.keyboard import Keyboard, Passed
 from tracetui.app.screen.leaving import Leaving
 from tracetui.app.screen.opening import RunLoader
 from tracetui.app.screen.preferences import Preferences, preferred_tab
+from tracetui.app.screen.queries import Queries
 from tracetui.app.screen.range_writer import RangeWriter
 from tracetui.app.screen.restoring import Restorer
 from tracetui.app.screen.shell import Shell
@@ -106,7 +107,7 @@ class TracetuiApp(App[None]):
             tab=asked,
             preferred_tab=wished,
             on_tab=lambda: self.restorer.save_soon(),
-            on_rows=lambda: self.keyboard.rows_came(),
+            on_rows=lambda: self._rows_came(),
         )
         self.keyboard = Keyboard(self, self.shell, self.ending, super().on_event)
         self.runs = RunLoader(
@@ -119,6 +120,7 @@ class TracetuiApp(App[None]):
         self.starter = Starter(self.runs, self.shell, self.restorer, self.push_screen, self.exit, samples=samples)
         self.lists = RunLists(self.runs, self.shell, self, self.push_screen, cache=cache)
         self.ranges = RangeWriter(session, self.shell, self)
+        self.queries = Queries(session, self.shell, self.navigation, self)
         self.host: Host = ViewHost(session, self.loader, self.shell, self.navigation, self.preferences)
         if len(paths) == 1:
             self.restorer.recall(paths[0], tab=not tab, filter=filter is None)
@@ -171,6 +173,10 @@ class TracetuiApp(App[None]):
         """Returns the current view; null until it has its widgets."""
         return self.shell.view
 
+    def _rows_came(self) -> None:
+        self.keyboard.rows_came()
+        self.queries.rows_came()
+
     def on_key(self, event: Key) -> None:
         """Removes the message on any key; for a key that does nothing here, says where it works."""
         there = len(self.screen_stack) == 1 and "a" in self.session.runs and self.shell.prompt is None
@@ -193,6 +199,7 @@ class TracetuiApp(App[None]):
         """Handles a run that was read or a range that was written; does nothing if the program is closing."""
         if not self.shell.closing:
             self.ranges.finish(event)
+            self.queries.finish(event)
             self.runs.finish(event)
 
     # --- events of runs
@@ -261,6 +268,10 @@ class TracetuiApp(App[None]):
         """Goes back from the rows to their finding."""
         self.navigation.come_back(only_here=True)
 
+    def on_back_to_place(self, event: messages.BackToPlace) -> None:
+        """Goes back to where a query was asked."""
+        self.navigation.back()
+
     def on_went_back(self, event: messages.WentBack) -> None:
         """Updates the navigation history."""
         self.navigation.went_back()
@@ -314,6 +325,10 @@ class TracetuiApp(App[None]):
         """Opens the list of the longest gaps."""
         if "a" in self.session.runs:
             self.navigation.open_rows("host", "gaps", "")
+
+    def action_query(self) -> None:
+        """Opens the line for a query."""
+        self.queries.ask()
 
     def action_come_back(self) -> None:
         """Goes back to the previous place."""
@@ -435,6 +450,7 @@ class TracetuiApp(App[None]):
 
     def _before_the_end(self) -> None:
         self.loader.close()
+        self.queries.stop()
         self.restorer.save_for_good()
 
     def on_exit_app(self, event: ExitApp) -> None:

@@ -64,6 +64,8 @@ class Session:
     """Columns that the user asked for, by page id; they have priority if space is short."""
     sorts: dict[str, tuple[str, bool]] = field(default_factory=dict)
     """The initial sort column of a page and whether the largest comes first, if not the page's default."""
+    asked: str = ""
+    """The latest query whose result is a tab; empty before the first."""
     range_words: str = ""
     """The text for the marked range, while `scope.window` restricts everything to it."""
     _results: dict[Key, object] = field(default_factory=dict, repr=False)
@@ -219,10 +221,12 @@ class Session:
 
     @property
     def extra_tabs(self) -> frozenset[str]:
-        """Returns the optional tabs that run A has something for."""
+        """Returns the optional tabs that run A has something for, and that of a query if one was asked."""
         run = self.runs.get("a")
         found = {"collectives"} if run is not None and any(trace.collectives.height for trace in run.traces) else set()
-        return frozenset(found | ({"ranks"} if run is not None and len(run.ranks) > 1 else set()))
+        if run is not None and len(run.ranks) > 1:
+            found.add("ranks")
+        return frozenset(found | ({"query"} if self.asked else set()))
 
     @property
     def partial(self) -> bool:

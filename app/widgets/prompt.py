@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from textual import events
     from textual.app import ComposeResult
     from textual.timer import Timer
 
@@ -42,6 +43,14 @@ class Question:
     """Called on Esc, after the line has closed."""
     hints: tuple[tuple[str, str], ...] = HINTS
     """The footer's (key, label) pairs while the line is open."""
+    history: tuple[str, ...] = ()
+    """Earlier texts, the latest last, which Up and Down bring back."""
+    completes: Callable[[str, str], tuple[str, str]] | None = None
+    """Called on Tab with the text before and behind the cursor; returns what to insert, and what to say below."""
+    below: str = ""
+    """What stands below the line."""
+    joins: Callable[[str], str] | None = None
+    """Makes one line of pasted text that has several; without it, the first line counts."""
 
 
 class PromptInput(Input):
@@ -49,7 +58,8 @@ class PromptInput(Input):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "give_up", show=False),
-        Binding("down", "submit", show=False),
+        Binding("down", "down", show=False),
+        Binding("up", "up", show=False),
     ]
 
     def __init__(self) -> None:
@@ -60,9 +70,27 @@ class PromptInput(Input):
         """Leaves the line."""
         self.post_message(Prompt.Cancelled())
 
+    async def action_down(self) -> None:
+        """Brings the next of the earlier texts; where there are none to choose from, submits."""
+        prompt = self.query_ancestor(Prompt)
+        if not prompt.go_through(1):
+            await self.action_submit()
 
-class Prompt(Horizontal):
-    """A label, a line to type into, and a remark at the right."""
+    def action_up(self) -> None:
+        """Brings the text before this one."""
+        self.query_ancestor(Prompt).go_through(-1)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pastes several lines as one, if the question can join them."""
+        question = self.query_ancestor(Prompt).question
+        if question is not None and question.joins is not None:
+            event.prevent_default()
+            event.stop()
+            self.insert_text_at_cursor(question.joins(event.text))
+
+
+class Prompt(Vertical):
+    """A label, a line to type into, a remark at the right, and what there is to say about it below."""
 
     class Cancelled(Message):
         """Esc was pressed."""
@@ -75,13 +103,19 @@ class Prompt(Horizontal):
         """What is asked; null while the line is closed."""
         self._pending: Timer | None = None
         self._remark = ""
+        self._below = ""
+        self._at = 0
+        """Which text of the history is in the line; its length stands for the one that is typed."""
+        self._typed = ""
         self.display = False
 
     def compose(self) -> ComposeResult:
-        """Label, input, remark."""
-        yield Static(markup=False, id="prompt-label")
-        yield PromptInput()
-        yield Static(markup=False, id="prompt-remark")
+        """Label, input, remark; below them a text."""
+        with Horizontal(id="prompt-line"):
+            yield Static(markup=False, id="prompt-label")
+            yield PromptInput()
+            yield Static(markup=False, id="prompt-remark")
+        yield Static(markup=False, id="prompt-below")
 
     def on_mount(self) -> None:
         """Opens the line, if it was asked for before it had its parts."""
@@ -98,13 +132,15 @@ class Prompt(Horizontal):
         self._stop_waiting()
         self.question = question
         self.display = True
-        self._remark = ""
+        self._remark, self._below = "", question.below
+        self._at, self._typed = len(question.history), ""
         if self.query(PromptInput):
             self._show(question)
 
     def _show(self, question: Question) -> None:
         self.query_one("#prompt-label", Static).update(Text(f" {question.label} "))
         self.remark(self._remark)
+        self.explain(self._below)
         self.fill(question.value, quiet=True)
         self.screen.set_focus(self.line)
 
@@ -129,6 +165,36 @@ class Prompt(Horizontal):
         self._remark = text
         for remark in self.query("#prompt-remark").results(Static):
             remark.update(Text(f" {text} " if text else ""))
+
+    def explain(self, text: str) -> None:
+        """Says something below the line, such as what is wrong with what was typed."""
+        self._below = text
+        for below in self.query("#prompt-below").results(Static):
+            below.update(Text(text))
+            below.display = bool(text)
+
+    def go_through(self, step: int) -> bool:
+        """Puts an earlier or later text of the history into the line; returns whether the question has a history."""
+        question = self.question
+        if question is None or not question.history:
+            return False
+        at = min(max(self._at + step, 0), len(question.history))
+        if at != self._at:
+            if self._at == len(question.history):
+                self._typed = self.line.value
+            self._at = at
+            self.fill([*question.history, self._typed][at])
+        return True
+
+    def complete(self) -> None:
+        """Completes the word before the cursor, if the question knows its words."""
+        question, line = self.question, self.line
+        if question is None or question.completes is None:
+            return
+        more, said = question.completes(line.value[: line.cursor_position], line.value[line.cursor_position :])
+        if more:
+            line.insert_text_at_cursor(more)
+        self.explain(said or question.below)
 
     def _stop_waiting(self) -> None:
         if self._pending is not None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.app.cli.option_values import count, input_path
-from tracetui.app.text.tool_words import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +20,11 @@ SECONDS = 30
 """`analysis.query.ask.SECONDS`."""
 
 
-def add_query(commands: Any, common: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Adds `tracetui query`; returns its parser."""
+def add_query(commands: Any, parents: Sequence[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """Adds `tracetui query` with the options of these parsers too; returns its parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "query",
-        parents=[common],
+        parents=parents,
         help="ask a recording in SQL (needs tracetui[query])",
         description="Run one SELECT over the frames of a recording (steps, host, device, memory, counters, "
         "collectives) and the report's tables (kernels, operators, ...), with DuckDB. Nothing else can be read, and "
@@ -41,8 +40,6 @@ def add_query(commands: Any, common: argparse.ArgumentParser) -> argparse.Argume
         "--sample", nargs="?", const="vim_tiny", metavar="NAME", help="a recording that ships with tracetui"
     )
     parser.add_argument("--schema", action="store_true", help="list frames and columns with their units")
-    parser.add_argument("--source", choices=KINDS, metavar="KIND", help="only this tool's recordings of a run")
-    parser.add_argument("--rank", type=count, metavar="N", help="this rank of a distributed run")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: %(default)s")
     parser.add_argument(
         "--limit", type=count, dest="most_rows", metavar="N", help="rows; 0 for all (text shows 100, json and csv all)"

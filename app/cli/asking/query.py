@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
-from tracetui.app.cli.arguments import SAMPLES
 from tracetui.app.cli.asking.options import split_asked
+from tracetui.app.cli.options.shared import SAMPLES
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.query.ask import Answer
+    from tracetui.analysis.scope import Scope
     from tracetui.app.cli.request import Request
     from tracetui.parsers import Run, Trace
 
@@ -26,21 +28,23 @@ TEXT_ROWS = 100
 SCHEMA = "tracetui.query-frames/1"
 
 
-def query_command(arguments: argparse.Namespace, paths_of: Callable[[argparse.Namespace], Sequence[Path]]) -> int:
+def query_command(
+    arguments: argparse.Namespace, scope: Scope, paths_of: Callable[[argparse.Namespace], Sequence[Path]]
+) -> int:
     """Runs the command.
 
     Args:
         arguments: what was typed; ``asked`` are the paths and the query.
+        scope: what of the recording the frames have.
         paths_of: the paths to open, with the sample's.
 
     Raises:
         UsageError: a path or the query is missing.
     """
-    from tracetui.analysis.scope import Scope
     from tracetui.app.cli.request import Request
 
     request = Request(
-        Scope(),
+        scope,
         rank=arguments.rank,
         source=arguments.source,
         run=arguments.run,
@@ -80,7 +84,9 @@ def print_query(paths: Sequence[Path], sql: str, request: Request, *, seconds: f
     trace = one_recording(run)
     text = request.format in ("text", "markdown")
     limit = request.limit if request.limit is not None else TEXT_ROWS if text else None
-    found = answer_of(run, trace, sql, config, limit=limit or None, seconds=seconds)
+    found = answer_of(
+        run, trace, sql, config, scope=replace(request.scope, steps_by=None), limit=limit or None, seconds=seconds
+    )
     if found.more and not text:
         print(f"tracetui: only the first {len(found.rows):,} rows are there", file=sys.stderr)
     if request.format == "json":
@@ -97,19 +103,25 @@ def print_query(paths: Sequence[Path], sql: str, request: Request, *, seconds: f
 
 
 def answer_of(
-    run: Run, trace: Trace, sql: str, config: Config | None, *, limit: int | None = None, seconds: float = 30
+    run: Run,
+    trace: Trace,
+    sql: str,
+    config: Config | None,
+    *,
+    scope: Scope | None = None,
+    limit: int | None = None,
+    seconds: float = 30,
 ) -> Answer:
     """The result of a query over one recording of a run.
 
     Raises:
         UsageError: the query is refused, wrong, or exceeds a limit.
     """
-    from tracetui.analysis.query.ask import QueryError, ask
-    from tracetui.analysis.query.frames import ABOUT, frames
-    from tracetui.analysis.query.sources import frames_of
+    from tracetui.analysis.query import sources
+    from tracetui.analysis.query.ask import QueryError
 
     try:
-        return ask(sql, list(frames()), frames_of(run, trace, config), numbered=ABOUT, limit=limit, seconds=seconds)
+        return sources.answer_of(run, trace, sql, config, scope=scope or sources.WHOLE, limit=limit, seconds=seconds)
     except QueryError as error:
         raise UsageError(f"query: {error}") from None
 

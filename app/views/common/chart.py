@@ -30,12 +30,14 @@ class ViewChart(NamedTuple):
     svg: str
     notes: tuple[str, ...] = ()
     """What stands beside it."""
+    command: tuple[str, ...] = ()
+    """What makes it again, if that is not the command that opens its tab."""
 
 
 def as_slide(session: Session, tab: str, filter: str, chart: ViewChart) -> str:
     """The chart as an SVG document."""
     said = " · ".join(part for part in (session.runs["a"].name, chart.said) if part)
-    foot = spelled(command_here(session, tab, filter))
+    foot = spelled(chart.command or command_here(session, tab, filter))
     return slide(chart.svg, chart.title, said, foot, notes=chart.notes, ascii=session.ascii)
 
 

@@ -30,6 +30,10 @@ class ShowEvidence(Message):
         super().__init__()
 
 
+class BackToPlace(Message):
+    """Goes back to the previous place, as Ctrl+O does."""
+
+
 class ShowRows(Message):
     """Goes to a table of a tab, and to the row of this name."""
 

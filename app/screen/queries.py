@@ -1,0 +1,130 @@
+"""Asks queries: opens the line for one, runs it in the background, and shows its result as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracetui.app.session import jobs
+
+if TYPE_CHECKING:
+    from textual.message_pump import MessagePump
+
+    from tracetui.analysis.query.ask import Stop
+    from tracetui.app.screen.history import Navigation
+    from tracetui.app.screen.shell import Shell
+    from tracetui.app.session.session import Session
+    from tracetui.app.widgets.prompt import Question
+
+RUNS = "ask"
+"""How the keys of the jobs begin."""
+HINTS = (("Enter", "run"), ("Esc", "cancel"), ("Tab", "names"), ("Up", "earlier queries"))
+RUNNING = "running: Esc stops it"
+KEPT = 50
+"""How many earlier queries the line brings back."""
+
+
+class Queries:
+    """Runs one query at a time."""
+
+    def __init__(self, session: Session, shell: Shell, navigation: Navigation, target: MessagePump) -> None:
+        """Sets up.
+
+        Args:
+            session: holds the run in view.
+            shell: has the line.
+            navigation: goes to the result.
+            target: receives the message when a query has ended, for `finish`.
+        """
+        self._session, self._shell, self._navigation, self._target = session, shell, navigation, target
+        self._history: list[str] = []
+        self._question: Question | None = None
+        self._running: tuple[str, str, Stop] | None = None
+        """Key of its job, the query, what ends it."""
+        self._number = 0
+        self._early = False
+        """Whether Enter was pressed before a recording was read."""
+
+    def ask(self) -> None:
+        """Opens the line; says below it what a query may name, or what is missing."""
+        from tracetui.analysis.query.ask import NEEDS, is_there
+        from tracetui.app.session.sql_words import completed, frames_line, one_line
+        from tracetui.app.widgets.prompt import Question
+
+        self._question = Question(
+            "query",
+            ":",
+            self._submitted,
+            cancelled=self.stop,
+            hints=HINTS,
+            history=tuple(self._history),
+            completes=completed,
+            below=self._shell.own(frames_line() if is_there() else NEEDS),
+            joins=one_line,
+        )
+        self._shell.ask(self._question)
+
+    def _submitted(self, text: str) -> bool:
+        """Starts a query; the line stays open until there is a result. An empty line closes."""
+        from tracetui.analysis.query.ask import NEEDS, Stop, is_there
+
+        sql = text.strip()
+        if not sql or self._running is not None:
+            return not sql and self._running is None
+        run, self._early = self._session.runs.get("a"), False
+        if not is_there():
+            self._shell.explain(NEEDS)
+        elif run is None:
+            self._early = True
+            self._shell.remark("runs when the recording is read")
+        elif run.summaries_in is not None:
+            self._shell.explain("Only summaries of this job's ranks are here, not their recordings")
+        else:
+            self._history = [*(known for known in self._history if known != sql), sql][-KEPT:]
+            self._number += 1
+            key, stop, session = f"{RUNS}#{self._number}", Stop(), self._session.frozen()
+            self._running = key, sql, stop
+            self._shell.remark(RUNNING)
+
+            def work() -> object:
+                from tracetui.app.views.query import query_page
+
+                return query_page(session, sql, stop)
+
+            jobs.start(self._target, key, work)
+        return False
+
+    def rows_came(self) -> None:
+        """Runs the query that was typed before the recording was read."""
+        prompt = self._shell.prompt
+        if self._early and "a" in self._session.runs:
+            self._early = False
+            if prompt is not None and prompt.question is self._question:
+                self._submitted(prompt.line.value)
+
+    def finish(self, event: jobs.JobDone[Any]) -> None:
+        """Shows a result, or says in the line why there is none; ignores other jobs, and a query that was stopped."""
+        if self._running is None or event.key != self._running[0]:
+            return
+        from tracetui.analysis.query.ask import QueryError
+
+        _, sql, _ = self._running
+        self._running = None
+        prompt = self._shell.prompt
+        if prompt is None or prompt.question is not self._question:
+            return  # the line was left for another tab
+        if event.result is None:
+            self._shell.remark("")
+            self._shell.explain(str(event.error))
+            if event.error is not None and not isinstance(event.error, QueryError):
+                self._shell.log_error(event.error)
+            return
+        prompt.close()
+        self._session.asked = sql
+        self._navigation.show_result(event.result)
+
+    def stop(self) -> None:
+        """Ends the query that runs; its result is not shown."""
+        self._early = False
+        if self._running is not None:
+            self._running[2].now()
+            self._running = None
