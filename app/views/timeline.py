@@ -221,7 +221,7 @@ class TimelineView(Described, Marking):
         if len(ranks) < 2:
             self.host.say("This run has one rank")
         else:
-            label = f"ranks of {spans(ranks)} (0-2, 5; none: one rank):"
+            label = f"ranks to show, of {spans(ranks)} (such as {spans(ranks[:2])}; empty: one rank):"
             self.host.ask(Question("ranks", label, self._to_ranks))
 
     def _to_ranks(self, text: str) -> bool:
