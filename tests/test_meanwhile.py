@@ -107,8 +107,7 @@ async def test_the_tree_shows_it_where_it_differs(recording: Recording) -> None:
     path = recording(NSYS_GPT).source.path
     async with opened(path, tab="modules") as (app, pilot):
         assert "Any thread" in screen_text(app)
-        row = next(n for n, name in enumerate(app.view.table.view()["name"].to_list()) if name == "backward_pass")
-        app.view.table.move_to(row)
+        app.view.table.stand_on(app.view.table.frame["name"].to_list().index("backward_pass"))
         meanwhile = app.view.table.current["device_meanwhile_ns"]
         await press(pilot, "enter")
         assert "backward_pass, any thread" in screen_text(app)

@@ -499,6 +499,8 @@ async def test_a_narrow_terminal_still_shows_names_and_times():
         await pilot.resize_terminal(120, 30)
         await settle(pilot)
         assert "Occup" in lines(app)[3]
+        assert "filter" in lines(app)[-1]
+        assert "sort" in lines(app)[-1]
 
 
 async def test_a_narrow_overview_begins_with_what_one_comes_for():
