@@ -324,7 +324,7 @@ class Shell:
         loading = main.query_one("#loading", Static)
         if loading.display:
             line = self._loader.failure("a") or self._loader.lines.get(self._loader.wanted.get("a", ""), "")
-            loading.update(self.own(f" {printable(line)}"))
+            loading.update(self.own(printable(line)))
 
     def _show_filter(self, main: Screen[object]) -> None:
         view = self.view

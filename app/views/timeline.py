@@ -260,7 +260,9 @@ class TimelineView(Described, Marking):
         if self.detail.display:
             return {"timeline.back": "close"}
         if self.searched:
-            return {"timeline.back": "end search", "timeline.next_same": "next hit"}
+            # the hits' key takes the room of the events' and of the rarer ones, which the help page has
+            rarer = dict.fromkeys((f"timeline.{name}" for name in ("next", "follow", "event", "fit", "area")), "")
+            return {"timeline.back": "end search", "timeline.next_same": "next hit"} | rarer
         return (
             {"timeline.back": "end range", "timeline.save": "save it"} if self.session.scope.window is not None else {}
         )
