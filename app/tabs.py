@@ -56,7 +56,7 @@ TABS = (
     Tab("sweep", "Sweep", "Swp", "0", "sweep:SweepView", _rows()),
     Tab("timeline", "Timeline", "Time", "T", "timeline:TimelineView"),
     Tab("collectives", "Collectives", "Coll", "I", "collectives:CollectivesView", _rows(TIMELINE), optional=True),
-    Tab("ranks", "Ranks", "Rank", "J", "ranks:RanksView", _rows(), optional=True),
+    Tab("ranks", "Ranks", "Rank", "U", "ranks:RanksView", _rows(), optional=True),
     Tab("query", "Query", "SQL", "Q", "query:QueryView", _rows(OWN_FILTER), optional=True),
 )
 """In the order of the screen."""

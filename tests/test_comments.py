@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import stat
 from dataclasses import replace
@@ -80,7 +81,12 @@ async def test_w_writes_beside_the_row_and_reports_show_it(tmp_path, capsys):
         row = screen_text(app).splitlines()
         assert "Comment" not in row[2]
         assert [line[0] for line in row[4:7]] == [">", "#", " "]
-    assert json.loads((tmp_path / FILE).read_text())["text"] == "why"
+        await press(pilot, "8", "W", *"todo", "enter")
+        assert "Comment: todo" in screen_text(app).splitlines()[2]
+    first, second = map(json.loads, (tmp_path / FILE).read_text().splitlines())
+    assert first["text"] == "why"
+    assert re.fullmatch(r"[A-Z]\d+\b.*", second["row"])  # the finding's key, which no measured number is part of
+    assert " " not in second["row"]
     assert main(["report", str(recording), "--section", "memops", "--no-cache"]) == 0
     assert "why" in capsys.readouterr().out
     assert main(["scrub", str(tmp_path), "-o", str(tmp_path / "out")]) == 0

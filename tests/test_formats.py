@@ -205,6 +205,23 @@ def test_a_number_stays_with_its_unit() -> None:
     assert wrapped("", 10) == []
 
 
+@pytest.mark.parametrize(("arrow", "ascii"), [(" → ", False), (" -> ", True)])
+def test_both_sides_of_a_pair_are_shown(arrow: str, ascii: bool) -> None:
+    first = ["sm80_xmma_gemm_f32_tn_n_64x64x8_ffma", "sm80_xmma_gemm_f32_tt_n_64x64x8_ffma", "copy"]
+    pairs = [
+        f"{name}{arrow}cutlass_80_wmma_tensorop_f16_{way}" for name, way in zip(first, ("tn", "tt", "nn"), strict=True)
+    ]
+    cut = fit_apart([*pairs, "short"], 29, ascii=ascii)
+    assert cut.pop("short") == "short"
+    assert len(set(cut.values())) == 3
+    assert max(map(len, cut.values())) <= 29
+    for pair, shown in cut.items():
+        for whole, side in zip(pair.split(arrow), shown.split(arrow), strict=True):
+            assert whole.startswith(side.split("..." if ascii else "…")[0])
+            assert len(side) > 3
+    assert cut[pairs[2]].startswith(f"copy{arrow}cutlass_80_w")
+
+
 @pytest.mark.parametrize("width", [14, 16, 20, 31])
 def test_names_that_elide_alike_show_where_they_differ(width: int) -> None:
     names = [

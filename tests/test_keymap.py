@@ -6,6 +6,7 @@ import pytest
 from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write
 
+from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.keys.keymap import WrongKeyError, key_name, remap, shown_key
 from tracetui.app.settings.schema import ColumnChoice, Settings, resolve
@@ -93,6 +94,13 @@ def test_what_goes_first_on_purpose_stays_so() -> None:
     assert keys_of(found, "go.back") == "escape,backspace"
     assert keys_of(found, "load.stop") == "escape"
     assert not found.problems
+
+
+def test_the_key_that_the_tab_bar_shows_works_in_every_tab() -> None:
+    of_tabs = {tab.key for tab in tabs.TABS}
+    assert len(of_tabs) == len(tabs.TABS)
+    others = [command for command in commands.DEFAULTS if not command.id.startswith("tab.")]
+    assert [command.id for command in others if of_tabs & set(command.keys.split(","))] == []
 
 
 async def test_footer_help_palette_tabs_and_keys_follow() -> None:

@@ -234,6 +234,8 @@ def test_lines_above_the_table_fit_any_width(recording):
             lines = memory_text(picture, width, height)
             assert all(len(line) <= width for line in lines)
             assert len(lines) < height or height == 5
+            if width > 20:
+                assert "reserved at 4.750 s" in " ".join(line.strip() for line in lines)
             if height == 60 and width >= 60:
                 assert any("█" in line and "│" in line for line in lines)
 

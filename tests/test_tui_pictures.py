@@ -215,6 +215,8 @@ def test_the_icicle_is_of_what_the_filter_keeps() -> None:
             assert "98.1 % of all" in text
             await press(pilot, "escape")
             assert "Block ×24" in screen_text(app)
+            await press(pilot, "slash", *"zzz")
+            assert "Nothing here matches the filter" in screen_text(app)
 
     screen(drive)
 

@@ -33,8 +33,8 @@ def lines(app):
 
 async def test_the_late_rank_stands_out_and_enter_shows_it():
     async with opened(JOB, size=(80, 24)) as (app, pilot):
-        assert "J Ra" in lines(app)[1]
-        await press(pilot, "J")
+        assert "U Ra" in lines(app)[1]
+        await press(pilot, "U")
         assert app.tab == "ranks"
         assert "rank 1" in lines(app)[2]
         assert lines(app)[4].split()[:2] == [">", "0"]
@@ -65,7 +65,7 @@ async def test_the_late_rank_stands_out_and_enter_shows_it():
 async def test_one_rank_has_no_tab_but_says_why():
     async with opened(JOB / "rank0.pt.trace.json.gz", size=(80, 24)) as (app, pilot):
         assert "J Ra" not in lines(app)[1]
-        await press(pilot, "J")
+        await press(pilot, "U")
         assert "This run has one rank." in screen_text(app)
 
 

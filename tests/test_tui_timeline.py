@@ -105,6 +105,7 @@ async def test_same_name():
         await press(pilot, "n")  # the search goes on in any lane
         assert selected(app) != here
         assert "2/" in screen_text(app).splitlines()[2]
+        assert "n next hit" in screen_text(app).splitlines()[-1]
         assert shown.timeline.name(shown.selected) != name
         await press(pilot, "N")
         assert selected(app) == here

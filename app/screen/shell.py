@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from textual.app import App, ComposeResult
+    from textual.geometry import Size
     from textual.screen import Screen
 
     from tracetui.app.session.loading import Loader
@@ -306,24 +307,29 @@ class Shell:
                 return True
         return False
 
-    def refresh_lines(self) -> None:
-        """Updates header, filter line and footer."""
+    def refresh_lines(self, size: Size | None = None) -> None:
+        """Updates header, filter line and footer.
+
+        Args:
+            size: of the terminal, while the app and its screens still have the one before.
+        """
         main = self.main
         if main is None or all(part.id != "header" for part in main.children):
             return
         main.query_one(TabBar).offer(self._session.extra_tabs)
-        self._show_header(main)
+        size = size or self._app.size
+        self._show_header(main, size.width)
         self._show_filter(main)
-        main.query_one(Footer).show(self._hints(main.size.width - 1))
+        main.query_one(Footer).show(self._hints(size))
 
-    def _show_header(self, main: Screen[object]) -> None:
+    def _show_header(self, main: Screen[object], width: int) -> None:
         right = status.header_right(self._session, self._loader.shares, self.own)
-        left = status.header_left(self._session, self.own, self._app.size.width - right.cell_len)
+        left = status.header_left(self._session, self.own, width - right.cell_len)
         main.query_one("#header", Line).show(left, right)
         loading = main.query_one("#loading", Static)
         if loading.display:
             line = self._loader.failure("a") or self._loader.lines.get(self._loader.wanted.get("a", ""), "")
-            loading.update(self.own(f" {printable(line)}"))
+            loading.update(self.own(printable(line)))
 
     def _show_filter(self, main: Screen[object]) -> None:
         view = self.view
@@ -335,11 +341,11 @@ class Shell:
         line.display = bool(words)
         line.show(Text(f" {self.own(words)}"))
 
-    def _hints(self, width: int) -> list[tuple[str, str]]:
-        """Returns the keys that the footer shows."""
+    def _hints(self, size: Size) -> list[tuple[str, str]]:
+        """Returns the keys that the footer shows in a terminal of this size."""
         if (prompt := self.prompt) is not None and prompt.question is not None:
             return list(prompt.question.hints)
-        if hints := too_small(*self._app.size):
+        if hints := too_small(*size):
             return hints
         if "a" not in self._session.runs:
             return [("Esc", "keep what was read"), ("q", "quit")] if self._loader.lines else [("q", "quit")]
@@ -349,7 +355,7 @@ class Shell:
             labels.pop("app.notes", None)
         if len(self._session.open) > 1:
             labels.setdefault("run.list", "runs")
-        return commands.footer(self.tab, width, labels=labels)
+        return commands.footer(self.tab, size.width - 1, labels=labels)
 
     # --- what the numbers cover
 

@@ -183,8 +183,8 @@ class TracetuiApp(App[None]):
         self.shell.say(commands.elsewhere(event.key, self.tab, blank=self.shell.is_blank) if there else "")
 
     def on_resize(self, event: Resize) -> None:
-        """Updates the footer, since its keys depend on the width."""
-        self.shell.refresh_lines()
+        """Updates the lines whose words depend on the width, which Textual gives to its screens only later."""
+        self.shell.refresh_lines(event.size)
 
     def on_tab_bar_chosen(self, event: TabBar.Chosen) -> None:
         """Shows the tab that was clicked."""

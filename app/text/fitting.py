@@ -21,6 +21,9 @@ _BUILT_IN = re.compile(r"<built-in (?:function|method) (\S+)>")
 _QUANTITY = re.compile(r"(?<=\d) (?=(?:%|ns|µs|us|ms|s|B|[kMGT]i?B|W|FLOP)(?:[/.,;:)]|\s|$))")
 _BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
+LEAST_PAIR = 16
+"""Columns from which both sides of a pair can be read."""
+
 
 def printable(text: str, *, ascii: bool = False) -> str:
     r"""Returns the text with everything that could control a terminal or mislead a reader as a visible escape.
@@ -147,8 +150,15 @@ def fit_all(texts: Sequence[str], width: int) -> list[str]:
 
 
 def fit_apart(texts: Iterable[str], width: int, *, ascii: bool = False) -> dict[str, str]:
-    """Cuts each text at its end, or in the middle if two would look alike, or so that it shows where they differ."""
-    cut = {text: fit(text, width, ascii=ascii) for text in texts}
+    """Cuts each text at its end, or in the middle if two would look alike, or so that it shows where they differ.
+
+    Of ``first → second`` both sides are cut, so that neither is lost and no end of one is read as that of the other.
+    """
+    texts = tuple(texts)
+    arrow = " -> " if ascii else " → "
+    pairs = [text for text in texts if arrow in text and cell_width(text) > width >= LEAST_PAIR]
+    joined = _pairs_apart(pairs, arrow, width - len(arrow), ascii) if pairs else {}
+    cut = {text: fit(text, width, ascii=ascii) for text in texts if text not in joined}
     for end in (0.35, 0.5):
         seen = Counter(cut.values())
         tried = {t: fit_middle(t, width, ascii=ascii, end=end) for t, short in cut.items() if seen[short] > 1}
@@ -160,7 +170,21 @@ def fit_apart(texts: Iterable[str], width: int, *, ascii: bool = False) -> dict[
     for texts_alike in alike.values():
         if len(texts_alike) > 1:
             cut |= _where_they_differ(texts_alike, width, ascii)
-    return cut
+    return cut | joined
+
+
+def _pairs_apart(texts: Sequence[str], arrow: str, room: int, ascii: bool) -> dict[str, str]:
+    """Cuts both sides of each pair; they share the room equally unless one needs less than its half."""
+    split = {text: tuple(text.split(arrow, 1)) for text in texts}
+    rooms: dict[str, tuple[int, int]] = {}
+    sides: dict[int, set[str]] = {}
+    for text, (first, second) in split.items():
+        left = min(cell_width(first), max(room // 2, room - cell_width(second)))
+        rooms[text] = left, room - left
+        for side, columns in zip((first, second), rooms[text], strict=True):
+            sides.setdefault(columns, set()).add(side)
+    cut = {columns: fit_apart(sorted(of), columns, ascii=ascii) for columns, of in sides.items()}
+    return {text: arrow.join(cut[n][side] for n, side in zip(rooms[text], split[text], strict=True)) for text in texts}
 
 
 def _where_they_differ(texts: Sequence[str], width: int, ascii: bool) -> dict[str, str]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
-from tracetui.analysis.report.findings import finding_row
+from tracetui.analysis.report.findings import finding_row, stable_key
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE
 from tracetui.app import tabs
 from tracetui.app.reports.finding_words import evidence_text, looked, titled
@@ -252,13 +252,13 @@ def _frame(found: Sequence[Finding]) -> pl.DataFrame:
     rows = [
         (
             number, each.severity, each.id, titled(each.title, each.doubted_by), each.impact_ns or None,
-            each.ceiling_percent, len(each.evidence),
+            each.ceiling_percent, len(each.evidence), stable_key(each),
         )
         for number, each in enumerate(found)
     ]  # fmt: skip
     schema = {
         "row": pl.Int64, "severity": pl.String, "id": pl.String, "name": pl.String, "impact_ns": pl.Float64,
-        "ceiling_percent": pl.Float64, "evidence": pl.Int64,
+        "ceiling_percent": pl.Float64, "evidence": pl.Int64, "finding_key": pl.String,
     }  # fmt: skip
     return pl.DataFrame(rows, schema=schema, orient="row")
 

@@ -50,7 +50,9 @@ def gaps_page(session: Session) -> Page:
         frame,
         columns=columns,
         note=f"{selection.describe()} · {longest}, {format_ns(int(frame['duration_ns'].sum()))} in all"
-        " · % of all idle time",
+        " · % of all idle time"
+        if frame.height
+        else selection.describe(),
         empty=_NO_GAPS if selection.trace.has_timeline else WORDS[selection.trace.info.kind].no_timeline,
     )
 

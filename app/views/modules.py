@@ -71,6 +71,7 @@ class ModulesView(CountedView, IcicleView):
             frame.with_columns(share.alias("percent")),
             columns=(TRAINING_COLUMNS if trains else INFERENCE_COLUMNS) if total else HOST_COLUMNS,
             note=f"{selection.describe_totals()} · {base if total else 'no GPU work in this trace'}",
+            noun="modules and kernels" if "row_kind" in frame.columns else MODULES.noun,
             empty=nothing("modules", selection.trace.info.kind),
         )
         return in_units(self.session, page)

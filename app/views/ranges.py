@@ -53,6 +53,7 @@ def tree_page(session: Session, title: str) -> Page:
         frame.with_columns(label.alias("label"), share.alias("percent")),
         title=title,
         columns=columns,
+        noun="ranges and kernels" if "row_kind" in frame.columns else RANGE_TREE.noun,
         note=f"{selection.describe_totals()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
     )
     return in_units(session, page)

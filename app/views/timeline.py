@@ -221,7 +221,7 @@ class TimelineView(Described, Marking):
         if len(ranks) < 2:
             self.host.say("This run has one rank")
         else:
-            label = f"ranks of {spans(ranks)} (0-2, 5; none: one rank):"
+            label = f"ranks to show, of {spans(ranks)} (such as {spans(ranks[:2])}; empty: one rank):"
             self.host.ask(Question("ranks", label, self._to_ranks))
 
     def _to_ranks(self, text: str) -> bool:
@@ -260,7 +260,9 @@ class TimelineView(Described, Marking):
         if self.detail.display:
             return {"timeline.back": "close"}
         if self.searched:
-            return {"timeline.back": "end search", "timeline.next_same": "next hit"}
+            # the hits' key takes the room of the events' and of the rarer ones, which the help page has
+            rarer = dict.fromkeys((f"timeline.{name}" for name in ("next", "follow", "event", "fit", "area")), "")
+            return {"timeline.back": "end search", "timeline.next_same": "next hit"} | rarer
         return (
             {"timeline.back": "end range", "timeline.save": "save it"} if self.session.scope.window is not None else {}
         )

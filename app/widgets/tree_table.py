@@ -13,7 +13,8 @@ from tracetui.app.keys import commands
 from tracetui.app.tables import tree_rests
 from tracetui.app.tables.arrangement import sorted_rows
 from tracetui.app.tables.columns import cell_text
-from tracetui.app.widgets.frame_table import FrameTable
+from tracetui.app.text import fitting
+from tracetui.app.widgets.frame_table import NAMES_LIMIT, FrameTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -207,7 +208,21 @@ class TreeTable(FrameTable):
         depth = self._depth[row] if row is not None else 0
         text = cell_text(value, "text", ascii=self.ascii)
         indent = " " * min(2 * depth, max(placed.width - 14, 0))
+        room = placed.width - len(indent) - 2
+        if row is not None and not placed.column.tail and fitting.cell_width(text) > room:
+            text = self._beside(row, placed.column.name, room).get(text, text)
         return f"{indent}{self._marker(row)} {text}", ""
+
+    def _beside(self, row: int, column: str, room: int) -> dict[str, str]:
+        """The names of a row and its siblings, cut so that no two look alike; none of very many siblings."""
+        above = self._led_by(row)
+        key = f"{column} below {above} in {room}"
+        if key not in self._cut:
+            rows = self._shown.get(above, ())
+            names = self.frame[self._source(column)][list(rows)] if len(rows) <= NAMES_LIMIT else []
+            texts = (cell_text(name, "text", ascii=self.ascii) for name in names)
+            self._cut[key] = fitting.fit_apart(set(texts), room, ascii=self.ascii)
+        return self._cut[key]
 
     def _marker(self, row: int | None) -> str:
         if row not in self._shown:

@@ -21,9 +21,10 @@ def row_name(page: Page, row: Mapping[str, object]) -> str:
 
 
 def name_column(page: Page) -> str:
-    """The column that names a row: the page's key, a name, a moment; else its first column."""
+    """The column that names a row: a finding's key, the page's, a name, a moment; else its first column."""
     known = page.frame.columns
-    wanted = (page.key, "path", "name", "at_ns", "instance", "rank", *(column.name for column in page.columns))
+    columns = (column.name for column in page.columns)
+    wanted = ("finding_key", page.key, "path", "name", "at_ns", "instance", "rank", *columns)
     return next((name for name in wanted if name and name in known), "")
 
 

@@ -126,7 +126,10 @@ class IcicleView(PicturedView):
         """Describes the box, and moves the hidden table's cursor to its row, which details and copies use."""
         event.stop()
         box, state = self.icicle.current, self.state
-        if box is None or state is None or not self.shows_icicle:
+        if state is None or not self.shows_icicle:
+            return
+        if box is None:
+            self.query_one("#box", Line).show(" Nothing here matches the filter" if state.filter else "")
             return
         self.query_one("#box", Line).show(f" {self._box_text(box, state.page)}")
         self._led = box.node.rows[0]
@@ -164,9 +167,7 @@ class IcicleView(PicturedView):
         """Says which keys to use instead."""
         event.stop()
         apart, back = key("tree.toggle"), key("table.picture")
-        self.host.say(
-            f"The largest is first here: {key('go.in')} zooms in, {apart} shows instances apart, {back}: table"
-        )
+        self.host.say(f"The largest is first here: {key('go.in')} zooms, {apart} shows instances, {back}: table")
 
     def action_drill(self) -> None:
         """Zooms into the box; in a table, opens what is inside the row, or the rows that it stands for."""

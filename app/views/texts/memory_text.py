@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ class Picture:
 def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = False) -> list[str]:
     """Lines for a tab of this size: the figures, then the chart; none where the table needs the room."""
     lines = _wrapped(_figures(picture, ascii=ascii), width - 2)
-    lines = [f" {line}" for line in lines]
+    lines = [f" {line}" for line in lines[: max(height // 3, 4)]]
     rows = min(max(height // 3, 5), 14)
     if height < LEAST_ROWS or picture.curve.height < 2 or width < 40:
         return lines
@@ -150,5 +151,5 @@ def _wrapped(parts: list[str], width: int) -> list[str]:
         if lines and len(lines[-1]) + 1 + len(part) <= width:
             lines[-1] += f" {part}"
         else:
-            lines.append(part[:width])
+            lines += textwrap.wrap(part, width)
     return lines
