@@ -14,7 +14,7 @@ from tracetui.analysis.scope import Scope
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.screen import status
-from tracetui.app.screen.choosing import RunLists
+from tracetui.app.screen.dialogs.choosing import RunLists
 from tracetui.app.screen.history import Navigation
 from tracetui.app.screen.keyboard import Keyboard, Passed
 from tracetui.app.screen.leaving import Leaving

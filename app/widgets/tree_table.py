@@ -219,7 +219,7 @@ class TreeTable(FrameTable):
         key = f"{column} below {above} in {room}"
         if key not in self._cut:
             rows = self._shown.get(above, ())
-            names = self.frame[self._source(column)][list(rows)] if len(rows) <= NAMES_LIMIT else []
+            names = self.frame[self._source(column)][list(rows)].to_list() if len(rows) <= NAMES_LIMIT else []
             texts = (cell_text(name, "text", ascii=self.ascii) for name in names)
             self._cut[key] = fitting.fit_apart(set(texts), room, ascii=self.ascii)
         return self._cut[key]
