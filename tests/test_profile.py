@@ -18,7 +18,7 @@ from sample_runs import recorded
 
 from tracetui.analysis.findings.core import hints
 from tracetui.app.cli.main import main
-from tracetui.app.cli.profile_options import split_command
+from tracetui.app.cli.options.profile import split_command
 from tracetui.collectors import keeper, process, profiler_commands
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.kernel_choice import choose

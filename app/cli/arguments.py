@@ -10,9 +10,9 @@ from typing import NoReturn
 
 from tracetui.app.cli.asking.options import add_mcp, add_query, add_schema, add_skill
 from tracetui.app.cli.options import files, lists, reports, screen
+from tracetui.app.cli.options.profile import add_profile
+from tracetui.app.cli.options.prove import add_prove
 from tracetui.app.cli.options.shared import add_run, common_options, scope_options
-from tracetui.app.cli.profile_options import add_profile
-from tracetui.app.cli.prove_options import add_prove
 from tracetui.app.text.exit_codes import DONE
 
 EXIT_CODES = """\

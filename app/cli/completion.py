@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from tracetui.app.cli.arguments import build_parser
-from tracetui.app.cli.option_values import input_path
 from tracetui.app.cli.options.shared import SAMPLES
+from tracetui.app.cli.options.values import input_path
 
 Values = Literal["none", "any", "words", "list", "pairs", "files", "folders", "programs"]
 """What follows an option: nothing, anything, one of some words, several with commas, ``name=…``, a path."""
@@ -118,7 +118,7 @@ def _named(command: str, name: str) -> tuple[Values, tuple[str, ...]] | None:
 
         return "list", (*TOOLS, "all")
     if name == "sweep":
-        from tracetui.app.cli.profile_options import _AXES
+        from tracetui.app.cli.options.profile import _AXES
 
         return "pairs", tuple(f"{axis}=" for axis in _AXES)
     if name == "sample":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tracetui.app.cli.arguments import build_parser
 from tracetui.app.cli.failing import explain
 from tracetui.app.cli.given import settled, warn
-from tracetui.app.cli.profile_options import split_command
+from tracetui.app.cli.options.profile import split_command
 from tracetui.app.cli.running import others, reports, screen
 from tracetui.app.text.exit_codes import DONE, INTERRUPTED, USAGE, UsageError
 
@@ -79,7 +79,7 @@ def script() -> NoReturn:
 
 def _profile(arguments: argparse.Namespace) -> int:
     from tracetui.app.cli.commands import profile as profile_command
-    from tracetui.app.cli.profile_options import axes_of, request_of
+    from tracetui.app.cli.options.profile import axes_of, request_of
     from tracetui.collectors.request import ProfileError
 
     request = request_of(arguments, arguments.program, ["tracetui", *sys.argv[1:]])

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.cli.option_values import count, input_path
+from tracetui.app.cli.options.values import count, input_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

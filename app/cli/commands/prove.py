@@ -208,7 +208,7 @@ def base_command(manifest: RunManifest, arguments: argparse.Namespace, program: 
 def _request(
     run: Run, manifest: RunManifest, arguments: argparse.Namespace, trials: tuple[plan.Trial, ...]
 ) -> plan.ProveRequest:
-    from tracetui.app.cli.profile_options import interpreter
+    from tracetui.app.cli.options.profile import interpreter
 
     output: Path = arguments.output or (run.path if run.path.is_dir() else run.path.parent)
     if not arguments.dry_run:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.cli.option_values import input_path, steps
 from tracetui.app.cli.options.shared import add_plain
+from tracetui.app.cli.options.values import input_path, steps
 
 if TYPE_CHECKING:
     from tracetui.app.cli.options.shared import Commands

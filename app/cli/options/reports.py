@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.cli.option_values import condition, count, input_path, job_part, positive, steps
 from tracetui.app.cli.options.shared import FORMATS, add_output, add_run, add_sample
+from tracetui.app.cli.options.values import condition, count, input_path, job_part, positive, steps
 
 if TYPE_CHECKING:
     from tracetui.app.cli.options.shared import Commands, Parents

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.cli.option_values import input_path, port
 from tracetui.app.cli.options.shared import add_looks, add_run, add_sample
+from tracetui.app.cli.options.values import input_path, port
 from tracetui.app.terminal.choice import DRIVERS
 
 if TYPE_CHECKING:

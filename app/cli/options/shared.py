@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tracetui.app.cli.option_values import count, memory_size, steps
+from tracetui.app.cli.options.values import count, memory_size, steps
 from tracetui.app.settings.schema import COLORS, NAMES, THEMES
 from tracetui.app.text.tool_words import KINDS
 

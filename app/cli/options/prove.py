@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tracetui.app.cli.option_values import count, input_path
+from tracetui.app.cli.options.values import count, input_path
 
 LEAST_ROUNDS = 2
 """As `collectors.proving.plan.LEAST_ROUNDS`: of one round there is no interval."""
