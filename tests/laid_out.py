@@ -32,3 +32,8 @@ def diff_text(found: Json, **options: Any) -> str:
 def diff_markdown(found: Json, **options: Any) -> str:
     layout = Layout(**options)
     return markdown(diff_parts(found, layout), layout)
+
+
+def body(printed: str) -> str:
+    """A report without the command at its end, which is not wrapped however long a path in it is."""
+    return printed.split("\nOn the screen:\n")[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ncu_file
 import pytest
-from laid_out import report_markdown, report_text
+from laid_out import body, report_markdown, report_text
 from nsys_file import NsysFile
 from sample_runs import recorded, run_of
 
@@ -360,7 +360,7 @@ def test_one_file_has_no_table(tmp_path):
 class TestRendering:
     def test_text_has_the_tables_of_the_published_report(self, found):
         text = report_text(found, limit=10)
-        assert all(cell_width(line) <= 80 for line in text.splitlines())
+        assert all(cell_width(line) <= 80 for line in body(text).splitlines())
         for title in ("Captures (4)", "Forward", "Steps by phase", "GPU time by category", "Kind of the top kernel",
                       "Top kernel of each", "Softmax and matrix products"):  # fmt: skip
             assert title in text, title
@@ -378,7 +378,7 @@ class TestRendering:
                 training(tmp_path / f"{model}_ctx{128 << power}.sqlite", 100_000)
         found = report(open_path(tmp_path, cache=False), sections=["captures"])
         text = report_text(found)
-        assert all(cell_width(line) <= 80 for line in text.splitlines() if "sqlite" not in line)
+        assert all(cell_width(line) <= 80 for line in body(text).splitlines() if "sqlite" not in line)
         if contexts > 1:
             assert all(text.count(f"ctx{128 << power}") > 4 for power in range(contexts))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import ncu_file
 import pytest
+from laid_out import body
 from reported import compared, opened, swept
 from sample_runs import recorded
 
@@ -186,7 +187,7 @@ def test_every_counter_says_how_much_it_covers() -> None:
 def test_the_table_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
     paths = recorded(FP32), recorded(BF16)
     text = printed(capsys, "report", *paths, "--section", "configurations")
-    assert all(len(line) <= 80 for line in text.splitlines())
+    assert all(len(line) <= 80 for line in body(text).splitlines())
     lines = [line.split() for line in text.splitlines()]
     assert ["17.28", "%", "6.55", "%", "-10.73", "pt", "SM"] in lines
     assert ["gemm", "B", "23.20", "µs", "40.6", "12.6", "16.6", "0", "66.3", "14.2", "100.0"] in lines
@@ -228,7 +229,7 @@ def test_a_folder_of_reports_is_a_sweep_over_its_names(capsys: pytest.CaptureFix
     assert found["notes"] == []
     assert all(row["step_us"] is None and row["gpu_us"] is None for row in found["points"])
     text = printed(capsys, "sweep", recorded(MLP))
-    assert all(len(line) <= 80 for line in text.splitlines())
+    assert all(len(line) <= 80 for line in body(text).splitlines())
     assert "4 points over dtype, 54 profiled launches" in " ".join(text.split())
     assert "no steps in it" not in text
     assert "fp32  15  127.1 µs  17.3  26.1   3.40    11.2    64.8  22.9     0" in text
@@ -296,7 +297,7 @@ def test_the_diff_compares_counters(capsys: pytest.CaptureFixture[str]) -> None:
     assert "per step" not in text
     assert "127.1 µs in A and 57.15 µs in B (-69.95 µs, -55.0 %)" in " ".join(text.split())
     assert ["17.28", "%", "6.55", "%", "-10.73", "pt", "SM"] in [line.split() for line in text.splitlines()]
-    assert all(len(line) <= 80 for line in text.splitlines())
+    assert all(len(line) <= 80 for line in body(text).splitlines())
 
 
 def test_other_kernels_of_one_precision_are_other_work() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import ncu_file
 import pytest
+from laid_out import body
 from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
@@ -98,8 +99,7 @@ def test_every_table_of_the_report_on_five_configurations(five: list[Path], caps
 
 def test_the_same_tables_as_text_and_markdown(five: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "report", *five, "--section", "counters", "--no-cache")
-    # the command that opens them at the end is one line, to be copied
-    assert all(len(line) <= 80 for line in text[: text.index("On the screen:")].splitlines())
+    assert all(len(line) <= 80 for line in body(text).splitlines())
     lines = [line.split() for line in text.splitlines()]
     assert ["3.20", "%", "3.24", "%", "4.34", "%", "4.40", "%", "4.28", "%", "SM"] in lines
     assert ["+0.04", "pt", "+1.14", "pt", "+1.20", "pt", "+1.08", "pt", "SM"] in lines
@@ -206,7 +206,7 @@ def test_csv_has_a_row_per_launch(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_text_report_of_one_recording(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, "report", recorded("ncu/vim_full_details.csv.gz"), "--no-cache")
-    assert all(len(line) <= 80 for line in text.splitlines())
+    assert all(len(line) <= 80 for line in body(text).splitlines())
     assert "20.68 µs  3  36.4  38.0   3.81    81.6    64.5  17.9  latency  selective_scan" in text
     assert "Not collected: tensor pipe (on the raw page only)." in text
     assert "36.69 µs  59.1  TheoreticalOccupancy" in text

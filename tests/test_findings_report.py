@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sample_runs
-from laid_out import report_text
+from laid_out import body, report_text
 from sample_runs import run_of
 
 from tracetui.analysis.findings.catalogue import all_rules
@@ -225,7 +225,7 @@ def test_rules_are_listed_with_their_thresholds(said: Callable[..., str]) -> Non
     for declared in all_rules().values():
         assert re.search(rf"^  {declared.id} ", text, re.MULTILINE)
         assert all(f" {name} = " in text for name in declared.thresholds)
-    assert all(cell_width(line) <= 80 for line in text.splitlines())
+    assert all(cell_width(line) <= 80 for line in body(text).splitlines())
     assert said("rules", "--ascii").isascii()
 
 
@@ -233,7 +233,7 @@ def test_a_rule_is_explained(said: Callable[..., str], capsys: pytest.CaptureFix
     for declared in all_rules().values():
         text = said("rules", declared.id.lower(), "--ascii")
         assert text.startswith(f"{declared.id}: ")
-        assert all(len(line) <= 80 for line in text.splitlines())
+        assert all(len(line) <= 80 for line in body(text).splitlines())
     assert said("rules", "S2", "--format", "markdown").startswith("### S2: ")
     assert [each["id"] for each in json.loads(said("rules", "S2", "--format", "json"))["rules"]] == ["S2"]
     said("rules", "X1", code=USAGE)

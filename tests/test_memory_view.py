@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from laid_out import report_markdown, report_text
+from laid_out import body, report_markdown, report_text
 from sample_runs import recorded, run_of
 from snapshot_file import FRAMES, Allocator, churn, snapshot, write
 from tui_pilot import opened, press, screen_text, settle
@@ -272,7 +272,7 @@ def test_a_limit_cuts_the_lists():
 def test_text_markdown_and_csv(name):
     found = report(run_of(name), sections=["memory"])
     text = report_text(found, limit=5)
-    assert all(len(line) <= 80 for line in text.splitlines())
+    assert all(len(line) <= 80 for line in body(text).splitlines())
     assert "memory peak" in text
     assert "Held at the peak" in text
     markdown = report_markdown(found, limit=5)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from laid_out import body
 from nvtx_trace import nvtx_trace
 from sample_runs import recorded, run_of
 
@@ -87,7 +88,7 @@ def test_a_launch_without_a_range_of_its_thread_is_of_the_range_that_began_last(
 
 def test_the_tree_lists_the_kernels_of_the_backward_pass(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(recorded(NSYS_GPT)), "--section", "range_tree", "--kernels", "2"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = body(capsys.readouterr().out).splitlines()
     at = next(n for n, line in enumerate(lines) if line.endswith("    backward_pass"))
     assert lines[at].split()[:4] == ["2.240", "µs", "35.95", "ms"]
     assert [line.split()[:3] for line in lines[at + 1 : at + 3]] == [["0", "7.376", "ms"], ["0", "6.051", "ms"]]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from laid_out import body
 from sample_runs import recorded, run_of
 from tui_pilot import opened, press, screen_text
 
@@ -298,7 +299,7 @@ def test_text_and_markdown(capsys: pytest.CaptureFixture[str], name: str) -> Non
             assert "Roofs: FP32" in said
             assert "FLOP/byte" in said
         if format == "text":
-            assert all(len(one) <= 80 for one in said.splitlines())
+            assert all(len(one) <= 80 for one in body(said).splitlines())
     assert main(["report", str(recorded(name)), "--section", "roofline", "--ascii", "--no-cache"]) == 0
     assert capsys.readouterr().out.isascii()
 

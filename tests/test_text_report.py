@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import ncu_file
 import pytest
-from laid_out import diff_markdown, diff_text, report_markdown, report_text
+from laid_out import body, diff_markdown, diff_text, report_markdown, report_text
 from sample_runs import recorded, report_of
 
 from tracetui.analysis.report.report import diff_report, report
@@ -62,7 +62,7 @@ def test_no_line_is_wider_than_80_columns(name: str) -> None:
 def test_ascii_is_ascii_and_as_narrow(name: str) -> None:
     text = report_text(report_of(name), limit=10, ascii=True)
     assert text.isascii()
-    assert max(map(len, text.splitlines())) <= 80
+    assert max(map(len, body(text).splitlines())) <= 80
 
 
 def test_the_verdict_stands_before_the_numbers() -> None:
@@ -161,7 +161,7 @@ def test_no_name_gets_at_the_terminal(recording: Callable[[str], Trace]) -> None
         assert "evil" in text
         assert all(char.isprintable() or char in "\r\n" for char in text)
     for text in (texts[0], texts[1], texts[3]):
-        assert all(cell_width(line) <= 80 for line in text.splitlines())
+        assert all(cell_width(line) <= 80 for line in body(text).splitlines())
 
 
 def test_csv_has_one_line_a_row_and_bare_numbers() -> None:
@@ -220,7 +220,7 @@ def test_the_diff_names_changes_by_word_and_sign(recording: Callable[[str], Trac
     found = diff_report(select(recording(VIM)), select(recording(VIM_FP16)))
     for ascii in (False, True):
         text = diff_text(found, limit=30, ascii=ascii)
-        assert all(cell_width(line) <= 80 for line in text.splitlines())
+        assert all(cell_width(line) <= 80 for line in body(text).splitlines())
         assert "+ added" in text
         assert "~ other" in text
     assert text.isascii()

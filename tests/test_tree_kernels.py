@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from laid_out import body
 from sample_runs import recorded, run_of
 from tui_pilot import opened, press
 
@@ -108,7 +109,7 @@ def test_without_a_gpu_the_modules_stay_as_they_are() -> None:
 
 def test_a_report_lists_the_kernels_below_their_operators(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(recorded(VIT)), "--section", "modules", "--kernels", "1", "--limit", "0"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = body(capsys.readouterr().out).splitlines()
     at = next(n for n, line in enumerate(lines) if line.rstrip().endswith("Mlp ×4"))
     left = next(line.index("Module") for line in lines if line.endswith("Module"))
     names = [line[left:] for line in lines[at + 1 : at + 6]]
