@@ -98,7 +98,7 @@ class Chrome:
             _compare(doc, trace)
         road.follow(run, plan, folder)
         if not doc.torn and plan.dice("paths").random() < 0.3 and _is_plain(doc):
-            road.both_paths(path, trace)
+            road.both_paths(path)
         if plan.dice("cut").random() < 0.1:
             road.cut(path, trace, folder)
         return NOTED if trace.notes or run.warnings else READ
