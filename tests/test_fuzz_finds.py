@@ -176,6 +176,24 @@ def test_an_occupancy_that_is_no_share_is_unknown() -> None:
     assert device.select(estimated_occupancy())["occupancy_percent"].to_list() == [50.0, None, None, 100.0]
 
 
+def test_a_number_of_a_gpu_that_no_column_holds_places_nothing(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.kernel("gemm", 0, 10)
+    file.process("train")
+    file.cuda_device(10**15, 0)
+    assert open_path(file.write(tmp_path / "a.sqlite"), cache=False).main.device["device"].to_list() == [0]
+
+
+def test_shapes_nested_without_end_stay_as_they_are(tmp_path: Path) -> None:
+    deep = "[" * 5000 + "]" * 5000
+    path = tmp_path / "a.json"
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    text = json.dumps({"traceEvents": [{**event, "args": {"Input Dims": "HERE"}}, {**event, "ts": 9}]})
+    path.write_text(text.replace('"HERE"', deep))
+    trace = opened(path)
+    assert trace.host["name"].to_list() == ["aten::mm"] * 2
+
+
 def test_texts_in_utf_16_are_refused(tmp_path: Path) -> None:
     """They came out as bytes with a blank between any two letters."""
     path = tmp_path / "a.sqlite"

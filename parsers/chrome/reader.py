@@ -201,7 +201,7 @@ def _rewrite(codes: Codes, plain: Callable[[str], str]) -> None:
     """Replaces the strings in place, all at once: one may become what another was."""
     better: dict[int, str] = {}
     for code, text in categories.texts(codes).items():
-        with suppress(ValueError):  # a string that is not JSON stays unchanged
+        with suppress(ValueError, RecursionError):  # what is not JSON, or nested too deeply to be, stays unchanged
             if (new := plain(text)) != text:
                 better[code] = new
     if not better:

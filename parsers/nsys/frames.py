@@ -219,9 +219,11 @@ def _sort_device(events: Events, shared: Shared) -> None:
         return
     # a process may see other numbers for its GPUs than the system does
     given, placed = device["device"], device["device"].copy()
+    most = np.iinfo(placed.dtype).max
     for number, value in enumerate(shared.processes.values):
         for (pid, cuda), gpu in gpu_of.items():
-            if value is not None and pid == value & tables.PID_MASK and cuda != gpu:
+            # what is no number of a GPU, in damaged metadata, places nothing
+            if value is not None and pid == value & tables.PID_MASK and cuda != gpu and 0 <= gpu <= most:
                 placed[(device["process"] == number) & (given == cuda)] = gpu
     device["device"] = placed
 
