@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import re
 from typing import TYPE_CHECKING
 
@@ -110,7 +109,7 @@ def stable_key(finding: Finding) -> str:
     It is the rule's id; of a rule that may find several things, such as kernels, with a hash of what this one is about.
     """
     rule = all_rules().get(finding.id)
-    if rule is None or not re.search("Iterator|list", str(inspect.signature(rule.look).return_annotation)):
+    if rule is None or not rule.finds_several:
         return finding.id
     shown = [item.query for item in finding.evidence if item.query is not None]
     about = next((query.row or query.filter for query in shown if query.row or query.filter), None)

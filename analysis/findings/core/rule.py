@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +64,11 @@ class Rule:
     """Another tool that has the rule, or where its numbers come from."""
     changes: tuple[Change, ...] = ()
     """Options of a run that do what it advises, the best first: the finding's command follows from them."""
+
+    @property
+    def finds_several(self) -> bool:
+        """Whether it may find several things in one run, such as kernels, as its function's annotation says."""
+        return re.search("Iterator|list", str(inspect.signature(self.look).return_annotation)) is not None
 
 
 @dataclass(frozen=True)

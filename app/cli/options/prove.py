@@ -26,7 +26,9 @@ def add_prove(commands: Any, common: argparse.ArgumentParser) -> argparse.Argume
         ),
     )
     parser.add_argument("path", type=input_path, metavar="RUN", help="a run that `tracetui profile` made")
-    parser.add_argument("findings", nargs="*", metavar="FINDING", help="ids of findings, such as F6: all their changes")
+    parser.add_argument(
+        "findings", nargs="*", default=[], metavar="FINDING", help="ids of findings, such as F6: all their changes"
+    )
     parser.add_argument(
         "--change",
         action="append",
