@@ -23,6 +23,8 @@ class FakeTorch:
         self.done: list[str] = []
         self.exported: dict[str, dict[str, Any]] = {}
         self.hooks: list[Callable[..., None]] = []
+        self.kept: list[dict[str, Any]] = []
+        """What was written of an own program before its end."""
         self.initialized = gpu
         self.capturing = False
         self.refuses: str | None = None

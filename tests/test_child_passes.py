@@ -190,8 +190,12 @@ def run_program(
     monkeypatch.setattr(script.sys, "argv", ["start.py"])
     monkeypatch.setattr(script.machine_torch, "settings", dict)
     result: dict[str, Any] = {}
+
+    def keep() -> None:
+        fake.kept.append(result.copy())
+
     try:
-        script.run({**spec, "script": ["python", str(program)]}, Progress(spec["progress"]), result)
+        script.run({**spec, "script": ["python", str(program)]}, Progress(spec["progress"]), result, keep)
     except Refused as error:
         result["error"] = str(error)
     return result
@@ -207,6 +211,15 @@ def own(
         return run_program(made, fake, calls, tmp_path, monkeypatch), fake
 
     return run
+
+
+def test_what_is_known_is_kept_before_the_program_ends(own: Callable[..., Any]) -> None:
+    """A program may leave through ``os._exit`` or be killed: after each part all that is known so far is written."""
+    _, fake = own(40)
+    kept = [each["measurement"] for each in fake.kept]
+    assert [len(each["clean_step_ns"]) for each in kept] == [10, 10, 10]
+    assert [[one["name"] for one in each["passes"]] for each in kept] == [[], ["light"], ["light", "rich"]]
+    assert all(each["workload"] == {"backend": "user"} for each in fake.kept)
 
 
 def test_an_own_program_has_all_three(own: Callable[..., Any]) -> None:

@@ -204,6 +204,11 @@ def result(rank: int, error: str | None = None, ended: int = 0, world: int = 3, 
     return {"tool": "torch", "error": error, "rank": who, "measurement": {"clean_step_ns": [10 + rank]}, **more}
 
 
+def unfinished(rank: int) -> dict[str, Any]:
+    """What a rank wrote that went on after that."""
+    return {**result(rank), "unfinished": True}
+
+
 @pytest.mark.parametrize(
     ("results", "left", "log", "said"),
     [
@@ -228,6 +233,13 @@ def result(rank: int, error: str | None = None, ended: int = 0, world: int = 3, 
             f"rank 0: {TOO_SMALL}; recorded: ranks 0 and 2",
         ),
         ([result(0), result(1)], [0, 1], "", "rank 2: it reported nothing; recorded: ranks 0 and 1"),
+        (
+            [result(0), unfinished(1), result(2)],
+            [0, 2],
+            BLAMED.format(1, -9),
+            f"rank 1: {KILLED}; recorded: ranks 0 and 2",
+        ),
+        ([unfinished(0), unfinished(1), unfinished(2)], [0, 1, 2], "", None),  # all left through os._exit(0)
     ],
 )
 def test_the_rank_that_failed_first_is_blamed(

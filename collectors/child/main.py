@@ -1,7 +1,8 @@
 """Does what a spec asks: builds the workload or runs the user's script under one tool, and reports the result.
 
 Writes ``result.<tool>.json`` beside the recording, also when it fails; exits with 0, 1 (it failed) or 2 (it can't be
-done here).
+done here). What a user's program has yielded so far is written as soon as it is known: the program may leave through
+``os._exit`` or be killed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import os
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import machine_torch, prove, ranks, script, steps
 from .profilers import Refused
 from .progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FAILED, REFUSED = 1, 2
 
@@ -32,8 +36,9 @@ def main(path: str) -> int:
     code = 0
     if spec.get("rank") is not None:
         ranks.end_with_the_others()
+    file = Path(spec["out"]) / f"result.{ranks.file_of(spec, spec['tool'])}.json"
     try:
-        _run(spec, progress, result)
+        _run(spec, progress, result, lambda: _write(file, _by_rank(spec, {**result, "unfinished": True})))
     except Exception as error:  # whatever happened, the user gets one line
         is_refusal = isinstance(error, Refused) or any(kind.__name__ == "ModelError" for kind in type(error).__mro__)
         code = REFUSED if is_refusal else FAILED
@@ -45,15 +50,20 @@ def main(path: str) -> int:
     except SystemExit as left:  # the user's script left on its own
         code = left.code if isinstance(left.code, int) else (1 if left.code else 0)
         result["error"] = None if not code else f"the program exited with code {code}"
-    if spec.get("rank") is not None:
-        result["rank"] = {**ranks.identity(spec), "ended_unix_ns": time.time_ns()}
-    _write(Path(spec["out"]) / f"result.{ranks.file_of(spec, spec['tool'])}.json", result)
+    _write(file, _by_rank(spec, result))
     return code
 
 
-def _run(spec: dict[str, Any], progress: Progress, result: dict[str, Any]) -> None:
+def _by_rank(spec: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """The result with the rank that it is of, where the job has ranks."""
+    if spec.get("rank") is None:
+        return result
+    return {**result, "rank": {**ranks.identity(spec), "ended_unix_ns": time.time_ns()}}
+
+
+def _run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: Callable[[], None]) -> None:
     if spec.get("script"):
-        script.run(spec, progress, result)
+        script.run(spec, progress, result, keep)
         return
     if spec.get("variants"):
         prove.run(spec, progress, result)

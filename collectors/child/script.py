@@ -17,12 +17,12 @@ from .marks import Marks, synchronize
 from .profilers import TRACE, Refused, about, rich_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .progress import Progress
 
 
-def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any]) -> None:
+def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: Callable[[], None]) -> None:
     """Runs ``script`` (its argv) as ``python`` would, with a profiler inside.
 
     With ``window`` null, the profiler follows the calls of ``torch.optim.Optimizer.step`` (see `_Recorder`). A program
@@ -32,8 +32,27 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any]) -> Non
         spec: what the parent asked for.
         progress: told of every step.
         result: gets what is known, also if the program fails or ends too early.
+        keep: writes the result as far as it is known.
     """
-    recorder = _Recorder(spec, progress)
+
+    def tell() -> None:
+        result.update(
+            {
+                "software": machine_torch.software(),
+                "settings": machine_torch.settings(),
+                "devices": machine_torch.devices(),
+                # the command is left to the one that started this: here it would stand with the secrets in it
+                "workload": {"backend": "user"},
+                "measurement": recorder.measured(),
+                "skipped": recorder.skipped(),
+            }
+        )
+
+    def tell_and_keep() -> None:
+        tell()
+        keep()
+
+    recorder = _Recorder(spec, progress, tell_and_keep)
     argv = list(spec["script"])[1:]
     if not argv:
         raise Refused("no program to run")
@@ -49,17 +68,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any]) -> Non
         code = left.code
     finally:
         recorder.stop()
-        result.update(
-            {
-                "software": machine_torch.software(),
-                "settings": machine_torch.settings(),
-                "devices": machine_torch.devices(),
-                # the command is left to the one that started this: here it would stand with the secrets in it
-                "workload": {"backend": "user"},
-                "measurement": recorder.measured(),
-                "skipped": recorder.skipped(),
-            }
-        )
+        tell()
     recorder.check()
     if code:
         raise SystemExit(code)
@@ -90,9 +99,10 @@ class _Recorder:
     stays loaded, `steps` are recorded after the warm-up, so that short programs are too, and then `clean_steps` timed.
     """
 
-    def __init__(self, spec: dict[str, Any], progress: Progress) -> None:
+    def __init__(self, spec: dict[str, Any], progress: Progress, keep: Callable[[], None]) -> None:
         self._spec = spec
         self._progress = progress
+        self._keep = keep
         self._plan: Iterator[None] | None = None
         self._profiler: Any | None = None
         self._light: light.LightPass | None = None
@@ -177,6 +187,7 @@ class _Recorder:
             self._clean.add()
             self._progress.say("clean", number + 1, self._spec["clean_steps"])
         synchronize(device)
+        self._keep()
 
     def _take_turn(self, device: str) -> Iterator[None]:
         """Times steps for a while and ends the program, whose next turn is another process."""
@@ -249,6 +260,7 @@ class _Recorder:
             return
         if recording.steps:
             self._passes.append(recording.finish())
+            self._keep()
         else:
             recording.drop()
 
@@ -269,6 +281,7 @@ class _Recorder:
         profiler.export_chrome_trace(str(Path(self._spec["out"]) / ranks.file_of(self._spec, TRACE)))
         recorded = rich_pass(self._spec, self._rich)
         self._passes.append(recorded if self._plan is not None else {**recorded, "steps": None})
+        self._keep()
 
     def _device(self) -> str:
         """``cuda`` if the program uses a GPU so far; to ask whether there is one must not make it use one."""

@@ -97,7 +97,8 @@ def _failure(results: dict[int, dict[str, Any]], left: Sequence[int], log: str) 
     missing = [rank for rank in range(world) if rank not in results]
     failed = {rank: str(said["error"]) for rank, said in results.items() if said.get("error")}
     blamed = _FIRST.search(log)
-    if not failed and not missing:
+    torn = blamed is not None and "unfinished" in results.get(int(blamed[1]), {})
+    if not failed and not missing and not torn:
         return None
     kept = f"recorded: {named(left)}" if left else "no rank left a recording"
     if blamed is not None:
