@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import signal
 import time
@@ -192,7 +193,7 @@ def run_program(
     result: dict[str, Any] = {}
 
     def keep() -> None:
-        fake.kept.append(result.copy())
+        fake.kept.append(copy.deepcopy(result))
 
     try:
         script.run({**spec, "script": ["python", str(program)]}, Progress(spec["progress"]), result, keep)
