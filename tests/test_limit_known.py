@@ -59,3 +59,12 @@ def test_a_copy_of_pageable_memory_occupies_its_caller() -> None:
     assert long.sum() == found.steps.height
     assert (found.calls.kind[long] == WAIT).all()
     assert max(model(select(light)).kernels_free_ns) < 0.2 * model(select(light)).recorded_ns
+
+
+def test_the_driver_copies_pageable_memory_before_and_after_its_work() -> None:
+    """Optimizer on the CPU: up to 2 ms go by before the first piece of a copy leaves, and after the last one came."""
+    found = model(select(run_of("limits/offload_adam.pt.trace.json.gz").main))
+    assert found.replayed_ns == pytest.approx(found.recorded_ns, rel=0.01)
+    calls = found.graph.calls
+    copying = calls.stretch[1:] - (calls.start[1:] - calls.end[:-1])
+    assert (copying == 0).all()  # what is taken from a call is host time beside it, and no time is lost

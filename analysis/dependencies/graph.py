@@ -115,12 +115,15 @@ def graph(sel: Selection) -> Graph | None:
         # the host's time before the first call, such as a wait for data, is the step's
         stretch = np.where(before == NONE, np.maximum(calls_start - begin, 0), stretch)
     names = host["name"].gather(outer)
-    kind, wait_from, waited, returns = waits.waiting_calls(
+    kind, wait_from, waited, returns, own_work = waits.waiting_calls(
         sel, outer, names, calls_start, calls_end, thread, work, first
     )
     after, unknown = waits.stream_waits(names, calls_start, thread, work)
     work = replace(work, after=after)
     latency, gap, inner = _latencies(calls_start, calls_end, work)
+    copied_before, copied_after = waits.staging(calls_start, calls_end, own_work, first, work, latency, returns)
+    calls_start, calls_end = calls_start + copied_before, calls_end - copied_after
+    stretch = stretch + copied_before + np.where(before >= 0, copied_after[before], 0)
     return Graph(
         Calls(outer, calls_start, calls_end, thread, before, stretch, own, kind, wait_from, waited),
         work,

@@ -74,7 +74,7 @@ def program_order(sel: Selection, start: Ints, end: Ints, thread: Ints) -> tuple
 
 def waiting_calls(
     sel: Selection, rows: Ints, names: pl.Series, start: Ints, end: Ints, thread: Ints, work: Work, first: Ints
-) -> tuple[NDArray[np.int8], Ints, Ints, int]:
+) -> tuple[NDArray[np.int8], Ints, Ints, int, Bools]:
     """Which calls waited for the GPU, for which work, and the median time from that work's end to the return.
 
     A wait for a stream is for the last work launched on it, for an event or the device for the last work of each
@@ -83,7 +83,8 @@ def waiting_calls(
     memory piece by piece, and returns a moment before the last piece arrives.
 
     Returns:
-        Kind of each call, slices of the waited work, positions of that work, and the time to return, ns.
+        Kind of each call, slices of the waited work, positions of that work, the time to return, ns, and which calls
+        are copies or fills that waited for themselves.
     """
     kind = np.zeros(start.size, np.int8)
     by_name = waits_by_name(names)
@@ -134,7 +135,34 @@ def waiting_calls(
         wait_from[position + 1] = len(chosen)
     wait_from = np.cumsum(wait_from)
     back = int(np.median(returns)) if returns else RETURN_NS
-    return kind, wait_from, np.array(waited, np.int64), back
+    return kind, wait_from, np.array(waited, np.int64), back, own_done
+
+
+def staging(start: Ints, end: Ints, own: Bools, first: Ints, work: Work, latency: int, back: int) -> tuple[Ints, Ints]:
+    """How long each call copied memory itself, before its work began and after that ended, ns.
+
+    From pageable memory and to it the driver copies through a buffer of its own, piece by piece: before the first piece
+    goes to the GPU, and after the last one came. Anything shorter is the way of a launch, or of a return.
+
+    Args:
+        start: of the calls.
+        end: of the calls.
+        own: the calls that wait for their own work.
+        first: slices of the calls' work.
+        work: the GPU work.
+        latency: of a launch, ns.
+        back: from the end of awaited work to a call's return, ns.
+    """
+    before, after = np.zeros(start.size, np.int64), np.zeros(start.size, np.int64)
+    calls = np.flatnonzero(own)
+    if calls.size:
+        head = first[calls]
+        last = np.maximum.reduceat(work.end, np.stack((head, first[calls + 1]), 1).ravel()[: 2 * calls.size - 1])[::2]
+        idle = (work.queued[head] < 0) | (work.end[work.queued[head]] <= start[calls])
+        ahead, behind = work.start[head] - start[calls], end[calls] - last
+        before[calls] = np.where(idle & (ahead > LONG_CALL_NS), ahead - latency, 0)
+        after[calls] = np.where(behind > LONG_CALL_NS, behind - back, 0)
+    return np.maximum(before, 0), np.maximum(after, 0)
 
 
 def _covers(start: Ints, end: Ints, own_end: Ints, first: Ints, work: Work) -> Bools:
