@@ -549,7 +549,7 @@ def test_no_rule_fails_on_damaged_files():
 
 RECORDINGS = {
     "chrome/cudagraph_replay.trace.json.gz": set(),
-    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz": {"V26"},
+    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz": set(),
     "chrome/ddp_vit_small_2ranks/rank1.pt.trace.json.gz": {"V7"},
     DEIT: set(),
     "chrome/forms/amd_mi250_rocm.json.gz": {"V3"},
@@ -557,7 +557,7 @@ RECORDINGS = {
     MLP: set(),
     GPT: {"V3", "V13"},
     # of 2021 and 2022, when torch wrote whole microseconds
-    "chrome/hta_trace_diff/control.json.gz": {"V13", "V23"},
+    "chrome/hta_trace_diff/control.json.gz": {"V13", "V23", "V26"},
     "chrome/hta_trace_diff/test.json.gz": {"V7", "V13", "V23"},
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": {"V23"},
     "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": {"V7", "V23", "V26"},

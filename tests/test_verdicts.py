@@ -24,20 +24,21 @@ REVIEWED: dict[str, tuple[str, str | None]] = {
     "chrome/cudagraph_replay.trace.json.gz": ("gpu", "K4"),
     "nsys/graph_node.sqlite.gz": ("gpu", "K4"),
     "nsys/graph_whole.sqlite.gz": ("gpu", None),
-    # rank 1 has 1.5 times the batch; rank 0 waits for it, of which its own file can't tell
-    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz": (UNTOLD, "S2"),
+    # rank 1 has 1.5 times the batch, and both hosts launch for longer than that takes
+    "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz": ("host", "S2"),
     "chrome/ddp_vit_small_2ranks/rank1.pt.trace.json.gz": ("host", "S2"),
     # the same program without and with workers
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": ("dataloader", "S5"),
     "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": (UNTOLD, "F7"),
     "jax/h200.trace.json.gz": (UNTOLD, None),
-    # four GPUs: rank 2 has more GPU work, rank 3 waits for it
-    "ranks4/ddp_gpu/rich/rank2.pt.trace.json.gz": ("gpu", "S14"),
-    "ranks4/ddp_gpu/rich/rank3.pt.trace.json.gz": ("communication", "S14"),
-    # four GPUs: rank 1 loads late, the others wait for it
+    # four GPUs: rank 2 has more GPU work, rank 3 waits for it; as recorded both wait for rank 1's host, which one
+    # rank's file can't tell from the program
+    "ranks4/ddp_gpu/rich/rank2.pt.trace.json.gz": (UNTOLD, "S14"),
+    "ranks4/ddp_gpu/rich/rank3.pt.trace.json.gz": (UNTOLD, "F7"),
+    # four GPUs: rank 1 loads late, the others wait for it, part of it because of the recording
     "ranks4/ddp_host/rich/rank1.pt.trace.json.gz": ("host", "S5"),
-    "ranks4/ddp_host/rich/rank2.pt.trace.json.gz": ("communication", "S14"),
-    "ranks4/ddp_host/rich/rank3.pt.trace.json.gz": ("communication", "S14"),
+    "ranks4/ddp_host/rich/rank2.pt.trace.json.gz": (UNTOLD, "S14"),
+    "ranks4/ddp_host/rich/rank3.pt.trace.json.gz": (UNTOLD, "S14"),
     # convolutions in fp32 without tensor cores, at two batch sizes
     "public/luatil_05.json.gz": ("gpu", "F1"),
     "public/luatil_06.json.gz": ("gpu", "F1"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
-    Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "copies", "unknown"]
+    Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "copies", "ranks", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,22 @@ _NAMED: dict[str, Kind] = {"loader": "dataloader", "communication": "communicati
 
 
 def _kind(found: Model, path: CriticalPath) -> Kind:
-    """The side that decides, refined by what the critical path runs through on that side."""
-    if found.waits_for == "unknown":
+    """The side that decides, refined by what most of the critical path on that side runs through, if any of it does.
+
+    The GPU's side is looked up in the recording that decides, the host's in the one that knows its functions.
+    """
+    if found.waits_for == "unknown" or 2 * len(found.unexplained) > found.step_count:
         return "unknown"
+    if found.waits_for == "ranks":
+        return "ranks"
     resources = HOST_RESOURCES if found.waits_for == "host" else GPU_RESOURCES
+    if found.waits_for == "gpu":
+        path = critical_path(found.sel, found)
     shares = {name: path.share(name) for name in resources}
     largest = max(shares, key=lambda name: shares[name])
-    if largest == "wait" or 2 * len(found.unexplained) > found.step_count:
+    if largest == "wait":
         return "unknown"
-    return _NAMED.get(largest, found.waits_for)
+    return _NAMED.get(largest, found.waits_for) if shares[largest] > 0 else found.waits_for
 
 
 def _without_model(sel: Selection, base: str) -> str:
@@ -121,6 +128,7 @@ _WAITS = {
     "dataloader": "Waits for the data loader",
     "communication": "Waits for communication",
     "copies": "Waits for copies to or from the GPU",
+    "ranks": "Waits for other ranks, which come late to collectives",
     "unknown": "Can't be told from this recording whether it waits for the CPU or the GPU",
 }
 
@@ -132,18 +140,32 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str
     free_gpu = high if low == high else f"{low} to {high}"
     if kind == "unknown":
         left = (
-            f"with the host free {free_host} of {format_ns(found.step_ns)} would be left, with the GPU free {free_gpu}"
+            f"with {_host(found)} free {free_host} of {format_ns(found.step_ns)} would be left, with the GPU free"
+            f" {free_gpu}"
         )
-        return f"{_WAITS[kind]}: {left}{_why_unknown(found, path)}{_unexplained(found)} ({base})."
+        waits = _WAITS[kind]
+        if found.waits_for == "unknown" and "ranks" in found.sides:
+            waits = "Can't be told from this recording whether it waits for other ranks or for the GPU"
+        return f"{waits}: {left}{_why_unknown(found, path)}{_unexplained(found)} ({base})."
     step = f"{span} takes {format_ns(found.recorded_ns)} as recorded"
     if found.clean_ns is not None:
         recorded = format_ns(found.recorded_ns)
         where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "recorded"
         step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({recorded} {where})"
-    left = f"with the host free {free_host} would be left"
+    left = f"with {_host(found)} free {free_host} would be left"
+    if kind == "ranks":
+        left = f"with all of them in time {format_ns(max(found.ranks_in_time_ns))} would be left"
+        left += f", with {_host(found)} free {free_host}"
+        return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)} ({base})."
     if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
         left += f", with the GPU free {free_gpu}"
-    return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)} ({base})."
+    waits = "Waits for its CPU or for other ranks" if "ranks" in found.sides else _WAITS[kind]
+    return f"{waits}: {step}; {left}{_unexplained(found)} ({base})."
+
+
+def _host(found: Model) -> str:
+    """Whose time counts as free: where ranks may wait for one another, that of all of them."""
+    return "the host" if found.transfer is None else "all ranks' hosts"
 
 
 def _unexplained(found: Model) -> str:
@@ -157,7 +179,7 @@ def _unexplained(found: Model) -> str:
 
 def _why_unknown(found: Model, path: CriticalPath) -> str:
     if found.waits_for == "unknown":
-        return ", by what recording cost the host"
+        return ", by what recording cost the host" + ("s" if "ranks" in found.sides else "")
     lost = path.stretches.filter(path.stretches["resource"] == "wait")
     if lost.height:
         return f"; {path.share('wait'):.0f} % of it {lost['name'][0]} waits for something that was not recorded"

@@ -15,6 +15,7 @@ from tracetui.analysis.dependencies.graph import Graph, graph
 from tracetui.analysis.dependencies.recording_cost import RecordingCost, recording_cost
 from tracetui.analysis.dependencies.steps import recorded_steps, step_times
 from tracetui.analysis.dependencies.walk import Costs, Times, as_recorded, walk
+from tracetui.analysis.gpu.transfers import transfers
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
     Bools = NDArray[np.bool_]
-    Side = Literal["host", "gpu", "unknown"]
+    Side = Literal["host", "gpu", "ranks", "unknown"]
 
 TOLERANCE = 0.07
 """How far the step with a free host may lie from the real step of a program that waits for its GPU alone: the largest
@@ -72,7 +73,8 @@ class Model:
     """A graph with what is known about its host's time.
 
     Without clean steps the host's time is known between two ends: as recorded, and without the most that recording may
-    have cost. With clean steps there is one end: the cost is what leaves them.
+    have cost. With clean steps there is one end, at which the cost is what leaves them; in a job there are two, since
+    how much of it is the other ranks' is not known.
     """
 
     sel: Selection
@@ -85,6 +87,8 @@ class Model:
     """The median step without a profiler; None if nobody timed it."""
     ends: tuple[End, ...]
     """From the slowest host to the fastest."""
+    transfer: Ints | None = None
+    """What each activity takes at most without waiting for other ranks, ns; None if none may have waited."""
 
     @property
     def step_ns(self) -> float:
@@ -118,10 +122,20 @@ class Model:
 
     @cached_property
     def host_free_ns(self) -> float:
-        """The median step if the host took no time, except for waiting."""
-        costs = as_recorded(self.graph)
+        """The median step if the host took no time, except for waiting; in a job of ranks, no rank's host.
+
+        Collectives count as their transfer only, as far as the recording tells it.
+        """
+        costs = in_time(as_recorded(self.graph), self.transfer)
         nothing = np.zeros_like(costs.stretch)
         return self._median(replace(costs, stretch=nothing, call=nothing))
+
+    @cached_property
+    def ranks_in_time_ns(self) -> tuple[float, ...]:
+        """The median step if no other rank came late to a collective, at each end."""
+        if self.transfer is None:
+            return tuple(end.median_ns for end in self.ends)
+        return tuple(self._median(in_time(end.costs, self.transfer)) for end in self.ends)
 
     @cached_property
     def kernels_free_ns(self) -> tuple[float, ...]:
@@ -133,13 +147,26 @@ class Model:
     def waits_for(self) -> Side:
         """Which of both would shorten the step more if it were free; ``unknown`` where the two ends disagree.
 
+        Where one end says the host and the other the lateness of other ranks, a host it is, of this rank or another.
+
         Where a free host would gain no more than the method's error on clean steps, the GPU is the limit: also of a
         program whose clean step nobody timed, since that lies between the step with a free host and the recorded one.
         """
         if self.step_ns <= self.host_free_ns * (1 + TOLERANCE):
             return "gpu"
-        sides: set[Side] = {"host" if kernels > self.host_free_ns else "gpu" for kernels in self.kernels_free_ns}
-        return sides.pop() if len(sides) == 1 else "unknown"
+        if self.sides == {"host", "ranks"}:
+            return "host"
+        return next(iter(self.sides)) if len(self.sides) == 1 else "unknown"
+
+    @cached_property
+    def sides(self) -> frozenset[Side]:
+        """What the ends say; ``ranks`` where most of what free hosts would gain is the lateness of other ranks."""
+        return frozenset(map(self._side, self.ends, self.kernels_free_ns, self.ranks_in_time_ns))
+
+    def _side(self, end: End, kernels_free_ns: float, ranks_in_time_ns: float) -> Side:
+        if 2 * (end.median_ns - ranks_in_time_ns) > end.median_ns - self.host_free_ns:
+            return "ranks"
+        return "host" if kernels_free_ns > self.host_free_ns else "gpu"
 
     def saved(self, change: Callable[[Costs], Costs], *, may_hold_loss: bool = False) -> Saved:
         """What a change of the costs would save of the median step, over both ends.
@@ -184,7 +211,7 @@ def program_model(sel: Selection) -> Model | None:
     """
     clean = sel.trace.clean_step_ns
     if sel.trace.light is not None and sel.scope == Scope() and (light := sel.trace.light()) is not None:
-        found = model(_whole(light), clean) if light.steps.height else None
+        found = model(_whole(light), clean, sel.trace) if light.steps.height else None
         if found is not None:
             return found
     return model(sel, clean)
@@ -196,12 +223,13 @@ def _whole(trace: Trace) -> Selection:
 
 
 @latest
-def model(sel: Selection, clean_step_ns: Sequence[int] = ()) -> Model | None:
+def model(sel: Selection, clean_step_ns: Sequence[int] = (), described: Trace | None = None) -> Model | None:
     """Builds the model of a selection.
 
     Args:
         sel: the recording.
         clean_step_ns: the program's steps as timed without a profiler.
+        described: the run's rich recording, which knows more of its collectives; None if `sel` is of that.
 
     Returns:
         None where there is no graph, or no step has GPU work.
@@ -215,12 +243,21 @@ def model(sel: Selection, clean_step_ns: Sequence[int] = ()) -> Model | None:
     cost = recording_cost(sel, found)
     costs = as_recorded(found)
     taken = float(np.median(recorded))
+    bounds = transfers(sel.trace, described)
+    transfer = None if bounds is None else _of_work(bounds, found, costs)
     if clean_step_ns:
         clean = float(median(clean_step_ns))
-        ends: tuple[End, ...] = (_cleaned(found, costs, cost, clean),)
-        return Model(sel, found, cost, taken, clean, ends)
-    ends = (_end(found, costs), _end(found, less_host(costs, cost.most)))
-    return Model(sel, found, cost, taken, None, ends)
+        return Model(sel, found, cost, taken, clean, tuple(_cleaned(found, costs, cost, clean, transfer)), transfer)
+    # the other ranks' hosts were slowed down by recording too
+    ends = (_end(found, costs), _end(found, in_time(less_host(costs, cost.most), transfer)))
+    return Model(sel, found, cost, taken, None, ends, transfer)
+
+
+def _of_work(bounds: Ints, found: Graph, costs: Costs) -> Ints | None:
+    """What each activity of the graph takes at most without waiting; None if none is any shorter for it."""
+    known = bounds[found.work.row]
+    transfer = np.where(known >= 0, np.minimum(known, costs.work), costs.work)
+    return transfer if (transfer < costs.work).any() else None
 
 
 def _end(found: Graph, costs: Costs) -> End:
@@ -228,16 +265,37 @@ def _end(found: Graph, costs: Costs) -> End:
     return End(costs, step_times(found, times), times)
 
 
-def _cleaned(found: Graph, costs: Costs, cost: RecordingCost, clean_ns: float) -> End:
-    """The part of the largest cost that brings the replayed median step closest to the clean one."""
-    best = _end(found, costs)
-    if best.median_ns <= clean_ns:
-        return _slower(found, best, clean_ns)
-    low, high = 0.0, 1.0
+def _cleaned(found: Graph, costs: Costs, cost: RecordingCost, clean_ns: float, transfer: Ints | None) -> list[End]:
+    """What brings the replayed median step closest to the clean one: a part of the largest cost of recording.
+
+    In a job the other ranks' hosts were slowed down too, and their ranks came late for it. Then there are two ends: the
+    first takes off of what collectives waited before it takes anything off the host, the second the other way round.
+    """
+    recorded = _end(found, costs)
+    if recorded.median_ns <= clean_ns:
+        return [_slower(found, recorded, clean_ns)]
+
+    def less(host: float, waiting: float) -> End:
+        spared = np.rint(cost.most * host).astype(np.int64)
+        return _end(found, in_time(less_host(costs, spared), transfer, waiting))
+
+    if transfer is None:
+        return [_closest(lambda part: less(part, 0), clean_ns)]
+    most_host, least_host = less(0, 1), less(1, 0)
+    return [
+        _closest(lambda part: less(0, part) if most_host.median_ns <= clean_ns else less(part, 1), clean_ns),
+        _closest(lambda part: less(part, 0) if least_host.median_ns <= clean_ns else less(1, part), clean_ns),
+    ]
+
+
+def _closest(replayed: Callable[[float], End], clean_ns: float) -> End:
+    """The part between 0 and 1, the more the shorter the step, that brings the median closest to the clean step."""
+    low, high, best = 0.0, 1.0, None
     for _ in range(_ROUNDS):
         part = (low + high) / 2
-        best = _end(found, less_host(costs, np.rint(cost.most * part).astype(np.int64)))
+        best = replayed(part)
         low, high = (part, high) if best.median_ns > clean_ns else (low, part)
+    assert best is not None
     return best
 
 
@@ -264,6 +322,13 @@ def less_host(costs: Costs, spared: Ints) -> Costs:
     stretch = np.maximum(costs.stretch - spared, 0)
     rest = np.maximum(spared - costs.stretch, 0)
     return replace(costs, stretch=stretch, call=np.maximum(costs.call - rest, 0))
+
+
+def in_time(costs: Costs, transfer: Ints | None, part: float = 1.0) -> Costs:
+    """Costs without a part of what collectives waited for other ranks."""
+    if transfer is None:
+        return costs
+    return replace(costs, work=costs.work - np.rint(part * (costs.work - transfer)).astype(np.int64))
 
 
 def without_work(costs: Costs) -> Costs:

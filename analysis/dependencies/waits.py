@@ -245,7 +245,8 @@ def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tup
     known = np.maximum(called + CLOSE_NS, previous)
     last = np.searchsorted(ends, work.start, side="right") - 1
     candidate = np.where(last >= 0, by_end[np.maximum(last, 0)], NONE)
-    other = (candidate >= 0) & (work.stream[candidate] != work.stream)
+    # what ended last may have been launched later, and only have run beside the start of the work
+    other = (candidate >= 0) & (work.stream[candidate] != work.stream) & (work.call[candidate] < work.call)
     close = other & (work.start - work.end[candidate] < CLOSE_NS) & (work.start - known > CLOSE_NS)
     after[close] = candidate[close]
     for item in np.flatnonzero(marked & ~close).tolist():

@@ -64,7 +64,7 @@ OVERVIEW = {
     "waits_for": Told(
         Maybe(
             {
-                "what": Told("text", "host, gpu, dataloader, communication or unknown"),
+                "what": Told("text", "host, gpu, dataloader, communication, copies, ranks or unknown"),
                 "sentence": "text",
                 "recorded_us": "number?",
                 "clean_us": "number?",

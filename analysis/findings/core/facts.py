@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import RunManifest
 
 
-_LEADS = {"dataloader": frozenset({"S5"}), "communication": frozenset({"S14"})}
+_COLLECTIVES = frozenset({"S14"})
+_LEADS = {"dataloader": frozenset({"S5"}), "communication": _COLLECTIVES, "ranks": _COLLECTIVES}
 
 
 class Subject(Protocol):
@@ -233,7 +234,11 @@ class Facts:
     @cached_property
     def leads(self) -> frozenset[str]:
         """Ids of the rules that say what the verdict says, and so come before their equals."""
-        return _LEADS.get(self.verdict.kind, frozenset()) if self.trace.has_timeline else frozenset()
+        if not self.trace.has_timeline:
+            return frozenset()
+        if self.model is not None and "ranks" in self.model.sides:
+            return _COLLECTIVES
+        return _LEADS.get(self.verdict.kind, frozenset())
 
     @cached_property
     def path(self) -> CriticalPath | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     source="a replay of the dependency graph (docs/metrics.md)",
 )
 def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """As recorded, the run waits for its CPU; without what recording may have cost the host, for its GPU.
+    """As recorded, the run waits for its CPU or other ranks; without what recording may have cost hosts, for its GPU.
 
     Compares what would be left of the step with a free host with what would be left with free GPU work, at both ends:
     as recorded, and with the most that recording may have cost taken off the host. If the two disagree, findings on the
@@ -39,10 +39,12 @@ def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     events = model.cost.events
     stacks = events.get("python", 0) > 0
     step = f"{words.ns(model.recorded_ns)} as recorded"
+    slow = "other ranks' lateness" if "ranks" in model.sides else "the CPU"
+    hosts = "the host" if model.transfer is None else "all ranks' hosts"
     return Finding(
         "V26",
         "warning",
-        "Can't be told from this recording whether the CPU or the GPU limits the run",
+        f"Can't be told from this recording whether {slow} or the GPU limits the run",
         known(
             ("step as recorded", model.recorded_ns, "ns", Query("timeline")),
             ("left with the host free", model.host_free_ns, "ns"),
@@ -51,7 +53,7 @@ def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             ("host events recorded on the launching threads", sum(events.values())),
             ("Python functions among them", events.get("python")),
         ),
-        f"with the host free {words.ns(model.host_free_ns)} of {step} would be left, with the GPU free"
+        f"with {hosts} free {words.ns(model.host_free_ns)} of {step} would be left, with the GPU free"
         f" {words.ns(low)} to {words.ns(high)}",
         "the limit is the same at both ends",
         facts.program.say(
