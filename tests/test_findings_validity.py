@@ -260,6 +260,11 @@ def test_warm_up_in_the_data(recording: Recording):
     assert "two steps or more" in abstains("V6", facts(recording("chrome/cudagraph_replay.trace.json.gz")))
 
 
+def test_long_steps_that_come_again_are_no_warm_up(tmp_path):
+    assert silent("V6", uneven(tmp_path, 400, 100, 101, 390, 99, 102))  # a pause in every third step
+    assert fires("V6", uneven(tmp_path, 400, 300, 101, 100, 99, 102))  # two steps to warm up
+
+
 def with_the_first(trace: Trace) -> Trace:
     """The recording with all three of its batches as the profiler's own steps, which are never left out."""
     marks = trace.host.filter(pl.col("name").cast(pl.String).str.starts_with("batch_")).sort("start")

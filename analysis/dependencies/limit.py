@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal
 
 import polars as pl
@@ -18,15 +19,23 @@ from tracetui.analysis.dependencies.critical_path import (
     critical_path,
 )
 from tracetui.analysis.dependencies.model import Model, model, program_model
+from tracetui.analysis.dependencies.nodes import LEAST_ENDS
+from tracetui.analysis.dependencies.steps import recorded_steps
 from tracetui.parsers.runs.light_pass import LIGHT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import TypeAlias
 
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
     Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "copies", "ranks", "unknown"]
+
+
+UNEVEN = 1.1
+"""From this ratio of mean and median on, the median step does not stand for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +156,13 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str
         if found.waits_for == "unknown" and "ranks" in found.sides:
             waits = "Can't be told from this recording whether it waits for other ranks or for the GPU"
         return f"{waits}: {left}{_why_unknown(found, path)}{_unexplained(found)} ({base})."
-    step = f"{span} takes {format_ns(found.recorded_ns)} as recorded"
+    uneven = _uneven(recorded_steps(found.graph))
+    step = f"{span} takes {format_ns(found.recorded_ns)} as recorded{f' ({uneven})' if uneven else ''}"
     if found.clean_ns is not None:
         recorded = format_ns(found.recorded_ns)
         where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "recorded"
-        step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({recorded} {where})"
+        beside = [note for note in (_uneven(found.clean_step_ns), f"{recorded} {where}") if note]
+        step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({'; '.join(beside)})"
     left = f"with {_host(found)} free {free_host} would be left"
     if kind == "ranks":
         left = f"with all of them in time {format_ns(max(found.ranks_in_time_ns))} would be left"
@@ -161,6 +172,14 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str
         left += f", with the GPU free {free_gpu}"
     waits = "Waits for its CPU or for other ranks" if "ranks" in found.sides else _WAITS[kind]
     return f"{waits}: {step}; {left}{_unexplained(found)} ({base})."
+
+
+def _uneven(steps: Sequence[int] | Ints) -> str:
+    """The mean beside the median, where a few long steps hold much of the time; else nothing."""
+    if len(steps) < LEAST_ENDS:
+        return ""
+    mean = fmean(steps)
+    return f"the mean of {len(steps)} is {format_ns(mean)}" if mean > UNEVEN * median(steps) else ""
 
 
 def _host(found: Model) -> str:

@@ -87,6 +87,8 @@ class Model:
     """The median step without a profiler; None if nobody timed it."""
     ends: tuple[End, ...]
     """From the slowest host to the fastest."""
+    clean_step_ns: tuple[int, ...] = ()
+    """The clean steps themselves."""
     transfer: Ints | None = None
     """What each activity takes at most without waiting for other ranks, ns; None if none may have waited."""
 
@@ -247,10 +249,11 @@ def model(sel: Selection, clean_step_ns: Sequence[int] = (), described: Trace | 
     transfer = None if bounds is None else _of_work(bounds, found, costs)
     if clean_step_ns:
         clean = float(median(clean_step_ns))
-        return Model(sel, found, cost, taken, clean, tuple(_cleaned(found, costs, cost, clean, transfer)), transfer)
+        cleaned = tuple(_cleaned(found, costs, cost, clean, transfer))
+        return Model(sel, found, cost, taken, clean, cleaned, tuple(clean_step_ns), transfer)
     # the other ranks' hosts were slowed down by recording too
     ends = (_end(found, costs), _end(found, in_time(less_host(costs, cost.most), transfer)))
-    return Model(sel, found, cost, taken, None, ends, transfer)
+    return Model(sel, found, cost, taken, None, ends, transfer=transfer)
 
 
 def _of_work(bounds: Ints, found: Graph, costs: Costs) -> Ints | None:

@@ -197,9 +197,10 @@ def _too_much(facts: Facts, limits: Limits) -> Finding | None:
 def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The first step takes longer than the others, or GPU code is loaded during the measurement.
 
-    The rule divides the first step's time by the median of the rest. It also divides the time of calls such as
-    `cuLibraryLoadData` and `cuModuleLoad`, which load kernels onto the GPU at their first use, by the time of the
-    steps. Steps and calls are those that the averages shown are of: of the light recording where the run has one.
+    The rule divides the first step's time by the median of the rest, unless a step takes about as long again after a
+    usual one: such long steps are the program's. It also divides the time of calls such as `cuLibraryLoadData` and
+    `cuModuleLoad`, which load kernels onto the GPU at their first use, by the time of the steps. Steps and calls are
+    those that the averages shown are of: of the light recording where the run has one.
     """
     durations = _durations(facts)
     light = light_selection(facts.sel)
@@ -208,7 +209,9 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if len(durations) < 2 and not loads:
         return Abstention("V6", "two steps or more, or calls that load GPU code (nsys records them)")
     rest = statistics.median_high(durations[1:]) if len(durations) > 1 else 0.0
-    ratio = durations[0] / rest if rest else 0.0
+    usual = next((place for place, ns in enumerate(durations) if place and ns <= rest * limits.first_ratio), 0)
+    again = max(durations[usual:], default=0.0) * limits.first_ratio > durations[0]
+    ratio = durations[0] / rest if rest and not (usual and again) else 0.0
     share = 100 * spent / base if base else 0.0
     if ratio <= limits.first_ratio and share <= limits.load_percent:
         return None
@@ -225,13 +228,13 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         (
             *(
                 (Evidence("first step", durations[0], "ns"), Evidence("median of the others", rest, "ns"))
-                if rest
+                if ratio
                 else ()
             ),
             Evidence("loading of GPU code", spent, "ns", Query("host:API calls", "Load")),
             Evidence("loading calls", loads),
         ),
-        (f"{words.ns(durations[0])} / {words.ns(rest)} = {words.number(ratio)}; " if rest else "")
+        (f"{words.ns(durations[0])} / {words.ns(rest)} = {words.number(ratio)}; " if ratio else "")
         + f"{words.ns(spent)} of loading in {words.ns(base)} = {words.percent(share)}",
         f"{words.number(limits.first_ratio)} times the median, or {words.percent(limits.load_percent)} of loading",
         ("Leave the first step out, or run" if light is None else "Run")
