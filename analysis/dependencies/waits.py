@@ -250,7 +250,7 @@ def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tup
     close = other & (work.start - work.end[candidate] < CLOSE_NS) & (work.start - known > CLOSE_NS)
     after[close] = candidate[close]
     for item in np.flatnonzero(marked & ~close).tolist():
-        source = _source(item, work, by_end, int(last[item]), called)
+        source = _source(item, work, by_end, int(last[item]))
         if source is None:
             unknown += 1
         else:
@@ -268,10 +268,10 @@ def _next_of_thread(position: int, thread: Ints, work: Work) -> int | None:
     return None
 
 
-def _source(item: int, work: Work, by_end: Ints, last: int, called: Ints) -> int | None:
-    """The work of another stream, launched before, that ended last before this began."""
+def _source(item: int, work: Work, by_end: Ints, last: int) -> int | None:
+    """The work of another stream, launched before, or before the recording began, that ended last before this began."""
     for place in range(last, max(last - 256, -1), -1):
         found = int(by_end[place])
-        if work.stream[found] != work.stream[item] and called[found] < called[item]:
+        if work.stream[found] != work.stream[item] and work.call[found] < work.call[item]:
             return found
     return None
