@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,7 +61,9 @@ def answers_of(
     for found in over.values():
         late |= found.named
     table = table.with_columns(*columns, late=pl.Series(late, dtype=pl.Boolean), peers=pl.Series(peers, dtype=pl.Int64))
-    table = table.with_columns(excess_ns=pl.sum_horizontal(f"over_{name}_ns" for name in MEASURES))
+    parts_of = [pl.col(f"over_{name}_ns") for name in MEASURES]
+    known = pl.any_horizontal(one.is_not_null() for one in parts_of)
+    table = table.with_columns(excess_ns=pl.when(known).then(pl.sum_horizontal(parts_of)))
     told = [values.over for values in over.values() if not np.isnan(values.over).all()]
     program = _program(table, summaries, counts, peers, over, steps)
     named = {one.rank for one in program}
@@ -94,10 +97,11 @@ def _program(
     rows = table.filter("late").sort("excess_ns", "rank", descending=[True, False])
     for number, row in enumerate(rows.iter_rows(named=True)):
         place = row["place"]
-        parts = {name: float(np.nan_to_num(one.over[place])) if one.named[place] else 0.0 for name, one in over.items()}
+        every = {name: float(np.nan_to_num(one.over[place])) for name, one in over.items()}
+        parts = {name: ns if over[name].named[place] else 0.0 for name, ns in every.items()}
         late = Late(
-            row["rank"], sum(parts.values()), parts["gpu"], parts["silent"], parts["loader"], last=row["last"] or 0,
-            of=row["collectives"] or 0,
+            row["rank"], sum(every.values()), every["gpu"], every["silent"], every["loader"], last=row["last"] or 0,
+            of=row["collectives"] or 0, named_by=tuple(name for name in MEASURES if over[name].named[place]),
         )  # fmt: skip
         if number < MOST_NAMED:
             works = works or Works.of(summaries, counts)
@@ -106,9 +110,7 @@ def _program(
             why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
             if why.kind == "slow_gpu" and (why.factor or 0.0) < 1 + OWN_PERCENT / 100:
                 continue  # collectives beside the same kernels made them as slow in even jobs
-            late = Late(
-                late.rank, late.late_ns, late.gpu_ns, late.silent_ns, late.loader_ns, 0.0, late.last, late.of, why
-            )
+            late = replace(late, cause=why)
         found.append(late)
     return tuple(sorted(found, key=lambda one: (-one.late_ns, one.rank)))
 

@@ -90,17 +90,30 @@ class Late:
     rank: int
     late_ns: float
     """In the recording: how long after the median rank it came, summed over what it was last to or the root of; in the
-    program: what it has more than the median rank."""
+    program: its excess over the median rank. Both are the sum of the parts that follow."""
     gpu_ns: float = 0.0
-    """More GPU work of its own than the median rank."""
+    """More GPU work of its own than the median rank; in the program negative where it has less, as what follows."""
     silent_ns: float = 0.0
     loader_ns: float = 0.0
     untold_ns: float = 0.0
-    """Of its lateness in the recording, what neither explains: spread over many short calls."""
+    """Of its lateness in the recording, what these don't explain: spread over many short calls. Negative where nobody
+    waited for all that it has more."""
     last: int = 0
     """Of the collectives, how many it came last to."""
     of: int = 0
     cause: Cause | None = None
+    named_by: tuple[str, ...] = ()
+    """In the program: which parts are beyond their limits, by `MEASURES`; the others are too small to name a rank."""
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What it has more than the median rank (negative: less), by `MEASURES`."""
+        return {"gpu": self.gpu_ns, "silent": self.silent_ns, "loader": self.loader_ns}
+
+    @property
+    def named_ns(self) -> float:
+        """What names it: the most that it could save by doing no more than the median rank."""
+        return sum(self.parts[name] for name in self.named_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +172,7 @@ def in_recording(table: pl.DataFrame, step_ns: float) -> Late | None:
     if row["late_ns"] <= STEP_PERCENT / 100 * step_ns:
         return None
     parts = {name: max(row[f"over_{name}_ns"] or 0.0, 0.0) for name in MEASURES}
-    untold = max(row["late_ns"] - sum(parts.values()), 0.0)
+    untold = row["late_ns"] - sum(parts.values())
     words = {"gpu": "gpu_work", "silent": "host", "loader": "loader"}
     most = max(parts, key=parts.__getitem__)
     kind = words[most] if parts[most] >= untold else "untold"

@@ -58,11 +58,11 @@ def in_program(job: Job) -> str:
     """Who is late in the program, and why."""
     late = job.answers.program
     if late:
-        said = [f"rank {one.rank} has {late_words(one, job)}" for one in late[:NAMED]]
+        said = [f"rank {one.rank} has {late_words(one, job)}{sum_words(one)}" for one in late[:NAMED]]
         more = f"; {len(late) - NAMED} more ranks are late" if len(late) > NAMED else ""
         most = at_the_median(late[0], job)
         if most is not None and len(late) == 1:
-            more = f". At the median rank's time a step would be at most {format_percent(most)} shorter"
+            more = f". At the median rank's {_of_what(late[0])} a step would be at most {format_percent(most)} shorter"
         return f"In the program {'; '.join(said)}{more}."
     if job.answers.largest_excess_ns is None:
         return (
@@ -83,7 +83,7 @@ def in_title(job: Job) -> str:
     if len(late) > 1:
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
         return f"late in the program: ranks {', '.join(str(one.rank) for one in late[:NAMED])}{more}"
-    parts = {"GPU work": late[0].gpu_ns, "silent host": late[0].silent_ns, "data loader": late[0].loader_ns}
+    parts = {_SHORT[name]: ns for name, ns in late[0].parts.items()}
     what = max(parts, key=parts.__getitem__)
     cause = late[0].cause
     name = cause.name or (CAUSES[cause.kind] if cause.kind in _SAYS_MORE else "") if cause is not None else ""
@@ -91,22 +91,31 @@ def in_title(job: Job) -> str:
 
 
 _SAYS_MORE = ("larger", "slow_gpu", "collection", "pause")
+_SHORT = {"gpu": "GPU work", "silent": "silent host", "loader": "data loader"}
+_WHAT = {"gpu": "GPU work", "silent": "silent host time", "loader": "waiting for its data loader"}
 
 
 def late_words(late: Late, job: Job) -> str:
     """``14.32 ms more GPU work per step than the median rank, 14.03 ms of it in uneven_work``."""
     per = _per(job)
-    parts = [
-        f"{format_ns(ns)} {what}"
-        for ns, what in (
-            (late.gpu_ns, f"more GPU work {per}"),
-            (late.silent_ns, f"more silent host time {per}"),
-            (late.loader_ns, f"more waiting for its data loader {per}"),
-        )
-        if ns > 0
-    ]
+    parts = [f"{format_ns(late.parts[name])} more {_WHAT[name]} {per}" for name in late.named_by]
     text = " and ".join(parts) + " than the median rank"
     return text + (cause_words(late.cause, late) if late.cause is not None else "")
+
+
+def sum_words(late: Late) -> str:
+    """``, and 1.860 ms less GPU work, which makes 10.42 ms``: what it has less, or too little more to name it."""
+    rest = [
+        f"{format_ns(abs(ns))} {'more' if ns > 0 else 'less'} {_WHAT[name]}"
+        for name, ns in late.parts.items()
+        if name not in late.named_by and round(ns)
+    ]
+    return f", and {' and '.join(rest)}, which makes {format_ns(late.late_ns)}" if rest else ""
+
+
+def _of_what(late: Late) -> str:
+    """What it has more of, as ``GPU work and silent host time``."""
+    return " and ".join(_WHAT[name] for name in late.named_by)
 
 
 def cause_words(cause: Cause, late: Late) -> str:
@@ -153,6 +162,8 @@ def in_recording(job: Job, *, several: bool = False) -> str:
     ]
     if told:
         text += f": {' and '.join(told)}"
+    if late.untold_ns < -0.05 * late.late_ns:
+        text += f", for {format_ns(-late.untold_ns)} of which none waits"
     # a delay is met again by later collectives, so a half explains it
     if late.untold_ns > 0.5 * late.late_ns:
         rest = "the rest" if told else "that"
@@ -190,9 +201,12 @@ def path_words(job: Job) -> str:
 
 
 def at_the_median(late: Late, job: Job) -> float | None:
-    """The most that a step could shrink if this rank had no more to do than the median rank, in percent."""
+    """The most that a step could shrink if this rank had no more to do than the median rank, in percent.
+
+    Only what names it counts, and nothing that it has less: it need not take that on.
+    """
     step = (job.clean_step_ns or job.step_ns) if job.step_count else job.step_ns
-    return 100 * min(late.late_ns, step) / step if step else None
+    return 100 * min(late.named_ns, step) / step if step else None
 
 
 def caveats(job: Job) -> list[str]:
