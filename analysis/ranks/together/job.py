@@ -112,7 +112,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         collectives=collectives,
         calls=tables.calls(calls, found, clocks),
         waits=who_for_whom(calls, found, origin),
-        kinds=tables.kinds(collectives, calls, found, max(_middle(counts), 1)),
+        kinds=tables.kinds(collectives, max(_middle(counts), 1)),
         clocks=clocks.fitted,
         residual_ns=clocks.residual_ns if np.isfinite(clocks.residual_ns) else None,
         one_clock=clocks.one,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.collectives.bandwidth import with_bandwidth
 from tracetui.analysis.ranks.summary import STEPS
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ KINDS: dict[str, pl.DataType] = {
     "algbw_gbps": pl.Float64(),  # GB/s, of the median transfer
     "busbw_gbps": pl.Float64(),
 }
-BUS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
-"""Times (n - 1) / n: what a link moves for each byte, as nccl-tests have it; 1 for others."""
 _SUMS = ("own_gpu_ns", "silent_ns", "loader_ns", "exposed_ns", "idle_ns")
 
 
@@ -250,36 +249,28 @@ def collectives(
     return whole.select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVES.items()).sort("begin", "instance")
 
 
-def kinds(collected: pl.DataFrame, frame: pl.DataFrame, found: Waiting, steps: int) -> pl.DataFrame:
+def kinds(collected: pl.DataFrame, steps: int) -> pl.DataFrame:
     """Collectives by kind, group and size (`KINDS`); groups of one name that stand for other ranks count as one.
 
     Args:
         collected: `COLLECTIVES`.
-        frame: `Matched.calls`.
-        found: their waiting.
         steps: what "per step" divides by.
     """
-    del frame, found
     if not collected.height:
         return pl.DataFrame(schema=KINDS)
-    factor = pl.col("kind").replace_strict(BUS, default=None, return_dtype=pl.Float64)
-    size = pl.col("group_size").cast(pl.Float64)
-    bus = pl.when(factor.is_null()).then(1.0).otherwise(factor * (size - 1) / size)
     # `tp 0-7` and `tp 8-15` are one kind of group
     what = pl.col("group").str.replace(r" [\d,…-]+$", "")
     table = (
         collected.with_columns(group=what)
-        .with_columns(groups=pl.col("root_rank"))
         .group_by("kind", "group", "group_size", "bytes", maintain_order=True)
         .agg(
             collectives=pl.len(),
             transfer_ns=pl.col("transfer_ns").sum() / steps,
             wait_ns=pl.col("wait_ns").sum() / steps,
             exposed_ns=pl.col("exposed_ns").sum() / steps,
-            middle=pl.col("transfer_ns").median(),
+            moved_ns=pl.col("transfer_ns").median(),
         )
-        .with_columns(per_step=pl.col("collectives") / steps, algbw_gbps=pl.col("bytes") / pl.col("middle"))
-        .with_columns(busbw_gbps=pl.col("algbw_gbps") * bus)
+        .with_columns(per_step=pl.col("collectives") / steps)
     )
-    table = table.sort("transfer_ns", "kind", descending=[True, False])
+    table = with_bandwidth(table, None).sort("transfer_ns", "kind", descending=[True, False])
     return table.select(pl.col(name).cast(dtype) for name, dtype in KINDS.items())
