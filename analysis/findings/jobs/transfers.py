@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from tracetui.analysis.ranks.together.job import Job
 
 
+def _most(job: Job) -> str:
+    """Before a share of transfers: with ranks missing, what is waiting for these counts, too."""
+    return "at most " if job.bounded else ""
+
+
 def _share(job: Job, ns: float) -> float | None:
     return 100 * min(ns, job.step_ns) / job.step_ns if job.step_ns else None
 
@@ -59,8 +64,8 @@ def small_messages(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S22",
         gain.severity(_share(job, saved)),
-        f"{words.count(many)} collectives per step of {words.size(size)} on average: {words.percent(share)} of the step"
-        " goes into small transfers",
+        f"{words.count(many)} collectives per step of {words.size(size)} on average:"
+        f" {_most(job)}{words.percent(share)} of the step goes into small transfers",
         (
             Evidence("transfers, per step", spent, "ns", Query("ranks:transfers")),
             Evidence("per step", many),
@@ -109,7 +114,7 @@ def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
         "S23",
         gain.severity(share),
         f"All-gathers are not prefetched: {words.percent(100 * bare / moved)} of their transfer is exposed,"
-        f" {words.percent(share)} of the step",
+        f" {_most(job)}{words.percent(share)} of the step",
         (
             Evidence("exposed transfers, per step", bare, "ns", Query("ranks:transfers")),
             Evidence("all-gathers per step", rows.height / steps),

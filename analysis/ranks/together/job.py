@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from tracetui.analysis.ranks.matching.clocks import fit
 from tracetui.analysis.ranks.matching.matched import match
@@ -18,7 +19,6 @@ from tracetui.analysis.ranks.together.waiting import NOBODY, waiting, who_for_wh
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
     from numpy.typing import NDArray
 
     from tracetui.analysis.ranks.summary import RankSummary
@@ -72,6 +72,15 @@ class Job:
     def here(self) -> int:
         """How many ranks there are recordings of."""
         return self.ranks.height
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a collective lacks the recordings of some of its ranks, which may have come last to it.
+
+        Its shortest call may be waiting, too: transfers are at most what is told, bandwidths at least.
+        """
+        size = pl.col("group_size").fill_null(self.world_size)
+        return bool(self.missing) and bool((self.collectives.select(pl.col("ranks") < size)).to_series().any())
 
     @property
     def transfer_ns(self) -> float:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 SILENT = (
     "Silent host time: stretches of over 1 ms in which no operator or API call begins or ends, outside calls that wait."
 )
+BOUNDED = (
+    "A missing rank may have come later still: waiting is at least, transfers are at most, and bandwidths at least what"
+    " is said."
+)
 NAMED = 3
 """So many late ranks are named, each with its reason."""
 
@@ -70,8 +74,8 @@ def in_program(job: Job) -> str:
             "work can't be told from what was queued before."
         )
     return (
-        f"In the program no rank is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its own, "
-        "or more silent host time, than the median rank."
+        f"In the program no rank{_of_those(job)} is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its"
+        " own, or more silent host time, than the median rank."
     )
 
 
@@ -146,7 +150,7 @@ def in_recording(job: Job, *, several: bool = False) -> str:
     if not job.collectives.height:
         return f"Of {which} no collective could be matched: nothing tells who came last."
     if late is None:
-        return f"In {which} no rank comes last for long enough to matter."
+        return f"In {which} no rank{_of_those(job)} comes last for long enough to matter."
     text = (
         f"In {which} rank {late.rank} comes last: to {format_count(late.last)} of {format_count(late.of)} collectives,"
         f" which wait {format_ns(late.late_ns)} {_per(job)} for it"
@@ -185,8 +189,9 @@ def step_words(job: Job) -> str:
     wait = job.ranks["wait_ns"].drop_nulls()
     if len(wait):
         middle = float(wait.median() or 0.0)  # type: ignore[arg-type]
-        text += f"; of the median rank's, {format_ns(middle)} is waiting for others in collectives and"
-        text += f" {format_ns(job.transfer_ns)} transfer"
+        least, most = ("at least ", "at most ") if job.bounded else ("", "")
+        text += f"; of the median rank's, {least}{format_ns(middle)} is waiting for others in collectives and"
+        text += f" {most}{format_ns(job.transfer_ns)} transfer"
     return text + "."
 
 
@@ -218,7 +223,7 @@ def caveats(job: Job) -> list[str]:
     if job.missing:
         found.append(
             f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."
-            f" Missing: {spans(job.missing)}."
+            f" Missing: {spans(job.missing)}." + (f" {BOUNDED}" if job.bounded else "")
         )
     if not job.one_clock and job.residual_ns is not None:
         widest = job.clocks["offset_ns"].abs().max()
@@ -232,6 +237,10 @@ def caveats(job: Job) -> list[str]:
         words = "; ".join(f"{format_count(count)} {reason}" for reason, count in reasons.iter_rows())
         found.append(f"Of {format_count(lost + job.calls.height)} calls of collectives some were not matched: {words}.")
     return found
+
+
+def _of_those(job: Job) -> str:
+    return f" of the {format_count(job.here)} that are here" if job.missing else ""
 
 
 def _per(job: Job) -> str:

@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count, format_us
+from tracetui.analysis.ranks.together.said import BOUNDED
 from tracetui.analysis.tables.ranks import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
 from tracetui.app.reports.layout import Shown
 from tracetui.app.reports.parts import Block, Sentences, listed
@@ -41,9 +42,16 @@ def job_parts(found: Json, layout: Layout) -> Iterator[Part]:
     if found.get("waiting"):
         yield _waiting(found["waiting"], layout)
     if found.get("transfers"):
-        yield listed(TRANSFERS, found["transfers"], layout, whole=_whole(found["transfers"], layout))
+        table = replace(TRANSFERS, base=f"{TRANSFERS.base}{_bounds(found)}")
+        yield listed(table, found["transfers"], layout, whole=_whole(found["transfers"], layout))
     if found.get("stages"):
         yield listed(STAGES, found["stages"], replace(layout, limit=None), whole=0)
+
+
+def _bounds(found: Json) -> str:
+    """What numbers of a job with missing ranks are."""
+    bounded = found.get("job") is not None and any(BOUNDED in text for text in found["job"]["said"])
+    return "; bounds: ranks are missing" if bounded else ""
 
 
 def rank_list(ranks: list[Json], layout: Layout) -> Block:
