@@ -7,7 +7,6 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count, format_us
-from tracetui.analysis.ranks.together.said import BOUNDED
 from tracetui.analysis.tables.ranks import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
 from tracetui.app.reports.layout import Shown
 from tracetui.app.reports.parts import Block, Sentences, listed
@@ -50,6 +49,8 @@ def job_parts(found: Json, layout: Layout) -> Iterator[Part]:
 
 def _bounds(found: Json) -> str:
     """What numbers of a job with missing ranks are."""
+    from tracetui.analysis.ranks.together.said import BOUNDED
+
     bounded = found.get("job") is not None and any(BOUNDED in text for text in found["job"]["said"])
     return "; bounds: ranks are missing" if bounded else ""
 
