@@ -59,7 +59,7 @@ def late_in_program(facts: Facts, limits: Limits) -> list[Finding]:
 
 
 def _late(late: Late, job: Job) -> Finding:
-    step = (job.clean_step_ns or job.step_ns) if job.step_count else job.step_ns
+    step = said.base_ns(late, job)
     named = late.named_ns
     ceiling = said.at_the_median(late, job)
     path = job.path.filter(pl.col("rank") == late.rank)["percent"]
@@ -75,7 +75,7 @@ def _late(late: Late, job: Job) -> Finding:
         Evidence("last to arrive", f"{late.last} of {late.of} collectives"),
         Evidence("the recording's critical path across ranks", float(path[0] or 0.0) if len(path) else 0.0, "%"),
     ]
-    clean = " without a profiler" if job.step_count and job.clean_step_ns else ""
+    clean = " without a profiler" if step is not None and step == job.clean_step_ns else ""
     return Finding(
         "S20",
         gain.severity(ceiling),

@@ -19,7 +19,7 @@ from tracetui.analysis.scope import Scope
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tracetui.analysis.ranks.summary import RankSummary
@@ -69,12 +69,22 @@ def ranks_of(
         make: whether summaries that are not at hand are made; without them the table is empty.
         progress: as for `of_run`.
     """
+    together: tuple[Job, ...] = ()
     if not run.unread and run.summaries_in is None:
-        table = rank_table(run, scope)
+        together = jobs_of(run, scope, make=make)
+        table = rank_table(run, _of_compared(scope or Scope(), together))
     else:
         found = of_run(run, make=make, progress=progress)
         table = pl.DataFrame(schema=SCHEMA) if found.absent else rank_rows(found.ranks, scope or Scope())
-    return judged(table, jobs_of(run, scope, make=make) if table.height else ())
+        together = jobs_of(run, scope, make=make) if table.height else ()
+    return judged(table, together)
+
+
+def _of_compared(scope: Scope, found: Sequence[Job]) -> Scope:
+    """The scope of the steps that all ranks have, where some have others, too."""
+    compared = found[0].compared if found else ()
+    whole = range(compared[0], compared[-1] + 1) if compared else range(0)
+    return replace(scope, steps=(whole[0], whole[-1]), skip_steps=0) if len(whole) == len(compared) > 0 else scope
 
 
 def with_straggler(run: Run, scope: Scope | None, progress: Callable[[int, int], None] | None = None) -> Run:

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.ranks.together.causes import Works, cause
-from tracetui.analysis.ranks.together.late import MEASURES, OWN_PERCENT, SILENT_NS, Answers, Late, excess, in_recording
+from tracetui.analysis.ranks.together.causes import Works, cause, contended
+from tracetui.analysis.ranks.together.late import (
+    MEASURES,
+    OWN_PERCENT,
+    SILENT_NS,
+    Answers,
+    Late,
+    excess,
+    in_recording,
+    lower_median,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +30,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-LEAST = {"gpu": 0.0, "silent": float(SILENT_NS), "loader": 0.0}
-"""Per step: durations of kernels are exact, silent stretches are counted from 1 ms on."""
 MOST_NAMED = 8
 """Causes are looked for at so many ranks: more that are late alike have one reason."""
 
@@ -51,7 +58,8 @@ def answers_of(
             _known(table[column], some=name == "loader"),
             step,
             peers,
-            least=LEAST[name] if _has_steps(table) else 0.0,
+            least=SILENT_NS if name == "silent" and _has_steps(table) else 0.0,
+            unsure=_unsure(summaries, counts, peers) if name == "silent" and _has_steps(table) else None,
             own_percent=OWN_PERCENT if name == "gpu" else None,
         )
         for name, column in MEASURES.items()
@@ -106,13 +114,28 @@ def _program(
         if number < MOST_NAMED:
             works = works or Works.of(summaries, counts)
             mine = np.flatnonzero(peers == peers[place]).tolist()
+            # collectives beside the same kernels made them slower in even jobs
+            if parts["gpu"] and contended(works.slower(place, mine)):
+                parts["gpu"] = 0.0
+                late = replace(late, named_by=tuple(name for name in late.named_by if name != "gpu"))
+                if not late.named_by:
+                    continue
             most = MEASURES[max(parts, key=parts.__getitem__)]
             why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
-            if why.kind == "slow_gpu" and (why.factor or 0.0) < 1 + OWN_PERCENT / 100:
-                continue  # collectives beside the same kernels made them as slow in even jobs
             late = replace(late, cause=why)
         found.append(late)
     return tuple(sorted(found, key=lambda one: (-one.late_ns, one.rank)))
+
+
+def _unsure(summaries: Sequence[RankSummary], counts: Sequence[int], peers: Ints) -> NDArray[np.float64]:
+    """Per rank and step, what its silence has more by stretches that may be just too short to count on the others."""
+    stretches = [one.work.filter(pl.col("kind") == "silent")["count"].sum() for one in summaries]
+    each = np.array(stretches, np.float64) / np.maximum(np.array(counts), 1)
+    usual = np.zeros(each.size)
+    for number in np.unique(peers).tolist():
+        usual[peers == number] = lower_median(each[peers == number])
+    more: NDArray[np.float64] = SILENT_NS * np.maximum(each - usual, 0.0)
+    return more
 
 
 def _by_step(steps: pl.DataFrame, rank: int, column: str) -> pl.DataFrame:

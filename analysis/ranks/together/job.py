@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ from tracetui.analysis.ranks.together.pipeline import bubbles, stages
 from tracetui.analysis.ranks.together.waiting import NOBODY, waiting, who_for_whom
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -67,6 +67,10 @@ class Job:
     """The median rank's average step, or its window."""
     clean_step_ns: float | None
     """The median of the steps without a profiler, over all ranks; null where they are not known."""
+    compared: tuple[int, ...] = ()
+    """The steps that all ranks have, where some have others, too: numbers per step are of these."""
+    left_out: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By rank: steps that others lack."""
 
     @property
     def here(self) -> int:
@@ -97,7 +101,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     chosen: dict[int, RankSummary] = {}
     for one in summaries:
         chosen.setdefault(one.rank, one)
-    present = [chosen[rank] for rank in sorted(chosen)]
+    present, compared = rank_steps.common_steps([chosen[rank] for rank in sorted(chosen)])
     matched = match(present)
     calls = matched.calls
     clocks = fit(calls, present)
@@ -140,7 +144,16 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         ),
         step_ns=_median(table["step_ns"]) if table.height else None,
         clean_step_ns=float(np.median(clean)) if clean else None,
+        compared=compared,
+        left_out={
+            rank: _left_out(chosen[rank], compared) for rank in sorted(chosen) if _left_out(chosen[rank], compared)
+        },
     )
+
+
+def _left_out(summary: RankSummary, compared: Sequence[int]) -> tuple[int, ...]:
+    own = [step for step in summary.steps["step"].to_list() if step >= 0]
+    return tuple(step for step in own if step not in compared) if compared and set(own) & set(compared) else ()
 
 
 def jobs(summaries: Sequence[RankSummary]) -> tuple[Job, ...]:
@@ -149,7 +162,28 @@ def jobs(summaries: Sequence[RankSummary]) -> tuple[Job, ...]:
     for one in summaries:
         by_pass.setdefault(one.recorded_pass, []).append(one)
     order = sorted(by_pass, key=lambda name: (name == "light", name or ""))
-    return tuple(combine(by_pass[name]) for name in order)
+    found = [combine(by_pass[name]) for name in order]
+    return tuple([_confirmed(found[0], found[1:]), *found[1:]] if found else ())
+
+
+def _confirmed(job: Job, others: Sequence[Job]) -> Job:
+    """The job without ranks that stopped once, in one step, where no other recording of the program has them late.
+
+    What happened once in a recording, and not in another one of the same program that is as long, need not come again.
+    """
+    more = [one for one in others if one.step_count >= job.step_count and one.answers.largest_excess_ns is not None]
+    late = {rank.rank for one in more for rank in one.answers.program}
+    once = {
+        one.rank
+        for one in job.answers.program
+        if more and one.rank not in late and one.cause is not None and one.cause.step is not None
+    }
+    if not once:
+        return job
+    kept = tuple(one for one in job.answers.program if one.rank not in once)
+    gone = tuple(one for one in job.answers.program if one.rank in once)
+    table = job.ranks.with_columns(late=pl.col("late") & ~pl.col("rank").is_in(sorted(once)))
+    return replace(job, ranks=table, answers=replace(job.answers, program=kept, once=gone))
 
 
 def _rank_of_last(calls: pl.DataFrame, last: Ints) -> Ints:

@@ -27,7 +27,7 @@ OWN_PERCENT = 20.0
 """Of the median rank's own GPU work. Collectives that run beside them made the same kernels up to 14 % slower in even
 jobs, by how early a rank came; what is beyond that is other work, also in a step that its host makes long."""
 SILENT_NS = 1_000_000
-"""Of a step: stretches count from 1 ms on, so one just longer here and just shorter there makes as much."""
+"""Of each silent stretch: they count from 1 ms on, so one just longer here and just shorter there makes as much."""
 DEVIATIONS = 4.0
 """Of the ranks' own spread (1.48 × median deviation): the largest of 1,000 even ranks lies 3.2 above the median."""
 MEASURES = {"gpu": "own_gpu_ns", "silent": "silent_ns", "loader": "loader_ns"}
@@ -57,7 +57,13 @@ class Excess:
 
 
 def excess(
-    values: Floats, step_ns: Floats, peers: NDArray[np.int64], *, least: float = 0.0, own_percent: float | None = None
+    values: Floats,
+    step_ns: Floats,
+    peers: NDArray[np.int64],
+    *,
+    least: float = 0.0,
+    unsure: Floats | None = None,
+    own_percent: float | None = None,
 ) -> Excess:
     """Compares each rank with the median of its peers.
 
@@ -66,6 +72,7 @@ def excess(
         step_ns: the rank's step; the limit is `STEP_PERCENT` of its peers' median.
         peers: a number for each set of ranks that do the same work.
         least: the smallest limit.
+        unsure: by rank, how much of its value the median rank may have, too, where it is not counted.
         own_percent: so much more than the median's own value is beyond doubt from `LEAST_PERCENT` of the step on.
     """
     over, limit, median = (np.full(values.size, np.nan) for _ in range(3))
@@ -79,7 +86,8 @@ def excess(
             share = min(share, max(LEAST_PERCENT / 100 * step, own_percent / 100 * float(np.nan_to_num(middle))))
         over[mine] = values[mine] - middle
         median[mine] = middle
-        limit[mine] = max(least, share, DEVIATIONS * float(np.nan_to_num(spread)))
+        limit[mine] = share + (0.0 if unsure is None else unsure[mine])
+        limit[mine] = np.maximum(limit[mine], max(least, DEVIATIONS * float(np.nan_to_num(spread))))
     return Excess(over, limit, median)
 
 
@@ -132,11 +140,13 @@ class Cause:
     """The step in which nearly all of it lies; null where it lies in several."""
     throttled_by: str = ""
     """What run.json says slowed the GPU down."""
+    beside: str = ""
+    """Other processes that used GPUs of its machine, as run.json has them."""
 
 
 CAUSES = {
     "gpu_work": "more GPU work",
-    "larger": "the same kernels with more blocks",
+    "larger": "as many kernels with more blocks",
     "slow_gpu": "the same GPU work takes longer",
     "copies": "copies",
     "loader": "it waits for its data loader",
@@ -157,6 +167,8 @@ class Answers:
     """Who is late in the program, the latest first."""
     largest_excess_ns: float | None
     """What the rank with most has over the median; null where nothing of that is recorded."""
+    once: tuple[Late, ...] = ()
+    """Who would be late in the program by one stop, which another recording of it has nothing of."""
 
 
 def in_recording(table: pl.DataFrame, step_ns: float) -> Late | None:

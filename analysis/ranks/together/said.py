@@ -39,7 +39,7 @@ def answer(found: Sequence[Job]) -> list[str]:
     program = in_program(first)
     steps = step_words(first) + path_words(first)
     recordings = [in_recording(job, several=len(found) > 1) for job in found]
-    return [text for text in (program, *recordings, steps, *caveats(first)) if text]
+    return [text for text in (program, *once_words(first), *recordings, steps, *caveats(first)) if text]
 
 
 def brief(found: Sequence[Job]) -> str:
@@ -77,6 +77,21 @@ def in_program(job: Job) -> str:
         f"In the program no rank{_of_those(job)} is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its"
         " own, or more silent host time, than the median rank."
     )
+
+
+def once_words(job: Job) -> list[str]:
+    """Ranks that stopped once in this recording, and not in the program's other one."""
+    which = f"the {job.recorded_pass} recording" if job.recorded_pass else "this recording"
+    found = []
+    for one in job.answers.once:
+        assert one.cause is not None
+        name = f" in {one.cause.name}" if one.cause.name else ""
+        found.append(
+            f"In {which} rank {one.rank} stopped once: {format_ns(one.named_ns * job.step_count)} more"
+            f" {_of_what(one)} than the median rank, nearly all of it in step {one.cause.step}{name}; the other"
+            " recording has nothing like it, so it need not come again."
+        )
+    return found
 
 
 def in_title(job: Job) -> str:
@@ -132,10 +147,13 @@ def cause_words(cause: Cause, late: Late) -> str:
     throttled = f"; run.json says its GPU was slowed down by {cause.throttled_by}" if cause.throttled_by else ""
     if cause.kind == "larger":
         more = f"{cause.factor:.2f} times as many blocks"
-        return f": the same kernels have {more} (a larger batch, or longer sequences)"
+        return f": as many kernels have {more} (a larger batch, or longer sequences)"
     if cause.kind == "slow_gpu":
         slow = f": each launch of the same kernels takes {cause.factor:.2f} times as long"
-        return slow + (throttled or " (a lower clock, or a GPU that others use too)")
+        others = f"another process used a GPU of its machine ({cause.beside})" if cause.beside else ""
+        if throttled:
+            return slow + throttled + (f", and that {others}" if others else "")
+        return slow + (f"; run.json says that {others}" if others else " (a lower clock, or a GPU that others use too)")
     if cause.kind == "collection":
         return f": garbage collection{step}"
     if cause.kind == "pause":
@@ -188,9 +206,14 @@ def step_words(job: Job) -> str:
         text += f", {format_ns(job.clean_step_ns)} {'' if job.step_count else 'per step '}without a profiler"
     wait = job.ranks["wait_ns"].drop_nulls()
     if len(wait):
-        middle = float(wait.median() or 0.0)  # type: ignore[arg-type]
         least, most = ("at least ", "at most ") if job.bounded else ("", "")
-        text += f"; of the median rank's, {least}{format_ns(middle)} is waiting for others in collectives and"
+        if len(wait) > 2:
+            middle = float(wait.median() or 0.0)  # type: ignore[arg-type]
+            text += f"; of the median rank's, {least}{format_ns(middle)} is waiting for others in collectives and"
+        else:  # the median of two would be no rank's
+            waits = job.ranks.drop_nulls("wait_ns").select("rank", "wait_ns").iter_rows()
+            each = f" and {least}".join(f"{format_ns(ns)} on rank {rank}" for rank, ns in waits)
+            text += f"; of it, {least}{each} are waiting for others in collectives, and"
         text += f" {most}{format_ns(job.transfer_ns)} transfer"
     return text + "."
 
@@ -210,8 +233,17 @@ def at_the_median(late: Late, job: Job) -> float | None:
 
     Only what names it counts, and nothing that it has less: it need not take that on.
     """
-    step = (job.clean_step_ns or job.step_ns) if job.step_count else job.step_ns
+    step = base_ns(late, job)
     return 100 * min(late.named_ns, step) / step if step else None
+
+
+def base_ns(late: Late, job: Job) -> float | None:
+    """The step that a rank's excess is a share of: the clean one where it is known, as a profiler adds to steps.
+
+    A clean step is the median of several, which has nothing of a stop in one of them: then it is the recorded one.
+    """
+    lone = late.cause is not None and late.cause.step is not None
+    return job.clean_step_ns if job.step_count and job.clean_step_ns and not lone else job.step_ns
 
 
 def caveats(job: Job) -> list[str]:
@@ -220,6 +252,12 @@ def caveats(job: Job) -> list[str]:
     told = [*job.answers.program, *([job.answers.recording] if job.answers.recording is not None else [])]
     if any(late.silent_ns > 0 for late in told):
         found.append(SILENT)
+    if job.left_out:
+        others = [f"rank {rank} also has {spans(steps)}" for rank, steps in job.left_out.items()]
+        more = f"; {format_count(len(others) - NAMED)} more ranks have others" if len(others) > NAMED else ""
+        found.append(
+            f"Compared are steps {spans(job.compared)}, which all ranks have: {', '.join(others[:NAMED])}{more}."
+        )
     if job.missing:
         found.append(
             f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."

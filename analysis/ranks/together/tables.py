@@ -161,14 +161,15 @@ def _of_calls(
     """Waiting and lateness per rank; null for a rank of which nothing was matched."""
     place = calls["place"].to_numpy()
     counts = np.maximum(counts, 1)
-    taking = np.bincount(place[calls["channel"].to_numpy() < 0], minlength=ranks)
+    paired = calls.select((pl.col("channel") >= 0) | (pl.col("kind") == "send_recv").fill_null(value=False))
+    sends = paired.to_series().to_numpy()
+    taking = np.bincount(place[~sends], minlength=ranks)
     any_call = np.bincount(place, minlength=ranks) > 0
     wait = np.bincount(place, found.wait, ranks) / counts
     transfer = np.bincount(place, np.repeat(found.transfer, found.size), ranks) / counts
     at = {rank: number for number, rank in enumerate(numbers)}
     # in a pipeline each stage waits for the one before it: that makes nobody late
-    sent = calls["channel"].to_numpy()[found.first] >= 0
-    known = (culprit >= 0) & ~sent
+    known = (culprit >= 0) & ~sends[found.first]
     last = np.bincount([at[rank] for rank in culprit[known].tolist()], minlength=ranks)
     group = calls["group_id"].to_numpy()[found.first]
     late = _lateness(
