@@ -13,7 +13,7 @@ from tracetui.analysis.ranks.matching.matched import match
 from tracetui.analysis.ranks.together import chains, rank_steps, tables
 from tracetui.analysis.ranks.together.answers import answers_of
 from tracetui.analysis.ranks.together.critical import critical_path
-from tracetui.analysis.ranks.together.pipeline import bubbles, stages
+from tracetui.analysis.ranks.together.pipeline import bubbles, sends, stages
 from tracetui.analysis.ranks.together.waiting import NOBODY, waiting, who_for_whom
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         one_clock=clocks.one,
         unmatched=matched.unmatched,
         matched_by=matched.by,
-        pipeline=bubbles(per_step, stage, calls, counts),
+        pipeline=bubbles(per_step, stage, calls, sends(matched), counts),
         path=critical_path(calls, clocks, found, max(_middle(counts), 1)),
         answers=answers,
         world_size=world,
