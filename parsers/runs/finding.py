@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -198,7 +199,9 @@ def _run_name(run: list[Candidate], below: Path) -> str:
     if len(run) == 1:
         return first.path.name
     if all(candidate.rank is not None for candidate in run):
-        return f"{first.path.parent.name}: {len(run)} ranks"
+        folders = {candidate.path.parent for candidate in run}
+        folder = first.path.parent if len(folders) == 1 else Path(os.path.commonpath(folders))
+        return f"{folder.name}: {len(run)} ranks"
     return f"{main_file(run).path.name} and {len(run) - 1} more"
 
 

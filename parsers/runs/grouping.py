@@ -55,7 +55,7 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
     another tool, it goes to one of its own folder, then to the one that matches best, then to the one whose name is
     nearest, then to the newest.
     """
-    units = _worlds([c for c in candidates if _tool(c) not in WITHOUT_KERNELS], candidates)
+    units = _over_nodes(_worlds([c for c in candidates if _tool(c) not in WITHOUT_KERNELS], candidates))
     if len({tool for unit in units for tool in unit.tools}) > 1:
         units = _joined(units, kernels_of)
     for snapshot in _worlds([c for c in candidates if _tool(c) in WITHOUT_KERNELS], candidates):
@@ -90,6 +90,33 @@ def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Un
             number += 1
         unit.candidates.append(candidate)
     return list(worlds.values())
+
+
+def _over_nodes(units: list[_Unit]) -> list[_Unit]:
+    """Joins the ranks of one world that lie in a folder per node: ``node0/rank0``, ``node1/rank8``.
+
+    The folders differ in one name of their paths, and no rank is in two of them: folders of several runs each have a
+    rank 0.
+    """
+    for level in (lambda unit: None, lambda unit: unit.first.path.parent.parent):
+        worlds: dict[tuple[object, ...], list[_Unit]] = {}
+        for unit in units:
+            if unit.first.rank is not None and (unit.first.world_size or 0) > 1:
+                worlds.setdefault((_tool(unit.first), unit.first.world_size, level(unit)), []).append(unit)
+        for together in worlds.values():
+            ranks = [candidate.rank for unit in together for candidate in unit.candidates]
+            if len(together) > 1 and len(set(ranks)) == len(ranks) and _differ_in_one_name(together):
+                home, *guests = sorted(together, key=lambda unit: unit.place)
+                home.candidates += [candidate for guest in guests for candidate in guest.candidates]
+                units = [unit for unit in units if all(unit is not guest for guest in guests)]
+    return units
+
+
+def _differ_in_one_name(units: Sequence[_Unit]) -> bool:
+    """Whether the folders of these units have the same path but for one folder's name."""
+    paths = [unit.first.path.parent.parts for unit in units]
+    same_depth = len({len(parts) for parts in paths}) == 1
+    return same_depth and sum(len(set(names)) > 1 for names in zip(*paths, strict=True)) == 1
 
 
 def _joined(units: list[_Unit], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[_Unit]:
