@@ -91,6 +91,11 @@ def find(
     found_files, lights = passes.set_aside(_found_in(first, problems))
     runs = _runs_of(found_files, kernels_of)
     names = [_run_name(run, first) for run in runs]
+    # jobs of one folder are told apart by their first files
+    names = [
+        f"{run[0].path.name} and {len(run) - 1} more" if names.count(name) > 1 and len(run) > 1 else name
+        for name, run in zip(names, runs, strict=True)
+    ]
     place = choose(names) if choose is not None else 0
     found = [(name, tuple(c.path for c in run)) for name, run in zip(names, runs, strict=True)]
     own = {file.path for file in runs[place]}

@@ -76,13 +76,20 @@ def _tool(candidate: Candidate) -> str:
 def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Unit]:
     """Files as units: the ranks of one world that one tool wrote into one folder, until a rank repeats."""
     places = {id(candidate): place for place, candidate in enumerate(every)}
+    chosen = list(chosen)
+    sizes: dict[tuple[object, ...], set[int]] = {}
+    for candidate in chosen:
+        if candidate.rank is not None and candidate.world_size:
+            sizes.setdefault(_kin(candidate), set()).add(candidate.world_size)
     worlds: dict[tuple[object, ...], _Unit] = {}
     for candidate in chosen:
         number = 0
         while True:
             key: tuple[object, ...] = (candidate.path,)
             if candidate.rank is not None and candidate.world_size != 1:
-                family = candidate.world_size or candidate.family
+                # a file that says nothing, as an empty one, is of the world of those that are called like it
+                told = sizes.get(_kin(candidate), set())
+                family = candidate.world_size or (next(iter(told)) if len(told) == 1 else candidate.family)
                 key = (candidate.path.parent, _tool(candidate), family, number)
             unit = worlds.setdefault(key, _Unit([], places[id(candidate)], {_tool(candidate)}))
             if all(other.rank != candidate.rank for other in unit.candidates):
@@ -90,6 +97,11 @@ def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Un
             number += 1
         unit.candidates.append(candidate)
     return list(worlds.values())
+
+
+def _kin(candidate: Candidate) -> tuple[object, ...]:
+    """The same for files of one folder, tool and way of naming."""
+    return candidate.path.parent, _tool(candidate), candidate.family
 
 
 def _over_nodes(units: list[_Unit]) -> list[_Unit]:

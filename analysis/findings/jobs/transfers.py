@@ -104,7 +104,7 @@ def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
     rows = job.collectives.filter((pl.col("kind") == "all_gather") & pl.col("exposed_ns").is_not_null())
     if not rows.height:
         return None
-    steps = max(job.step_count, 1)
+    steps = job.called_steps
     moved = float(rows["transfer_ns"].sum()) / steps
     bare = float(rows.select(pl.min_horizontal("exposed_ns", "transfer_ns").sum()).item()) / steps
     share = _share(job, bare)

@@ -74,8 +74,8 @@ def ranks_of(
         together = jobs_of(run, scope, make=make)
         table = rank_table(run, _of_compared(scope or Scope(), together))
     else:
-        found = of_run(run, make=make, progress=progress)
-        table = pl.DataFrame(schema=SCHEMA) if found.absent else rank_rows(found.ranks, scope or Scope())
+        found = _summaries(run, make, progress)
+        table = pl.DataFrame(schema=SCHEMA) if found is None else rank_rows(found, scope or Scope())
         together = jobs_of(run, scope, make=make) if table.height else ()
     return judged(table, together)
 
@@ -141,14 +141,18 @@ def _remembered(run: Run) -> dict[str, tuple[Job, ...]]:
 
 
 def _summaries(run: Run, make: bool, progress: Callable[[int, int], None] | None) -> tuple[RankSummary, ...] | None:
-    """The summaries of all recordings; None where some are not at hand, and none shall be made."""
+    """The summaries of all recordings, or of most: one that can't be read has none. None where most are not at hand."""
     lighter = any(file.recorded_pass == "light" for file in run.rank_files)
     if not run.unread and not lighter and run.summaries_in is None:
         return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)
     found = of_run(run, make=make, progress=progress)
     if not found.absent:
         return found.ranks
-    if run.unread:
-        return None
-    # what was read is judged; the light recordings join when they are summarised
-    return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)
+    told = {(one.rank, one.recorded_pass) for one in found.ranks}
+    if not run.unread:
+        # what was read is judged; the light recordings join when they are summarised
+        told = set()
+    own = [summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None]
+    own = [one for one in own if (one.rank, one.recorded_pass) not in told]
+    known = (*(found.ranks if run.unread else ()), *own)
+    return known if 2 * len({one.rank for one in known}) > len(run.ranks) else None

@@ -44,5 +44,5 @@ def uneven_sends(job: Job) -> Uneven | None:
     if not largest:
         return None
     sent = calls.group_by("rank").agg(pl.col("bytes_in").sum()).sort("bytes_in", "rank", descending=[True, False])
-    transfer = float(chosen["transfer_ns"].sum()) / max(job.step_count, 1)
+    transfer = float(chosen["transfer_ns"].sum()) / job.called_steps
     return Uneven(100 * (largest - mean) / largest, int(sent["rank"][0]), largest, mean, transfer)

@@ -67,6 +67,10 @@ class Job:
     """The median rank's average step, or its window."""
     clean_step_ns: float | None
     """The median of the steps without a profiler, over all ranks; null where they are not known."""
+    called_steps: int = 1
+    """What times of collectives per step divide by: the steps that all ranks have, or 1 without."""
+    shared: tuple[int, ...] = ()
+    """Which these are."""
     compared: tuple[int, ...] = ()
     """The steps that all ranks have, where some have others, too: numbers per step are of these."""
     left_out: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -111,8 +115,10 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     origin = np.where(culprit == NOBODY, NOBODY, culprit[root] if root.size else culprit)
     per_step = rank_steps.rank_steps(present, calls, found)
     counts = rank_steps.step_counts(present)
+    shared = rank_steps.shared_steps(present)
+    called = [len(shared)] * len(present) if shared else counts
     stage = stages(matched, [one.rank for one in present])
-    table = tables.ranks(present, counts, calls, found, culprit, origin, clocks)
+    table = tables.ranks(present, counts, called, calls, found, culprit, origin, clocks)
     answers, table = answers_of(table, present, counts, stage, per_step)
     sizes = [one.world_size or 0 for one in present]
     world = max([*sizes, max(chosen, default=-1) + 1])
@@ -125,14 +131,14 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         collectives=collectives,
         calls=tables.calls(calls, found, clocks),
         waits=who_for_whom(calls, found, origin),
-        kinds=tables.kinds(collectives, max(_middle(counts), 1)),
+        kinds=tables.kinds(collectives, max(_middle(called), 1)),
         clocks=clocks.fitted,
         residual_ns=clocks.residual_ns if np.isfinite(clocks.residual_ns) else None,
         one_clock=clocks.one,
         unmatched=matched.unmatched,
         matched_by=matched.by,
         pipeline=bubbles(per_step, stage, calls, sends(matched), counts),
-        path=critical_path(calls, clocks, found, max(_middle(counts), 1)),
+        path=critical_path(calls, clocks, found, max(_middle(called), 1)),
         answers=answers,
         world_size=world,
         missing=tuple(rank for rank in range(world) if rank not in chosen),
@@ -144,6 +150,8 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         ),
         step_ns=_median(table["step_ns"]) if table.height else None,
         clean_step_ns=float(np.median(clean)) if clean else None,
+        called_steps=max(_middle(called), 1),
+        shared=shared,
         compared=compared,
         left_out={
             rank: _left_out(chosen[rank], compared) for rank in sorted(chosen) if _left_out(chosen[rank], compared)

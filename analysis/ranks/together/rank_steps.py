@@ -41,6 +41,12 @@ def common_steps(summaries: Sequence[RankSummary]) -> tuple[list[RankSummary], t
     return [_only(one, common) if _numbers(one) & common else one for one in summaries], tuple(sorted(common))
 
 
+def shared_steps(summaries: Sequence[RankSummary]) -> tuple[int, ...]:
+    """The steps that all ranks have, in which alone their collectives can be matched; none without marks."""
+    marked = [_numbers(one) for one in summaries if _numbers(one)]
+    return tuple(sorted(set.intersection(*marked))) if marked else ()
+
+
 def _numbers(summary: RankSummary) -> set[int]:
     """The numbers of its steps; none without marks."""
     return {step for step in summary.steps["step"].to_list() if step >= 0}

@@ -258,6 +258,15 @@ def caveats(job: Job) -> list[str]:
         found.append(
             f"Compared are steps {spans(job.compared)}, which all ranks have: {', '.join(others[:NAMED])}{more}."
         )
+    if job.shared and len(job.shared) < job.step_count and job.collectives.height:
+        which = f"step{'s' if len(job.shared) > 1 else ''} {spans(job.shared)}"
+        few = job.ranks.filter(pl.col("steps") < job.step_count).select("rank", "steps").rows()
+        names = ", ".join(f"rank {rank} has {count} of {job.step_count} steps" for rank, count in few[:NAMED])
+        more = f"; {format_count(len(few) - NAMED)} more ranks lack some" if len(few) > NAMED else ""
+        found.append(
+            f"{names[:1].upper()}{names[1:]}{more}: collectives are matched in {which}, which all ranks have, and"
+            " waiting and transfer per step are of those."
+        )
     if job.missing:
         found.append(
             f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."

@@ -97,6 +97,7 @@ _SUMS = ("own_gpu_ns", "silent_ns", "loader_ns", "exposed_ns", "idle_ns")
 def ranks(
     summaries: Sequence[RankSummary],
     counts: Sequence[int],
+    called: Sequence[int],
     calls: pl.DataFrame,
     found: Waiting,
     culprit: Ints,
@@ -108,6 +109,7 @@ def ranks(
     Args:
         summaries: by place.
         counts: what "per step" divides by.
+        called: the same for times of collectives.
         calls: `Matched.calls`.
         found: their waiting.
         culprit: per collective, who came last to it.
@@ -129,7 +131,7 @@ def ranks(
     frame = frame.join(_of_steps(summaries, counts), on="place", how="left", maintain_order="left")
     fitted = clocks.fitted.select("place", "offset_ns", "drift_ppm")
     frame = frame.join(fitted, on="place", how="left", maintain_order="left")
-    waits = _of_calls(len(summaries), np.array(counts), calls, found, culprit, origin, [one.rank for one in summaries])
+    waits = _of_calls(len(summaries), np.array(called), calls, found, culprit, origin, [one.rank for one in summaries])
     return pl.concat([frame, waits], how="horizontal").select(pl.col(name).cast(dtype) for name, dtype in RANKS.items())
 
 
