@@ -13,8 +13,9 @@ from rank_traces import Job as MadeJob
 from rank_traces import Plant
 
 from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of
-from tracetui.analysis.ranks.together.said import answer
+from tracetui.analysis.ranks.together.said import answer, in_title
 from tracetui.app.cli.main import main
+from tracetui.app.screen.status import rank_words
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.opening import find_ranks
 
@@ -130,3 +131,11 @@ def test_clocks_that_differ_by_hours_change_nothing(tmp_path: Path) -> None:
     assert job.residual_ns is not None
     assert job.residual_ns < 5_000
     assert any("Clocks of hosts differ by up to 9,000 s" in said for said in answer((job,)))
+
+
+def test_of_a_job_with_missing_ranks_it_is_said_how_many_are_here(base: Path, tmp_path: Path) -> None:
+    folder = copied(base, tmp_path / "job", {rank: f"rank{rank}.pt.trace.json.gz" for rank in (1, 3)})
+    assert rank_words(open_path(folder, cache=False), 3) == "rank 3 of 4, 2 here"
+    assert rank_words(open_path(base, cache=False), 3) == "rank 3 of 4"
+    (job,) = jobs_of(open_path(folder, cache=False))
+    assert in_title(job) == "no rank of the 2 that are here is late in the program"

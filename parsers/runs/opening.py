@@ -118,7 +118,8 @@ def _left_out(folder: Path, found: Found, ranks: int) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     said = f"{folder}: one of {len(names) + 1} runs in this folder; left out: {', '.join(names[:NAMED])}{more}"
     if ranks < 2 and all(file.rank is None for file in found.files):
-        said += "; recordings are one job if their headers or names say their ranks (rank0.pt.trace.json.gz)"
+        example = f"rank0.{found.files[0].path.name.partition('.')[2]}"
+        said += f"; recordings are one job if their headers or names say their ranks ({example})"
     return said
 
 

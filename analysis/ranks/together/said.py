@@ -98,7 +98,9 @@ def in_title(job: Job) -> str:
     """`in_program` for a line that a narrow screen cuts: ``late in the program: rank 2, +14.32 ms GPU work …``."""
     late = job.answers.program
     if not late:
-        return "no rank is late in the program" if job.answers.largest_excess_ns is not None else "late ranks unknown"
+        if job.answers.largest_excess_ns is None:
+            return "late ranks unknown"
+        return f"no rank{_of_those(job)} is late in the program"
     if len(late) > 1:
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
         return f"late in the program: ranks {', '.join(str(one.rank) for one in late[:NAMED])}{more}"
