@@ -44,7 +44,7 @@ def header_left(session: Session, own: Own, width: int) -> Text:
 
 
 def rank_words(run: Run, rank: int | None = None) -> str:
-    """``rank 3 of 8``; ``rank 3 of 128, 2 here`` where ranks are missing; of no rank ``8 ranks``, ``2 of 128 ranks``."""
+    """``rank 3 of 8``, ``rank 3 of 128, 2 here`` where some are missing; of no rank ``8 ranks``, ``2 of 128 ranks``."""
     here = len(run.ranks)
     whole = max(here, max((file.world_size or 0 for file in run.rank_files), default=0))
     if rank is None:
