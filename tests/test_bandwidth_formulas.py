@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tracetui.analysis.collectives.table import by_pair, by_size
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.together.imbalance import uneven_sends
+from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all
 from tracetui.analysis.ranks.together.job import Job, jobs
 from tracetui.analysis.ranks.together.own_calls import own_calls
 from tracetui.analysis.selection import select
@@ -158,11 +158,14 @@ def test_uneven_all_to_all_counts_the_rank_that_moves_most(data: st.DataObject) 
     algbw = size / (90 - 5 * (ranks - 1)) / 1000
     assert (row["kind"], row["bytes"]) == ("all_to_all", size)
     assert row["busbw_gbps"] == pytest.approx(algbw * (ranks - 1) / ranks, rel=1e-12)
-    found = uneven_sends(job)
-    sent = [2 * sum(goes) for goes in sends]
+    found = uneven_all_to_all(job)
+    moved = {False: [2 * sum(goes) for goes in sends], True: [2 * sum(comes) for comes in zip(*sends, strict=True)]}
+    uneven = {gets: 100 * (max(of) - sum(of) / ranks) / max(of) for gets, of in moved.items()}
     assert found is not None
-    assert (found.largest, found.rank) == (max(sent), sent.index(max(sent)))
-    assert found.percent == pytest.approx(100 * (max(sent) - sum(sent) / ranks) / max(sent))
+    of = moved[found.gets]
+    assert found.percent == pytest.approx(max(uneven.values())) == pytest.approx(uneven[found.gets])
+    assert (found.largest, found.rank) == (max(of), of.index(max(of)))
+    assert found.wait_ns == pytest.approx(1000 * sum(5 * place for place in range(ranks)) / ranks)
 
 
 @settings(max_examples=5)

@@ -72,8 +72,13 @@ def _late(late: Late, job: Job) -> Finding:
         ),
         Evidence(f"excess over the median rank, {per}", late.late_ns, "ns", Query("ranks")),
         Evidence("in", cause.name if cause is not None else ""),
-        Evidence("last to arrive", f"{late.last} of {late.of} collectives"),
-        Evidence("the recording's critical path across ranks", float(path[0] or 0.0) if len(path) else 0.0, "%"),
+        Evidence("last to arrive", f"{late.last} of {late.of} collectives", "", Query("ranks:arrivals")),
+        Evidence(
+            "the recording's critical path across ranks",
+            float(path[0] or 0.0) if len(path) else 0.0,
+            "%",
+            Query("ranks:waiting"),
+        ),
     ]
     clean = " without a profiler" if step is not None and step == job.clean_step_ns else ""
     return Finding(
@@ -138,7 +143,7 @@ def late_in_recording(facts: Facts, limits: Limits) -> Finding | None:
         " the program can't be told",
         (
             Evidence(f"after the median rank, {per}", late.late_ns, "ns", Query("ranks")),
-            Evidence("of it unexplained", late.untold_ns, "ns"),
+            Evidence("of it unexplained", late.untold_ns, "ns", Query("ranks:arrivals")),
             *(one for one in clean if one is not None),
         ),
         f"{words.ns(late.late_ns)} after the median rank; more GPU work {words.ns(late.gpu_ns)}, more silent host time"

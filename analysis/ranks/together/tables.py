@@ -75,6 +75,8 @@ CALLS: dict[str, pl.DataType] = {
     "wait_ns": pl.Int64(),
     "late_ns": pl.Int64(),
     "bytes_in": pl.Int64(),
+    "bytes_out": pl.Int64(),
+    "own_gpu_ns": pl.Int64(),  # as in `summary.COLLECTIVES`
     "recorded_begin": pl.Int64(),  # as the rank's own summary has it
     "recorded_end": pl.Int64(),
 }
@@ -206,6 +208,8 @@ def calls(frame: pl.DataFrame, found: Waiting, clocks: Clocks) -> pl.DataFrame:
         "wait_ns": found.wait,
         "late_ns": found.late,
         "bytes_in": frame["bytes_in"],
+        "bytes_out": frame["bytes_out"],
+        "own_gpu_ns": frame["own_gpu_ns"],
         "recorded_begin": frame["begin"],
         "recorded_end": frame["end"],
     }
