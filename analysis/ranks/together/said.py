@@ -48,25 +48,26 @@ def brief(found: Sequence[Job]) -> str:
         return ""
     job = found[0]
     of = f"{format_count(job.here)} of {format_count(job.world_size)}" if job.missing else format_count(job.here)
-    program = in_program(job)
+    program = in_program(job, short=True)
     lasts = []
     for one in found:
         which = f"the {one.recorded_pass} recording" if one.recorded_pass and len(found) > 1 else "this recording"
         late = one.answers.recording
         who = f"rank {late.rank} ({late.last} of {late.of})" if late is not None else "none"
-        lasts.append(f"{who} in {which}")
+        lasts.append(f"{who} in {which}" if len(found) > 1 else who)
     return f"Job of {of} ranks. {program} Last at the collectives: {', '.join(lasts)}."
 
 
-def in_program(job: Job) -> str:
-    """Who is late in the program, and why."""
+def in_program(job: Job, *, short: bool = False) -> str:
+    """Who is late in the program, and why; a short text gives what the rank has less, or too little more, in sum."""
     late = job.answers.program
     if late:
-        said = [f"rank {one.rank} has {late_words(one, job)}{sum_words(one)}" for one in late[:NAMED]]
+        said = [f"rank {one.rank} has {late_words(one, job)}{sum_words(one, short=short)}" for one in late[:NAMED]]
         more = f"; {len(late) - NAMED} more ranks are late" if len(late) > NAMED else ""
         most = at_the_median(late[0], job)
         if most is not None and len(late) == 1:
-            more = f". At the median rank's {_of_what(late[0])} a step would be at most {format_percent(most)} shorter"
+            like = "Without that" if short else f"At the median rank's {_of_what(late[0])}"
+            more = f". {like} a step would be at most {format_percent(most)} shorter"
         return f"In the program {'; '.join(said)}{more}."
     if job.answers.largest_excess_ns is None:
         return (
@@ -124,13 +125,15 @@ def late_words(late: Late, job: Job) -> str:
     return text + (cause_words(late.cause, late) if late.cause is not None else "")
 
 
-def sum_words(late: Late) -> str:
+def sum_words(late: Late, *, short: bool = False) -> str:
     """``, and 1.860 ms less GPU work, which makes 10.42 ms``: what it has less, or too little more to name it."""
     rest = [
         f"{format_ns(abs(ns))} {'more' if ns > 0 else 'less'} {_WHAT[name]}"
         for name, ns in late.parts.items()
         if name not in late.named_by and round(ns)
     ]
+    if short and rest:
+        return f"; {format_ns(late.late_ns)} with all else"
     return f", and {' and '.join(rest)}, which makes {format_ns(late.late_ns)}" if rest else ""
 
 
