@@ -205,7 +205,8 @@ def test_rows_add_up_to_the_calls(nccl):
 
 def test_known_transfers_take_the_place_of_the_shortest_call(nccl):
     found = calls(select(nccl))
-    matched = found.select("row", waiting_ns=pl.col("duration_ns") - 10_000, transfer_ns=pl.lit(10_000))
+    whole = pl.lit(value=True)
+    matched = found.select("row", whole=whole, waiting_ns=pl.col("duration_ns") - 10_000, transfer_ns=pl.lit(10_000))
     rows = by_size(select(nccl), None, matched).filter(pl.col("bytes").is_not_null())
     assert set(rows["rests_on"]) == {"transfer"}
     assert (rows["waiting_ns"] == rows["total_ns"] - 10_000 * rows["calls"]).all()

@@ -181,3 +181,26 @@ def test_a_run_is_called_by_its_main_file(tmp_path: Path) -> None:
     run = open_path(tmp_path, cache=False)
     assert (run.path.name, len(run.traces)) == ("z.json.gz", 2)
     assert [name for name, _ in run.others] == ["z2.csv.gz"]
+
+
+def test_ranks_in_a_folder_per_node_are_one_run() -> None:
+    def rank(path: str, number: int, world: int = 4) -> Candidate:
+        return Candidate(Path(path), rank=number, world_size=world)
+
+    nodes = [rank("job/node0/rank0.json", 0), rank("job/node0/rank1.json", 1), rank("job/node1/rank2.json", 2)]
+    assert [len(run) for run in group(nodes, lambda _: frozenset())] == [3]
+    deeper = [rank("job/node0/tb/r0.json", 0), rank("job/node1/tb/r1.json", 1)]
+    assert [len(run) for run in group(deeper, lambda _: frozenset())] == [2]
+    # two runs, each of its nodes
+    again = [rank(f"{job}/node{node}/r.json", node) for job in ("a", "b") for node in (0, 1)]
+    assert sorted(sorted({c.path.parts[0] for c in run}) for run in group(again, lambda _: frozenset())) == [
+        ["a"],
+        ["b"],
+    ]
+    # two runs of which the same rank was kept, of other worlds, or that lie elsewhere
+    for apart in (
+        [rank("a/rank0.json", 0), rank("b/rank0.json", 0)],
+        [rank("a/rank0.json", 0, 2), rank("b/rank1.json", 1, 4)],
+        [rank("a/one/rank0.json", 0), rank("b/two/rank1.json", 1)],
+    ):
+        assert [len(run) for run in group(apart, lambda _: frozenset())] == [1, 1]

@@ -6,12 +6,15 @@ import json
 from dataclasses import replace
 from functools import cache
 
+import polars as pl
 import pytest
-from sample_runs import OUTSIDE
+from rank_summaries import Made
+from sample_runs import OUTSIDE, recorded
 
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.together.job import Job, jobs
-from tracetui.analysis.ranks.together.said import answer
+from tracetui.analysis.ranks.together.late import in_recording
+from tracetui.analysis.ranks.together.said import answer, at_the_median
 from tracetui.parsers import open_path
 from tracetui.parsers.progress import Watch
 
@@ -87,3 +90,56 @@ def test_an_even_job_names_nobody() -> None:
     assert [round(ns / 1e6, 1) for ns in rich.ranks["wait_ns"]] == [1.6, 69.1, 69.1, 54.7]
     assert rich.transfer_ns == pytest.approx(3.0e6, abs=0.02e6)
     assert any("can't be told" in text for text in answer((rich, light)))
+
+
+def of_tests(name: str) -> tuple[Job, ...]:
+    """The jobs of two ranks in tests/data."""
+    run = open_path(recorded(f"chrome/{name}"), cache=False)
+    return jobs([summarise(trace) for trace in run.traces])
+
+
+@pytest.mark.parametrize("name", ["ddp_gpu", "ddp_host", "fsdp", "ddp_vit_small_2ranks", "gloo_2ranks"])
+def test_parts_and_the_rest_make_the_lateness(name: str) -> None:
+    for job in of_tests(name) if name.endswith("2ranks") else found(name, "rich", "light"):
+        excess = dict(job.ranks.select("rank", "excess_ns").iter_rows())
+        for late in job.answers.program:
+            assert sum(late.parts.values()) == pytest.approx(late.late_ns, abs=1e-6)
+            assert late.late_ns == pytest.approx(excess[late.rank], abs=1e-6)
+            assert 0 < late.named_ns == sum(late.parts[part] for part in late.named_by)
+        last = job.answers.recording
+        if last is not None:
+            assert min(last.parts.values()) >= 0
+            assert sum(last.parts.values()) + last.untold_ns == pytest.approx(last.late_ns, abs=1e-6)
+            assert last.late_ns == job.ranks["late_ns"].max()
+
+
+def test_what_a_late_rank_has_less_is_said_beside_what_it_has_more() -> None:
+    (rich,) = found("ddp_host", "rich")
+    (late,) = rich.answers.program
+    assert late.named_by == ("silent",)
+    assert late.gpu_ns == pytest.approx(-1.854e6, abs=500)
+    assert late.late_ns == pytest.approx(10.42e6, abs=5e3)
+    said = answer((rich,))[0]
+    assert "12.27 ms more silent host time per step" in said
+    assert ", and 1.854 ms less GPU work, which makes 10.42 ms. At the median rank's silent host time" in said
+    step = rich.clean_step_ns
+    assert step is not None
+    most = at_the_median(late, rich)  # nobody has to take the GPU work on that it has less
+    assert most == pytest.approx(100 * late.silent_ns / step)
+
+
+def test_what_is_unknown_of_a_rank_makes_no_excess_of_0() -> None:
+    summaries = [replace(one, steps=one.steps.with_columns(own_gpu_ns=None, silent_ns=None, loader_ns=None))
+                 for one in Made(ranks=4, late={2: 3_000_000}).summaries()]  # fmt: skip
+    (job,) = jobs(summaries)
+    assert job.ranks["excess_ns"].null_count() == 4
+
+
+def test_work_that_nobody_waited_for_is_a_negative_rest() -> None:
+    row = {"rank": [0, 1], "late_ns": [0.0, 5e6], "last": [0, 9], "of": [9, 9], "over_gpu_ns": [0.0, 14e6],
+           "over_silent_ns": [0.0, 1e6], "over_loader_ns": [None, None]}  # fmt: skip
+    late = in_recording(pl.DataFrame(row), 20e6)
+    assert late is not None
+    assert (late.gpu_ns, late.silent_ns, late.untold_ns) == (14e6, 1e6, -10e6)
+    assert late.cause is not None
+    assert late.cause.kind == "gpu_work"

@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 
 BY = ("kind", "group", "bytes")
 """What the rows of `by_size` differ in."""
-TRANSFER, SHORTEST, WHOLE = "transfer", "shortest call", "whole call"
-"""What a bandwidth rests on: the median time that moving took, as the other ranks tell; the shortest call of that size,
-since a call's time is waiting and transfer; the only call, waiting included. The last two make it a lower bound."""
-MATCHED: dict[str, pl.DataType] = {"row": pl.UInt32(), "waiting_ns": pl.Int64(), "transfer_ns": pl.Int64()}
-"""What is known of a call once the other ranks' are matched with it; `row` is that in `Trace.collectives`."""
+TRANSFER, RANKS_HERE, SHORTEST, WHOLE = "transfer", "ranks here", "shortest call", "whole call"
+"""What a bandwidth rests on: the median time that moving took, as the other ranks tell; the same of a group of which
+ranks are missing, one of which may have come last; the shortest call of that size, since a call's time is waiting and
+transfer; the only call, waiting included. All but the first make it a lower bound."""
+MATCHED: dict[str, pl.DataType] = {
+    "row": pl.UInt32(),
+    "whole": pl.Boolean(),
+    "waiting_ns": pl.Int64(),
+    "transfer_ns": pl.Int64(),
+}
+"""What is known of a call once the other ranks' are matched with it, and whether all of them are here; `row` is that in
+`Trace.collectives`. Without all of them waiting is at least, and transfer at most, what is said."""
 _TWO_WAYS = ("send", "recv")
 
 
@@ -82,7 +89,7 @@ def by_size(sel: Selection, link: Link | None = None, matched: pl.DataFrame | No
         middle_ns=pl.col("transfer_ns").median(),
         exposed_ns=total("exposed_ns"),
         rests_on=pl.when(pl.col("transfer_ns").is_not_null().any())
-        .then(pl.lit(TRANSFER))
+        .then(pl.when(pl.col("whole").all()).then(pl.lit(TRANSFER)).otherwise(pl.lit(RANKS_HERE)))
         .when(several)
         .then(pl.lit(SHORTEST))
         .when(timed.any())

@@ -28,10 +28,11 @@ _AS_THEY_ARE = (
 def collective_rows(trace: Trace) -> pl.DataFrame:
     """The collectives (`summary.COLLECTIVES`) on the trace's own clock, in the order of launch.
 
-    Operations in one kernel are one row: their kernel's, which says that it is coalesced.
+    Operations in one kernel are one row: their kernel's, which says that it is coalesced. Its sends and receives have
+    rows beside it, coalesced as it is, with its times and nothing that it is measured by: who sends to whom.
     """
-    found = all_collectives(trace)
-    found = found.filter(pl.col("part_of").is_null() & pl.col("begin").is_not_null() & pl.col("end").is_not_null())
+    every = all_collectives(trace)
+    found = every.filter(pl.col("part_of").is_null() & pl.col("begin").is_not_null() & pl.col("end").is_not_null())
     if not found.height:
         return pl.DataFrame(schema=COLLECTIVES)
     found = found.with_columns(at=pl.coalesce("launched", "begin")).sort("at", "begin", maintain_order=True)
@@ -54,6 +55,9 @@ def collective_rows(trace: Trace) -> pl.DataFrame:
     frame = frame.with_columns(pl.when(pl.Series(launched)).then(pl.col(name)).alias(name) for name in measured)
     if not waits[0].size:
         frame = frame.with_columns(loader_ns=pl.lit(None, pl.Int64))
+    parts = every.filter(pl.col("part_of").is_not_null() & pl.col("peer").is_not_null() & pl.col("begin").is_not_null())
+    if parts.height:
+        frame = pl.concat([frame, parts.select(*_AS_THEY_ARE)], how="diagonal_relaxed")
     return frame.select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVES.items())
 
 

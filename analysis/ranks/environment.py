@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import GpuState, Power, RunManifest
 
 _SOFTWARE = ("python", "torch", "cuda_runtime", "cudnn", "driver", "kernel", "os", "architecture")
+OTHERS = "other processes on its GPUs"
+"""Of its machine: run.json does not say which GPU a process used."""
+MOST_SAID = 200
+"""Characters of a rank's error."""
 _OF_ONE_FILE = frozenset({"trace_id", "schemaVersion", "profile_memory", "with_stack", "with_flops", "with_modules"})
 """What a recording says of itself, which differs between files without meaning anything for a job."""
 
@@ -21,6 +25,9 @@ def environment(trace: Trace, manifest: RunManifest | None, rank: int | None = N
     found = {name: value for name, value in trace.info.captured if name not in _OF_ONE_FILE}
     if trace.info.tool_version is not None:
         found["tool"] = trace.info.tool_version
+    ended = next((one.error for one in manifest.ranks if one.rank == rank), None) if manifest is not None else None
+    if ended:
+        found["ended by"] = ended[:MOST_SAID]
     machine = None if manifest is None else machine_of(manifest, rank)
     if manifest is not None and machine is not None:
         for name in _SOFTWARE:
@@ -28,6 +35,9 @@ def environment(trace: Trace, manifest: RunManifest | None, rank: int | None = N
                 found[name] = str(value)
         used = set(trace.device["device"].unique().drop_nulls().to_list())
         found |= _of_gpus(machine.power, gpus_of(manifest, rank, used))
+        before = None if machine.power.before is None else machine.power.before.gpu_processes
+        if before:  # the program had not begun: they are others
+            found[OTHERS] = ", ".join(sorted({one.name or f"process {one.pid}" for one in before}))
     return tuple(sorted(found.items()))
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.ranks.rank_table import SCHEMA
 from tracetui.analysis.ranks.steps import WHOLE
+from tracetui.analysis.ranks.together.rank_steps import common_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +47,8 @@ def rank_rows(summaries: Sequence[RankSummary], scope: Scope) -> pl.DataFrame:
     """
     if scope.devices is not None or scope.window is not None or scope.steps_by is not None:
         return pl.DataFrame(schema=SCHEMA)
-    rows = [row for found in of_one_pass(summaries) if (row := _row(found, scope)) is not None]
+    compared, _ = common_steps(of_steps(of_one_pass(summaries), scope))
+    rows = [row for found in compared if (row := _row(found)) is not None]
     if len(rows) < 2:
         return pl.DataFrame(schema=SCHEMA)
     known = [row["compute_ns"] for row in rows if row["compute_ns"] is not None]
@@ -57,14 +59,10 @@ def rank_rows(summaries: Sequence[RankSummary], scope: Scope) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA).sort("rank")
 
 
-def _row(found: RankSummary, scope: Scope) -> dict[str, Any] | None:
+def _row(found: RankSummary) -> dict[str, Any] | None:
     """One rank per step; None where the scope leaves it no step."""
     steps = found.steps
     marked = steps.height > 0 and steps["step"][0] != WHOLE
-    if marked:
-        steps = steps.slice(scope.skip_steps)
-        if scope.steps is not None:
-            steps = steps.filter(pl.col("step").is_between(*scope.steps))
     if not steps.height:
         return None
 

@@ -13,7 +13,7 @@ import polars as pl
 if TYPE_CHECKING:
     from tracetui.parsers.trace import Note
 
-VERSION = 4
+VERSION = 5
 """Raise this whenever a summary holds other columns, or the same ones mean something else."""
 
 STEPS: dict[str, pl.DataType] = {

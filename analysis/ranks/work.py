@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 WHOLE = -1
 MOST = 10
 """Names of a kind that are kept, those of most time in the whole recording; the rest is one row."""
-COLLECTION = re.compile(r"^(GC:|Python GC|python_gc)|\bgc\.(collect|freeze)\b|\bgarbage[ _]collect", re.IGNORECASE)
-"""Ranges and functions that collect garbage: nsys, torch.profiler, Python's own."""
+COLLECTION = re.compile(
+    r"^(GC:|Python GC|python_gc)|\bgc\.(collect|freeze)\b|\bgarbage[ _]collect|^<built-in function collect>$",
+    re.IGNORECASE,
+)
+"""Ranges and functions that collect garbage: nsys, torch.profiler, Python's own, which is a function of ``gc``."""
 ENCLOSES = 0.5
 """A range names a silent stretch that it holds so much of."""
 

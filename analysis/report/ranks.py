@@ -48,7 +48,8 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
     from tracetui.analysis.ranks.rank_table import judged
     from tracetui.analysis.ranks.together.job import jobs
 
-    together = jobs(of_steps(found.ranks, scope))
+    several = len({one.rank for one in found.ranks}) > 1
+    together = jobs(of_steps(found.ranks, scope)) if several else ()
     rows = judged(rank_rows(found.ranks, scope or Scope()), together)
     absent = set(missing(found.ranks))
     return {
@@ -111,7 +112,7 @@ def _frames(found: Sequence[Job]) -> dict[str, pl.DataFrame]:
     if not found:
         return {"stragglers": late, **dict.fromkeys(("waiting", "transfers", "stages"), pl.DataFrame())}
     job = found[0]
-    waits = job.waits.with_columns(wait_ns=pl.col("wait_ns") / max(job.step_count, 1))
+    waits = job.waits.with_columns(wait_ns=pl.col("wait_ns") / job.called_steps)
     return {"stragglers": late, "waiting": waits, "transfers": job.kinds, "stages": job.pipeline}
 
 

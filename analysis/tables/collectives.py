@@ -67,8 +67,8 @@ COLLECTIVES = Table(
         *_BANDWIDTH,
         Field(
             "rests_on", "BW by", width=13, priority=6, null=True,
-            about="what the bandwidth rests on: `transfer`, or a lower bound by the `shortest call` of this size or by "
-            "the `whole call`, waiting included",
+            about="what the bandwidth rests on: `transfer`, or a lower bound by the transfer of the `ranks here`, if "
+            "others are missing, by the `shortest call` of this size or by the `whole call`, waiting included",
         ),
         Field(
             "coalesced", "Coal", "flag", width=4, priority=8, hidden=True,

@@ -177,14 +177,18 @@ STRAGGLERS = Table(
         Field(
             "late_ns", "Late", "time",
             about="in a recording: how long after the median rank it came, summed; in the program: its excess over that"
-            " rank; per step, or of the whole recording without steps",
+            " rank; the sum of the parts that follow; per step, or of the whole recording without steps",
         ),
-        Field("gpu_ns", "GPU work", "time", about="more GPU work of its own than the median rank"),
-        Field("silent_ns", "Silent", "time", about="more silent host time"),
-        Field("loader_ns", "Loader", "time", about="more waiting for the next batch"),
+        Field(
+            "gpu_ns", "GPU work", "time",
+            about="more GPU work of its own than the median rank; in the program negative where it has less",
+        ),
+        Field("silent_ns", "Silent", "time", about="more silent host time, likewise"),
+        Field("loader_ns", "Loader", "time", about="more waiting for the next batch, likewise"),
         Field(
             "untold_ns", "Untold", "time",
-            about="of lateness in a recording, what these don't explain: many short calls, which recording slows",
+            about="of lateness in a recording, what these don't explain: many short calls, which recording slows;"
+            " negative where nobody waited for all of these",
         ),
         Field("last", "Last", "count", about="collectives to which it came last"),
         Field("of", "of", "count", about="collectives that it takes part in"),

@@ -43,6 +43,15 @@ def header_left(session: Session, own: Own, width: int) -> Text:
     return text
 
 
+def rank_words(run: Run, rank: int | None = None) -> str:
+    """``rank 3 of 8``, ``rank 3 of 128, 2 here`` where some are missing; of no rank ``8 ranks``, ``2 of 128 ranks``."""
+    here = len(run.ranks)
+    whole = max(here, max((file.world_size or 0 for file in run.rank_files), default=0))
+    if rank is None:
+        return f"{here} of {whole} ranks" if whole > here else f"{here} ranks"
+    return f"rank {rank} of {whole}" + (f", {here} here" if whole > here else "")
+
+
 def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text:
     """Returns what is being read, the rank, and how many notes there are.
 
@@ -57,9 +66,9 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text
     if "a" in session.runs:
         run = session.runs["a"]
         if run.summaries_in is not None:
-            parts.append(f"summaries of {len(run.ranks)} ranks")
+            parts.append(f"summaries of {rank_words(run)}")
         elif len(run.ranks) > 1:
-            parts.append(f"rank {session.trace().info.rank} of {len(run.ranks)}")
+            parts.append(rank_words(run, session.trace().info.rank))
         if len(session.kinds) > 1:
             parts.append(f"{WORDS[session.trace().info.kind].label} (S)")
         if session.range_words:

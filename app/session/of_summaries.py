@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count
+from tracetui.analysis.ranks.files.reading import of_store
 from tracetui.analysis.ranks.files.store import Store, is_store
 from tracetui.parsers import Run, Trace
 from tracetui.parsers.runs.detect import files_below, looks_like_trace
@@ -25,8 +26,13 @@ def summaries_in(paths: Sequence[Path]) -> Path | None:
 
 
 def run_of(folder: Path) -> Run:
-    """The run of a folder of summaries, whose only trace is an empty one that says what the first summary does."""
+    """The run of a folder of summaries, whose only trace is an empty one that says what the first summary does.
+
+    Raises:
+        TraceError: none can be read.
+    """
     store = Store(folder)
+    lacking = tuple(f"{path} {why}" for _, path, why in of_store(store).problems)
     entries = sorted(store.entries(), key=lambda entry: entry.summary.rank)
     files = tuple(
         RankFile(
@@ -49,4 +55,4 @@ def run_of(folder: Path) -> Run:
     source = Source(folder, sum(path.stat().st_size for path in store.files()))
     ranks = len({file.rank for file in files})
     said = f"Only summaries of {format_count(ranks)} ranks are here, not their recordings: Ranks compares them"
-    return Run(folder, (Trace.empty(info, source),), (said,), rank_files=files, summaries_in=folder)
+    return Run(folder, (Trace.empty(info, source),), (said, *lacking), rank_files=files, summaries_in=folder)

@@ -11,6 +11,7 @@ from rich.text import Text
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
+from tracetui.analysis.ranks.files.at_hand import jobs_of
 from tracetui.analysis.report.findings import finding_row, stable_key
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE
 from tracetui.app import tabs
@@ -68,7 +69,15 @@ class FindingsView(TableView):
             return _aside_page(found)
         if self.kind == "abstained":
             return _abstained_page(found)
-        return _list_page(found, self.session.selection().describe())
+        return _list_page(found, self._base())
+
+    def _base(self) -> str:
+        """What the numbers are of; of summaries alone, what each rank's steps were."""
+        run = self.session.runs["a"]
+        if run.summaries_in is None:
+            return self.session.selection().describe()
+        found = jobs_of(run, make=False)
+        return "steps of each rank" if found and found[0].step_count else "whole recordings"
 
     @property
     def _next_kind(self) -> str:
@@ -153,7 +162,7 @@ class FindingsView(TableView):
         ascii, width = self.session.ascii, self.size.width - 2
         finding, _ = self._current()
         if finding is not None:
-            self.detail.show_text(finding_text(finding, width, self.session.selection().describe(), ascii=ascii))
+            self.detail.show_text(finding_text(finding, width, self._base(), ascii=ascii))
         elif state is not None and row is not None:
             self.detail.show_text(abstention_text(str(row["id"]), str(row["name"]), width, ascii=ascii))
         else:

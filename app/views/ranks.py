@@ -70,8 +70,10 @@ class RanksView(TableView):
         if self.kind == "stages":
             return Page.of(STAGES, job.pipeline, columns=filled(STAGES.columns, job.pipeline), empty=NO_STAGES)
         if self.kind == "transfers":
-            return Page.of(TRANSFERS, job.kinds, columns=filled(TRANSFERS.columns, job.kinds), empty=NOTHING)
-        per_step = pl.col("wait_ns") / max(job.step_count, 1)
+            bounds = "ranks are missing: waiting and busbw at least, transfer at most" if job.bounded else ""
+            columns = filled(TRANSFERS.columns, job.kinds)
+            return Page.of(TRANSFERS, job.kinds, columns=columns, empty=NOTHING, note=bounds)
+        per_step = pl.col("wait_ns") / job.called_steps
         waits = job.waits.with_columns(wait_ns=per_step, pair=pl.format("{} for {}", "rank", "for_rank"))
         return Page.of(WAITING, waits, empty=NOTHING, note="chains are followed to their root")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,6 +91,11 @@ def find(
     found_files, lights = passes.set_aside(_found_in(first, problems))
     runs = _runs_of(found_files, kernels_of)
     names = [_run_name(run, first) for run in runs]
+    # jobs of one folder are told apart by their first files
+    names = [
+        f"{run[0].path.name} and {len(run) - 1} more" if names.count(name) > 1 and len(run) > 1 else name
+        for name, run in zip(names, runs, strict=True)
+    ]
     place = choose(names) if choose is not None else 0
     found = [(name, tuple(c.path for c in run)) for name, run in zip(names, runs, strict=True)]
     own = {file.path for file in runs[place]}
@@ -198,7 +204,9 @@ def _run_name(run: list[Candidate], below: Path) -> str:
     if len(run) == 1:
         return first.path.name
     if all(candidate.rank is not None for candidate in run):
-        return f"{first.path.parent.name}: {len(run)} ranks"
+        folders = {candidate.path.parent for candidate in run}
+        folder = first.path.parent if len(folders) == 1 else Path(os.path.commonpath(folders))
+        return f"{folder.name}: {len(run)} ranks"
     return f"{main_file(run).path.name} and {len(run) - 1} more"
 
 

@@ -55,7 +55,7 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
     another tool, it goes to one of its own folder, then to the one that matches best, then to the one whose name is
     nearest, then to the newest.
     """
-    units = _worlds([c for c in candidates if _tool(c) not in WITHOUT_KERNELS], candidates)
+    units = _over_nodes(_worlds([c for c in candidates if _tool(c) not in WITHOUT_KERNELS], candidates))
     if len({tool for unit in units for tool in unit.tools}) > 1:
         units = _joined(units, kernels_of)
     for snapshot in _worlds([c for c in candidates if _tool(c) in WITHOUT_KERNELS], candidates):
@@ -76,13 +76,20 @@ def _tool(candidate: Candidate) -> str:
 def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Unit]:
     """Files as units: the ranks of one world that one tool wrote into one folder, until a rank repeats."""
     places = {id(candidate): place for place, candidate in enumerate(every)}
+    chosen = list(chosen)
+    sizes: dict[tuple[object, ...], set[int]] = {}
+    for candidate in chosen:
+        if candidate.rank is not None and candidate.world_size:
+            sizes.setdefault(_kin(candidate), set()).add(candidate.world_size)
     worlds: dict[tuple[object, ...], _Unit] = {}
     for candidate in chosen:
         number = 0
         while True:
             key: tuple[object, ...] = (candidate.path,)
             if candidate.rank is not None and candidate.world_size != 1:
-                family = candidate.world_size or candidate.family
+                # a file that says nothing, as an empty one, is of the world of those that are called like it
+                told = sizes.get(_kin(candidate), set())
+                family = candidate.world_size or (next(iter(told)) if len(told) == 1 else candidate.family)
                 key = (candidate.path.parent, _tool(candidate), family, number)
             unit = worlds.setdefault(key, _Unit([], places[id(candidate)], {_tool(candidate)}))
             if all(other.rank != candidate.rank for other in unit.candidates):
@@ -90,6 +97,38 @@ def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Un
             number += 1
         unit.candidates.append(candidate)
     return list(worlds.values())
+
+
+def _kin(candidate: Candidate) -> tuple[object, ...]:
+    """The same for files of one folder, tool and way of naming."""
+    return candidate.path.parent, _tool(candidate), candidate.family
+
+
+def _over_nodes(units: list[_Unit]) -> list[_Unit]:
+    """Joins the ranks of one world that lie in a folder per node: ``node0/rank0``, ``node1/rank8``.
+
+    The folders differ in one name of their paths, and no rank is in two of them: folders of several runs each have a
+    rank 0.
+    """
+    for level in (lambda unit: None, lambda unit: unit.first.path.parent.parent):
+        worlds: dict[tuple[object, ...], list[_Unit]] = {}
+        for unit in units:
+            if unit.first.rank is not None and (unit.first.world_size or 0) > 1:
+                worlds.setdefault((_tool(unit.first), unit.first.world_size, level(unit)), []).append(unit)
+        for together in worlds.values():
+            ranks = [candidate.rank for unit in together for candidate in unit.candidates]
+            if len(together) > 1 and len(set(ranks)) == len(ranks) and _differ_in_one_name(together):
+                home, *guests = sorted(together, key=lambda unit: unit.place)
+                home.candidates += [candidate for guest in guests for candidate in guest.candidates]
+                units = [unit for unit in units if all(unit is not guest for guest in guests)]
+    return units
+
+
+def _differ_in_one_name(units: Sequence[_Unit]) -> bool:
+    """Whether the folders of these units have the same path but for one folder's name."""
+    paths = [unit.first.path.parent.parts for unit in units]
+    same_depth = len({len(parts) for parts in paths}) == 1
+    return same_depth and sum(len(set(names)) > 1 for names in zip(*paths, strict=True)) == 1
 
 
 def _joined(units: list[_Unit], kernels_of: Callable[[Candidate], frozenset[str]]) -> list[_Unit]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "find_ranks", "open_path"]
 
+NAMED = 3
+"""So many runs that are left out are named."""
 READ_AT_ONCE = 8
 """A job of more ranks is read rank by rank, as they are asked for: each takes time and memory."""
 
@@ -92,7 +94,7 @@ def open_path(
 def find_ranks(
     *paths: Path | str, choose: Callable[[Sequence[str]], int] | None = None, cache: bool = True
 ) -> tuple[tuple[RankFile, ...], tuple[str, ...]]:
-    """The recordings of a job's ranks, and lines about files that can't be opened; nothing is read.
+    """The recordings of a job's ranks, and lines about files that are left out; nothing is read.
 
     A recording that belongs to no rank counts as rank 0 where it is the only one.
 
@@ -104,7 +106,21 @@ def find_ranks(
     if not files and len(found.files) == 1:
         only = found.files[0]
         files = (RankFile(only.path, 0, only.kind, only.world_size, only.recorded_pass),)
-    return files, tuple(map(str, found.problems))
+    problems = tuple(map(str, found.problems))
+    if choose is None and found.others:
+        problems = (*problems, _left_out(Path(paths[0]), found, len(files)))
+    return files, problems
+
+
+def _left_out(folder: Path, found: Found, ranks: int) -> str:
+    """That a folder has several runs, of which one is read."""
+    names = [name for name, _ in found.others]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    said = f"{folder}: one of {len(names) + 1} runs in this folder; left out: {', '.join(names[:NAMED])}{more}"
+    if ranks < 2 and all(file.rank is None for file in found.files):
+        example = f"rank0.{found.files[0].path.name.partition('.')[2]}"
+        said += f"; recordings are one job if their headers or names say their ranks ({example})"
+    return said
 
 
 def _light_passes(found: Found, manifest: RunManifest | None, cache: bool) -> dict[Path, LightPass]:

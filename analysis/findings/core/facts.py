@@ -434,6 +434,10 @@ NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
         lambda facts: facts.sel.steps.height > 0,
         "steps: call profiler.step(), or put an NVTX range around each",
     ),
+    "job_steps": (
+        lambda facts: facts.job is not None and facts.job.step_count > 0,
+        "steps: call profiler.step(), or put an NVTX range around each",
+    ),
     "several_steps": (lambda facts: facts.sel.steps.height > 1, "two steps or more"),
     "gpu": (_has_gpu, "GPU kernels"),
     "host": (lambda facts: facts.trace.host.height > 0, "host events"),

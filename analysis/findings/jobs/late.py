@@ -50,7 +50,7 @@ def late_in_program(facts: Facts, limits: Limits) -> list[Finding]:
     events only. A rank is compared with the median of those that do the same work (a stage of a pipeline), and named
     from 5 % of the step on; for GPU work that is 20 % above the median rank's from 2 %. The cause is the range, module
     or kernel that it has more of, launches that are larger or take longer, or a single stop. What it costs is at most
-    its excess.
+    what it has so much more of; what it has less is said beside that.
     """
     job = facts.job
     assert job is not None
@@ -59,33 +59,54 @@ def late_in_program(facts: Facts, limits: Limits) -> list[Finding]:
 
 
 def _late(late: Late, job: Job) -> Finding:
-    step = (job.clean_step_ns or job.step_ns) if job.step_count else job.step_ns
-    per_step = late.late_ns
+    step = said.base_ns(late, job)
+    named = late.named_ns
     ceiling = said.at_the_median(late, job)
     path = job.path.filter(pl.col("rank") == late.rank)["percent"]
     cause = late.cause
     per = "per step" if job.step_count else "in the recording"
     evidence = [
-        Evidence(f"more GPU work, {per}", late.gpu_ns, "ns", Query("ranks")),
-        Evidence(f"more silent host time, {per}", late.silent_ns, "ns"),
-        Evidence(f"more waiting for data, {per}", late.loader_ns, "ns"),
+        *(
+            Evidence(f"{'more' if ns > 0 else 'less'} {_PARTS[name]}, {per}", abs(ns), "ns", Query("ranks"))
+            for name, ns in late.parts.items()
+        ),
+        Evidence(f"excess over the median rank, {per}", late.late_ns, "ns", Query("ranks")),
         Evidence("in", cause.name if cause is not None else ""),
-        Evidence("last to arrive", f"{late.last} of {late.of} collectives"),
-        Evidence("the recording's critical path across ranks", float(path[0] or 0.0) if len(path) else 0.0, "%"),
+        Evidence("last to arrive", f"{late.last} of {late.of} collectives", "", Query("ranks:arrivals")),
+        Evidence(
+            "the recording's critical path across ranks",
+            float(path[0] or 0.0) if len(path) else 0.0,
+            "%",
+            Query("ranks:waiting"),
+        ),
     ]
-    clean = " without a profiler" if job.step_count and job.clean_step_ns else ""
+    clean = " without a profiler" if step is not None and step == job.clean_step_ns else ""
     return Finding(
         "S20",
         gain.severity(ceiling),
         f"Rank {late.rank} is late in the program: {said.late_words(late, job)}",
         tuple(one for one in evidence if one.value),
-        f"{words.ns(per_step)} over the median rank, of a step of {words.ns(step)}{clean}" if step else "",
+        f"{_sum(late)} over the median rank; at stake {words.ns(named)} of a step of {words.ns(step)}{clean}"
+        if step
+        else "",
         f"{STEP_PERCENT:.0f} % of the step, or {LEAST_PERCENT:.0f} % of it that are far beyond the"
         " median rank's own GPU work",
         _WHAT_TO_DO.get(cause.kind if cause is not None else "", _NO_REASON),
-        impact_ns=per_step,
+        impact_ns=named,
         ceiling_percent=ceiling,
     )
+
+
+_PARTS = {"gpu": "GPU work", "silent": "silent host time", "loader": "waiting for data"}
+
+
+def _sum(late: Late) -> str:
+    """``12.27 ms silent host time - 1.860 ms GPU work = 10.42 ms``."""
+    parts = [(name, ns) for name, ns in late.parts.items() if round(ns)]
+    parts.sort(key=lambda part: -part[1])
+    text = "".join(f" {'+' if ns > 0 else '-'} {words.ns(abs(ns))} {_PARTS[name]}" for name, ns in parts)
+    text = text.removeprefix(" + ")
+    return f"{text} = {words.ns(late.late_ns)}" if len(parts) > 1 else text
 
 
 @rule(
@@ -122,7 +143,7 @@ def late_in_recording(facts: Facts, limits: Limits) -> Finding | None:
         " the program can't be told",
         (
             Evidence(f"after the median rank, {per}", late.late_ns, "ns", Query("ranks")),
-            Evidence("of it unexplained", late.untold_ns, "ns"),
+            Evidence("of it unexplained", late.untold_ns, "ns", Query("ranks:arrivals")),
             *(one for one in clean if one is not None),
         ),
         f"{words.ns(late.late_ns)} after the median rank; more GPU work {words.ns(late.gpu_ns)}, more silent host time"

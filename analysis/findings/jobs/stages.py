@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @rule(
     "S25",
     "Pipeline bubbles",
-    needs=("collectives", "steps"),
+    needs=("ranks", "job_steps"),
     rests_on=("gpu",),
     thresholds={"bubble_percent": Threshold(20, "%", "of the step in which a stage computes nothing", own=True)},
     advice="More micro-batches per step.",
@@ -64,7 +64,7 @@ def bubbles(facts: Facts, limits: Limits) -> Finding | None:
 @rule(
     "S26",
     "Uneven stages of a pipeline",
-    needs=("collectives", "steps"),
+    needs=("ranks", "job_steps"),
     rests_on=("gpu",),
     thresholds={
         "uneven_percent": Threshold(10, "%", "(largest − mean) / largest of the stages' own GPU work", own=True)

@@ -9,12 +9,17 @@ import polars as pl
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.ranks.together.imbalance import uneven_sends
+from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all as uneven_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
     from tracetui.analysis.ranks.together.job import Job
+
+
+def _most(job: Job) -> str:
+    """Before a share of transfers: with ranks missing, what is waiting for these counts, too."""
+    return "at most " if job.bounded else ""
 
 
 def _share(job: Job, ns: float) -> float | None:
@@ -59,12 +64,16 @@ def small_messages(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S22",
         gain.severity(_share(job, saved)),
-        f"{words.count(many)} collectives per step of {words.size(size)} on average: {words.percent(share)} of the step"
-        " goes into small transfers",
+        f"{words.count(many)} collectives per step of {words.size(size)} on average:"
+        f" {_most(job)}{words.percent(share)} of the step goes into small transfers",
         (
             Evidence("transfers, per step", spent, "ns", Query("ranks:transfers")),
-            Evidence("per step", many),
-            *([] if best is None else [Evidence("bandwidth of larger ones", best * 1e9, "byte/s")]),
+            Evidence("per step", many, "", Query("ranks:transfers")),
+            *(
+                []
+                if best is None
+                else [Evidence("bandwidth of larger ones", best * 1e9, "byte/s", Query("ranks:transfers"))]
+            ),
         ),
         f"{words.ns(spent)} of {words.ns(job.step_ns or 0.0)} = {words.percent(share)}"
         + (f"; at {words.number(best)} GB/s they would take {words.ns(ideal)}" if best else ""),
@@ -99,7 +108,7 @@ def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
     rows = job.collectives.filter((pl.col("kind") == "all_gather") & pl.col("exposed_ns").is_not_null())
     if not rows.height:
         return None
-    steps = max(job.step_count, 1)
+    steps = job.called_steps
     moved = float(rows["transfer_ns"].sum()) / steps
     bare = float(rows.select(pl.min_horizontal("exposed_ns", "transfer_ns").sum()).item()) / steps
     share = _share(job, bare)
@@ -109,10 +118,10 @@ def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
         "S23",
         gain.severity(share),
         f"All-gathers are not prefetched: {words.percent(100 * bare / moved)} of their transfer is exposed,"
-        f" {words.percent(share)} of the step",
+        f" {_most(job)}{words.percent(share)} of the step",
         (
             Evidence("exposed transfers, per step", bare, "ns", Query("ranks:transfers")),
-            Evidence("all-gathers per step", rows.height / steps),
+            Evidence("all-gathers per step", rows.height / steps, "", Query("ranks:transfers")),
         ),
         f"{words.ns(bare)} of {words.ns(moved)} exposed; of a step of {words.ns(job.step_ns or 0.0)} ="
         f" {words.percent(share)}",
@@ -130,20 +139,23 @@ def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
     needs=("collectives",),
     rests_on=("gpu",),
     thresholds={
-        "uneven_percent": Threshold(20, "%", "(largest − mean) / largest of the bytes that ranks send", own=True),
+        "uneven_percent": Threshold(
+            20, "%", "(largest − mean) / largest of the bytes that ranks send, or get", own=True
+        ),
         "step_percent": Threshold(2, "%", "of the step in all-to-all (as K14)", own=True),
     },
     advice="Balance what ranks send.",
 )
 def uneven_all_to_all(facts: Facts, limits: Limits) -> Finding | None:
-    """Some ranks send far more than others in all-to-all, as with experts that get most tokens.
+    """Some ranks send, or get, far more than others in all-to-all, as with experts that get most tokens.
 
     All wait for the largest: at stake is the transfer times the imbalance, (largest - mean) / largest, over all
-    matched calls that say their bytes.
+    matched calls that say their bytes. Beside it stands how uneven the GPU work before these calls is, and what ranks
+    wait in them for those that come later.
     """
     job = facts.job
     assert job is not None
-    found = uneven_sends(job)
+    found = uneven_of(job)
     if found is None:
         return None
     share = _share(job, found.transfer_ns)
@@ -153,11 +165,17 @@ def uneven_all_to_all(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S24",
         gain.severity(_share(job, saved)),
-        f"All-to-all is uneven: rank {found.rank} sends most, {words.size(found.largest)} per call where the mean is"
-        f" {words.size(found.mean)}",
+        f"All-to-all is uneven: rank {found.rank} {'gets' if found.gets else 'sends'} most,"
+        f" {words.size(found.largest)} per call where the mean is {words.size(found.mean)}",
         (
             Evidence("transfers, per step", found.transfer_ns, "ns", Query("ranks:transfers")),
-            Evidence("imbalance", found.percent, "%"),
+            Evidence("imbalance of bytes", found.percent, "%", Query("ranks:transfers")),
+            *(
+                [Evidence("imbalance of GPU work before them", found.own_percent, "%", Query("ranks"))]
+                if found.own_percent is not None
+                else []
+            ),
+            Evidence("waiting in them, mean of ranks, per step", found.wait_ns, "ns", Query("ranks:waiting")),
         ),
         f"({words.size(found.largest)} - {words.size(found.mean)}) / {words.size(found.largest)} ="
         f" {words.percent(found.percent)}",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from tracetui.analysis.base.spans import spans
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.ranks.matching.matched import COALESCED
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -33,7 +36,9 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     """
     job = facts.job
     assert job is not None
-    lost = int(job.unmatched["count"].sum()) if job.unmatched.height else 0
+    # operations that share a kernel can't be told apart on any rank, whatever was recorded
+    apart_from_those = job.unmatched.filter(pl.col("reason") != COALESCED)
+    lost = int(apart_from_those["count"].sum()) if apart_from_those.height else 0
     whole = lost + job.calls.height
     apart = whole > 0 and 100 * lost / whole > limits.unmatched_percent
     if not job.missing and not apart:

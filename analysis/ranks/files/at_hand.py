@@ -19,7 +19,7 @@ from tracetui.analysis.scope import Scope
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tracetui.analysis.ranks.summary import RankSummary
@@ -69,12 +69,22 @@ def ranks_of(
         make: whether summaries that are not at hand are made; without them the table is empty.
         progress: as for `of_run`.
     """
+    together: tuple[Job, ...] = ()
     if not run.unread and run.summaries_in is None:
-        table = rank_table(run, scope)
+        together = jobs_of(run, scope, make=make)
+        table = rank_table(run, _of_compared(scope or Scope(), together))
     else:
-        found = of_run(run, make=make, progress=progress)
-        table = pl.DataFrame(schema=SCHEMA) if found.absent else rank_rows(found.ranks, scope or Scope())
-    return judged(table, jobs_of(run, scope, make=make) if table.height else ())
+        found = _summaries(run, make, progress)
+        table = pl.DataFrame(schema=SCHEMA) if found is None else rank_rows(found, scope or Scope())
+        together = jobs_of(run, scope, make=make) if table.height else ()
+    return judged(table, together)
+
+
+def _of_compared(scope: Scope, found: Sequence[Job]) -> Scope:
+    """The scope of the steps that all ranks have, where some have others, too."""
+    compared = found[0].compared if found else ()
+    whole = range(compared[0], compared[-1] + 1) if compared else range(0)
+    return replace(scope, steps=(whole[0], whole[-1]), skip_steps=0) if len(whole) == len(compared) > 0 else scope
 
 
 def with_straggler(run: Run, scope: Scope | None, progress: Callable[[int, int], None] | None = None) -> Run:
@@ -131,14 +141,18 @@ def _remembered(run: Run) -> dict[str, tuple[Job, ...]]:
 
 
 def _summaries(run: Run, make: bool, progress: Callable[[int, int], None] | None) -> tuple[RankSummary, ...] | None:
-    """The summaries of all recordings; None where some are not at hand, and none shall be made."""
+    """The summaries of all recordings, or of most: one that can't be read has none. None where most are not at hand."""
     lighter = any(file.recorded_pass == "light" for file in run.rank_files)
     if not run.unread and not lighter and run.summaries_in is None:
         return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)
     found = of_run(run, make=make, progress=progress)
     if not found.absent:
         return found.ranks
-    if run.unread:
-        return None
-    # what was read is judged; the light recordings join when they are summarised
-    return tuple(summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None)
+    told = {(one.rank, one.recorded_pass) for one in found.ranks}
+    if not run.unread:
+        # what was read is judged; the light recordings join when they are summarised
+        told = set()
+    own = [summarise(trace, manifest=run.manifest) for trace in run.traces if trace.info.rank is not None]
+    own = [one for one in own if (one.rank, one.recorded_pass) not in told]
+    known = (*(found.ranks if run.unread else ()), *own)
+    return known if 2 * len({one.rank for one in known}) > len(run.ranks) else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.ranks.files.stored import mark_of, unpacked
 from tracetui.analysis.ranks.files.worker import Task
 from tracetui.analysis.ranks.files.workers import outcomes
+from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +28,9 @@ class Summaries:
 
     ranks: tuple[RankSummary, ...]
     """By rank, then by pass."""
-    problems: tuple[tuple[int, str, str], ...] = ()
-    """(rank, path in the job, why) of recordings that could not be summarised."""
+    problems: tuple[tuple[int | None, str, str], ...] = ()
+    """(rank, path in the job, why) of recordings that could not be summarised; of a file of summaries that can't be
+    read, or of a part that is not here, the rank is null."""
     made: int = 0
     """How many were made now; the others were at hand."""
     absent: int = 0
@@ -96,8 +98,36 @@ def read(
 
 
 def of_store(store: Store) -> Summaries:
-    """The summaries in a folder, without their recordings."""
-    return Summaries(tuple(sorted((entry.summary for entry in store.entries()), key=_order)))
+    """The summaries in a folder, without their recordings, and what of them is missing, as far as the folder tells.
+
+    Raises:
+        TraceError: none can be read.
+    """
+    entries = store.entries()
+    if not entries:
+        first = next((f": {path.name} {why}" for path, why in store.unread()), "")
+        raise TraceError(store.folder, f"has no summaries that can be read{first}", _ANEW)
+    found = tuple(sorted((entry.summary for entry in entries), key=_order))
+    problems: list[tuple[int | None, str, str]] = [(None, path.name, f"{why}: {_ANEW}") for path, why in store.unread()]
+    size = max((one.world_size or 0 for one in found), default=0)
+    whole = size > 0 and {one.rank for one in found} >= set(range(size))
+    if not whole and (parts := store.missing_parts()):
+        problems.append((None, f"part {parts}", "is not here, or not done"))
+    folders = {_root(entry) for entry in entries}
+    if len(folders) > 1:
+        several = ", ".join(sorted(folders)[:_SAID]) + (" …" if len(folders) > _SAID else "")
+        problems.append((None, store.folder.name, f"has summaries of recordings in {len(folders)} folders: {several}"))
+    return Summaries(found, tuple(problems))
+
+
+_ANEW = "tracetui ranks with the recordings and --into makes its summaries anew"
+_SAID = 3
+"""So many folders are named."""
+
+
+def _root(entry: Stored) -> str:
+    """The folder of the job that a summary was made of."""
+    return entry.source.removesuffix(entry.summary.path).rstrip("/")
 
 
 def _marked(store: Store) -> dict[tuple[str, str], Stored]:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.ranks.files.stored import SUFFIX, Stored, load, packed
+from tracetui.analysis.base.spans import spans
+from tracetui.analysis.ranks.files.stored import SUFFIX, Stored, load, load_told, packed
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.written import read_only, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_PART = re.compile(r"part-(\d{1,5})-of-(\d{1,5})")
 MAX_BYTES = 512 << 20
 """How much summaries of all jobs may take in the user's cache."""
 
@@ -43,6 +46,25 @@ class Store:
         """What they hold, each recording once, as it was summarised last."""
         latest = {entry.summary.path: entry for path in self.files() for entry in load(path)}
         return list(latest.values())
+
+    def unread(self) -> list[tuple[Path, str]]:
+        """The files from which nothing can be read, with the reason."""
+        told = ((path, load_told(path)[1]) for path in self.files())
+        return [(path, why) for path, why in told if why]
+
+    def missing_parts(self) -> str:
+        """Which parts of `tracetui ranks --part` left no file here, as ``2 of 3``; empty where no part did."""
+        named = [match for path in self.files() if (match := _PART.fullmatch(path.name.removesuffix(SUFFIX)))]
+        here = {(int(match[1]), int(match[2])) for match in named}
+        # several divisions may come together: one that is complete is enough
+        lacking = {
+            whole: [part for part in range(whole) if (part, whole) not in here]
+            for whole in {whole for _, whole in here}
+        }
+        if not lacking or not all(lacking.values()):
+            return ""
+        whole = min(lacking, key=lambda one: len(lacking[one]) / one)
+        return f"{spans(lacking[whole])} of {whole}"
 
     def add(self, name: str, content: bytes) -> None:
         """Writes the summary of one recording.
@@ -108,8 +130,8 @@ class CachedStore(Store):
 
 
 def is_store(folder: Path) -> bool:
-    """Whether a folder holds summaries."""
-    return folder.is_dir() and any(load(path) for path in Store(folder).files())
+    """Whether a folder holds files of summaries; whether they can be read is another matter."""
+    return folder.is_dir() and bool(Store(folder).files())
 
 
 def cache_folder() -> Path:

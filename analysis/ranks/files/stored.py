@@ -94,25 +94,33 @@ def packed(entries: Sequence[Stored]) -> bytes:
 
 def unpacked(content: bytes) -> list[Stored]:
     """What a file of this content holds; nothing where it is not of this version, or not whole."""
+    return _told(content)[0]
+
+
+TORN = "is torn, or no summary of ranks"
+
+
+def _told(content: bytes) -> tuple[list[Stored], str]:
+    """What a file of this content holds, and where that is nothing, why."""
     start = len(MAGIC) + _LENGTHS.size
     if len(content) < start or not content.startswith(MAGIC):
-        return []
+        return [], TORN
     length, check = _LENGTHS.unpack_from(content, len(MAGIC))
     body = memoryview(content)[start:]
     if zlib.crc32(body) != check:
-        return []
+        return [], TORN
     try:
         header = json.loads(bytes(body[:length]).decode("utf-8", "surrogatepass"))
         if header["version"] != VERSION:
-            return []
+            return [], "was written by another version of tracetui"
         at, frames = length, {}
         for name, size in zip(FRAMES, header["frames"], strict=True):
             frames[name], at = pl.read_ipc(io.BytesIO(body[at : at + size])), at + size
         if any(dict(frame.schema) != _SCHEMAS[name] for name, frame in frames.items()):
-            return []
-        return list(_entries(header["ranks"], frames))
+            return [], TORN
+        return list(_entries(header["ranks"], frames)), ""
     except (ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
-        return []
+        return [], TORN
 
 
 def _entries(ranks: list[dict[str, Any]], frames: dict[str, pl.DataFrame]) -> Iterator[Stored]:
@@ -127,10 +135,15 @@ def _entries(ranks: list[dict[str, Any]], frames: dict[str, pl.DataFrame]) -> It
 
 def load(path: Path) -> list[Stored]:
     """What a file holds; nothing where it is not of this version, torn, or can't be read."""
+    return load_told(path)[0]
+
+
+def load_told(path: Path) -> tuple[list[Stored], str]:
+    """What a file holds, and where that is nothing, why: ``is torn, or no summary of ranks``."""
     try:
-        return unpacked(path.read_bytes())
-    except OSError:
-        return []
+        return _told(path.read_bytes())
+    except OSError as error:
+        return [], f"can't be read: {(error.strerror or str(error)).lower()}"
 
 
 def _ipc(frame: pl.DataFrame) -> bytes:

@@ -72,7 +72,8 @@ def fit(calls: pl.DataFrame, summaries: Sequence[RankSummary]) -> Clocks:
     place, instance = calls["place"].to_numpy(), calls["instance"].to_numpy()
     clock = _clock_of(summaries)
     # broadcasts, sends and gathers end where they are done, not everywhere at once
-    shared = ~calls["kind"].is_in(["broadcast", "send", "recv", "gather", "scatter", "reduce"]).to_numpy()
+    at_once = ~calls["kind"].is_in(["broadcast", "send", "recv", "gather", "scatter", "reduce"])
+    shared = at_once.fill_null(value=False).to_numpy()
     if calls.height and not shared.any():
         shared[:] = True
     middle = int(np.median(end)) if end.size else 0

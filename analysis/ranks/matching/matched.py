@@ -43,6 +43,8 @@ class Matched:
     group_ranks: tuple[tuple[int, ...], ...]
     """By ``group_id``; empty where they are not known."""
     unmatched: pl.DataFrame
+    parts: pl.DataFrame
+    """Sends and receives that share a kernel with others, in the columns of `calls` but ``instance``."""
     by: str
     """``seq``, ``order``, or both as ``seq, order``; empty where nothing was matched."""
 
@@ -66,7 +68,10 @@ def match(summaries: Sequence[RankSummary]) -> Matched:
             lost.append(counted.select("rank", pl.lit(reason).alias("reason"), "count"))
             frame = frame.filter(~rows)
 
-    set_aside(pl.col("coalesced").fill_null(value=False), COALESCED)
+    shared = pl.col("coalesced").fill_null(value=False)
+    parts = frame.filter(shared & (pl.col("channel") >= 0))
+    frame = frame.filter(~(shared & (pl.col("channel") >= 0)))
+    set_aside(shared, COALESCED)
     set_aside(pl.col("group_id") < 0, NO_GROUP)
     frame = order.keyed(frame)
     by = ", ".join(frame["by"].unique().sort(descending=True).to_list()) if frame.height else ""
@@ -83,7 +88,7 @@ def match(summaries: Sequence[RankSummary]) -> Matched:
     if frame.height:
         frame = frame.with_columns(instance=pl.col("instance").rle_id().cast(pl.Int64))
     unmatched = pl.concat(lost).sort("rank", "reason") if lost else pl.DataFrame(schema=UNMATCHED)
-    return Matched(frame.drop("odd", "by"), known.names, known.ranks, unmatched, by)
+    return Matched(frame.drop("odd", "by"), known.names, known.ranks, unmatched, parts, by)
 
 
 def _odd(frame: pl.DataFrame) -> pl.Series:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.ranks.together.causes import Works, cause
-from tracetui.analysis.ranks.together.late import MEASURES, OWN_PERCENT, SILENT_NS, Answers, Late, excess, in_recording
+from tracetui.analysis.ranks.together.causes import Works, cause, contended
+from tracetui.analysis.ranks.together.late import (
+    MEASURES,
+    OWN_PERCENT,
+    SILENT_NS,
+    Answers,
+    Late,
+    excess,
+    in_recording,
+    lower_median,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +30,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-LEAST = {"gpu": 0.0, "silent": float(SILENT_NS), "loader": 0.0}
-"""Per step: durations of kernels are exact, silent stretches are counted from 1 ms on."""
 MOST_NAMED = 8
 """Causes are looked for at so many ranks: more that are late alike have one reason."""
 
@@ -50,7 +58,8 @@ def answers_of(
             _known(table[column], some=name == "loader"),
             step,
             peers,
-            least=LEAST[name] if _has_steps(table) else 0.0,
+            least=SILENT_NS if name == "silent" and _has_steps(table) else 0.0,
+            unsure=_unsure(summaries, counts, peers) if name == "silent" and _has_steps(table) else None,
             own_percent=OWN_PERCENT if name == "gpu" else None,
         )
         for name, column in MEASURES.items()
@@ -60,7 +69,9 @@ def answers_of(
     for found in over.values():
         late |= found.named
     table = table.with_columns(*columns, late=pl.Series(late, dtype=pl.Boolean), peers=pl.Series(peers, dtype=pl.Int64))
-    table = table.with_columns(excess_ns=pl.sum_horizontal(f"over_{name}_ns" for name in MEASURES))
+    parts_of = [pl.col(f"over_{name}_ns") for name in MEASURES]
+    known = pl.any_horizontal(one.is_not_null() for one in parts_of)
+    table = table.with_columns(excess_ns=pl.when(known).then(pl.sum_horizontal(parts_of)))
     told = [values.over for values in over.values() if not np.isnan(values.over).all()]
     program = _program(table, summaries, counts, peers, over, steps)
     named = {one.rank for one in program}
@@ -94,23 +105,37 @@ def _program(
     rows = table.filter("late").sort("excess_ns", "rank", descending=[True, False])
     for number, row in enumerate(rows.iter_rows(named=True)):
         place = row["place"]
-        parts = {name: float(np.nan_to_num(one.over[place])) if one.named[place] else 0.0 for name, one in over.items()}
+        every = {name: float(np.nan_to_num(one.over[place])) for name, one in over.items()}
+        parts = {name: ns if over[name].named[place] else 0.0 for name, ns in every.items()}
         late = Late(
-            row["rank"], sum(parts.values()), parts["gpu"], parts["silent"], parts["loader"], last=row["last"] or 0,
-            of=row["collectives"] or 0,
+            row["rank"], sum(every.values()), every["gpu"], every["silent"], every["loader"], last=row["last"] or 0,
+            of=row["collectives"] or 0, named_by=tuple(name for name in MEASURES if over[name].named[place]),
         )  # fmt: skip
         if number < MOST_NAMED:
             works = works or Works.of(summaries, counts)
             mine = np.flatnonzero(peers == peers[place]).tolist()
+            # collectives beside the same kernels made them slower in even jobs
+            if parts["gpu"] and contended(works.slower(place, mine)):
+                parts["gpu"] = 0.0
+                late = replace(late, named_by=tuple(name for name in late.named_by if name != "gpu"))
+                if not late.named_by:
+                    continue
             most = MEASURES[max(parts, key=parts.__getitem__)]
             why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
-            if why.kind == "slow_gpu" and (why.factor or 0.0) < 1 + OWN_PERCENT / 100:
-                continue  # collectives beside the same kernels made them as slow in even jobs
-            late = Late(
-                late.rank, late.late_ns, late.gpu_ns, late.silent_ns, late.loader_ns, 0.0, late.last, late.of, why
-            )
+            late = replace(late, cause=why)
         found.append(late)
     return tuple(sorted(found, key=lambda one: (-one.late_ns, one.rank)))
+
+
+def _unsure(summaries: Sequence[RankSummary], counts: Sequence[int], peers: Ints) -> NDArray[np.float64]:
+    """Per rank and step, what its silence has more by stretches that may be just too short to count on the others."""
+    stretches = [one.work.filter(pl.col("kind") == "silent")["count"].sum() for one in summaries]
+    each = np.array(stretches, np.float64) / np.maximum(np.array(counts), 1)
+    usual = np.zeros(each.size)
+    for number in np.unique(peers).tolist():
+        usual[peers == number] = lower_median(each[peers == number])
+    more: NDArray[np.float64] = SILENT_NS * np.maximum(each - usual, 0.0)
+    return more
 
 
 def _by_step(steps: pl.DataFrame, rank: int, column: str) -> pl.DataFrame:

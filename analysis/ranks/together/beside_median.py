@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.ranks.together.causes import Works
 from tracetui.analysis.ranks.together.late import lower_median
-from tracetui.analysis.ranks.together.rank_steps import step_counts
+from tracetui.analysis.ranks.together.rank_steps import common_steps, step_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def beside_median(job: Job, summaries: Sequence[RankSummary], rank: int) -> pl.D
         rank: one that the job has.
     """
     chosen = {one.rank: one for one in reversed(summaries) if one.recorded_pass == job.recorded_pass}
-    present = [chosen[number] for number in job.ranks["rank"].to_list()]
+    present, _ = common_steps([chosen[number] for number in job.ranks["rank"].to_list()])
     table = job.ranks
     place = table["rank"].to_list().index(rank)
     peers = np.flatnonzero((table["peers"] == table["peers"][place]).to_numpy())

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.ranks.together.late import Cause, lower_median
+from tracetui.analysis.ranks.environment import OTHERS
+from tracetui.analysis.ranks.together.late import OWN_PERCENT, Cause, lower_median
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,12 +97,35 @@ class Works:
         known = [(ns, more) for ns, _, more in found if more is not None]
         return _middle([(ns, longer) for ns, longer, _ in found]), _middle(known) if known else None
 
+    def larger(self, place: int, peers: Sequence[int]) -> float | None:
+        """How many times as many blocks as many launches have as on the median peer; None for other launches.
+
+        Another size may choose other kernels, whose names differ: then only their number is the same.
+        """
+        rows = self.frame.filter((pl.col("kind") == "kernel") & pl.col("place").is_in(list(peers)))
+        summed = rows.group_by("place").agg(pl.col("count").sum(), pl.col("blocks").sum())
+        at = summed["place"].to_numpy()
+        steps = np.maximum(np.array(self.steps), 1)[at]
+        count, blocks = (summed[name].to_numpy() / steps for name in ("count", "blocks"))
+        me = at == place
+        if not me.any() or me.all() or count[me][0] != lower_median(count[~me]):
+            return None
+        usual = lower_median(blocks[~me])
+        return float(blocks[me][0]) / usual if usual else None
+
 
 def _middle(found: list[tuple[float, float]]) -> float:
     """The median of values, each as heavy as its time."""
     found = sorted(found, key=lambda one: one[1])
     reach = np.cumsum([ns for ns, _ in found])
     return found[int(np.searchsorted(reach, reach[-1] / 2))][1]
+
+
+def contended(longer: tuple[float, float | None] | None) -> bool:
+    """Whether the same launches take so little longer that collectives beside them may be why (`Works.slower`)."""
+    if longer is None or (longer[1] is not None and longer[1] >= SLOWER):
+        return False
+    return SLOWER <= longer[0] < 1 + OWN_PERCENT / 100
 
 
 def cause(
@@ -122,6 +146,7 @@ def cause(
     whole = excess[most]
     throttled = dict(summary.environment).get("throttled by", "")
     throttled = "" if throttled == "nothing" else throttled
+    beside = dict(summary.environment).get(OTHERS, "")
     if most == "gpu":
         copies = _best(over, ("copy",), whole)
         if copies is not None:
@@ -130,7 +155,10 @@ def cause(
         if longer is not None and longer[0] >= SLOWER:
             larger = longer[1] is not None and longer[1] >= SLOWER
             kind, factor = ("larger", longer[1]) if larger else ("slow_gpu", longer[0])
-            return Cause(kind, "", whole, factor, throttled_by=throttled)
+            return Cause(kind, "", whole, factor, throttled_by=throttled, beside="" if larger else beside)
+        more = works.larger(place, peers)
+        if longer is None and more is not None and more >= SLOWER:
+            return Cause("larger", "", whole, more, throttled_by=throttled)
         return Cause("gpu_work", *(_best(over, RANGES, whole) or ("", whole)), throttled_by=throttled)
     if most == "loader":
         return Cause("loader", "", whole)

@@ -13,17 +13,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Uneven:
-    """What ranks send in all-to-all."""
+    """What ranks send, or get, in all-to-all; whichever is less even."""
 
     percent: float
     """(largest - mean) / largest, the mean over calls."""
+    gets: bool
+    """Whether it is of what ranks get; else of what they send."""
     rank: int
-    """Who sends most."""
+    """Who sends or gets most."""
     largest: float
     """Bytes per call."""
     mean: float
     transfer_ns: float
     """Per step."""
+    wait_ns: float
+    """Per step, of the mean rank: what it waits in these calls for those that come later."""
+    own_percent: float | None
+    """(largest - mean) / largest of the GPU work that ranks launched since the collective before each call."""
 
 
 def imbalance(values: pl.Series) -> float | None:
@@ -33,16 +39,34 @@ def imbalance(values: pl.Series) -> float | None:
     return 100 * (largest - float(known.mean())) / largest if largest else None  # type: ignore[arg-type]
 
 
-def uneven_sends(job: Job) -> Uneven | None:
+def uneven_all_to_all(job: Job) -> Uneven | None:
     """The imbalance of a job's all-to-all; None where it has none that says its bytes."""
     chosen = job.collectives.filter(pl.col("kind") == "all_to_all").select("instance", "transfer_ns")
-    calls = job.calls.join(chosen, on="instance").drop_nulls("bytes_in")
-    if not calls.height:
+    every = job.calls.join(chosen, on="instance")
+    found = [one for name in ("bytes_in", "bytes_out") if (one := _of_bytes(every, name)) is not None]
+    if not found:
         return None
-    by_call = calls.group_by("instance").agg(largest=pl.col("bytes_in").max(), mean=pl.col("bytes_in").mean())
-    largest, mean = float(by_call["largest"].mean() or 0.0), float(by_call["mean"].mean() or 0.0)  # type: ignore[arg-type]
+    percent, name, rank, largest, mean = max(found, key=lambda one: one[0])
+    own = every.group_by("rank").agg(pl.col("own_gpu_ns").sum())["own_gpu_ns"]
+    waits = every.group_by("rank").agg(pl.col("wait_ns").sum())["wait_ns"]
+    return Uneven(
+        percent,
+        name == "bytes_out",
+        rank,
+        largest,
+        mean,
+        float(chosen["transfer_ns"].sum()) / job.called_steps,
+        float(waits.mean() or 0.0) / job.called_steps,  # type: ignore[arg-type]
+        None if every["own_gpu_ns"].null_count() else imbalance(own),
+    )
+
+
+def _of_bytes(every: pl.DataFrame, name: str) -> tuple[float, str, int, float, float] | None:
+    """(percent, column, rank, largest, mean) of the bytes in this column."""
+    calls = every.drop_nulls(name)
+    by_call = calls.group_by("instance").agg(largest=pl.col(name).max(), mean=pl.col(name).mean())
+    largest, mean = (float(by_call[one].mean() or 0.0) for one in ("largest", "mean"))  # type: ignore[arg-type]
     if not largest:
         return None
-    sent = calls.group_by("rank").agg(pl.col("bytes_in").sum()).sort("bytes_in", "rank", descending=[True, False])
-    transfer = float(chosen["transfer_ns"].sum()) / max(job.step_count, 1)
-    return Uneven(100 * (largest - mean) / largest, int(sent["rank"][0]), largest, mean, transfer)
+    moved = calls.group_by("rank").agg(pl.col(name).sum()).sort(name, "rank", descending=[True, False])
+    return 100 * (largest - mean) / largest, name, int(moved["rank"][0]), largest, mean

@@ -27,7 +27,7 @@ OWN_PERCENT = 20.0
 """Of the median rank's own GPU work. Collectives that run beside them made the same kernels up to 14 % slower in even
 jobs, by how early a rank came; what is beyond that is other work, also in a step that its host makes long."""
 SILENT_NS = 1_000_000
-"""Of a step: stretches count from 1 ms on, so one just longer here and just shorter there makes as much."""
+"""Of each silent stretch: they count from 1 ms on, so one just longer here and just shorter there makes as much."""
 DEVIATIONS = 4.0
 """Of the ranks' own spread (1.48 × median deviation): the largest of 1,000 even ranks lies 3.2 above the median."""
 MEASURES = {"gpu": "own_gpu_ns", "silent": "silent_ns", "loader": "loader_ns"}
@@ -57,7 +57,13 @@ class Excess:
 
 
 def excess(
-    values: Floats, step_ns: Floats, peers: NDArray[np.int64], *, least: float = 0.0, own_percent: float | None = None
+    values: Floats,
+    step_ns: Floats,
+    peers: NDArray[np.int64],
+    *,
+    least: float = 0.0,
+    unsure: Floats | None = None,
+    own_percent: float | None = None,
 ) -> Excess:
     """Compares each rank with the median of its peers.
 
@@ -66,6 +72,7 @@ def excess(
         step_ns: the rank's step; the limit is `STEP_PERCENT` of its peers' median.
         peers: a number for each set of ranks that do the same work.
         least: the smallest limit.
+        unsure: by rank, how much of its value the median rank may have, too, where it is not counted.
         own_percent: so much more than the median's own value is beyond doubt from `LEAST_PERCENT` of the step on.
     """
     over, limit, median = (np.full(values.size, np.nan) for _ in range(3))
@@ -79,7 +86,8 @@ def excess(
             share = min(share, max(LEAST_PERCENT / 100 * step, own_percent / 100 * float(np.nan_to_num(middle))))
         over[mine] = values[mine] - middle
         median[mine] = middle
-        limit[mine] = max(least, share, DEVIATIONS * float(np.nan_to_num(spread)))
+        limit[mine] = share + (0.0 if unsure is None else unsure[mine])
+        limit[mine] = np.maximum(limit[mine], max(least, DEVIATIONS * float(np.nan_to_num(spread))))
     return Excess(over, limit, median)
 
 
@@ -90,17 +98,30 @@ class Late:
     rank: int
     late_ns: float
     """In the recording: how long after the median rank it came, summed over what it was last to or the root of; in the
-    program: what it has more than the median rank."""
+    program: its excess over the median rank. Both are the sum of the parts that follow."""
     gpu_ns: float = 0.0
-    """More GPU work of its own than the median rank."""
+    """More GPU work of its own than the median rank; in the program negative where it has less, as what follows."""
     silent_ns: float = 0.0
     loader_ns: float = 0.0
     untold_ns: float = 0.0
-    """Of its lateness in the recording, what neither explains: spread over many short calls."""
+    """Of its lateness in the recording, what these don't explain: spread over many short calls. Negative where nobody
+    waited for all that it has more."""
     last: int = 0
     """Of the collectives, how many it came last to."""
     of: int = 0
     cause: Cause | None = None
+    named_by: tuple[str, ...] = ()
+    """In the program: which parts are beyond their limits, by `MEASURES`; the others are too small to name a rank."""
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What it has more than the median rank (negative: less), by `MEASURES`."""
+        return {"gpu": self.gpu_ns, "silent": self.silent_ns, "loader": self.loader_ns}
+
+    @property
+    def named_ns(self) -> float:
+        """What names it: the most that it could save by doing no more than the median rank."""
+        return sum(self.parts[name] for name in self.named_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +140,13 @@ class Cause:
     """The step in which nearly all of it lies; null where it lies in several."""
     throttled_by: str = ""
     """What run.json says slowed the GPU down."""
+    beside: str = ""
+    """Other processes that used GPUs of its machine, as run.json has them."""
 
 
 CAUSES = {
     "gpu_work": "more GPU work",
-    "larger": "the same kernels with more blocks",
+    "larger": "as many kernels with more blocks",
     "slow_gpu": "the same GPU work takes longer",
     "copies": "copies",
     "loader": "it waits for its data loader",
@@ -144,6 +167,8 @@ class Answers:
     """Who is late in the program, the latest first."""
     largest_excess_ns: float | None
     """What the rank with most has over the median; null where nothing of that is recorded."""
+    once: tuple[Late, ...] = ()
+    """Who would be late in the program by one stop, which another recording of it has nothing of."""
 
 
 def in_recording(table: pl.DataFrame, step_ns: float) -> Late | None:
@@ -159,7 +184,7 @@ def in_recording(table: pl.DataFrame, step_ns: float) -> Late | None:
     if row["late_ns"] <= STEP_PERCENT / 100 * step_ns:
         return None
     parts = {name: max(row[f"over_{name}_ns"] or 0.0, 0.0) for name in MEASURES}
-    untold = max(row["late_ns"] - sum(parts.values()), 0.0)
+    untold = row["late_ns"] - sum(parts.values())
     words = {"gpu": "gpu_work", "silent": "host", "loader": "loader"}
     most = max(parts, key=parts.__getitem__)
     kind = words[most] if parts[most] >= untold else "untold"

@@ -34,9 +34,13 @@ def own_calls(found: Sequence[Job], trace: Trace) -> pl.DataFrame | None:
     if job is None or rank is None:
         return None
     shift = trace.info.base_time or 0
-    transfers = job.collectives.select("instance", "transfer_ns")
+    size = pl.col("group_size").fill_null(job.world_size)
+    whole = (pl.col("ranks") >= size) if job.missing else pl.lit(value=True)
+    transfers = job.collectives.select("instance", "transfer_ns", whole=whole)
     calls = job.calls.filter(pl.col("rank") == rank).join(transfers, on="instance", how="inner")
-    calls = calls.select(*(pl.col(name) - shift for name in _TIMES), waiting_ns="wait_ns", transfer_ns="transfer_ns")
+    calls = calls.select(
+        *(pl.col(name) - shift for name in _TIMES), "whole", waiting_ns="wait_ns", transfer_ns="transfer_ns"
+    )
     # two calls of the same moments are several operations in one kernel, which no other rank's can be matched with
     calls = calls.unique(_TIMES, keep="none")
     timed = all_collectives(trace).filter(pl.col("part_of").is_null())

@@ -33,7 +33,7 @@ STAGES: dict[str, pl.DataType] = {
 def stages(matched: Matched, ranks: Sequence[int]) -> Ints:
     """The stage of each rank: its place in the group in which it sends and receives; 0 without."""
     found = np.zeros(len(ranks), np.int64)
-    sent = matched.calls.filter(pl.col("channel") >= 0)
+    sent = sends(matched)
     if not sent.height:
         return found
     at = {rank: place for place, rank in enumerate(ranks)}
@@ -49,6 +49,16 @@ def stages(matched: Matched, ranks: Sequence[int]) -> Ints:
     return found
 
 
+def sends(matched: Matched) -> pl.DataFrame:
+    """All sends and receives whose other rank is known: rank, step, kind, group_id, channel.
+
+    Those that share a kernel with others can't be matched, but say as well who sends to whom, and how often.
+    """
+    columns = ("rank", "step", "kind", "group_id", "channel")
+    alone = matched.calls.filter(pl.col("channel") >= 0)
+    return pl.concat([alone.select(columns), matched.parts.select(columns)])
+
+
 def _all_ranks(matched: Matched, count: int) -> set[int]:
     """Groups of all ranks, in which a pipeline's ranks are not told by their place."""
     return {number for number, ranks in enumerate(matched.group_ranks) if not ranks or len(ranks) >= count > 2}
@@ -62,7 +72,9 @@ def _in_order(sent: pl.DataFrame) -> tuple[int, ...]:
     return tuple(sorted({rank for pair in pairs for rank in pair}))
 
 
-def bubbles(steps: pl.DataFrame, stage: Ints, calls: pl.DataFrame, counts: Sequence[int]) -> pl.DataFrame:
+def bubbles(
+    steps: pl.DataFrame, stage: Ints, calls: pl.DataFrame, sent: pl.DataFrame, counts: Sequence[int]
+) -> pl.DataFrame:
     """A row per stage (`STAGES`); empty without a pipeline.
 
     A stage's bubble is the time of its step in which its GPU computes nothing, less what its gradients' collectives
@@ -73,11 +85,7 @@ def bubbles(steps: pl.DataFrame, stage: Ints, calls: pl.DataFrame, counts: Seque
         return pl.DataFrame(schema=STAGES)
     by_rank = dict(zip(steps["rank"].unique(maintain_order=True).to_list(), stage.tolist(), strict=True))
     other = calls.filter(pl.col("channel") < 0).group_by("rank").agg(gradients=pl.col("exposed_ns").sum())
-    sends = (
-        calls.filter((pl.col("kind") == "send") & (pl.col("channel") >= 0))
-        .group_by("rank")
-        .agg(sent=pl.len(), to=pl.col("channel").n_unique())
-    )
+    own = sent.filter(pl.col("kind") == "send").group_by("rank").agg(sent=pl.len(), to=pl.col("channel").n_unique())
     table = (
         steps.group_by("rank", maintain_order=True)
         .agg(pl.col("step_ns", "compute_ns", "own_gpu_ns").sum())
@@ -86,7 +94,7 @@ def bubbles(steps: pl.DataFrame, stage: Ints, calls: pl.DataFrame, counts: Seque
             count=pl.Series(np.maximum(np.array(counts), 1)),
         )
         .join(other, on="rank", how="left")
-        .join(sends, on="rank", how="left")
+        .join(own, on="rank", how="left")
         .with_columns(
             bubble=pl.col("step_ns") - pl.col("compute_ns") - pl.col("gradients").fill_null(0),
             micro=pl.col("sent") / pl.col("to") / pl.col("count"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,39 @@ STEPS: dict[str, pl.DataType] = {
     "wait_ns": pl.Int64(),  # in collectives that the step launched; null where none was matched
     "transfer_ns": pl.Int64(),
 }
+
+
+def common_steps(summaries: Sequence[RankSummary]) -> tuple[list[RankSummary], tuple[int, ...]]:
+    """The summaries without the steps that others lack, and the steps left; none where nothing was left out.
+
+    A rank whose program died, or whose recording was cut, lacks the last steps, and another waits in the first of these
+    for it: averages of other steps would compare that with nothing. One that has less than half of the most steps
+    is compared by its own, and takes none from the others.
+    """
+    marked = {one.rank: _numbers(one) for one in summaries if _numbers(one)}
+    most = max(map(len, marked.values()), default=0)
+    long = [steps for steps in marked.values() if 2 * len(steps) >= most]
+    common = set.intersection(*long) if long else set()
+    if not common or all(steps <= common for steps in marked.values()):
+        return list(summaries), ()
+    return [_only(one, common) if _numbers(one) & common else one for one in summaries], tuple(sorted(common))
+
+
+def shared_steps(summaries: Sequence[RankSummary]) -> tuple[int, ...]:
+    """The steps that all ranks have, in which alone their collectives can be matched; none without marks."""
+    marked = [_numbers(one) for one in summaries if _numbers(one)]
+    return tuple(sorted(set.intersection(*marked))) if marked else ()
+
+
+def _numbers(summary: RankSummary) -> set[int]:
+    """The numbers of its steps; none without marks."""
+    return {step for step in summary.steps["step"].to_list() if step >= 0}
+
+
+def _only(summary: RankSummary, steps: set[int]) -> RankSummary:
+    """The summary with these steps alone; its collectives stay, which others are matched with."""
+    chosen = pl.col("step").is_in(sorted(steps))
+    return replace(summary, steps=summary.steps.filter(chosen), work=summary.work.filter(chosen))
 
 
 def step_counts(summaries: Sequence[RankSummary]) -> list[int]:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 SILENT = (
     "Silent host time: stretches of over 1 ms in which no operator or API call begins or ends, outside calls that wait."
 )
+BOUNDED = (
+    "A missing rank may have come later still: waiting is at least, transfers are at most, and bandwidths at least what"
+    " is said."
+)
 NAMED = 3
 """So many late ranks are named, each with its reason."""
 
@@ -35,7 +39,7 @@ def answer(found: Sequence[Job]) -> list[str]:
     program = in_program(first)
     steps = step_words(first) + path_words(first)
     recordings = [in_recording(job, several=len(found) > 1) for job in found]
-    return [text for text in (program, *recordings, steps, *caveats(first)) if text]
+    return [text for text in (program, *once_words(first), *recordings, steps, *caveats(first)) if text]
 
 
 def brief(found: Sequence[Job]) -> str:
@@ -44,25 +48,26 @@ def brief(found: Sequence[Job]) -> str:
         return ""
     job = found[0]
     of = f"{format_count(job.here)} of {format_count(job.world_size)}" if job.missing else format_count(job.here)
-    program = in_program(job)
+    program = in_program(job, short=True)
     lasts = []
     for one in found:
         which = f"the {one.recorded_pass} recording" if one.recorded_pass and len(found) > 1 else "this recording"
         late = one.answers.recording
         who = f"rank {late.rank} ({late.last} of {late.of})" if late is not None else "none"
-        lasts.append(f"{who} in {which}")
+        lasts.append(f"{who} in {which}" if len(found) > 1 else who)
     return f"Job of {of} ranks. {program} Last at the collectives: {', '.join(lasts)}."
 
 
-def in_program(job: Job) -> str:
-    """Who is late in the program, and why."""
+def in_program(job: Job, *, short: bool = False) -> str:
+    """Who is late in the program, and why; a short text gives what the rank has less, or too little more, in sum."""
     late = job.answers.program
     if late:
-        said = [f"rank {one.rank} has {late_words(one, job)}" for one in late[:NAMED]]
+        said = [f"rank {one.rank} has {late_words(one, job)}{sum_words(one, short=short)}" for one in late[:NAMED]]
         more = f"; {len(late) - NAMED} more ranks are late" if len(late) > NAMED else ""
         most = at_the_median(late[0], job)
         if most is not None and len(late) == 1:
-            more = f". At the median rank's time a step would be at most {format_percent(most)} shorter"
+            like = "Without that" if short else f"At the median rank's {_of_what(late[0])}"
+            more = f". {like} a step would be at most {format_percent(most)} shorter"
         return f"In the program {'; '.join(said)}{more}."
     if job.answers.largest_excess_ns is None:
         return (
@@ -70,20 +75,37 @@ def in_program(job: Job) -> str:
             "work can't be told from what was queued before."
         )
     return (
-        f"In the program no rank is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its own, "
-        "or more silent host time, than the median rank."
+        f"In the program no rank{_of_those(job)} is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its"
+        " own, or more silent host time, than the median rank."
     )
+
+
+def once_words(job: Job) -> list[str]:
+    """Ranks that stopped once in this recording, and not in the program's other one."""
+    which = f"the {job.recorded_pass} recording" if job.recorded_pass else "this recording"
+    found = []
+    for one in job.answers.once:
+        assert one.cause is not None
+        name = f" in {one.cause.name}" if one.cause.name else ""
+        found.append(
+            f"In {which} rank {one.rank} stopped once: {format_ns(one.named_ns * job.step_count)} more"
+            f" {_of_what(one)} than the median rank, nearly all of it in step {one.cause.step}{name}; the other"
+            " recording has nothing like it, so it need not come again."
+        )
+    return found
 
 
 def in_title(job: Job) -> str:
     """`in_program` for a line that a narrow screen cuts: ``late in the program: rank 2, +14.32 ms GPU work …``."""
     late = job.answers.program
     if not late:
-        return "no rank is late in the program" if job.answers.largest_excess_ns is not None else "late ranks unknown"
+        if job.answers.largest_excess_ns is None:
+            return "late ranks unknown"
+        return f"no rank{_of_those(job)} is late in the program"
     if len(late) > 1:
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
         return f"late in the program: ranks {', '.join(str(one.rank) for one in late[:NAMED])}{more}"
-    parts = {"GPU work": late[0].gpu_ns, "silent host": late[0].silent_ns, "data loader": late[0].loader_ns}
+    parts = {_SHORT[name]: ns for name, ns in late[0].parts.items()}
     what = max(parts, key=parts.__getitem__)
     cause = late[0].cause
     name = cause.name or (CAUSES[cause.kind] if cause.kind in _SAYS_MORE else "") if cause is not None else ""
@@ -91,22 +113,33 @@ def in_title(job: Job) -> str:
 
 
 _SAYS_MORE = ("larger", "slow_gpu", "collection", "pause")
+_SHORT = {"gpu": "GPU work", "silent": "silent host", "loader": "data loader"}
+_WHAT = {"gpu": "GPU work", "silent": "silent host time", "loader": "waiting for its data loader"}
 
 
 def late_words(late: Late, job: Job) -> str:
     """``14.32 ms more GPU work per step than the median rank, 14.03 ms of it in uneven_work``."""
     per = _per(job)
-    parts = [
-        f"{format_ns(ns)} {what}"
-        for ns, what in (
-            (late.gpu_ns, f"more GPU work {per}"),
-            (late.silent_ns, f"more silent host time {per}"),
-            (late.loader_ns, f"more waiting for its data loader {per}"),
-        )
-        if ns > 0
-    ]
+    parts = [f"{format_ns(late.parts[name])} more {_WHAT[name]} {per}" for name in late.named_by]
     text = " and ".join(parts) + " than the median rank"
     return text + (cause_words(late.cause, late) if late.cause is not None else "")
+
+
+def sum_words(late: Late, *, short: bool = False) -> str:
+    """``, and 1.860 ms less GPU work, which makes 10.42 ms``: what it has less, or too little more to name it."""
+    rest = [
+        f"{format_ns(abs(ns))} {'more' if ns > 0 else 'less'} {_WHAT[name]}"
+        for name, ns in late.parts.items()
+        if name not in late.named_by and round(ns)
+    ]
+    if short and rest:
+        return f"; {format_ns(late.late_ns)} with all else"
+    return f", and {' and '.join(rest)}, which makes {format_ns(late.late_ns)}" if rest else ""
+
+
+def _of_what(late: Late) -> str:
+    """What it has more of, as ``GPU work and silent host time``."""
+    return " and ".join(_WHAT[name] for name in late.named_by)
 
 
 def cause_words(cause: Cause, late: Late) -> str:
@@ -119,10 +152,13 @@ def cause_words(cause: Cause, late: Late) -> str:
     throttled = f"; run.json says its GPU was slowed down by {cause.throttled_by}" if cause.throttled_by else ""
     if cause.kind == "larger":
         more = f"{cause.factor:.2f} times as many blocks"
-        return f": the same kernels have {more} (a larger batch, or longer sequences)"
+        return f": as many kernels have {more} (a larger batch, or longer sequences)"
     if cause.kind == "slow_gpu":
         slow = f": each launch of the same kernels takes {cause.factor:.2f} times as long"
-        return slow + (throttled or " (a lower clock, or a GPU that others use too)")
+        others = f"another process used a GPU of its machine ({cause.beside})" if cause.beside else ""
+        if throttled:
+            return slow + throttled + (f", and that {others}" if others else "")
+        return slow + (f"; run.json says that {others}" if others else " (a lower clock, or a GPU that others use too)")
     if cause.kind == "collection":
         return f": garbage collection{step}"
     if cause.kind == "pause":
@@ -137,7 +173,7 @@ def in_recording(job: Job, *, several: bool = False) -> str:
     if not job.collectives.height:
         return f"Of {which} no collective could be matched: nothing tells who came last."
     if late is None:
-        return f"In {which} no rank comes last for long enough to matter."
+        return f"In {which} no rank{_of_those(job)} comes last for long enough to matter."
     text = (
         f"In {which} rank {late.rank} comes last: to {format_count(late.last)} of {format_count(late.of)} collectives,"
         f" which wait {format_ns(late.late_ns)} {_per(job)} for it"
@@ -153,6 +189,8 @@ def in_recording(job: Job, *, several: bool = False) -> str:
     ]
     if told:
         text += f": {' and '.join(told)}"
+    if late.untold_ns < -0.05 * late.late_ns:
+        text += f", for {format_ns(-late.untold_ns)} of which none waits"
     # a delay is met again by later collectives, so a half explains it
     if late.untold_ns > 0.5 * late.late_ns:
         rest = "the rest" if told else "that"
@@ -173,9 +211,15 @@ def step_words(job: Job) -> str:
         text += f", {format_ns(job.clean_step_ns)} {'' if job.step_count else 'per step '}without a profiler"
     wait = job.ranks["wait_ns"].drop_nulls()
     if len(wait):
-        middle = float(wait.median() or 0.0)  # type: ignore[arg-type]
-        text += f"; of the median rank's, {format_ns(middle)} is waiting for others in collectives and"
-        text += f" {format_ns(job.transfer_ns)} transfer"
+        least, most = ("at least ", "at most ") if job.bounded else ("", "")
+        if len(wait) > 2:
+            middle = float(wait.median() or 0.0)  # type: ignore[arg-type]
+            text += f"; of the median rank's, {least}{format_ns(middle)} is waiting for others in collectives and"
+        else:  # the median of two would be no rank's
+            waits = job.ranks.drop_nulls("wait_ns").select("rank", "wait_ns").iter_rows()
+            each = f" and {least}".join(f"{format_ns(ns)} on rank {rank}" for rank, ns in waits)
+            text += f"; of it, {least}{each} are waiting for others in collectives, and"
+        text += f" {most}{format_ns(job.transfer_ns)} transfer"
     return text + "."
 
 
@@ -190,9 +234,21 @@ def path_words(job: Job) -> str:
 
 
 def at_the_median(late: Late, job: Job) -> float | None:
-    """The most that a step could shrink if this rank had no more to do than the median rank, in percent."""
-    step = (job.clean_step_ns or job.step_ns) if job.step_count else job.step_ns
-    return 100 * min(late.late_ns, step) / step if step else None
+    """The most that a step could shrink if this rank had no more to do than the median rank, in percent.
+
+    Only what names it counts, and nothing that it has less: it need not take that on.
+    """
+    step = base_ns(late, job)
+    return 100 * min(late.named_ns, step) / step if step else None
+
+
+def base_ns(late: Late, job: Job) -> float | None:
+    """The step that a rank's excess is a share of: the clean one where it is known, as a profiler adds to steps.
+
+    A clean step is the median of several, which has nothing of a stop in one of them: then it is the recorded one.
+    """
+    lone = late.cause is not None and late.cause.step is not None
+    return job.clean_step_ns if job.step_count and job.clean_step_ns and not lone else job.step_ns
 
 
 def caveats(job: Job) -> list[str]:
@@ -201,10 +257,25 @@ def caveats(job: Job) -> list[str]:
     told = [*job.answers.program, *([job.answers.recording] if job.answers.recording is not None else [])]
     if any(late.silent_ns > 0 for late in told):
         found.append(SILENT)
+    if job.left_out:
+        others = [f"rank {rank} also has {spans(steps)}" for rank, steps in job.left_out.items()]
+        more = f"; {format_count(len(others) - NAMED)} more ranks have others" if len(others) > NAMED else ""
+        found.append(
+            f"Compared are steps {spans(job.compared)}, which all ranks have: {', '.join(others[:NAMED])}{more}."
+        )
+    if job.shared and len(job.shared) < job.step_count and job.collectives.height:
+        which = f"step{'s' if len(job.shared) > 1 else ''} {spans(job.shared)}"
+        few = job.ranks.filter(pl.col("steps") < job.step_count).select("rank", "steps").rows()
+        names = ", ".join(f"rank {rank} has {count} of {job.step_count} steps" for rank, count in few[:NAMED])
+        more = f"; {format_count(len(few) - NAMED)} more ranks lack some" if len(few) > NAMED else ""
+        found.append(
+            f"{names[:1].upper()}{names[1:]}{more}: collectives are matched in {which}, which all ranks have, and"
+            " waiting and transfer per step are of those."
+        )
     if job.missing:
         found.append(
             f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."
-            f" Missing: {spans(job.missing)}."
+            f" Missing: {spans(job.missing)}." + (f" {BOUNDED}" if job.bounded else "")
         )
     if not job.one_clock and job.residual_ns is not None:
         widest = job.clocks["offset_ns"].abs().max()
@@ -218,6 +289,10 @@ def caveats(job: Job) -> list[str]:
         words = "; ".join(f"{format_count(count)} {reason}" for reason, count in reasons.iter_rows())
         found.append(f"Of {format_count(lost + job.calls.height)} calls of collectives some were not matched: {words}.")
     return found
+
+
+def _of_those(job: Job) -> str:
+    return f" of the {format_count(job.here)} that are here" if job.missing else ""
 
 
 def _per(job: Job) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.collectives.bandwidth import with_bandwidth
 from tracetui.analysis.ranks.summary import STEPS
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ CALLS: dict[str, pl.DataType] = {
     "wait_ns": pl.Int64(),
     "late_ns": pl.Int64(),
     "bytes_in": pl.Int64(),
+    "bytes_out": pl.Int64(),
+    "own_gpu_ns": pl.Int64(),  # as in `summary.COLLECTIVES`
     "recorded_begin": pl.Int64(),  # as the rank's own summary has it
     "recorded_end": pl.Int64(),
 }
@@ -90,14 +93,13 @@ KINDS: dict[str, pl.DataType] = {
     "algbw_gbps": pl.Float64(),  # GB/s, of the median transfer
     "busbw_gbps": pl.Float64(),
 }
-BUS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
-"""Times (n - 1) / n: what a link moves for each byte, as nccl-tests have it; 1 for others."""
 _SUMS = ("own_gpu_ns", "silent_ns", "loader_ns", "exposed_ns", "idle_ns")
 
 
 def ranks(
     summaries: Sequence[RankSummary],
     counts: Sequence[int],
+    called: Sequence[int],
     calls: pl.DataFrame,
     found: Waiting,
     culprit: Ints,
@@ -109,6 +111,7 @@ def ranks(
     Args:
         summaries: by place.
         counts: what "per step" divides by.
+        called: the same for times of collectives.
         calls: `Matched.calls`.
         found: their waiting.
         culprit: per collective, who came last to it.
@@ -130,7 +133,7 @@ def ranks(
     frame = frame.join(_of_steps(summaries, counts), on="place", how="left", maintain_order="left")
     fitted = clocks.fitted.select("place", "offset_ns", "drift_ppm")
     frame = frame.join(fitted, on="place", how="left", maintain_order="left")
-    waits = _of_calls(len(summaries), np.array(counts), calls, found, culprit, origin, [one.rank for one in summaries])
+    waits = _of_calls(len(summaries), np.array(called), calls, found, culprit, origin, [one.rank for one in summaries])
     return pl.concat([frame, waits], how="horizontal").select(pl.col(name).cast(dtype) for name, dtype in RANKS.items())
 
 
@@ -162,14 +165,15 @@ def _of_calls(
     """Waiting and lateness per rank; null for a rank of which nothing was matched."""
     place = calls["place"].to_numpy()
     counts = np.maximum(counts, 1)
-    taking = np.bincount(place[calls["channel"].to_numpy() < 0], minlength=ranks)
+    paired = calls.select((pl.col("channel") >= 0) | (pl.col("kind") == "send_recv").fill_null(value=False))
+    sends = paired.to_series().to_numpy()
+    taking = np.bincount(place[~sends], minlength=ranks)
     any_call = np.bincount(place, minlength=ranks) > 0
     wait = np.bincount(place, found.wait, ranks) / counts
     transfer = np.bincount(place, np.repeat(found.transfer, found.size), ranks) / counts
     at = {rank: number for number, rank in enumerate(numbers)}
     # in a pipeline each stage waits for the one before it: that makes nobody late
-    sent = calls["channel"].to_numpy()[found.first] >= 0
-    known = (culprit >= 0) & ~sent
+    known = (culprit >= 0) & ~sends[found.first]
     last = np.bincount([at[rank] for rank in culprit[known].tolist()], minlength=ranks)
     group = calls["group_id"].to_numpy()[found.first]
     late = _lateness(
@@ -204,6 +208,8 @@ def calls(frame: pl.DataFrame, found: Waiting, clocks: Clocks) -> pl.DataFrame:
         "wait_ns": found.wait,
         "late_ns": found.late,
         "bytes_in": frame["bytes_in"],
+        "bytes_out": frame["bytes_out"],
+        "own_gpu_ns": frame["own_gpu_ns"],
         "recorded_begin": frame["begin"],
         "recorded_end": frame["end"],
     }
@@ -250,36 +256,28 @@ def collectives(
     return whole.select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVES.items()).sort("begin", "instance")
 
 
-def kinds(collected: pl.DataFrame, frame: pl.DataFrame, found: Waiting, steps: int) -> pl.DataFrame:
+def kinds(collected: pl.DataFrame, steps: int) -> pl.DataFrame:
     """Collectives by kind, group and size (`KINDS`); groups of one name that stand for other ranks count as one.
 
     Args:
         collected: `COLLECTIVES`.
-        frame: `Matched.calls`.
-        found: their waiting.
         steps: what "per step" divides by.
     """
-    del frame, found
     if not collected.height:
         return pl.DataFrame(schema=KINDS)
-    factor = pl.col("kind").replace_strict(BUS, default=None, return_dtype=pl.Float64)
-    size = pl.col("group_size").cast(pl.Float64)
-    bus = pl.when(factor.is_null()).then(1.0).otherwise(factor * (size - 1) / size)
     # `tp 0-7` and `tp 8-15` are one kind of group
     what = pl.col("group").str.replace(r" [\d,…-]+$", "")
     table = (
         collected.with_columns(group=what)
-        .with_columns(groups=pl.col("root_rank"))
         .group_by("kind", "group", "group_size", "bytes", maintain_order=True)
         .agg(
             collectives=pl.len(),
             transfer_ns=pl.col("transfer_ns").sum() / steps,
             wait_ns=pl.col("wait_ns").sum() / steps,
             exposed_ns=pl.col("exposed_ns").sum() / steps,
-            middle=pl.col("transfer_ns").median(),
+            moved_ns=pl.col("transfer_ns").median(),
         )
-        .with_columns(per_step=pl.col("collectives") / steps, algbw_gbps=pl.col("bytes") / pl.col("middle"))
-        .with_columns(busbw_gbps=pl.col("algbw_gbps") * bus)
+        .with_columns(per_step=pl.col("collectives") / steps)
     )
-    table = table.sort("transfer_ns", "kind", descending=[True, False])
+    table = with_bandwidth(table, None).sort("transfer_ns", "kind", descending=[True, False])
     return table.select(pl.col(name).cast(dtype) for name, dtype in KINDS.items())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count
+from tracetui.analysis.base.spans import spans
 from tracetui.analysis.ranks.files.at_hand import stores
 from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
 from tracetui.analysis.ranks.files.store import CachedStore, Store, is_store
@@ -82,7 +83,8 @@ def print_summaries(path: Path, request: Request) -> int:
 def recordings_of(path: Path) -> Path | None:
     """The folder of the recordings that the summaries in a folder were made from; null where it is not here.
 
-    The summaries become those of that folder, so that opening it reads no recording for them.
+    The summaries become those of that folder, so that opening it reads no recording for them. Where they are not those
+    of all its ranks, as before the last part is done, it would show none of them: then it is null, too.
     """
     entries = Store(path).entries()
     sources = [Path(entry.source) for entry in entries]
@@ -90,6 +92,9 @@ def recordings_of(path: Path) -> Path | None:
         return None
     files, _ = find_ranks(*sources)
     folder = job_folder(files)
+    with suppress(TraceError):
+        if {file.rank for file in find_ranks(folder)[0]} > {entry.summary.rank for entry in entries}:
+            return None
     CachedStore(folder).gather(entries)
     return folder
 
@@ -107,6 +112,8 @@ def _summarised(files: Sequence[RankFile], request: Request, work: Work) -> Summ
     store: Store | None = kept if request.cache else None
     if work.into is not None:
         store, also = Store(work.into), [*([kept] if request.cache else []), *also]
+        if not files and work.into is not None:
+            Store(work.into).gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
     with _executor(work.dask) as executor, job_progress() as progress:
         return read(
             files,
@@ -122,7 +129,8 @@ def _summarised(files: Sequence[RankFile], request: Request, work: Work) -> Summ
 
 def _part_line(found: Summaries, work: Work) -> str:
     number, whole = work.part or (0, 1)
-    said = f"part {number} of {whole}: {format_count(len(found.ranks))} summaries in {work.into}"
+    ranks = f" (rank {spans({one.rank for one in found.ranks})})" if found.ranks else ""
+    said = f"part {number} of {whole}: {format_count(len(found.ranks))} summaries{ranks} in {work.into}"
     said += "".join(f"; rank {rank}: {why}" for rank, _, why in found.problems)
     return printable(said)
 

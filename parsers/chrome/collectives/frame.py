@@ -63,6 +63,8 @@ def collectives_frame(
     alone = alone.join(
         shared.select(outer="range", part_of="device"), on="outer", how="left", maintain_order="left"
     ).with_columns(coalesced=pl.col("outer").is_in(together.implode()).fill_null(value=False))
+    alone = _before_their_kernel(alone, shared, host)
+    kernels, alone = _of_one_operation(kernels, alone)
     rows = pl.concat([kernels, alone], how="diagonal")
     return in_groups(rows, groups).select(
         pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
@@ -161,6 +163,51 @@ def _around(host: Columns, operators: Ints, ranges: Ints) -> pl.Series:
     )
     found = found.with_columns(row=pl.when(pl.col("end") <= pl.col("end_outer")).then("row"))
     return found.sort("place")["row"]
+
+
+def _before_their_kernel(alone: pl.DataFrame, shared: pl.DataFrame, host: Columns) -> pl.DataFrame:
+    """Sends and receives with the kernel that does them, where its range comes after them.
+
+    PyTorch 2.11 puts the operators of `batch_isend_irecv` before the range that launches them; those before it came
+    inside. A thread's operators belong to its next such range.
+    """
+    lanes = ("process", "thread")
+    at = shared["range"].to_numpy()
+    ranges = pl.DataFrame(
+        {"start": host["start"][at], **{name: host[name][at] for name in lanes}, "kernel": shared["device"]}
+    )
+    free = pl.col("kind").is_in(["send", "recv"]) & pl.col("part_of").is_null() & ~pl.col("coalesced")
+    rows = alone["host"].to_numpy()
+    calls = pl.DataFrame({"start": host["start"][rows], **{name: host[name][rows] for name in lanes}})
+    found = (
+        calls.with_row_index("place")
+        .sort("start")
+        .join_asof(ranges.sort("start"), on="start", by=list(lanes), strategy="forward", check_sortedness=False)
+    )
+    kernel = found.sort("place")["kernel"].cast(alone.schema["part_of"])
+    return alone.with_columns(
+        part_of=pl.when(free).then(kernel).otherwise("part_of"),
+        coalesced=pl.col("coalesced") | (free & kernel.is_not_null()),
+    )
+
+
+def _of_one_operation(kernels: pl.DataFrame, alone: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Kernels that do a single operation of their range are that operation, with all that it says."""
+    parts = alone.drop_nulls("part_of")
+    lone = parts.filter(~pl.col("part_of").is_duplicated() & pl.col("kind").is_in(["send", "recv"]))
+    if not lone.height:
+        return kernels, alone
+    its = lone.select(pl.col("part_of").alias("device"), pl.col("host").alias("its_host"),
+                      *(pl.col(name).alias(f"its_{name}") for name in WHAT))  # fmt: skip
+    found = kernels.join(its, on="device", how="left", maintain_order="left")
+    known = pl.col("its_host").is_not_null() & pl.col("host").is_null()
+    kernels = found.with_columns(
+        *(pl.when(known).then(f"its_{name}").otherwise(name).alias(name) for name in WHAT),
+        host=pl.when(known).then("its_host").otherwise("host"),
+        coalesced=pl.col("coalesced") & ~known,
+    ).select(kernels.columns)
+    taken = kernels["host"].drop_nulls()
+    return kernels, alone.filter(~pl.col("host").is_in(taken.implode()))
 
 
 def _coalescing(ranges: Sequence[pl.Series], names: NDArray[np.uint32]) -> pl.Series:

@@ -23,6 +23,10 @@ ONE_RANK = (
 BY_RANKS = (
     "Waiting is told from transfer by the other ranks' recordings: the bandwidth is of the median transfer, without it."
 )
+BY_THOSE_HERE = (
+    "Waiting is told from transfer by the recordings of the ranks that are here: a missing one may have come later, so "
+    "the bandwidth is a lower bound."
+)
 NO_SIZE = "Without a size: calls whose arguments are not recorded."
 _SOMETIMES = {"waiting_ns", "exposed_percent", "busbw_gbps", "link_percent", "group_size", "group"}
 """Columns that are left out where no row has them; the bandwidth by the call is left out where any has that by link."""
@@ -37,6 +41,8 @@ def collectives(trace: Json, layout: Layout) -> Iterator[Part]:
             note.append(ONE_RANK)
         if any(row["rests_on"] == "transfer" for row in rows):
             note.append(BY_RANKS)
+        if any(row["rests_on"] == "ranks here" for row in rows):
+            note.append(BY_THOSE_HERE)
         if any(row["bytes"] is None and row["kind"] != "barrier" and not row["coalesced"] for row in rows):
             note.append(NO_SIZE)
         yield listed(COLLECTIVES, rows, layout, fields=_filled(rows), after=tuple(note))

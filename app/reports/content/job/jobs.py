@@ -41,9 +41,18 @@ def job_parts(found: Json, layout: Layout) -> Iterator[Part]:
     if found.get("waiting"):
         yield _waiting(found["waiting"], layout)
     if found.get("transfers"):
-        yield listed(TRANSFERS, found["transfers"], layout, whole=_whole(found["transfers"], layout))
+        table = replace(TRANSFERS, base=f"{TRANSFERS.base}{_bounds(found)}")
+        yield listed(table, found["transfers"], layout, whole=_whole(found["transfers"], layout))
     if found.get("stages"):
         yield listed(STAGES, found["stages"], replace(layout, limit=None), whole=0)
+
+
+def _bounds(found: Json) -> str:
+    """What numbers of a job with missing ranks are."""
+    from tracetui.analysis.ranks.together.said import BOUNDED
+
+    bounded = found.get("job") is not None and any(BOUNDED in text for text in found["job"]["said"])
+    return "; bounds: ranks are missing" if bounded else ""
 
 
 def rank_list(ranks: list[Json], layout: Layout) -> Block:

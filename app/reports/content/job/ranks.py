@@ -76,9 +76,13 @@ def _ranks(ranks: list[int]) -> str:
 
 def _problems(problems: list[Json]) -> Iterator[str]:
     for one in problems[:LISTED]:
-        yield f"rank {one['rank']} ({one['path']}): {one['problem']}"
+        if one["rank"] is None:
+            yield f"{one['path']} {one['problem']}"
+        else:
+            yield f"rank {one['rank']} ({one['path']}): {one['problem']}"
     if len(problems) > LISTED:
-        yield f"and {len(problems) - LISTED} more: rank {spans(one['rank'] for one in problems[LISTED:])}"
+        ranks = [one["rank"] for one in problems[LISTED:] if one["rank"] is not None]
+        yield f"and {len(problems) - LISTED} more{f': rank {spans(ranks)}' if ranks else ''}"
 
 
 def _notes(notes: list[Json]) -> Iterator[str]:
