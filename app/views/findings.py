@@ -153,7 +153,8 @@ class FindingsView(TableView):
         ascii, width = self.session.ascii, self.size.width - 2
         finding, _ = self._current()
         if finding is not None:
-            self.detail.show_text(finding_text(finding, width, self.session.selection().describe(), ascii=ascii))
+            base = self.session.selection().describe()
+            self.detail.show_text(finding_text(finding, width, base, comment=self.comment, ascii=ascii))
         elif state is not None and row is not None:
             self.detail.show_text(abstention_text(str(row["id"]), str(row["name"]), width, ascii=ascii))
         else:

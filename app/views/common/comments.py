@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.app.text.fitting import cell_width, fit
 from tracetui.parsers.runs.folder.comments import comments_on
 
 if TYPE_CHECKING:
@@ -13,6 +14,34 @@ if TYPE_CHECKING:
 
     from tracetui.app.views.common.page import Page
     from tracetui.parsers import Run
+
+LEAST = 12
+"""Columns of a comment from which it can be read."""
+BASE_PARTS = 2
+"""Parts of a note that say what the numbers cover: the steps, and what all shares are of."""
+PARTS = " · "
+LABELS = ("  Comment: ", "  # ")
+"""What stands before a comment, the second as in the gutter of its row."""
+
+
+def beside_base(note: str, comment: str, room: int, *, ascii: bool) -> str:
+    """A note with a comment behind it, as far as there is room; the details have the comment whole.
+
+    Args:
+        note: the base of the numbers, then other remarks, which give way.
+        comment: text that `printable` returned; empty if there is none.
+        room: columns.
+        ascii: no characters outside ASCII.
+    """
+    parts = note.split(PARTS)
+    kept = note
+    for count in range(len(parts), min(BASE_PARTS, len(parts)) - 1, -1):
+        kept = PARTS.join(parts[:count])
+        for label in LABELS:
+            left = room - cell_width(kept) - len(label)
+            if comment and left >= min(cell_width(comment), LEAST if label == LABELS[-1] else room):
+                return (kept + label).lstrip() + fit(comment, left, ascii=ascii)
+    return (kept + LABELS[-1]).strip() if comment else note
 
 
 def row_name(page: Page, row: Mapping[str, object]) -> str:

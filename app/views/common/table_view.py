@@ -11,7 +11,7 @@ from rich.text import Text
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
-from tracetui.app.views.common.comments import by_row
+from tracetui.app.views.common.comments import beside_base, by_row
 from tracetui.app.views.common.messages import (
     BackToFinding,
     ColumnsChosen,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 WAITING = "Computing …"
-COMMENTED = "Comment:"
 
 _WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_events"})
 """Pages whose rows name the frame that their event is in."""
@@ -162,6 +161,8 @@ class TableView(OrderedView):
             self._comments = by_row(state.page, self.TAB, self.session.runs["a"])
             self.table.mark(frozenset(self._comments))
             self._show_title()
+            if self.detail.display:
+                self.call_after_refresh(self._show_detail)
 
     def _show_title(self) -> None:
         state = self.state
@@ -175,13 +176,18 @@ class TableView(OrderedView):
         # with two runs open, tabs that show only one say which
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
         left = Text(f" {side}{own(crumb)}", "bold")
-        row = self.table.row_number(self.table.cursor)
-        said = self._comments.get(row, "") if row is not None else ""
-        if said or state.page.note:
-            left.append(own(f"  {COMMENTED} {fitting.printable(said)}" if said else f"  {state.page.note}"), "not bold")
         rows = self.table.height_of_view
         place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
+        room = self.size.width - left.cell_len - len(place) - 3
+        if said := beside_base(state.page.note, self.comment, room, ascii=self.session.ascii):
+            left.append(own(f"  {said}"), "not bold")
         self.query_one("#title", Line).show(left, place)
+
+    @property
+    def comment(self) -> str:
+        """Returns what was written about the row under the cursor; empty if nothing was."""
+        row = self.table.row_number(self.table.cursor)
+        return fitting.printable(self._comments.get(row, ""), ascii=self.session.ascii) if row is not None else ""
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
         """Follows the cursor."""
@@ -334,7 +340,7 @@ class TableView(OrderedView):
             self.host.say(f"{here} shows a launch in the timeline: {leads}")
 
     def _show_detail(self) -> None:
-        self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
+        self.detail.show(self.table.current, self.table.columns, comment=self.comment, ascii=self.session.ascii)
 
     def action_scroll_detail(self, lines: int) -> None:
         """Scrolls the details."""
