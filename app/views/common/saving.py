@@ -171,16 +171,18 @@ def ask_where(view: View, name: str, save: Callable[[Path, bool], object]) -> No
 
     Args:
         view: what asks.
-        name: the name to begin with.
+        name: the name to begin with, selected; its suffix is that of a name typed without one.
         save: writes the file; its second argument says whether to replace one that is there.
     """
 
     def begin(text: str) -> bool:
         if not text.strip():
             return True
+        if not Path(text.strip()).suffix and not text.rstrip().endswith("/"):
+            text = text.rstrip() + "".join(Path(name).suffixes[-3 if name.endswith(".gz") else -1 :])
         if is_file(typed(text)):
             label = "is there already; Enter replaces it, Esc keeps it:"
-            view.host.ask(Question("replace", label, lambda again: replace(text, again), text, hints=SAVE_HINTS))
+            view.host.ask(Question("replace", label, lambda again: replace(text, again), text, True, hints=SAVE_HINTS))
         else:
             write(text, force=False)
         return True
@@ -195,4 +197,4 @@ def ask_where(view: View, name: str, save: Callable[[Path, bool], object]) -> No
         # the picture must not show the line in which its name was typed
         view.call_after_refresh(save, typed(text), force)
 
-    view.host.ask(Question("save", "save as", begin, name, hints=SAVE_HINTS))
+    view.host.ask(Question("save", "save as", begin, name, True, hints=SAVE_HINTS))
