@@ -305,6 +305,11 @@ def quits(key: str) -> bool:
     return key == "ctrl+q" and any(c.id == "app.quit" and key in c.keys.split(",") for c in COMMANDS)
 
 
+def is_bound(key: str) -> bool:
+    """Returns whether a key does something in any tab."""
+    return any(key in c.keys.split(",") for c in COMMANDS)
+
+
 def meant(key: str, tab: str) -> Command | None:
     """Returns the command of a key in a tab; that of a view goes before one of the application."""
     having = [c for c in in_tab(tab) if c.where != "runs" and key in c.keys.split(",")]
