@@ -18,8 +18,8 @@ OPERATORS = Table(
         ),
         Field(
             "status", "Status", "status", width=9, priority=0,
-            about="`added`: only in B; `removed`: only in A; `changed`; `same`: as many calls, and a difference within "
-            "the noise, or within 1 % where that is unknown",
+            about="`added`: only in B; `removed`: only in A; `changed`; `same`: as many launches of GPU work (calls, where "
+            "no run has any), and a difference within the noise, or within 1 % where that is unknown",
         ),
         Field(
             "delta_ns", "B - A", "delta", width=9, priority=0, main=True, sums=True,
