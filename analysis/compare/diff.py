@@ -107,10 +107,10 @@ def diff(a: Selection, b: Selection) -> Diff:
 
     Kernels are aligned by name, then by key, so that recordings of two tools can be compared, then as one function over
     other element types (`kernel_pairs`); operators by name, modules by path. Where a run has steps, only what was
-    launched in them counts. A row is ``same`` if as much work per step makes up its time, and the time differs by no more
-    than the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. The work is the
-    calls of a kernel; what an operator, a module or a range launched, however often it was called itself; and their own
-    calls where no run has GPU work. A kernel over other element types, or in the place of another, is always
+    launched in them counts. A row is ``same`` if as much work per step makes up its time, and the time differs by no
+    more than the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. The work is
+    the calls of a kernel; what an operator, a module or a range launched, however often it was called itself; and their
+    own calls where no run has GPU work. A kernel over other element types, or in the place of another, is always
     ``changed``.
 
     The difference in step time is that of steps without a profiler where both runs have them, else of their light
@@ -321,7 +321,7 @@ def _kinds_of(a: Selection, b: Selection, factor: float) -> pl.DataFrame:
 def _per_step(
     table: pl.DataFrame, sel: Selection, name: str, spent: pl.Expr, noise: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Calls and time per step of each row, and for rows with GPU time what it is of and how it varies (`step_noise`)."""
+    """Calls and time per step of each row, and of rows with GPU time their launches and variance (`step_noise`)."""
     steps = sel.step_count
     rows = table.filter((pl.col(name) != NOT_ATTRIBUTED) | (spent.fill_null(0) > 0)).select(
         pl.col(name).alias("name"), calls=pl.col("calls") / steps, ns=spent.fill_null(0) / steps

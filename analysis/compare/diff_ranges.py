@@ -24,7 +24,8 @@ def range_times(sel: Selection, *, on_device: bool) -> pl.DataFrame:
     """Calls and time per step of the ranges of each name: ``name`` (with its domain), ``calls``, ``launches``, ``ns``.
 
     The time is of the GPU work that any thread launched while they were open (as in `capture_ranges.phases`), or, where
-    no run has GPU work, how long they were open; launches are those of that work, or else the calls. Steps are `STEP`, whatever they are called.
+    no run has GPU work, how long they were open; ``launches`` are that work's, or else the calls. Steps are `STEP`,
+    whatever they are called.
     """
     steps = sel.step_count
     rows = [

@@ -11,7 +11,7 @@ from rich.text import Text
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
-from tracetui.app.views.common.comments import beside_base, by_row
+from tracetui.app.views.common.comments import by_row, note_text
 from tracetui.app.views.common.messages import (
     BackToFinding,
     ColumnsChosen,
@@ -179,7 +179,7 @@ class TableView(OrderedView):
         rows = self.table.height_of_view
         place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
         room = self.size.width - left.cell_len - len(place) - 3
-        if said := beside_base(state.page.note, self.comment, room, ascii=self.session.ascii):
+        if said := note_text(state.page, self.comment, room, ascii=self.session.ascii):
             left.append(own(f"  {said}"), "not bold")
         self.query_one("#title", Line).show(left, place)
 
