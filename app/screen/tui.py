@@ -335,10 +335,10 @@ class TracetuiApp(App[None]):
         self.navigation.back()
 
     def action_stop_loading(self) -> None:
-        """Stops reading, or else goes back to the finding that led here, or else ends the restriction to a range."""
+        """Stops reading, or else goes back to what led here, or else ends the restriction to a range."""
         if self.loader.lines:
             self.loader.stop()
-        elif not self.navigation.come_back(only_here=True):
+        elif not self.navigation.come_back(only_here=True) and not self.navigation.undo_jump():
             self.shell.forget_range()
 
     # --- keys: runs

@@ -182,6 +182,10 @@ def fit_apart(texts: Iterable[str], width: int, *, ascii: bool = False) -> dict[
     for texts_alike in alike.values():
         if len(texts_alike) > 1:
             cut |= _where_they_differ(texts_alike, width, ascii)
+    # what tells the texts of one group apart may be the same in another group
+    seen = Counter(cut.values())
+    if again := [text for text, short in cut.items() if seen[short] > 1]:
+        cut |= _where_they_differ(again, width, ascii)
     return cut | joined
 
 

@@ -263,9 +263,10 @@ class TimelineView(Described, Marking):
             # the hits' key takes the room of the events' and of the rarer ones, which the help page has
             rarer = dict.fromkeys((f"timeline.{name}" for name in ("next", "follow", "event", "fit", "area")), "")
             return {"timeline.back": "end search", "timeline.next_same": "next hit"} | rarer
-        return (
-            {"timeline.back": "end range", "timeline.save": "save it"} if self.session.scope.window is not None else {}
-        )
+        labels = {"timeline.back": "back"} if self.host.came_by_jump else {}
+        if self.session.scope.window is not None:
+            labels = {"timeline.back": "end range", "timeline.save": "save it"} | labels
+        return labels
 
     @property
     def _is_current(self) -> bool:

@@ -240,6 +240,8 @@ class TableView(OrderedView):
                 labels["go.back"] = "back"
             elif self.host.came_from_finding:
                 labels["go.back"] = "the finding"
+            elif self.host.came_by_jump and not state.filter:
+                labels["go.back"] = "back"
             if not self.table.folds:
                 labels["tree.toggle"] = ""
         return labels
@@ -335,9 +337,8 @@ class TableView(OrderedView):
             called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
             self.post_message(ShowInTimeline("host", int(called.arg_true()[0])))
         else:
-            here, inside, other = (commands.key(id) for id in ("go.timeline", "go.in", "table.next"))
-            leads = f"{inside} on a kernel opens its launches, {other} in Host has all"
-            self.host.say(f"{here} shows a launch in the timeline: {leads}")
+            here, inside = commands.key("go.timeline"), commands.key("go.in")
+            self.host.say(f"{here} shows a launch in the timeline: {inside} on a kernel opens its launches")
 
     def _show_detail(self) -> None:
         self.detail.show(self.table.current, self.table.columns, comment=self.comment, ascii=self.session.ascii)
