@@ -60,6 +60,8 @@ async def test_the_late_rank_stands_out_and_enter_shows_it():
         await press(pilot, "v", "down", "enter")
         assert app.tab == "overview"
         assert "rank 1 of 2" in lines(app)[0]
+        await press(pilot, "escape")
+        assert app.tab == "ranks"
 
 
 async def test_arrivals_and_collectives_count_from_the_start_of_the_recording_in_view():

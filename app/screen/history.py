@@ -136,7 +136,7 @@ class Navigation:
 
     # --- to something of another tab, and back
 
-    def _jump(self, tab: str) -> None:
+    def jump(self, tab: str) -> None:
         """Goes to a tab that something in the present one leads to."""
         self.leave()
         self._jumps.append(tab)
@@ -213,7 +213,7 @@ class Navigation:
 
     def open_rows(self, tab: str, table: str, name: str) -> None:
         """Goes to a table of a tab, and to the row of this name."""
-        self._jump(tab)
+        self.jump(tab)
         view = self._shell.made(tab)
         if view is not None:
             view.open_at(table, name)
@@ -223,7 +223,7 @@ class Navigation:
         """Goes to the result of a query."""
         from tracetui.app.views.query import QueryView
 
-        self._jump("query")
+        self.jump("query")
         view = self._shell.made("query")
         if isinstance(view, QueryView):
             view.receive(page)
@@ -250,7 +250,7 @@ class Navigation:
     def _to_timeline(self) -> TimelineView | None:
         from tracetui.app.views.timeline import TimelineView
 
-        self._jump("timeline")
+        self.jump("timeline")
         view = self._shell.made("timeline")
         return view if isinstance(view, TimelineView) else None
 
@@ -270,7 +270,7 @@ class Navigation:
         if tab == RUNS:
             self._runs.look_at(name)
             return
-        self._jump(tab)
+        self.jump(tab)
         view = self._shell.made(tab)
         if view is not None:
             view.go_to(name)

@@ -246,7 +246,7 @@ class TracetuiApp(App[None]):
         """Shows a rank of the run."""
         self.navigation.show_rank(event.rank)
         if self.session.runs["a"].summaries_in is None:
-            self.shell.show_tab("overview")
+            self.navigation.jump("overview")
 
     def on_show_in_timeline(self, event: messages.ShowInTimeline) -> None:
         """Goes to an event of the timeline."""

@@ -119,7 +119,7 @@ def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:
     ]
     frame = frame.with_columns(drawn=pl.Series(drawn, dtype=pl.String))
     title = " ".join(str(part) for part in (row["kind"] or "collective", _of_step(row)) if part)
-    return Page.of(ARRIVALS_OF_ONE, frame, title=title, note=f"{format_ns(whole)} from the first arrival to the end")
+    return Page.of(ARRIVALS_OF_ONE, frame, title=title, note=f"{format_ns(whole)} from first arrival to end")
 
 
 def beside_page(job: Job, summaries: Sequence[RankSummary], rank: int) -> Page:
