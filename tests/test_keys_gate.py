@@ -18,6 +18,7 @@ from tracetui.app.screen import keyboard
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.settings.schema import Settings
 from tracetui.app.terminal.keys import KeyParser
+from tracetui.app.text import paths
 from tracetui.parsers import open_path
 
 PACES = (0.0, 0.005, 0.03, 0.12)
@@ -151,6 +152,23 @@ async def test_pasted_in_brackets_it_is_the_open_line_s_or_nobody_s(slow, tmp_pa
         await typed(app, b"\r\x1b[200~q\x1b[201~/\t\x1b[Zx\r")
         await settle(pilot)
         assert (app.tab, app.session.filter) == ("kernels", "gemmx")
+
+
+async def test_what_is_pasted_is_a_path_in_a_list_and_a_line_of_a_comment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(FP32) as (app, pilot):
+        await typed(app, b"2\x1b[200~gemm\x1b[201~")
+        await settle(pilot)
+        assert "What is pasted goes into a line, and none is open" in screen_text(app)
+        await typed(app, b"W\x1b[200~slow\n  since\n\x1b[201~")
+        await settle(pilot)
+        assert app.shell.prompt.line.value == "slow since"
+        (tmp_path / "a b").mkdir()
+        await typed(app, f"\x1bo\x1b[200~'{tmp_path}/a b/no'\nmore\x1b[201~\r".encode())
+        await settle(pilot)
+        assert f"No such file or folder: {tmp_path}"[:40] in screen_text(app)
+        assert app.screen.query_one("PathLine").value == f"'{tmp_path}/a b/no'"
+    assert paths.typed(f" '{tmp_path}/a b' ") == tmp_path / "a b"
 
 
 async def test_what_is_typed_into_other_lines_and_dialogs_is_theirs(slow, tmp_path, monkeypatch):

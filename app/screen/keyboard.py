@@ -222,7 +222,8 @@ class Keyboard:
         if isinstance(item, Paste):
             from textual.widgets import Input
 
-            if not isinstance(self._app.focused, Input):
+            if not isinstance(self._app.focused, Input) and len(self._app.screen_stack) == 1:
+                self._shell.say("What is pasted goes into a line, and none is open")
                 return False
         elif len(self._app.screen_stack) > 1:
             if item.key == ENTER and isinstance(self._app.screen, CommandPalette):

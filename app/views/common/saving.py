@@ -114,7 +114,7 @@ class SavingView(View):
     def action_comment(self) -> None:
         """Asks for a comment on the row."""
         if self.state is not None and self.table.current is not None:
-            self.host.ask(Question("comment", "comment", self._comment, hints=SAVE_HINTS))
+            self.host.ask(Question("comment", "comment", self._comment, hints=SAVE_HINTS, joins=in_a_line))
             self.host.remark(fitting.fit(fitting.printable(self._row_name()), 32))
 
     def _row_name(self) -> str:
@@ -164,6 +164,11 @@ class SavingView(View):
             self.host.say(str(error))
         else:
             self.host.say(f"{words}{path.resolve()}")
+
+
+def in_a_line(text: str) -> str:
+    """Returns a pasted text of several lines in one."""
+    return " ".join(text.split())
 
 
 def ask_where(view: View, name: str, save: Callable[[Path, bool], object]) -> None:
