@@ -17,6 +17,7 @@ from tracetui.app.keys.gate import Gate
 from tracetui.app.screen import keyboard
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.settings.schema import Settings
+from tracetui.app.terminal.choice import driver_class
 from tracetui.app.terminal.keys import KeyParser
 from tracetui.app.text import paths
 from tracetui.parsers import open_path
@@ -247,6 +248,16 @@ async def test_alt_is_a_key_of_its_own_where_it_means_something(tmp_path, monkey
             assert app.tab == "memory"
     finally:
         commands.use_keys({})
+
+
+def test_in_a_browser_keys_are_read_in_the_same_way(monkeypatch):
+    from textual.drivers import linux_driver, web_driver
+
+    for module in (linux_driver, web_driver):
+        monkeypatch.setattr(module, "XTermParser", module.XTermParser)
+    monkeypatch.setenv("TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver")
+    assert driver_class("auto") is None
+    assert web_driver.XTermParser is KeyParser
 
 
 def test_what_is_no_key_after_esc_is_read_as_textual_reads_it():

@@ -31,6 +31,14 @@ class KeyParser(XTermParser):
         return super()._sequence_to_key_events(sequence, alt)
 
 
+def use_in_textual() -> None:
+    """Lets Textual's own drivers, those of terminals and of browsers, read keys in the same way."""
+    from textual.drivers import linux_driver, web_driver
+
+    for module in (linux_driver, web_driver):
+        module.XTermParser = KeyParser  # type: ignore[attr-defined]
+
+
 def with_alt(character: str) -> str:
     """Returns Textual's name of Alt and a character."""
     name = key_of(character).key
