@@ -59,6 +59,12 @@ async def test_zooms_and_pans_by_the_keys_of_perfetto_vi_and_the_arrows():
             assert shown.start == before
         await press(pilot, "F")
         assert (shown.start, shown.end) == whole
+        await press(pilot, "h")
+        assert "The whole recording is in sight: w zooms in" in screen_text(app)
+        await press(pilot, "w", *"hhhhh")
+        assert "The recording begins here" in screen_text(app)
+        await press(pilot, "V")
+        assert "Arrows of the selected event: hidden" in screen_text(app)
 
 
 async def test_the_event_at_the_cursor_stays_where_it_is_while_zooming():

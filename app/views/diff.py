@@ -91,6 +91,13 @@ class DiffView(CountedView):
         self.host.refresh_lines()
         self.call_after_refresh(self.take_focus)
 
+    def action_show_table(self, kind: str) -> None:
+        """Shows one of the comparisons, once there is a second run."""
+        if "b" in self.session.runs:
+            super().action_show_table(kind)
+        else:
+            self.host.say(f"There is no second run to compare: {commands.key('run.open')} opens one")
+
     def _sides(self) -> tuple[Selection, Selection]:
         # a range is marked on the clock of A: compared are the whole runs
         whole = replace(self.session.scope, window=None)

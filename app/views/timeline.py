@@ -215,6 +215,11 @@ class TimelineView(Described, Marking):
         event.stop()
         self.action_rows()
 
+    def on_timeline_widget_said(self, event: TimelineWidget.Said) -> None:
+        """Says it in the footer."""
+        event.stop()
+        self.host.say(event.text)
+
     def action_ranks(self) -> None:
         """Asks for the ranks whose lanes are shown."""
         ranks = self.session.runs["a"].ranks if "a" in self.session.runs else ()

@@ -260,10 +260,11 @@ class TableView(OrderedView):
 
     def action_next_table(self) -> None:
         """Shows the next table of this tab."""
-        if len(self.TABLES) > 1:
+        alone = self.has_class("-blank") and self.state is not None and self.state.page.alone
+        if len(self.TABLES) > 1 and not alone:
             self.action_show_table(self._next_kind)
         else:
-            self.host.say("This tab has one table")
+            self.host.say("The other tables of this tab are empty too" if alone else "This tab has one table")
 
     # --- in and out
 
@@ -271,6 +272,7 @@ class TableView(OrderedView):
         """Opens what is inside the row, or its details."""
         state, row = self.state, self.table.current
         if state is None or row is None:
+            self.host.say("There are no rows here")
             return
         work = self.inside(state.page, row)
         if work is None:
@@ -281,10 +283,7 @@ class TableView(OrderedView):
         self._compute("inner", work)
 
     def action_back(self) -> None:
-        """Closes the details, else the page's filter, else the page; if there are none, stops reading.
-
-        If a finding led here, goes back to the finding.
-        """
+        """Closes the details, else goes back to the finding, else closes the filter, the page; else stops reading."""
         state = self.state
         if self.awaits_inner:
             self._computing = ""
