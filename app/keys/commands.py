@@ -246,7 +246,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("run.kind", "S", "S", "Next tool's recording of this run", "Runs", "next_kind", "app", rank=31),
     Command("run.captures", "C", "C", "Compare all captures of the folder", "Runs", "captures", "app", rank=33),
     Command("load.stop", "escape", "Esc", "Stop reading and keep what was read; else end the range marked in Timeline",
-            "Runs", "stop_loading", "app", palette=False),
+            "Runs", "stop_loading", "app", rank=10, palette=False),
     Command("app.notes", "N", "N", "Show what was skipped, repaired or missing", "Runs", "notes", "app"),
     Command("app.help", "question_mark,f1", "?", "Help for this view", "Program", "help", "app", footer="help",
             rank=60),
@@ -355,7 +355,7 @@ def elsewhere(key: str, tab: str, *, blank: bool) -> str:
         return ""
     titles = [title for name, title in tabs.TITLES.items() if name in meant[0].tabs]
     where = "in tables" if meant[0].tabs == TABLES else f"in {', '.join(titles[:4])}"
-    title = meant[0].title
+    title = meant[0].title.partition(";")[0]
     return f"{meant[0].shown.split()[0]} works {where}: {title[:1].lower()}{title[1:]}"
 
 

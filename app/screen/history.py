@@ -139,6 +139,10 @@ class Navigation:
     def jump(self, tab: str) -> None:
         """Goes to a tab that something in the present one leads to."""
         self.leave()
+        self.arrive(tab)
+
+    def arrive(self, tab: str) -> None:
+        """Shows a tab to which something in the place left last has led."""
         self._jumps.append(tab)
         self._shell.show_tab(tab)
 

@@ -229,10 +229,11 @@ class TracetuiApp(App[None]):
 
     def on_open_runs(self, event: messages.OpenRuns) -> None:
         """Opens a point of a sweep; for a variant, opens it and its baseline side by side."""
+        self.navigation.leave()
         self.runs.open_run("a", (event.a,))
         if event.b is not None:
             self.runs.open_run("b", (event.b,))
-        self.shell.show_tab("overview" if event.b is None else "diff")
+        self.navigation.arrive("overview" if event.b is None else "diff")
 
     def on_show_evidence(self, event: messages.ShowEvidence) -> None:
         """Goes to the rows that a finding rests on."""
