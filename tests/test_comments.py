@@ -108,3 +108,13 @@ async def test_a_comment_leaves_the_title_its_base_and_is_whole_in_the_details(t
         await pilot.resize_terminal(60, 24)
         await settle(pilot)
         assert f"{base}  #  " in screen_text(app)
+
+
+async def test_a_comment_can_be_gone_on_with_or_replaced(tmp_path):
+    recording = Path(shutil.copy(DATA / "compiled_mlp.pt.trace.json.gz", tmp_path))
+    async with opened(recording, size=(100, 30)) as (app, pilot):
+        await press(pilot, "2", "W", *"why", "enter", "W", "enter")  # the same again is not written
+        await press(pilot, "W", "end", "question_mark", "enter")
+        await press(pilot, "W", *"so", "enter")
+        assert "Comment: so" in screen_text(app)
+    assert [json.loads(line)["text"] for line in (tmp_path / FILE).read_text().splitlines()] == ["why", "why?", "so"]

@@ -112,9 +112,12 @@ class SavingView(View):
             self.host.say(f"The suffix says the form: {' '.join(PICTURES)}")
 
     def action_comment(self) -> None:
-        """Asks for a comment on the row."""
+        """Asks for a comment on the row; the one that it has can be gone on with or replaced."""
         if self.state is not None and self.table.current is not None:
-            self.host.ask(Question("comment", "comment", self._comment, hints=SAVE_HINTS, joins=in_a_line))
+            known = self.comment
+            self.host.ask(
+                Question("comment", "comment", self._comment, known, bool(known), hints=SAVE_HINTS, joins=in_a_line)
+            )
             self.host.remark(fitting.fit(fitting.printable(self._row_name()), 32))
 
     def _row_name(self) -> str:
@@ -125,7 +128,7 @@ class SavingView(View):
     def _comment(self, text: str) -> bool:
         """Writes a comment on the row; returns that the line closes."""
         state, row = self.state, self.table.current
-        if state is None or row is None or not text.strip():
+        if state is None or row is None or not text.strip() or text == self.comment:
             return True
         try:
             add_comment(self.session.runs["a"], self.TAB, state.page.id, row_name(state.page, row), text)
@@ -135,6 +138,11 @@ class SavingView(View):
             self.mark_comments()
             self.host.say(f"wrote {file_of(self.session.runs['a'])}")
         return True
+
+    @property
+    def comment(self) -> str:
+        """Returns what was written about the row under the cursor; empty if nothing was."""
+        raise NotImplementedError
 
     def mark_comments(self) -> None:
         """Marks the rows of the page in view that have comments."""
