@@ -48,7 +48,7 @@ def still_cursor(palette: Screen[object]) -> None:
     """Stops the cursor of a palette's line from blinking, and says what is found there."""
     for line in palette.query(Input):
         line.cursor_blink = False
-        line.placeholder = "part of a kernel, module, run, theme or command"
+        line.placeholder = "kernel, run, command"
 
 
 class Parts(Protocol):
