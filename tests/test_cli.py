@@ -35,6 +35,15 @@ def test_an_empty_path_is_not_this_folder(words: list[str], capsys: pytest.Captu
     assert "an empty path; . is this folder" in capsys.readouterr().err
 
 
+def test_a_path_in_place_of_a_command_is_told_how_to_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([str(tmp_path)]) == USAGE
+    assert (
+        capsys.readouterr().err == f"tracetui: error: '{tmp_path}' is a path: `tracetui open '{tmp_path}'` opens it\n"
+    )
+    assert cli.main(["nothing-here"]) == USAGE
+    assert "invalid choice" in capsys.readouterr().err
+
+
 def test_version_and_help_need_nothing_heavy() -> None:
     script = (
         "import sys; from tracetui.app.cli.main import main\n"

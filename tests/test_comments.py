@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sample_runs import DATA
 
-from tests.tui_pilot import opened, press, screen_text
+from tests.tui_pilot import opened, press, screen_text, settle
 from tracetui.app.cli.main import main
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs.folder.comments import FILE, add_comment, comments_on
@@ -76,7 +76,7 @@ async def test_w_writes_beside_the_row_and_reports_show_it(tmp_path, capsys):
     async with opened(recording, size=(100, 30)) as (app, pilot):
         await press(pilot, "2", "down", "W", *"why", "enter")
         row = screen_text(app).splitlines()
-        assert "Comment: why" in row[2]
+        assert "of kernel time · tensor cores 0 %  Comment: why" in row[2]  # the base of the numbers stays
         await press(pilot, "up")
         row = screen_text(app).splitlines()
         assert "Comment" not in row[2]
@@ -92,3 +92,29 @@ async def test_w_writes_beside_the_row_and_reports_show_it(tmp_path, capsys):
     assert main(["scrub", str(tmp_path), "-o", str(tmp_path / "out")]) == 0
     assert "what people wrote" in capsys.readouterr().out
     assert not (tmp_path / "out" / FILE).exists()
+
+
+async def test_a_comment_leaves_the_title_its_base_and_is_whole_in_the_details(tmp_path):
+    recording = Path(shutil.copy(DATA / "compiled_mlp.pt.trace.json.gz", tmp_path))
+    async with opened(recording, size=(80, 24)) as (app, pilot):
+        await press(pilot, "2")
+        base = " Kernels  steps 1-2 · 34.56 µs of kernel time"
+        assert screen_text(app).splitlines()[2].startswith(base)
+        await press(pilot, "W", *"ask", "space", *"about", "space", *"tiles", "space", *"tomorrow", "enter")
+        assert screen_text(app).splitlines()[2].split("  ")[-1].strip() == "1/6"
+        assert f"{base}  # ask about tiles tomorrow  " in screen_text(app)
+        await press(pilot, "d")
+        assert "Comment      ask about tiles tomorrow" in screen_text(app)
+        await pilot.resize_terminal(60, 24)
+        await settle(pilot)
+        assert f"{base}  #  " in screen_text(app)
+
+
+async def test_a_comment_can_be_gone_on_with_or_replaced(tmp_path):
+    recording = Path(shutil.copy(DATA / "compiled_mlp.pt.trace.json.gz", tmp_path))
+    async with opened(recording, size=(100, 30)) as (app, pilot):
+        await press(pilot, "2", "W", *"why", "enter", "W", "enter")  # the same again is not written
+        await press(pilot, "W", "end", "question_mark", "enter")
+        await press(pilot, "W", *"so", "enter")
+        assert "Comment: so" in screen_text(app)
+    assert [json.loads(line)["text"] for line in (tmp_path / FILE).read_text().splitlines()] == ["why", "why?", "so"]

@@ -214,6 +214,19 @@ def test_element_sizes_and_vector_widths_follow_from_the_type() -> None:
     assert (found[b[0]][0], found[b[1]][0]) == (a[0], a[1])
 
 
+def test_what_launches_the_same_work_is_the_same_however_often_it_is_called(recording: Recording) -> None:
+    found = diff(select(recording(FP32)), select(recording(FP16)))
+    exp = found.operators.filter(name="aten::exp").row(0, named=True)
+    kernel = found.kernels.filter(pl.col("name").str.contains("exp_kernel_cuda")).row(0, named=True)
+    assert (exp["a_calls"], exp["b_calls"]) == (48, 96)  # autocast calls it once more
+    assert (exp["a_ns"], exp["b_ns"]) == (kernel["a_ns"], kernel["b_ns"])
+    assert exp["status"] == kernel["status"] == "same"
+    in_both = pl.col("status").is_in(["same", "changed"])
+    without_work = found.operators.filter(in_both, a_ns=0, b_ns=0)
+    assert without_work.filter(pl.col("a_calls") != pl.col("b_calls")).height > 1
+    assert set(without_work["status"]) == {"same"}
+
+
 def test_ranges_are_compared_by_what_any_thread_launched(recording: Recording) -> None:
     a = select(recording("nsys/gpt_small_ctx256.sqlite.gz"))
     found = diff(a, a).ranges

@@ -182,9 +182,9 @@ def pairs_of_runs(draw: st.DrawFn) -> tuple[Made, Made]:
     return a, replace(a, device=[row for at, row in enumerate(device) if at != left_out])
 
 
-# What a row of a table is: calls, time, and the variance of the mean over the steps
+# What a row of a table is: calls, time, the variance of the mean over the steps, and how many launches the time is of
 
-Spent: TypeAlias = tuple[Fraction, Fraction, Fraction | None]
+Spent: TypeAlias = tuple[Fraction, Fraction, Fraction | None, Fraction]
 
 
 def spent(of: Made, rows: list[Row], calls: int | None = None, times: Iterable[int] | None = None) -> Spent:
@@ -192,7 +192,9 @@ def spent(of: Made, rows: list[Row], calls: int | None = None, times: Iterable[i
     by_step = [sum(row["duration"] for row in rows if row["step"] == at) for at in of.chosen]
     noise = Fraction(variance(map(Fraction, by_step))) / of.count if rows and len(by_step) > 1 else None
     total = sum(row["duration"] for row in rows) if times is None else sum(times)
-    return Fraction(len(rows) if calls is None else calls, of.count), Fraction(total, of.count), noise
+    called = len(rows) if calls is None else calls
+    launches = len(rows) if times is None else called
+    return Fraction(called, of.count), Fraction(total, of.count), noise, Fraction(launches, of.count)
 
 
 def side_by_side(a: dict[str, Spent], b: dict[str, Spent], steps: int) -> list[Row]:
@@ -204,10 +206,11 @@ def side_by_side(a: dict[str, Spent], b: dict[str, Spent], steps: int) -> list[R
         steps: of both together.
     """
     factor = student.quantile(0.975, steps - 2) if steps > 2 else 2
-    nothing: Spent = (Fraction(0), Fraction(0), None)
+    nothing: Spent = (Fraction(0), Fraction(0), None, Fraction(0))
     table = []
     for name in a.keys() | b.keys():
-        (a_calls, a_ns, a_noise), (b_calls, b_ns, b_noise) = a.get(name, nothing), b.get(name, nothing)
+        a_calls, a_ns, a_noise, a_work = a.get(name, nothing)
+        b_calls, b_ns, b_noise, b_work = b.get(name, nothing)
         noise = None if a_noise is None or b_noise is None else factor * math.sqrt(a_noise + b_noise)
         limit = 0.01 * float(max(a_ns, b_ns)) if noise is None else noise
         if name not in a:
@@ -215,7 +218,7 @@ def side_by_side(a: dict[str, Spent], b: dict[str, Spent], steps: int) -> list[R
         elif name not in b:
             status = "removed"
         else:
-            status = "same" if a_calls == b_calls and abs(b_ns - a_ns) <= limit else "changed"
+            status = "same" if a_work == b_work and abs(b_ns - a_ns) <= limit else "changed"
         table.append(
             {"name": name, "status": status, "a_calls": float(a_calls), "b_calls": float(b_calls), "a_ns": float(a_ns),
              "b_ns": float(b_ns), "delta_ns": float(b_ns - a_ns), "noise_ns": noise}
@@ -351,7 +354,10 @@ def plain_modules(of: Made, *, on_device: bool) -> dict[str, Spent]:
 
 def table_of(frame: Any) -> dict[str, Spent]:
     """A table of what another analysis found, without noise."""
-    return {row["name"]: (Fraction(row["calls"]), Fraction(row["ns"]), None) for row in frame.iter_rows(named=True)}
+    return {
+        row["name"]: (Fraction(row["calls"]), Fraction(row["ns"]), None, Fraction(row["launches"]))
+        for row in frame.iter_rows(named=True)
+    }
 
 
 # Steps, and kinds of work
@@ -406,10 +412,10 @@ def plain_waterfall(a: Made, b: Made) -> list[tuple[str, Any, Any]]:
         }
 
     ours, theirs = kinds(a), kinds(b)
-    nothing: Spent = (Fraction(0), Fraction(0), None)
+    nothing: Spent = (Fraction(0), Fraction(0), None, Fraction(0))
     rows = []
     for kind in ours.keys() | theirs.keys():
-        (a_calls, a_ns, _), (b_calls, b_ns, _) = ours.get(kind, nothing), theirs.get(kind, nothing)
+        (a_calls, a_ns, *_), (b_calls, b_ns, *_) = ours.get(kind, nothing), theirs.get(kind, nothing)
         count = (b_calls - a_calls) * a_ns / a_calls if a_calls else b_ns
         rows.append((abs(b_ns - a_ns), kind, count, b_ns - a_ns - count))
     rows.sort(key=lambda row: (-row[0], row[1]))

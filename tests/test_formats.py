@@ -21,6 +21,7 @@ from tracetui.app.text.fitting import (
     fit_all,
     fit_apart,
     fit_middle,
+    fit_parts,
     pad,
     printable,
     short_function,
@@ -235,3 +236,23 @@ def test_names_that_elide_alike_show_where_they_differ(width: int) -> None:
     assert max(map(len, cut.values())) <= width
     two = fit_apart([name for name in names if "<float>" in name and "2ul" in name], width)
     assert [short.partition(":")[2][:2] for short in two.values()] == ["Ad", "Mu", "Su"]
+
+
+@pytest.mark.parametrize("width", [19, 22, 24, 30])
+def test_names_that_differ_in_several_places_are_told_apart(width):
+    names = [
+        f"topk_deit_sweep/batch={batch},keep={keep}/repeat-{repeat}"
+        for repeat in (3, 2, 1) for batch in (16, 4, 1) for keep in ("0.1", "1.0")
+    ]  # fmt: skip
+    cut = fit_apart(names, width)
+    assert len(set(cut.values())) == len(names)
+    assert max(map(len, cut.values())) <= width
+
+
+def test_a_note_is_cut_by_whole_parts():
+    note = "steps 1-3 · 7.658 ms of kernel time · ncu: 98.2 % of GPU time, 54 launches"
+    assert fit_parts(note, 74) == note
+    assert fit_parts(note, 73) == "steps 1-3 · 7.658 ms of kernel time · ncu: 98.2 % of GPU time …"
+    assert fit_parts(note, 62) == "steps 1-3 · 7.658 ms of kernel time …"
+    assert fit_parts(note, 30, ascii=True) == "steps 1-3 ..."
+    assert fit_parts(note, 8) == note  # nothing whole fits: the line cuts it

@@ -9,7 +9,6 @@ import threading
 import pytest
 from sample_runs import FP32
 from textual import events
-from textual._xterm_parser import XTermParser
 from tui_pilot import opened, press, screen_text, settle
 
 import tracetui.parsers
@@ -17,6 +16,10 @@ from tracetui.app.keys import commands
 from tracetui.app.keys.gate import Gate
 from tracetui.app.screen import keyboard
 from tracetui.app.screen.tui import TracetuiApp
+from tracetui.app.settings.schema import Settings
+from tracetui.app.terminal.choice import driver_class
+from tracetui.app.terminal.keys import KeyParser
+from tracetui.app.text import paths
 from tracetui.parsers import open_path
 
 PACES = (0.0, 0.005, 0.03, 0.12)
@@ -84,7 +87,7 @@ async def test_a_command_opens_the_line_that_it_names(tmp_path, monkeypatch):
 
 async def typed(app: TracetuiApp, keys: bytes, pace: float = 0.0) -> None:
     """Sends bytes as the driver does; without a pace, all of them before the screen looks at the first."""
-    parser = XTermParser()
+    parser = KeyParser()
     for byte in keys.decode():
         for event in parser.feed(byte):
             app.post_message(event)
@@ -152,6 +155,23 @@ async def test_pasted_in_brackets_it_is_the_open_line_s_or_nobody_s(slow, tmp_pa
         assert (app.tab, app.session.filter) == ("kernels", "gemmx")
 
 
+async def test_what_is_pasted_is_a_path_in_a_list_and_a_line_of_a_comment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(FP32) as (app, pilot):
+        await typed(app, b"2\x1b[200~gemm\x1b[201~")
+        await settle(pilot)
+        assert "What is pasted goes into a line, and none is open" in screen_text(app)
+        await typed(app, b"W\x1b[200~slow\n  since\n\x1b[201~")
+        await settle(pilot)
+        assert app.shell.prompt.line.value == "slow since"
+        (tmp_path / "a b").mkdir()
+        await typed(app, f"\x1bo\x1b[200~'{tmp_path}/a b/no'\nmore\x1b[201~\r".encode())
+        await settle(pilot)
+        assert f"No such file or folder: {tmp_path}"[:40] in screen_text(app)
+        assert app.screen.query_one("PathLine").value == f"'{tmp_path}/a b/no'"
+    assert paths.typed(f" '{tmp_path}/a b' ") == tmp_path / "a b"
+
+
 async def test_what_is_typed_into_other_lines_and_dialogs_is_theirs(slow, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     app = TracetuiApp([FP32])
@@ -193,6 +213,60 @@ async def test_keys_of_the_tab_wait_for_its_rows_and_esc_forgets_them(slow):
         await settle(pilot)
         table = app.view.table
         assert (table.sort, table.cursor) == (("percent", False), 1)
+
+
+async def test_esc_and_the_key_after_it_in_one_packet_are_two_keys(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(FP32) as (app, pilot):
+        for tab, number in (("operators", b"3"), ("host", b"4"), ("kernels", b"2")):
+            await typed(app, b"/zzz\x1b" + number)  # Textual reads these as other signs
+            await settle(pilot)
+            assert (app.tab, app.session.filter, app.shell.prompt) == (tab, "", None)
+        await typed(app, b"jj\x1bG\x1b/gemm\x1b:")  # a letter, a sign of a line, and Esc where nothing is to be closed
+        await settle(pilot)
+        assert app.view.table.cursor == app.view.table.height_of_view - 1
+        assert (app.shell.prompt.question.purpose, app.session.filter) == ("query", "")
+        await typed(app, b"select a\x1bbX")  # Alt and the left arrow of some terminals: a word back
+        await settle(pilot)
+        assert app.shell.prompt.line.value == "select Xa"
+        await typed(app, b"\x1b?\x1bo\x1b \x1bqj")  # help, a list, a blank, and the end
+        assert app.ending.done or app._exit or await asyncio.wait_for(_ended(app), 10)
+
+
+async def _ended(app: TracetuiApp) -> bool:
+    while not app.ending.done:
+        await asyncio.sleep(0.01)
+    return True
+
+
+async def test_alt_is_a_key_of_its_own_where_it_means_something(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        async with opened(FP32, settings=Settings(keys={"tab.memory": ("alt+1",)})) as (app, pilot):
+            await typed(app, b"\x1b1")
+            await settle(pilot)
+            assert app.tab == "memory"
+    finally:
+        commands.use_keys({})
+
+
+def test_in_a_browser_keys_are_read_in_the_same_way(monkeypatch):
+    from textual.drivers import linux_driver, web_driver
+
+    for module in (linux_driver, web_driver):
+        monkeypatch.setattr(module, "XTermParser", module.XTermParser)
+    monkeypatch.setenv("TEXTUAL_DRIVER", "textual.drivers.web_driver:WebDriver")
+    assert driver_class("auto") is None
+    assert web_driver.XTermParser is KeyParser
+
+
+def test_what_is_no_key_after_esc_is_read_as_textual_reads_it():
+    parser = KeyParser()
+    sent = "\x1b[A\x1bOP\x1b[1;5C\x1b\x7f\x1b[200~ab\x1b[201~\x1b\x1b[Bé\x1bé"
+    events_of = [(type(one).__name__, getattr(one, "key", getattr(one, "text", ""))) for one in parser.feed(sent)]
+    assert events_of[:4] == [("Key", "up"), ("Key", "f1"), ("Key", "ctrl+right"), ("Key", "ctrl+w")]
+    assert events_of[4][0] == "Paste"
+    assert [key for _, key in events_of[5:]] == ["escape", "down", "é", "alt+é"]
 
 
 async def test_ctrl_q_quits_from_dialogs_too():

@@ -417,7 +417,10 @@ async def test_enter_opens_a_points_run_and_compares_a_variant(reduction: Path) 
         await press(pilot, "G", "enter")
         assert app.tab == "overview"
         assert app.session.runs["a"].path == reduction / "batch=8,keep=1.0" / "repeat-1"
-        await press(pilot, "ctrl+o")
+        assert "Esc back" in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert (app.tab, app.view.table.cursor) == ("sweep", 7)
+        await press(pilot, "enter", "ctrl+o")
         assert app.tab == "sweep"
         await press(pilot, "1")
         await press(pilot, "0", "v", "enter")

@@ -125,6 +125,24 @@ def test_a_report_lists_the_kernels_below_their_operators(capsys: pytest.Capture
     assert sum(float(row["device_us"]) + float(row["backward_device_us"]) for row in rows) == pytest.approx(whole)
 
 
+async def test_kernels_of_one_short_name_look_different_in_the_trees() -> None:
+    async with opened(recorded(VIM), size=(120, 40)) as (app, pilot):
+        await press(pilot, "5")
+        work = app.view.table.frame.filter(row_kind="kernel").select("kernel", "name").unique()
+        assert work["name"].is_unique().all()
+        assert {"elementwise: add<vectorized>", "elementwise: add<128>"} <= set(work["name"])
+        await press(pilot, "2")
+        known = dict(app.view.table.frame.select("name", "short_name").iter_rows())
+        assert all(known[kernel] == name for kernel, name in work.iter_rows())  # as everywhere else
+
+
+def test_kernels_of_one_short_name_look_different_in_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(recorded(VIM)), "--section", "modules", "--kernels", "9"]) == 0
+    text = capsys.readouterr().out
+    assert "- elementwise: add<vectorized>" in text
+    assert "- elementwise: add<128>" in text
+
+
 async def test_the_tab_of_modules_goes_down_to_launches() -> None:
     async with opened(recorded(VIM), tab="modules") as (app, pilot):
         table = app.view.table

@@ -34,6 +34,14 @@ def test_columns_never_take_more_than_there_is(available):
     assert sum(p.total for p in placed) + gap * (len(placed) - 1) <= available
 
 
+def test_a_text_is_not_cut_while_there_is_room():
+    columns = (Field("kind", "Collective", width=8), Field("ns", "Time", "time"), Field("what", "What", flex=True))
+    content = {"kind": 14, "ns": 8, "what": 6}
+    for available, kind in ((80, 14), (30, 10), (28, 8)):
+        placed = {one.column.name: one.width for one in place(columns, available, content=content)[0]}
+        assert placed["kind"] == kind
+
+
 def test_names_get_the_room_that_is_left_before_bars_grow():
     wide, _ = place(COLUMNS, 150, content=CONTENT)
     by_name = {placed.column.name: placed for placed in wide}

@@ -46,6 +46,12 @@ def test_measured_columns_and_coverage(folder):
     assert "By ncu       1" in details
 
 
+def test_coverage_without_room_is_left_out_and_not_cut(folder):
+    wide, narrow = screens(folder, keys=["u"], size=(120, 24))
+    assert " · ncu: 100.0 % of GPU time …  " in wide.splitlines()[2]
+    assert " · * tensor cores 51.0 % …  " in narrow.splitlines()[2]
+
+
 def test_the_recording_of_another_tool_is_compared_with_the_rest(folder):
     _, text = screens(folder, keys=["S"])
     lines = text.splitlines()

@@ -60,6 +60,38 @@ async def test_the_late_rank_stands_out_and_enter_shows_it():
         await press(pilot, "v", "down", "enter")
         assert app.tab == "overview"
         assert "rank 1 of 2" in lines(app)[0]
+        await press(pilot, "escape")
+        assert app.tab == "ranks"
+
+
+async def test_arrivals_and_collectives_count_from_the_start_of_the_recording_in_view():
+    async with opened(JOB, size=(120, 40)) as (app, pilot):
+        for rank, to_arrivals in ((0, ["v"]), (1, [])):
+            assert app.session.trace().info.rank == rank
+            await press(pilot, "I", "enter")
+            own = app.view.state.page.frame["at_ns"]
+            assert own[0] > 0
+            await press(pilot, "escape", "U", *to_arrivals)
+            assert "Arrivals" in lines(app)[2]
+            arrivals = app.view.state.page.frame.select("instance", "at_ns", first="begin")
+            mine = app.view._job().calls.filter(pl.col("rank") == rank).join(arrivals, on="instance")
+            at = mine.select(pl.col("at_ns") + pl.col("begin") - pl.col("first")).to_series()
+            assert set(own) <= set(at)  # the moments of its calls are the same in both tables
+            await press(pilot, "R")
+
+
+async def test_x_says_what_it_needs_where_there_is_no_second_run_and_no_median():
+    async with opened(JOB, size=(80, 24)) as (app, pilot):
+        await press(pilot, "2", "x")
+        assert "x swaps two runs: o opens a second one; in Ranks (U) it compares ranks" in lines(app)[-1]
+        for keys in (("U", "v"), ("enter",)):
+            await press(pilot, *keys, "x")
+            assert "x compares a rank of the table Ranks with the median: v leads there" in lines(app)[-1]
+    async with opened(JOB / "rank0.pt.trace.json.gz", size=(80, 24)) as (app, pilot):
+        await press(pilot, "x")
+        assert "There is no second run: o opens one, or start with `tracetui open A B`" in lines(app)[-1]
+        await press(pilot, "U", "x")
+        assert "This run has one rank, and so no median to compare it with" in lines(app)[-1]
 
 
 async def test_one_rank_has_no_tab_but_says_why():
@@ -108,7 +140,7 @@ def test_of_many_ranks_the_late_one_is_the_first_and_its_picture_stands_out():
     assert page.note == "late: rank 33, +8.000 ms silent host per step"
     assert page.frame.select("rank", "state", "drawn").rows()[:2] == [(33, "late", "%%%%"), (0, "", "....")]
     assert drawable(job) == ("wait_ns", "silent_ns", "late_ns")
-    arrivals = rank_pages.arrivals_page(job, ascii=True).frame
+    arrivals = rank_pages.arrivals_page(job, 0, ascii=True).frame
     assert arrivals.height == 24
     assert set(arrivals["last_rank"]) == {33}
     # 40 ranks in 24 columns: rank 33 is among the neighbours of column 33 * 24 // 40

@@ -34,6 +34,30 @@ async def test_a_picture_is_asked_for_and_replaces_nothing_unasked(tmp_path, mon
         assert len(list(tmp_path.iterdir())) == 2
 
 
+async def test_typing_replaces_the_suggested_name_and_end_keeps_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(FP32) as (app, pilot):
+        await press(pilot, "2", "e")
+        line = app.shell.prompt.line
+        suggested = line.value
+        assert line.selected_text == suggested
+        await press(pilot, *"out")
+        assert line.value == "out"
+        await press(pilot, "enter")
+        assert (tmp_path / "out.csv").is_file()  # the suggestion's form
+        for key in ("end", "right"):
+            await press(pilot, "e", key, "backspace", "backspace", "backspace", *"md")
+            assert line.value == suggested.removesuffix("csv") + "md"
+            await press(pilot, "escape")
+        await press(pilot, "e")
+        await write(pilot, "all.md")
+        await press(pilot, "enter", "/", *"gemm")
+        assert line.value == "gemm"
+        await press(pilot, "enter", "/", "x")  # what the user wrote goes on
+        assert line.value == "gemmx"
+        assert {path.name for path in tmp_path.iterdir()} == {"out.csv", "all.md"}
+
+
 @pytest.mark.parametrize(
     ("size", "said"),
     [

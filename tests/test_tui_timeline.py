@@ -59,6 +59,12 @@ async def test_zooms_and_pans_by_the_keys_of_perfetto_vi_and_the_arrows():
             assert shown.start == before
         await press(pilot, "F")
         assert (shown.start, shown.end) == whole
+        await press(pilot, "h")
+        assert "The whole recording is in sight: w zooms in" in screen_text(app)
+        await press(pilot, "w", *"hhhhh")
+        assert "The recording begins here" in screen_text(app)
+        await press(pilot, "V")
+        assert "Arrows of the selected event: hidden" in screen_text(app)
 
 
 async def test_the_event_at_the_cursor_stays_where_it_is_while_zooming():
@@ -493,3 +499,26 @@ async def test_ranks_are_shown_together_and_one_alone_again():
         await press(pilot, "r", "enter")
         assert picture(app).timeline.trace is alone.trace
         assert "r0 steps" not in screen_text(app)
+
+
+async def test_esc_leads_back_to_what_led_to_another_tab():
+    async with opened(FP32) as (app, pilot):
+        await press(pilot, "2", "enter", "down", "t")
+        assert app.tab == "timeline"
+        assert "Esc back" in screen_text(app).splitlines()[-1]
+        await press(pilot, "i", "escape", "escape")  # its details first
+        assert app.tab == "kernels"
+        assert app.view.table.cursor == 1
+        await press(pilot, "t", "enter", "enter")  # to the timeline, to the kernel's row, to its launches
+        assert app.tab == "kernels"
+        await press(pilot, "escape", "escape")
+        assert app.tab == "timeline"
+        assert "Esc back" in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert (app.tab, app.view.state.page.id) == ("kernels", "launches")
+        await press(pilot, "T", "H")
+        assert (app.tab, app.view.state.page.id) == ("host", "gaps")
+        await press(pilot, "escape", "escape")  # the timeline was chosen: nothing led to it
+        assert app.tab == "timeline"
+        await press(pilot, "v", "2", "4", "escape")
+        assert app.tab == "host"

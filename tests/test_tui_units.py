@@ -252,6 +252,19 @@ async def test_what_is_added_removed_and_changed_is_counted():
         assert "+{} -{} ~{} ={}".format(*counted) in screen_text(app)
 
 
+async def test_at_60_columns_the_diff_keeps_its_margin_and_what_the_difference_is_worth():
+    async with opened(FP32, FP16, size=(60, 20)) as (app, pilot):
+        header = screen_text(app).splitlines()[0]
+        assert header.startswith(" A(a) vim_tiny")
+        assert all(name in header for name in ("p32_bs4   B(b) vim_tiny", "p16_bs4 "))
+        assert title(app).startswith(" Kernels, per step  step +12.6 %, within noise  ")
+        await press(pilot, *"vvvvv")
+        assert title(app).startswith(" Step  step +12.6 %, within noise  ")
+        above = screen_text(app).splitlines()[3:5]
+        assert above[1].strip()  # two lines
+        assert all(line.startswith(" ") and len(line) < 60 for line in above)
+
+
 def test_runs_of_different_length_are_compared_per_step(recording):
     trace = recording("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")
     first = trace.steps["index"][0]

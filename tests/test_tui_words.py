@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sample_runs import recorded
+from sample_runs import FP32, recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.tables.field import Field
@@ -121,3 +121,18 @@ def test_what_a_rule_looks_for_is_plain_text(rule):
     text = abstention_text(rule, "something", 78).plain
     assert "What   " in text
     assert "`" not in text
+
+
+@pytest.mark.parametrize(
+    ("tab", "said"),
+    [
+        ("diff", {"enter": "There are no rows here", "v": "o opens one", "M": "There is no second run to compare"}),
+        ("sweep", {"enter": "There are no rows here", "v": "are empty too", "L": "not part of a sweep"}),
+        ("collectives", {"enter": "There are no rows here", "v": "are empty too"}),
+    ],
+)
+async def test_every_key_of_an_empty_tab_answers(tab, said):
+    async with opened(FP32, tab=tab) as (app, pilot):
+        for key, words in said.items():
+            await press(pilot, key)
+            assert words in screen_text(app).splitlines()[-1], key

@@ -107,10 +107,11 @@ def diff(a: Selection, b: Selection) -> Diff:
 
     Kernels are aligned by name, then by key, so that recordings of two tools can be compared, then as one function over
     other element types (`kernel_pairs`); operators by name, modules by path. Where a run has steps, only what was
-    launched in them counts. A kernel is ``same`` if its calls per step are equal and its time differs by no more than
-    the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. So are operators and
-    modules, by their GPU time. A kernel over other element types, or in the
-    place of another, is always ``changed``.
+    launched in them counts. A row is ``same`` if as much work per step makes up its time, and the time differs by no
+    more than the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. The work is
+    the calls of a kernel; what an operator, a module or a range launched, however often it was called itself; and their
+    own calls where no run has GPU work. A kernel over other element types, or in the place of another, is always
+    ``changed``.
 
     The difference in step time is that of steps without a profiler where both runs have them, else of their light
     recordings; what needs names of GPU work only (`OF_GPU`) is of the light recordings where both runs have one whose
@@ -320,18 +321,19 @@ def _kinds_of(a: Selection, b: Selection, factor: float) -> pl.DataFrame:
 def _per_step(
     table: pl.DataFrame, sel: Selection, name: str, spent: pl.Expr, noise: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Calls and time per step of each row, and for rows with GPU time how much it varies (`step_noise`)."""
+    """Calls and time per step of each row, and of rows with GPU time their launches and variance (`step_noise`)."""
     steps = sel.step_count
     rows = table.filter((pl.col(name) != NOT_ATTRIBUTED) | (spent.fill_null(0) > 0)).select(
         pl.col(name).alias("name"), calls=pl.col("calls") / steps, ns=spent.fill_null(0) / steps
     )
     if noise is None:
-        return rows.with_columns(variance=pl.lit(None, pl.Float64))
-    return rows.join(noise, on="name", how="left")
+        return rows.with_columns(launches=pl.col("calls"), variance=pl.lit(None, pl.Float64))
+    return rows.join(noise, on="name", how="left").with_columns(pl.col("launches").fill_null(0.0))
 
 
 def _aligned(a: pl.DataFrame, b: pl.DataFrame, factor: float) -> pl.DataFrame:
-    """Both runs' rows side by side, the largest difference first."""
+    """Both runs' rows side by side, the largest difference first; without ``launches`` the calls are the work."""
+    work = "launches" if "launches" in a.columns else "calls"
     both = a.join(b, on="name", how="full", coalesce=True, suffix="_b").select(
         "name",
         pl.col("calls").is_null().alias("new"),
@@ -340,6 +342,7 @@ def _aligned(a: pl.DataFrame, b: pl.DataFrame, factor: float) -> pl.DataFrame:
         b_calls=pl.col("calls_b").fill_null(0.0),
         a_ns=pl.col("ns").fill_null(0.0),
         b_ns=pl.col("ns_b").fill_null(0.0),
+        as_much=pl.col(work) == pl.col(f"{work}_b"),
         noise_ns=factor * (pl.col("variance") + pl.col("variance_b")).sqrt(),
     )
     delta = pl.col("b_ns") - pl.col("a_ns")
@@ -349,7 +352,7 @@ def _aligned(a: pl.DataFrame, b: pl.DataFrame, factor: float) -> pl.DataFrame:
         .then(pl.lit("added"))
         .when("gone")
         .then(pl.lit("removed"))
-        .when((pl.col("a_calls") == pl.col("b_calls")) & (delta.abs() <= allowed))
+        .when(pl.col("as_much") & (delta.abs() <= allowed))
         .then(pl.lit("same"))
         .otherwise(pl.lit("changed"))
     )

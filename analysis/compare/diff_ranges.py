@@ -21,20 +21,27 @@ STEP = "step"
 
 
 def range_times(sel: Selection, *, on_device: bool) -> pl.DataFrame:
-    """Calls and time per step of the ranges of each name: ``name`` (with its domain), ``calls``, ``ns``.
+    """Calls and time per step of the ranges of each name: ``name`` (with its domain), ``calls``, ``launches``, ``ns``.
 
     The time is of the GPU work that any thread launched while they were open (as in `capture_ranges.phases`), or, where
-    no run has GPU work, how long they were open. Steps are `STEP`, whatever they are called.
+    no run has GPU work, how long they were open; ``launches`` are that work's, or else the calls. Steps are `STEP`,
+    whatever they are called.
     """
     steps = sel.step_count
     rows = [
-        (STEP if phase.role == STEP else _spelled(phase.domain, phase.name), phase.instances / steps, spent / steps)
+        (
+            STEP if phase.role == STEP else _spelled(phase.domain, phase.name),
+            phase.instances / steps,
+            ((phase.launched_ops or 0) if on_device else phase.instances) / steps,
+            spent / steps,
+        )
         for phase in phases(sel).by_name
         if phase.instances
         if (spent := phase.launched_ns if on_device else phase.host_ns) is not None
     ]
-    table = pl.DataFrame(rows, schema={"name": pl.String, "calls": pl.Float64, "ns": pl.Float64}, orient="row")
-    return table.group_by("name", maintain_order=True).agg(pl.col("calls", "ns").sum())
+    schema = {"name": pl.String, "calls": pl.Float64, "launches": pl.Float64, "ns": pl.Float64}
+    table = pl.DataFrame(rows, schema=schema, orient="row")
+    return table.group_by("name", maintain_order=True).agg(pl.col("calls", "launches", "ns").sum())
 
 
 def launched_in(sel: Selection, name: str, device: pl.DataFrame) -> Bools:

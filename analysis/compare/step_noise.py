@@ -1,4 +1,4 @@
-"""How much a kernel's, an operator's or a module's GPU time varies from step to step."""
+"""How many launches an operator's or a module's GPU time is of, and how much it varies from step to step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tracetui.analysis.captures.kinds import kind_series
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
-SCHEMA = {"name": pl.String(), "variance": pl.Float64()}
+SCHEMA = {"name": pl.String(), "launches": pl.Float64(), "variance": pl.Float64()}
+"""``launches`` is per step, of GPU work of any kind; ``variance`` is `variance_of_mean`."""
 
 
 def variance_of_mean(steps: int) -> pl.Expr:
@@ -30,20 +31,22 @@ def variance_of_mean(steps: int) -> pl.Expr:
 
 
 def operator_noise(sel: Selection) -> pl.DataFrame:
-    """The frame (name, variance) of the GPU time that each operator itself launched."""
+    """The frame `SCHEMA` of the GPU work that each operator itself launched."""
     device = device_work(sel).filter(pl.col("operator").is_not_null())
     names = sel.trace.host["name"].gather(device["operator"]).cast(pl.String)
-    return _noise(device.select("step", pl.col("duration").alias("ns")).with_columns(names.alias("name")), sel)
+    each = device.select("step", pl.col("duration").alias("ns"), launches=pl.lit(1))
+    return _noise(each.with_columns(names.alias("name")), sel)
 
 
 def kind_noise(sel: Selection) -> pl.DataFrame:
-    """The frame (name, variance) of the GPU time of each kind of work."""
+    """The frame `SCHEMA` of each kind of GPU work."""
     device = device_work(sel)
-    return _noise(device.select("step", pl.col("duration").alias("ns"), kind_series(device).alias("name")), sel)
+    each = device.select("step", pl.col("duration").alias("ns"), kind_series(device).alias("name"), launches=pl.lit(1))
+    return _noise(each, sel)
 
 
 def module_noise(sel: Selection) -> pl.DataFrame:
-    """The frame (name, a path; variance) of the GPU time of each module with those inside and of its backward pass."""
+    """The frame `SCHEMA` by path of the GPU work of each module with those inside and of its backward pass."""
     tree = module_tree(sel.trace)
     if not tree.paths:
         return pl.DataFrame(schema=SCHEMA)
@@ -52,7 +55,7 @@ def module_noise(sel: Selection) -> pl.DataFrame:
     backward = pl.Series(tree.path_of(row_ids(device["forward_module"])))
     number = pl.select(pl.when(own < 0).then(backward).otherwise(own)).to_series()
     spent = device.select("step", pl.col("duration").alias("ns")).with_columns(number.alias("number"))
-    spent = spent.filter(pl.col("number") >= 0).group_by("number", "step").agg(pl.col("ns").sum())
+    spent = spent.filter(pl.col("number") >= 0).group_by("number", "step").agg(pl.col("ns").sum(), launches=pl.len())
     above = [[at, *_ancestors(at, tree.parent)] for at in range(len(tree.paths))]
     holders = pl.DataFrame({"number": range(len(above)), "name": above}).explode("name")
     paths = pl.Series(tree.paths, dtype=pl.String)
@@ -68,9 +71,10 @@ def _ancestors(at: int, parents: object) -> list[int]:
 
 
 def _noise(spent: pl.DataFrame, sel: Selection) -> pl.DataFrame:
-    """The variance by name of rows that have a step."""
+    """`SCHEMA` of rows (name, step, ns, launches) that have a step."""
     steps = sel.step_count
     if not spent.height:
         return pl.DataFrame(schema=SCHEMA)
-    by_step = spent.group_by("name", "step").agg(pl.col("ns").sum())
-    return by_step.group_by("name").agg(variance=variance_of_mean(steps).cast(pl.Float64))
+    by_step = spent.group_by("name", "step").agg(pl.col("ns", "launches").sum())
+    variance = variance_of_mean(steps).cast(pl.Float64)
+    return by_step.group_by("name").agg(launches=pl.col("launches").sum() / steps, variance=variance)

@@ -93,7 +93,10 @@ COLLECTIVE_CALLS = Table(
     "Calls",
     "calls",
     (
-        Field("at_ns", "At", "time", priority=0, null=True, about="when it begins, from the start of the recording"),
+        Field(
+            "at_ns", "At", "time", priority=0, null=True,
+            about="when it begins, from the start of the recording in view",
+        ),
         Field("step", "Step", "number", width=5, priority=2, null=True, type="whole", about="step that launched it"),
         Field(
             "order", "No.", "number", width=5, priority=3, null=True, type="whole",

@@ -18,8 +18,8 @@ OPERATORS = Table(
         ),
         Field(
             "status", "Status", "status", width=9, priority=0,
-            about="`added`: only in B; `removed`: only in A; `changed`; `same`: as many calls, and a difference within "
-            "the noise, or within 1 % where that is unknown",
+            about="`added`: only in B; `removed`: only in A; `changed`; `same`: as many launches of GPU work (calls, "
+            "where no run has any), and a difference within the noise, or within 1 % where that is unknown",
         ),
         Field(
             "delta_ns", "B - A", "delta", width=9, priority=0, main=True, sums=True,
@@ -149,8 +149,9 @@ CONDITIONS = Table(
         Field("a", "A", width=12, priority=0, flex=True, about="in A"),
         Field("b", "B", width=12, priority=0, flex=True, about="in B"),
         Field(
-            "sort", "", width=10, priority=0,
-            about="matters: times depend on it even for the same code; chosen: somebody chose it",
+            "sort", "Counts as", width=10, priority=0,
+            about="matters: times depend on it even for the same code; other work: the runs did not do the same;"
+            " chosen: somebody chose it; noted: neither",
         ),
     ),
     key="field",

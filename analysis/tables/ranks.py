@@ -122,7 +122,11 @@ ARRIVALS = Table(
     "Arrivals",
     "collectives",
     (
-        Field("at_ns", "At", "time", priority=0, about="when the first rank arrives, from the first collective on"),
+        Field(
+            "at_ns", "At", "time", priority=0,
+            about="when the first rank arrives, from the start of the recording in view, as in Collectives; where there"
+            " are only summaries, of that of the lowest rank",
+        ),
         Field("step", "Step", "number", width=4, type="whole", priority=2, null=True, about="step that launched it"),
         Field("kind", "Collective", width=10, priority=1, null=True, about="kind of collective"),
         Field("group", "Group", width=8, priority=4, null=True, about="what the process group is called"),

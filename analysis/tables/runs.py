@@ -40,7 +40,7 @@ SWEEP_POINTS = Table(
             "repeats", "runs", "count", width=4, priority=5,
             about="number of runs of this point that have a step time",
         ),
-        Field("marks", "", width=4, priority=2, about="rules that found something at this point, or why there is none"),
+        Field("marks", "", width=5, priority=2, about="rules that found something at this point, or why there is none"),
         Field(
             "flops", kind="number", type="number", screen=False, null=True,
             about="FLOP per step, as run.json counts them",

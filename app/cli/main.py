@@ -31,6 +31,9 @@ MAX_MEMORY = "TRACETUI_MAX_MEMORY"
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words, program = split_command(sys.argv[1:] if argv is None else argv)
+    if words and words[0] not in COMMANDS and os.path.exists(words[0]):  # noqa: PTH110  pathlib would be imported
+        print(f"tracetui: error: {words[0]!r} is a path: `tracetui open {words[0]!r}` opens it", file=sys.stderr)
+        return USAGE
     try:
         parser = build_parser()
         arguments, left = parser.parse_known_args(words)

@@ -246,7 +246,7 @@ DEFAULTS: tuple[Command, ...] = (
     Command("run.kind", "S", "S", "Next tool's recording of this run", "Runs", "next_kind", "app", rank=31),
     Command("run.captures", "C", "C", "Compare all captures of the folder", "Runs", "captures", "app", rank=33),
     Command("load.stop", "escape", "Esc", "Stop reading and keep what was read; else end the range marked in Timeline",
-            "Runs", "stop_loading", "app", palette=False),
+            "Runs", "stop_loading", "app", rank=10, palette=False),
     Command("app.notes", "N", "N", "Show what was skipped, repaired or missing", "Runs", "notes", "app"),
     Command("app.help", "question_mark,f1", "?", "Help for this view", "Program", "help", "app", footer="help",
             rank=60),
@@ -305,6 +305,11 @@ def quits(key: str) -> bool:
     return key == "ctrl+q" and any(c.id == "app.quit" and key in c.keys.split(",") for c in COMMANDS)
 
 
+def is_bound(key: str) -> bool:
+    """Returns whether a key does something in any tab."""
+    return any(key in c.keys.split(",") for c in COMMANDS)
+
+
 def meant(key: str, tab: str) -> Command | None:
     """Returns the command of a key in a tab; that of a view goes before one of the application."""
     having = [c for c in in_tab(tab) if c.where != "runs" and key in c.keys.split(",")]
@@ -350,7 +355,7 @@ def elsewhere(key: str, tab: str, *, blank: bool) -> str:
         return ""
     titles = [title for name, title in tabs.TITLES.items() if name in meant[0].tabs]
     where = "in tables" if meant[0].tabs == TABLES else f"in {', '.join(titles[:4])}"
-    title = meant[0].title
+    title = meant[0].title.partition(";")[0]
     return f"{meant[0].shown.split()[0]} works {where}: {title[:1].lower()}{title[1:]}"
 
 

@@ -44,6 +44,8 @@ class Navigation:
         self.visits: list[Visit] = []
         """Places to go back to; the most recent one is last."""
         self._return: Return | None = None
+        self._jumps: list[str] = []
+        """The tabs that rows, events or queries of other tabs have led to, from which Esc leads back."""
 
     # --- navigation history
 
@@ -111,6 +113,8 @@ class Navigation:
     def _go_back(self, visit: Visit, letter: str) -> None:
         if self._return is not None and visit.tab == self._return.tab:
             self._return = None
+        if self._jumps and self._jumps[-1] == self._shell.tab != visit.tab:
+            self._jumps.pop()
         self._session.filter = visit.filter
         if letter != self._session.sides.get("a"):
             kept = list(self.visits)
@@ -127,7 +131,33 @@ class Navigation:
     def forget(self) -> None:
         """Clears the history."""
         self._return = None
+        self._jumps.clear()
         self.visits.clear()
+
+    # --- to something of another tab, and back
+
+    def jump(self, tab: str) -> None:
+        """Goes to a tab that something in the present one leads to."""
+        self.leave()
+        self.arrive(tab)
+
+    def arrive(self, tab: str) -> None:
+        """Shows a tab to which something in the place left last has led."""
+        self._jumps.append(tab)
+        self._shell.show_tab(tab)
+
+    @property
+    def came_by_jump(self) -> bool:
+        """Returns whether something of another tab led to the tab in view."""
+        return bool(self._jumps and self._jumps[-1] == self._shell.tab and self.visits)
+
+    def undo_jump(self) -> bool:
+        """Goes back to what led to the tab in view; returns whether there was such a place."""
+        if not self.came_by_jump:
+            return False
+        self._jumps.pop()
+        self.back()
+        return True
 
     # --- from a finding to its rows, and back
 
@@ -178,6 +208,7 @@ class Navigation:
             self._shell.default_tab = False
         if tab == self._shell.tab:
             return
+        self._jumps.clear()
         self.leave()
         if self._return is None or tab != self._return.tab or not self.come_back():
             self._shell.show_tab(tab)
@@ -186,8 +217,7 @@ class Navigation:
 
     def open_rows(self, tab: str, table: str, name: str) -> None:
         """Goes to a table of a tab, and to the row of this name."""
-        self.leave()
-        self._shell.show_tab(tab)
+        self.jump(tab)
         view = self._shell.made(tab)
         if view is not None:
             view.open_at(table, name)
@@ -197,8 +227,7 @@ class Navigation:
         """Goes to the result of a query."""
         from tracetui.app.views.query import QueryView
 
-        self.leave()
-        self._shell.show_tab("query")
+        self.jump("query")
         view = self._shell.made("query")
         if isinstance(view, QueryView):
             view.receive(page)
@@ -225,8 +254,7 @@ class Navigation:
     def _to_timeline(self) -> TimelineView | None:
         from tracetui.app.views.timeline import TimelineView
 
-        self.leave()
-        self._shell.show_tab("timeline")
+        self.jump("timeline")
         view = self._shell.made("timeline")
         return view if isinstance(view, TimelineView) else None
 
@@ -246,8 +274,7 @@ class Navigation:
         if tab == RUNS:
             self._runs.look_at(name)
             return
-        self.leave()
-        self._shell.show_tab(tab)
+        self.jump(tab)
         view = self._shell.made(tab)
         if view is not None:
             view.go_to(name)

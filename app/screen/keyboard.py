@@ -3,6 +3,9 @@
 The rule: a key is looked at when everything that the key before it has started is over. Then the line or dialog that
 the key before opened has the keys, whether keys come one by one or in one packet, and whether anything was painted.
 
+Esc and the key after it may come in one packet, which is what Alt sends too: where Alt and that key mean nothing, they
+are two keys.
+
 While the view's rows are still to come, a key that opens a line opens it at once; what is typed goes on in the line of
 the view when the rows are there. Other keys of the view wait for the rows.
 """
@@ -44,6 +47,9 @@ SEARCH_SECONDS = 0.5
 """The longest wait for what the palette finds."""
 ENTER, ESCAPE, TABS = "enter", "escape", ("tab", "shift+tab")
 FILTER = "table.filter"
+ALT = "alt+"
+WORDS = {"alt+b": "ctrl+left", "alt+f": "ctrl+right"}
+"""What some terminals send for Alt and an arrow, which moves by words in a line."""
 
 
 class Passed(Message):
@@ -210,10 +216,14 @@ class Keyboard:
         if self._ending.uses_up(item):
             return False
         self._shell.take_keys()
+        if isinstance(item, Key) and (parts := self._apart(item)):
+            self._gate.put_first(parts)
+            return False
         if isinstance(item, Paste):
             from textual.widgets import Input
 
-            if not isinstance(self._app.focused, Input):
+            if not isinstance(self._app.focused, Input) and len(self._app.screen_stack) == 1:
+                self._shell.say("What is pasted goes into a line, and none is open")
                 return False
         elif len(self._app.screen_stack) > 1:
             if item.key == ENTER and isinstance(self._app.screen, CommandPalette):
@@ -227,6 +237,18 @@ class Keyboard:
             return self._early is not None
         await self._dispatch(item)
         return True
+
+    def _apart(self, key: Key) -> tuple[Key, ...]:
+        """Returns the keys that came as Alt and a character; none if it is another key, or one that is bound."""
+        if not key.key.startswith(ALT) or not key.is_printable or commands.is_bound(key.key):
+            return ()
+        from textual.widgets import Input
+
+        from tracetui.app.terminal.keys import key_of
+
+        if key.key in WORDS and isinstance(self._app.focused, Input):
+            return (Key(WORDS[key.key], None),)
+        return Key(ESCAPE, "\x1b"), key_of(str(key.character))
 
     async def _fill(self, item: Fill) -> bool:
         prompt = self._shell.prompt

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.session.loading import explain
 from tracetui.app.session.open_runs import chooser, find_run, no_such_run
@@ -321,12 +322,21 @@ class RunLoader:
     def swap(self) -> None:
         """Exchanges A and B."""
         if len(self.session.runs) < 2:
-            self._shell.say(f"There is no second run: {commands.key('run.open')} opens one")
+            self._shell.say(self._no_second())
             return
         self.session.swap()
         self.loader.wanted = dict(self.session.sides)
         self._shell.reload_views()
         self._shell.refresh_lines()
+
+    def _no_second(self) -> str:
+        """Says how to get a second run, and where the key that swaps two runs compares ranks."""
+        swaps, opens = commands.key("diff.swap"), commands.key("run.open")
+        if "a" not in self.session.runs or len(self.session.runs["a"].ranks) < 2:
+            return f"There is no second run: {opens} opens one, or start with `tracetui open A B`"
+        ranks = tabs.BY_NAME["ranks"]
+        beside = f"in {ranks.title} ({commands.key('tab.ranks')}) it compares ranks"
+        return f"{swaps} swaps two runs: {opens} opens a second one; {beside}"
 
     def close(self, letter: str) -> bool:
         """Removes a run from the list, unless it is in view; returns whether it was removed."""

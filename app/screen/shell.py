@@ -323,7 +323,7 @@ class Shell:
         main.query_one(Footer).show(self._hints(size))
 
     def _show_header(self, main: Screen[object], width: int) -> None:
-        right = status.header_right(self._session, self._loader.shares, self.own)
+        right = status.header_right(self._session, self._loader.shares, self.own, width)
         left = status.header_left(self._session, self.own, width - right.cell_len)
         main.query_one("#header", Line).show(left, right)
         loading = main.query_one("#loading", Static)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.keys import commands
-from tracetui.app.text.fitting import fit, fit_all, printable
+from tracetui.app.text.fitting import cell_width, fit, fit_all, printable
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     """Converts one of our own texts to what the terminal can show."""
 
 EXAMPLE_WIDTH = 200
+NARROW = 72
 
 
 def header_left(session: Session, own: Own, width: int) -> Text:
@@ -33,8 +34,11 @@ def header_left(session: Session, own: Own, width: int) -> Text:
         first = next(iter(session.open.values()), None)
         text.append(own("  " + " ".join(fit(printable(str(path)), 60) for path in first.paths) if first else ""))
     elif "b" in runs:
-        a, b = fit_all([printable(runs["a"].name), printable(runs["b"].name)], width - 24)
-        text.append(own(f"  A({letters['a']}) {a}   B({letters['b']}) {b}"))
+        names = [printable(runs["a"].name), printable(runs["b"].name)]
+        if sum(map(cell_width, names)) > width - 24:
+            text = Text(" ")  # both names are worth more than the program's
+        a, b = fit_all(names, width - 14 - text.cell_len)
+        text.append(own(f"{'  ' if text.cell_len > 1 else ''}A({letters['a']}) {a}   B({letters['b']}) {b}"))
     else:
         letter = f"({letters['a']}) " if len(session.open) > 1 else ""
         text.append(own(f"  {letter}{printable(runs['a'].name)}"))
@@ -52,13 +56,14 @@ def rank_words(run: Run, rank: int | None = None) -> str:
     return f"rank {rank} of {whole}" + (f", {here} here" if whole > here else "")
 
 
-def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text:
+def header_right(session: Session, loading: Mapping[str, str], own: Own, width: int = NARROW) -> Text:
     """Returns what is being read, the rank, and how many notes there are.
 
     Args:
         session: holds the open runs.
         loading: the reading progress by run letter.
         own: converts one of our own texts to what the terminal can show.
+        width: columns of the terminal; below `NARROW` tools have their short names.
     """
     parts: list[str] = []
     if "a" in session.runs:
@@ -70,7 +75,8 @@ def header_right(session: Session, loading: Mapping[str, str], own: Own) -> Text
         elif len(run.ranks) > 1:
             parts.append(rank_words(run, session.trace().info.rank))
         if len(session.kinds) > 1:
-            parts.append(f"{WORDS[session.trace().info.kind].label} (S)")
+            words = WORDS[session.trace().info.kind]
+            parts.append(f"{words.label if width >= NARROW else words.short} (S)")
         if session.range_words:
             parts.append(f"{session.range_words} ({commands.key('timeline.back')})")
         if session.partial:

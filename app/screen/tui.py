@@ -229,10 +229,11 @@ class TracetuiApp(App[None]):
 
     def on_open_runs(self, event: messages.OpenRuns) -> None:
         """Opens a point of a sweep; for a variant, opens it and its baseline side by side."""
+        self.navigation.leave()
         self.runs.open_run("a", (event.a,))
         if event.b is not None:
             self.runs.open_run("b", (event.b,))
-        self.shell.show_tab("overview" if event.b is None else "diff")
+        self.navigation.arrive("overview" if event.b is None else "diff")
 
     def on_show_evidence(self, event: messages.ShowEvidence) -> None:
         """Goes to the rows that a finding rests on."""
@@ -246,7 +247,7 @@ class TracetuiApp(App[None]):
         """Shows a rank of the run."""
         self.navigation.show_rank(event.rank)
         if self.session.runs["a"].summaries_in is None:
-            self.shell.show_tab("overview")
+            self.navigation.jump("overview")
 
     def on_show_in_timeline(self, event: messages.ShowInTimeline) -> None:
         """Goes to an event of the timeline."""
@@ -335,10 +336,10 @@ class TracetuiApp(App[None]):
         self.navigation.back()
 
     def action_stop_loading(self) -> None:
-        """Stops reading, or else goes back to the finding that led here, or else ends the restriction to a range."""
+        """Stops reading, or else goes back to what led here, or else ends the restriction to a range."""
         if self.loader.lines:
             self.loader.stop()
-        elif not self.navigation.come_back(only_here=True):
+        elif not self.navigation.come_back(only_here=True) and not self.navigation.undo_jump():
             self.shell.forget_range()
 
     # --- keys: runs

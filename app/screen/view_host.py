@@ -96,6 +96,11 @@ class ViewHost:
         """Returns whether the tab in view shows rows that a finding led to."""
         return self._navigation.came_from_finding
 
+    @property
+    def came_by_jump(self) -> bool:
+        """Returns whether something of another tab led to the tab in view."""
+        return self._navigation.came_by_jump
+
     def here(self) -> Visit | None:
         """Returns the current place; null until there is one."""
         return self._navigation.here()

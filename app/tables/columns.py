@@ -83,6 +83,11 @@ def place(
                 if left > MIN_BAR:
                     bars[name] = min(MIN_BAR + 2, left - 1)
                     left -= bars[name] + 1
+    for column in shown:  # what would be cut is worth more than a longer bar
+        if column.kind == "text" and not column.flex:
+            grown = min(left, max(content.get(column.name, 0) - widths[column.name], 0))
+            widths[column.name] += grown
+            left -= grown
     for name, length in bars.items():
         if length:
             grown = min(left, MAX_BAR - length)

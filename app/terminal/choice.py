@@ -25,6 +25,10 @@ def driver_class(asked: str) -> type[Driver] | None:
     if asked == "auto":
         named = os.environ.get(VARIABLE, "auto")
         asked = named if named in DRIVERS else "auto"
+    if sys.platform != "win32" and (asked == "stock" or "TEXTUAL_DRIVER" in os.environ):
+        from tracetui.app.terminal.keys import use_in_textual
+
+        use_in_textual()
     if (
         asked == "stock"
         and sys.platform != "win32"

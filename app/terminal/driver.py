@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from textual import constants, events
 from textual._ansi_sequences import SYNC_END, SYNC_START
-from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 from tracetui.app.terminal import frames
 from tracetui.app.terminal.answers import Answers
 from tracetui.app.terminal.grid import Grid, Palette
+from tracetui.app.terminal.keys import KeyParser
 from tracetui.app.terminal.paint import Painter
 from tracetui.app.terminal.screen_file import screen_file
 from tracetui.app.terminal.sender import Sender, write
@@ -135,7 +135,7 @@ class CellDriver(LinuxDriver):
             return
         selector = selectors.SelectSelector()
         selector.register(self.fileno, selectors.EVENT_READ)
-        parser = XTermParser(self._debug)
+        parser = KeyParser(self._debug)
         decode = getincrementaldecoder("utf-8")("replace").decode
         answers = Answers(sender.answered, lambda: sender.awaits_answer, constants.ESCAPE_DELAY)
         try:

@@ -140,6 +140,18 @@ def fit_middle(text: str, width: int, *, ascii: bool = False, end: float = 0.5) 
     return _head(text, room - tail) + mark + _head(text[::-1], tail)[::-1]
 
 
+def fit_parts(text: str, width: int, *, ascii: bool = False) -> str:
+    """Cuts a text of parts (`` · ``, inside them commas) to `width` columns by whole parts; an ellipsis tells of more.
+
+    A text whose first part is too wide is returned as it is.
+    """
+    if cell_width(text) <= width:
+        return text
+    mark = " ..." if ascii else " …"
+    ends = [found.start() for found in re.finditer(r" · |, ", text)]
+    return next((text[:end] + mark for end in reversed(ends) if cell_width(text[:end] + mark) <= width), text)
+
+
 def fit_all(texts: Sequence[str], width: int) -> list[str]:
     """Cuts several texts to `width` columns together: the longest are cut in the middle, short ones stay whole."""
     widths = [cell_width(text) for text in texts]
@@ -170,6 +182,10 @@ def fit_apart(texts: Iterable[str], width: int, *, ascii: bool = False) -> dict[
     for texts_alike in alike.values():
         if len(texts_alike) > 1:
             cut |= _where_they_differ(texts_alike, width, ascii)
+    # what tells the texts of one group apart may be the same in another group
+    seen = Counter(cut.values())
+    if again := [text for text, short in cut.items() if seen[short] > 1]:
+        cut |= _where_they_differ(again, width, ascii)
     return cut | joined
 
 

@@ -35,6 +35,18 @@ def tell_apart(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.Series("short_name", [told[name] for name in names], pl.String))
 
 
+def tell_work_apart(frame: pl.DataFrame) -> pl.DataFrame:
+    """Makes the `name` of kernels in a tree down to kernels distinct, as `tell_apart`; `kernel` has the whole name."""
+    if "kernel" not in frame.columns:
+        return frame
+    work = frame.filter(pl.col("kernel").is_not_null()).select(pl.col("kernel", "name").cast(pl.String)).unique()
+    if work["name"].n_unique() == work.height:
+        return frame
+    told = _told(work.sort("kernel").iter_rows())
+    names = pl.col("kernel").cast(pl.String).replace_strict(told, default=pl.col("name"))
+    return frame.with_columns(name=names)
+
+
 def told_apart(rows: Iterable[Json]) -> dict[str, str]:
     """Does the same for rows of a report: maps each name to its short form, or to itself if it has none."""
     return _told((row["name"], row.get("short_name") or row["name"]) for row in rows)

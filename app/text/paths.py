@@ -7,8 +7,14 @@ from pathlib import Path
 
 
 def typed(text: str) -> Path:
-    """Returns the typed path with ``~`` expanded; unchanged if there is no such user."""
-    path = Path(text.strip())
+    """Returns the typed path with ``~`` expanded; unchanged if there is no such user.
+
+    A path in quotes, as terminals paste a file that is dropped on them, is taken without them.
+    """
+    text = text.strip()
+    if len(text) > 2 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    path = Path(text)
     try:
         return path.expanduser()
     except RuntimeError:

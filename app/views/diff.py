@@ -17,7 +17,7 @@ from tracetui.analysis.tables import comparison as tables
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, partners, plain_value, with_waits
 from tracetui.app.tables import totals
-from tracetui.app.text.fitting import printable
+from tracetui.app.text.fitting import printable, wrapped
 from tracetui.app.text.names import tell_apart
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, filled
@@ -91,6 +91,13 @@ class DiffView(CountedView):
         self.host.refresh_lines()
         self.call_after_refresh(self.take_focus)
 
+    def action_show_table(self, kind: str) -> None:
+        """Shows one of the comparisons, once there is a second run."""
+        if "b" in self.session.runs:
+            super().action_show_table(kind)
+        else:
+            self.host.say(f"There is no second run to compare: {commands.key('run.open')} opens one")
+
     def _sides(self) -> tuple[Selection, Selection]:
         # a range is marked on the clock of A: compared are the whole runs
         whole = replace(self.session.scope, window=None)
@@ -117,12 +124,14 @@ class DiffView(CountedView):
         else:
             frame = getattr(result, kind)
             line = _step_line(result, noise=False)
-            return self._compared(kind, kind.capitalize(), frame, line, result.steps_of(kind))
+            page = self._compared(kind, kind.capitalize(), frame, line, result.steps_of(kind))
+            return replace(page, brief=_step_line(result, noise=False, brief=True))
         return Page.of(
             LAYOUTS[kind],
             frame,
             unit="per step" if kind == "waterfall" and (self.has_steps or not self._is_of_launches()) else "",
             note=_step_line(result, noise=kind == "step"),
+            brief=_step_line(result, noise=False, brief=True),
             empty=_nothing_in_both(kind, session.trace("a").info.kind),
         )
 
@@ -189,11 +198,12 @@ class DiffView(CountedView):
             if len(text) + len(words) + 5 > self.size.width:  # the same as the column of signs has
                 words = " ".join(f"{SIGNS[word]}{count:,}" for word, count in counts.items())
             text += f" · {words}"
-        more, width = f"{text} · {self._seen}", max(self.size.width - 2, 1)
+        width = max(self.size.width - 2, 1)
+        lines, more = (wrapped(self.host.own(printable(one)), width) for one in (text, f"{text} · {self._seen}"))
         # it costs no row of the table, except where it is what the table is about
-        if self._seen and (self.kind == "step" or -(-len(more) // width) == -(-len(text) // width)):
-            text = more
-        self.query_one("#verdict", Static).update(self.host.own(printable(f" {text}")))
+        if self._seen and (self.kind == "step" or len(more) == len(lines)):
+            lines = more
+        self.query_one("#verdict", Static).update("\n".join(f" {line}" for line in lines))
 
     def footer_labels(self) -> dict[str, str]:
         """The comparison that comes next."""
@@ -304,7 +314,8 @@ def _nothing_in_both(what: str, kind: str) -> str:
     return f"Neither run has anything to compare here. About A:\n\n{nothing(what, kind)}"
 
 
-def _step_line(result: Diff, *, noise: bool) -> str:
+def _step_line(result: Diff, *, noise: bool, brief: bool = False) -> str:
+    """The difference in step time; of a `brief` line only the difference itself."""
     step = result.step
     if step.a_ns is None and step.b_ns is None:
         return "no steps to compare"
@@ -313,8 +324,8 @@ def _step_line(result: Diff, *, noise: bool) -> str:
     # as wide as 80 columns allow beside the longest title
     # "clean", "light": which steps they are
     which = "median" if result.compared.rests_on == RECORDED else result.compared.rests_on
-    line = f"{which} {format_ns(step.a_median_ns)} → {format_ns(step.b_median_ns)}"
-    line += f", {format_percent(step.median_delta_percent, signed=True)}"
+    times = "step " if brief else f"{which} {format_ns(step.a_median_ns)} → {format_ns(step.b_median_ns)}, "
+    line = f"{times}{format_percent(step.median_delta_percent, signed=True)}"
     if step.beyond_noise is None:
         return line
     side = "beyond" if step.beyond_noise else "within"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.tables.kernels import KERNEL_MODULES, KERNEL_OPERATORS
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernel_pages import (
@@ -66,4 +67,5 @@ def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | N
         KERNEL_MODULES if kind == "modules" else KERNEL_OPERATORS,
         frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
         title=f"{row.get('short_name') or row.get('name')}: {kind}",
+        note=f"{format_ns(total)} of kernel time",
     )

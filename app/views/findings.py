@@ -162,7 +162,7 @@ class FindingsView(TableView):
         ascii, width = self.session.ascii, self.size.width - 2
         finding, _ = self._current()
         if finding is not None:
-            self.detail.show_text(finding_text(finding, width, self._base(), ascii=ascii))
+            self.detail.show_text(finding_text(finding, width, self._base(), comment=self.comment, ascii=ascii))
         elif state is not None and row is not None:
             self.detail.show_text(abstention_text(str(row["id"]), str(row["name"]), width, ascii=ascii))
         else:

@@ -13,6 +13,7 @@ from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.tables.program import MODULES
 from tracetui.analysis.tree_kernels import module_tree_kernels, modules_to_kernels
 from tracetui.app.session.measured import conventions
+from tracetui.app.text.names import tell_work_apart
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, in_units
@@ -83,7 +84,8 @@ class ModulesView(CountedView, IcicleView):
         """The modules with the operators and kernels below them."""
 
         def work(counted: Selection) -> pl.DataFrame:
-            return modules_to_kernels(self._modules(), module_tree_kernels(counted, conventions(self.session)))
+            work = module_tree_kernels(counted, conventions(self.session))
+            return tell_work_apart(modules_to_kernels(self._modules(), work))
 
         return self.session.of_counted("modules to kernels", work)
 

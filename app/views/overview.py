@@ -192,6 +192,8 @@ class OverviewView(View):
             labels["go.gaps"] = "gaps"
         if self.host.came_from_finding:
             labels["load.stop"] = "the finding"
+        elif self.host.came_by_jump:
+            labels["load.stop"] = "back"
         if len(self.session.runs["a"].ranks) > 1:
             labels["run.rank"] = "next rank"
         if self.session.runs["a"].others:

@@ -19,6 +19,7 @@ from tracetui.analysis.range_tree import (
 from tracetui.analysis.tables.kernels import KERNEL_RANGES
 from tracetui.analysis.tables.program import RANGE_TREE
 from tracetui.analysis.tree_kernels import range_own_kernels, ranges_to_kernels
+from tracetui.app.text.names import tell_work_apart
 from tracetui.app.views.common.counted import in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.kernel_pages import kernel_page, launch_page
@@ -40,7 +41,7 @@ def tree_page(session: Session, title: str) -> Page:
     frame = session.of_counted("range_tree", range_tree)
     if frame.height:
         frame = session.of_counted(
-            "ranges to kernels", lambda counted: ranges_to_kernels(frame, range_own_kernels(counted))
+            "ranges to kernels", lambda counted: tell_work_apart(ranges_to_kernels(frame, range_own_kernels(counted)))
         )
     total = int(frame.filter(depth=0)["device_total_ns"].sum())
     columns = RANGE_TREE.columns if total else HOST_COLUMNS

@@ -69,14 +69,34 @@ def ranks_page(job: Job, table: pl.DataFrame, drawn: str, note: str, *, ascii: b
     return Page.of(RANKS, table, columns=columns, note=note)
 
 
-def arrivals_page(job: Job, *, ascii: bool) -> Page:
-    """The matched collectives in the order of time, with how late each rank came to them."""
+def on_common_clock(job: Job, rank: int | None, moment: int) -> int:
+    """Returns a moment of a rank's recording on the common clock; of a rank without calls, the first collective's.
+
+    Args:
+        job: what the ranks say together.
+        rank: whose moment it is.
+        moment: ns as the rank's summary has them.
+    """
+    known = job.calls.filter(pl.col("rank") == rank).sort("begin").head(1)
+    for begin, recorded in known.select("begin", "recorded_begin").iter_rows():
+        return int(begin) - int(recorded) + moment
+    return int(job.collectives["begin"].min() or 0)  # type: ignore[arg-type]
+
+
+def arrivals_page(job: Job, zero: int, *, ascii: bool) -> Page:
+    """The matched collectives in the order of time, with how late each rank came to them.
+
+    Args:
+        job: what the ranks say together.
+        zero: the moment that times count from, ns on the common clock.
+        ascii: whether the terminal has no block characters.
+    """
     frame = job.collectives
     if not frame.height:
         return Page.of(ARRIVALS, frame, empty=NOTHING)
     pictures = heat_map(job.calls, "instance", "rank", "late_ns", WIDTH, ascii=ascii, from_zero=True)
     texts = pl.Series([pictures.get(one, "") for one in frame["instance"].to_list()], dtype=pl.String)
-    frame = frame.with_columns(at_ns=pl.col("begin") - frame["begin"].min(), drawn=texts)
+    frame = frame.with_columns(at_ns=pl.col("begin") - zero, drawn=texts)
     columns = tuple(
         replace(one, width=max(one.width, min(_widest(pictures), WIDTH))) if one.name == "drawn" else one
         for one in filled(ARRIVALS.columns, frame)
@@ -99,7 +119,7 @@ def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:
     ]
     frame = frame.with_columns(drawn=pl.Series(drawn, dtype=pl.String))
     title = " ".join(str(part) for part in (row["kind"] or "collective", _of_step(row)) if part)
-    return Page.of(ARRIVALS_OF_ONE, frame, title=title, note=f"{format_ns(whole)} from the first arrival to the end")
+    return Page.of(ARRIVALS_OF_ONE, frame, title=title, note=f"{format_ns(whole)} from first arrival to end")
 
 
 def beside_page(job: Job, summaries: Sequence[RankSummary], rank: int) -> Page:

@@ -66,7 +66,7 @@ class RanksView(TableView):
                 lambda: rank_pages.ranks_page(job, self._table(job), drawn, in_title(job), ascii=ascii),
             )
         if self.kind == "arrivals":
-            return self.session.cached("arrivals", lambda: rank_pages.arrivals_page(job, ascii=ascii))
+            return self.session.cached("arrivals", lambda: rank_pages.arrivals_page(job, self._zero(job), ascii=ascii))
         if self.kind == "stages":
             return Page.of(STAGES, job.pipeline, columns=filled(STAGES.columns, job.pipeline), empty=NO_STAGES)
         if self.kind == "transfers":
@@ -94,7 +94,7 @@ class RanksView(TableView):
         """Shows the rank beside the median rank."""
         rank, job = self._rank(), self._job()
         if rank is None or job is None:
-            self.host.say(f"{commands.key('ranks.beside')} compares a rank of the table of ranks with the median rank")
+            self.host.say(self._no_median())
             return
 
         def work() -> Page:
@@ -103,6 +103,15 @@ class RanksView(TableView):
         self.host.say(COMPUTING)
         self._making = work
         self._compute("inner", work)
+
+    def _no_median(self) -> str:
+        """Says why nothing is compared with the median rank here, and where it is."""
+        beside = commands.key("ranks.beside")
+        if len(self.session.runs["a"].ranks) < 2:
+            return "This run has one rank, and so no median to compare it with"
+        if self.state is None or not self.state.page.frame.height:
+            return f"{beside} compares a rank with the median: there are no ranks to compare here"
+        return f"{beside} compares a rank of the table Ranks with the median: {commands.key('table.next')} leads there"
 
     def action_draw(self) -> None:
         """Draws the next number of each rank's steps."""
@@ -157,6 +166,16 @@ class RanksView(TableView):
         run, scope = self.session.runs["a"], self.session.scope
         every = self.session.cached("jobs", lambda: jobs_of(run, scope, make=False))
         return every[0] if every else None
+
+    def _zero(self, job: Job) -> int:
+        """Returns where the recording in view begins, or that of the lowest rank; ns on the common clock."""
+        run, scope = self.session.runs["a"], self.session.scope
+        if run.summaries_in is None:
+            info = self.session.trace().info
+            begin = info.window[0] if info.window else 0
+            return rank_pages.on_common_clock(job, info.rank, begin + (info.base_time or 0))
+        known = ((one.rank, one.window[0]) for one in summaries_of(run, scope) if one.window is not None)
+        return rank_pages.on_common_clock(job, *min(known, default=(None, 0)))
 
     def _table(self, job: Job) -> pl.DataFrame:
         """The table of ranks with what all of them say together."""

@@ -117,6 +117,8 @@ class SweepView(TableView):
             at = known.index(self._measure) + 1 if self._measure in known else 0
             self._measure = known[at % len(known)]
             self._draw()
+        else:
+            self.host.say("There is nothing to chart here" if self._found else "This run is not part of a sweep")
 
     def _draw(self) -> None:
         above = self.query_one("#curve", Static)

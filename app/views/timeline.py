@@ -215,6 +215,11 @@ class TimelineView(Described, Marking):
         event.stop()
         self.action_rows()
 
+    def on_timeline_widget_said(self, event: TimelineWidget.Said) -> None:
+        """Says it in the footer."""
+        event.stop()
+        self.host.say(event.text)
+
     def action_ranks(self) -> None:
         """Asks for the ranks whose lanes are shown."""
         ranks = self.session.runs["a"].ranks if "a" in self.session.runs else ()
@@ -263,9 +268,10 @@ class TimelineView(Described, Marking):
             # the hits' key takes the room of the events' and of the rarer ones, which the help page has
             rarer = dict.fromkeys((f"timeline.{name}" for name in ("next", "follow", "event", "fit", "area")), "")
             return {"timeline.back": "end search", "timeline.next_same": "next hit"} | rarer
-        return (
-            {"timeline.back": "end range", "timeline.save": "save it"} if self.session.scope.window is not None else {}
-        )
+        labels = {"timeline.back": "back"} if self.host.came_by_jump else {}
+        if self.session.scope.window is not None:
+            labels = {"timeline.back": "end range", "timeline.save": "save it"} | labels
+        return labels
 
     @property
     def _is_current(self) -> bool:

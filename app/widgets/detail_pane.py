@@ -37,16 +37,28 @@ class DetailPane(VerticalScroll, can_focus=False):
         self.scroll_to(y=0, animate=False)
         self.query_one(Static).update(text)
 
-    def show(self, row: Mapping[str, object] | None, columns: Sequence[Field], *, ascii: bool) -> None:
-        """Shows a row."""
+    def show(
+        self, row: Mapping[str, object] | None, columns: Sequence[Field], *, comment: str = "", ascii: bool
+    ) -> None:
+        """Shows a row, and what was written about it."""
         self.scroll_to(y=0, animate=False)
-        self.query_one(Static).update(detail_text(row, columns, self.size.width or 80, ascii=ascii))
+        self.query_one(Static).update(detail_text(row, columns, self.size.width or 80, comment=comment, ascii=ascii))
 
 
-def detail_text(row: Mapping[str, object] | None, columns: Sequence[Field], width: int, *, ascii: bool) -> Text:
-    """A row as text: its name first, then numbers in pairs, then what it lists."""
+def commented(comment: str, width: int) -> str:
+    """A comment in lines of at most `width` columns, as the first of the details."""
+    room = max(width - 13, 20)
+    return f"{'Comment':<12} " + ("\n" + " " * 13).join(fitting.wrapped(comment, room)) + "\n"
+
+
+def detail_text(
+    row: Mapping[str, object] | None, columns: Sequence[Field], width: int, *, comment: str = "", ascii: bool
+) -> Text:
+    """A row as text: what was written about it, its name, then numbers in pairs, then what it lists."""
     text = Text()
     room = max(width - 13, 20)
+    if comment:
+        text.append(commented(comment, width))
     if row is None:
         return Text("Nothing is selected.")
     texts = [c for c in columns if c.kind in ("text", "status")]

@@ -326,7 +326,8 @@ class FrameTable(Arranged, can_focus=True):
     def _fit(self, text: str, placed: Placed) -> str:
         if placed.column.tail:
             return fitting.fit(text, placed.width, ascii=self.ascii, keep_end=True)
-        if placed.column.short and self.frame.height <= NAMES_LIMIT and fitting.cell_width(text) > placed.width:
+        names = placed.column.short or placed.column.flex
+        if names and self.frame.height <= NAMES_LIMIT and fitting.cell_width(text) > placed.width:
             return self._names(placed).get(text, text)
         return fitting.fit(text, placed.width, ascii=self.ascii)
 

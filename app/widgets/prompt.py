@@ -35,6 +35,8 @@ class Question:
     """Called on Enter with the text; returns whether the line closes."""
     value: str = ""
     """The text that the line begins with."""
+    suggested: bool = False
+    """Whether that text is a suggestion, which typing replaces and Right or End keeps."""
     changed: Callable[[str], object] | None = None
     """Called with the text whenever nothing was typed for a moment."""
     pause: float = DEBOUNCE_SECONDS
@@ -86,7 +88,7 @@ class PromptInput(Input):
         if question is not None and question.joins is not None:
             event.prevent_default()
             event.stop()
-            self.insert_text_at_cursor(question.joins(event.text))
+            self.replace(question.joins(event.text), *self.selection)
 
 
 class Prompt(Vertical):
@@ -128,7 +130,10 @@ class Prompt(Vertical):
         return self.query_one(PromptInput)
 
     def open(self, question: Question) -> None:
-        """Shows the line, and gives it the keys; the cursor stands behind the question's value."""
+        """Shows the line, and gives it the keys; the cursor stands behind the question's value.
+
+        A suggested value is selected.
+        """
         self._stop_waiting()
         self.question = question
         self.display = True
@@ -142,6 +147,8 @@ class Prompt(Vertical):
         self.remark(self._remark)
         self.explain(self._below)
         self.fill(question.value, quiet=True)
+        if question.suggested:
+            self.line.select_all()
         self.screen.set_focus(self.line)
 
     def fill(self, text: str, *, quiet: bool = False) -> None:

@@ -32,6 +32,13 @@ class TimelineWidget(TimelinePicture, can_focus=True):
     class Activated(Message):
         """An event was double-clicked."""
 
+    class Said(Message):
+        """A key did something that may not be seen, or nothing."""
+
+        def __init__(self, text: str) -> None:
+            self.text = text
+            super().__init__()
+
     # --- what is shown
 
     def load(self, timeline: Timeline) -> None:
@@ -74,8 +81,12 @@ class TimelineWidget(TimelinePicture, can_focus=True):
 
     def action_pan(self, share: float) -> None:
         """Moves by a share of the window."""
-        step = int((self.end - self.start) * PAN * share)
+        step, before = int((self.end - self.start) * PAN * share), self.start
         self.show_window(self.start + step, self.end + step)
+        if self.timeline is not None and self.start == before:
+            whole = self.end - self.start >= self._whole()[1] - self._whole()[0]
+            zooms = f"The whole recording is in sight: {commands.key('timeline.in')} zooms in"
+            self.post_message(self.Said(zooms if whole else f"The recording {'ends' if step > 0 else 'begins'} here"))
 
     def action_zoom(self, times: float) -> None:
         """Shows a shorter or a longer stretch around the cursor, or around the middle where the cursor is not in it."""
@@ -203,6 +214,7 @@ class TimelineWidget(TimelinePicture, can_focus=True):
         """Shows or hides the arrows of the selected event."""
         self.shows_arrows = not self.shows_arrows
         self.changed()
+        self.post_message(self.Said(f"Arrows of the selected event: {'shown' if self.shows_arrows else 'hidden'}"))
 
     def action_pin(self) -> None:
         """Pins the lane to the top, or takes it back to its place."""

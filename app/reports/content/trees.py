@@ -12,6 +12,7 @@ from tracetui.app.reports.layout import WIDTH
 from tracetui.app.reports.parts import Block, cell, shown
 from tracetui.app.tables.module_tree import merged_tree, merged_work, work_below
 from tracetui.app.tables.range_tree import largest, merged_kernels, merged_ranges
+from tracetui.app.text.names import told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ def modules(trace: Json, layout: Layout) -> Iterator[Part]:
     if not any(row["class_name"] for row in rows):
         return
     tree = merged_tree(rows, layout.limit)
-    below = merged_work(trace.get("module_kernels") or ())
+    below = merged_work(_told_apart(trace.get("module_kernels") or ()))
     lines: list[tuple[int, Json]] = []
     for node in tree.shown:
         lines.append((node.depth, _of_module(node)))
@@ -92,10 +93,11 @@ def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:
         return
     nodes = merged_ranges(rows)
     kept = largest(nodes, layout.limit)
+    apart = _told_apart(listed_kernels or ())
     lines: list[tuple[int, Json]] = []
     for node in kept:
         lines.append((node.depth, _of_range(node)))
-        kernels = merged_kernels(listed_kernels or (), node.paths)
+        kernels = merged_kernels(apart, node.paths)
         lines += [(node.depth + 1, row) for row in _kernel_rows(kernels, layout.range_kernels or None)]
     elsewhere = launched_elsewhere(rows, "device_total_us")
     kernels_shown = listed_kernels is not None
@@ -118,6 +120,12 @@ _ANY_THREAD = (
     "GPU total: what the range's own thread launched in it. Any thread: what any thread of the program launched while "
     "it was open, which is the time of a backward pass, whose kernels autograd launches."
 )
+
+
+def _told_apart(kernels: Sequence[Json]) -> list[Json]:
+    """The rows with short names that differ where the kernels do."""
+    told = told_apart(kernels)
+    return [{**row, "short_name": told[row["name"]]} for row in kernels]
 
 
 def _of_range(node: MergedRange) -> Json:

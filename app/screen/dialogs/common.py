@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from textual.app import ComposeResult
+    from textual.events import Paste
 
     from tracetui.app.keys.command import Command
 
@@ -29,6 +30,21 @@ Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
 """A run to choose: its name, and the paths to read."""
 
 MOVES = {"j": "cursor_down", "k": "cursor_up", "g": "first", "G": "last", "ctrl+d": "page_down", "ctrl+u": "page_up"}
+
+
+class PathLine(Input):
+    """The line for a path beside a list; what is pasted while the list has the keys goes there too."""
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
+        self.cursor_blink = False
+
+    def take(self, event: Paste) -> None:
+        """Takes what was pasted into the list."""
+        event.stop()
+        self.focus()
+        self.value = next(iter(event.text.splitlines()), "")
+        self.cursor_position = len(self.value)
 
 
 class TextScreen(ModalScreen[None]):
@@ -129,6 +145,7 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("q", "cancel", show=False),
+        Binding("o", "type", show=False),
         *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
     ]
 
@@ -142,11 +159,9 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
         """Lays out a title, a line for a path, and the list."""
         with Vertical(id="reader"):
             yield Static(self._title, markup=False, id="dialog-title")
-            line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
-            line.cursor_blink = False
-            yield line
+            yield PathLine()
             yield OptionList(*(Option(self._label(name, files)) for name, files in self._runs), markup=False)
-            foot = " Enter opens, Esc closes, Tab goes to the line for a path"
+            foot = " Enter opens  o types a path  j k move  Esc closes"
             yield Static(foot, markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
@@ -177,6 +192,14 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
         else:
             foot = fit(f"No such file or folder: {printable(str(path), ascii=self._ascii)}", self.size.width - 2)
             self.query_one("#reader-foot", Static).update(f" {foot}")
+
+    def on_paste(self, event: Paste) -> None:
+        """Takes a path that was pasted into the list."""
+        self.query_one(PathLine).take(event)
+
+    def action_type(self) -> None:
+        """Moves the focus to the line for a path."""
+        self.query_one(PathLine).focus()
 
     def action_move(self, where: str) -> None:
         """Moves in the list with the same keys as in tables."""

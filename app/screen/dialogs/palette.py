@@ -45,9 +45,10 @@ def _home(command: Command) -> str:
 
 
 def still_cursor(palette: Screen[object]) -> None:
-    """Stops the cursor of a screen's input lines from blinking."""
+    """Stops the cursor of a palette's line from blinking, and says what is found there."""
     for line in palette.query(Input):
         line.cursor_blink = False
+        line.placeholder = "kernel, run, command"
 
 
 class Parts(Protocol):

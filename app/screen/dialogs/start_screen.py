@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tracetui.app.screen.dialogs.common import MOVES
+from tracetui.app.screen.dialogs.common import MOVES, PathLine
 from tracetui.app.screen.dialogs.start_list import NOTHING, entries, recordings_in
 from tracetui.app.session import jobs
 from tracetui.app.text.fitting import cell_width, fit, pad, printable, to_ascii
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from textual.app import ComposeResult
-    from textual.events import Resize
+    from textual.events import Paste, Resize
 
     from tracetui.app.screen.dialogs.start_list import Entry
 
@@ -58,9 +58,7 @@ class StartScreen(ModalScreen["Path | None"]):
         """Lays out a title, a line for a path, the list, and the keys."""
         with Vertical(id="reader"):
             yield Static(" tracetui: which recording?", markup=False, id="dialog-title")
-            line = Input(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
-            line.cursor_blink = False
-            yield line
+            yield PathLine()
             yield OptionList(markup=False)
             yield Static(markup=False, id="start-help")
             yield Static(" Enter opens  o types a path  j k move  q quits", markup=False, id="reader-foot")
@@ -160,6 +158,11 @@ class StartScreen(ModalScreen["Path | None"]):
         room = max(self.size.width - len(words) - 2, 8)
         shown = fit(printable(str(path), ascii=self._ascii), room, ascii=self._ascii, keep_end=True)
         self.query_one("#reader-foot", Static).update(f" {words}{shown}")
+
+    def on_paste(self, event: Paste) -> None:
+        """Takes a path that was pasted into the list."""
+        self._moved = True
+        self.query_one(PathLine).take(event)
 
     def action_type(self) -> None:
         """Moves the focus to the line for a path."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.app.text.fitting import cell_width, fit, fit_parts
 from tracetui.parsers.runs.folder.comments import comments_on
 
 if TYPE_CHECKING:
@@ -13,6 +14,37 @@ if TYPE_CHECKING:
 
     from tracetui.app.views.common.page import Page
     from tracetui.parsers import Run
+
+LEAST = 12
+"""Columns of a comment from which it can be read."""
+BASE_PARTS = 2
+"""Parts of a note that say what the numbers cover: the steps, and what all shares are of."""
+PARTS = " · "
+LABELS = ("  Comment: ", "  # ")
+"""What stands before a comment, the second as in the gutter of its row."""
+
+
+def note_text(page: Page, comment: str, room: int, *, ascii: bool) -> str:
+    """A page's note, with a comment behind it, as far as there is room; the details have the comment whole.
+
+    Args:
+        page: its note begins with the base of the numbers; other remarks give way.
+        comment: text that `printable` returned; empty if there is none.
+        room: columns.
+        ascii: no characters outside ASCII.
+    """
+    note = page.brief if page.brief and cell_width(page.note) > room else page.note
+    if not comment:
+        return fit_parts(note, room, ascii=ascii)
+    parts = note.split(PARTS)
+    kept = note
+    for count in range(len(parts), min(BASE_PARTS, len(parts)) - 1, -1):
+        kept = PARTS.join(parts[:count])
+        for label in LABELS:
+            left = room - cell_width(kept) - len(label)
+            if left >= min(cell_width(comment), LEAST if label == LABELS[-1] else room):
+                return (kept + label).lstrip() + fit(comment, left, ascii=ascii)
+    return (kept + LABELS[-1]).strip()
 
 
 def row_name(page: Page, row: Mapping[str, object]) -> str:

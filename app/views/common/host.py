@@ -77,6 +77,10 @@ class Host(Protocol):
     def came_from_finding(self) -> bool:
         """Returns whether the tab in view shows rows that a finding led to."""
 
+    @property
+    def came_by_jump(self) -> bool:
+        """Returns whether something of another tab led to the tab in view."""
+
     def here(self) -> Visit | None:
         """Returns the current place; null until there is one."""
 

@@ -215,7 +215,7 @@ class IcicleView(PicturedView):
         labels["table.picture"] = "table" if self.shows_icicle else "icicle"
         if self.shows_icicle:
             labels |= {"go.in": "zoom", "tree.toggle": "instances", "sort.choose": "", "table.names": ""}
-            if self.icicle.way:
+            if self.icicle.way and not self.detail.display:  # which Esc closes first
                 labels["go.back"] = "zoom out"
             elif "go.back" not in labels and not self.state.filter:
                 labels |= {"go.back": "table", "table.picture": ""}

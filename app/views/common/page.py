@@ -30,6 +30,8 @@ class Page:
     """What a row is, in the plural."""
     note: str = ""
     """The base of the numbers: "steps 1-3, 9.35 ms of kernel time"."""
+    brief: str = ""
+    """What stands in place of the note where that has no room; empty if only the note's parts are left out."""
     empty: str = ""
     """Why there are no rows, and what to do about it; shown in place of an empty table."""
     sort: tuple[str, bool] | None = None

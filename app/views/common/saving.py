@@ -112,9 +112,12 @@ class SavingView(View):
             self.host.say(f"The suffix says the form: {' '.join(PICTURES)}")
 
     def action_comment(self) -> None:
-        """Asks for a comment on the row."""
+        """Asks for a comment on the row; the one that it has can be gone on with or replaced."""
         if self.state is not None and self.table.current is not None:
-            self.host.ask(Question("comment", "comment", self._comment, hints=SAVE_HINTS))
+            known = self.comment
+            self.host.ask(
+                Question("comment", "comment", self._comment, known, bool(known), hints=SAVE_HINTS, joins=in_a_line)
+            )
             self.host.remark(fitting.fit(fitting.printable(self._row_name()), 32))
 
     def _row_name(self) -> str:
@@ -125,7 +128,7 @@ class SavingView(View):
     def _comment(self, text: str) -> bool:
         """Writes a comment on the row; returns that the line closes."""
         state, row = self.state, self.table.current
-        if state is None or row is None or not text.strip():
+        if state is None or row is None or not text.strip() or text == self.comment:
             return True
         try:
             add_comment(self.session.runs["a"], self.TAB, state.page.id, row_name(state.page, row), text)
@@ -135,6 +138,11 @@ class SavingView(View):
             self.mark_comments()
             self.host.say(f"wrote {file_of(self.session.runs['a'])}")
         return True
+
+    @property
+    def comment(self) -> str:
+        """Returns what was written about the row under the cursor; empty if nothing was."""
+        raise NotImplementedError
 
     def mark_comments(self) -> None:
         """Marks the rows of the page in view that have comments."""
@@ -166,21 +174,28 @@ class SavingView(View):
             self.host.say(f"{words}{path.resolve()}")
 
 
+def in_a_line(text: str) -> str:
+    """Returns a pasted text of several lines in one."""
+    return " ".join(text.split())
+
+
 def ask_where(view: View, name: str, save: Callable[[Path, bool], object]) -> None:
     """Asks for the name of a file, and again before one that is there is replaced.
 
     Args:
         view: what asks.
-        name: the name to begin with.
+        name: the name to begin with, selected; its suffix is that of a name typed without one.
         save: writes the file; its second argument says whether to replace one that is there.
     """
 
     def begin(text: str) -> bool:
         if not text.strip():
             return True
+        if not Path(text.strip()).suffix and not text.rstrip().endswith("/"):
+            text = text.rstrip() + "".join(Path(name).suffixes[-3 if name.endswith(".gz") else -1 :])
         if is_file(typed(text)):
             label = "is there already; Enter replaces it, Esc keeps it:"
-            view.host.ask(Question("replace", label, lambda again: replace(text, again), text, hints=SAVE_HINTS))
+            view.host.ask(Question("replace", label, lambda again: replace(text, again), text, True, hints=SAVE_HINTS))
         else:
             write(text, force=False)
         return True
@@ -195,4 +210,4 @@ def ask_where(view: View, name: str, save: Callable[[Path, bool], object]) -> No
         # the picture must not show the line in which its name was typed
         view.call_after_refresh(save, typed(text), force)
 
-    view.host.ask(Question("save", "save as", begin, name, hints=SAVE_HINTS))
+    view.host.ask(Question("save", "save as", begin, name, True, hints=SAVE_HINTS))

@@ -11,7 +11,7 @@ from rich.text import Text
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
-from tracetui.app.views.common.comments import by_row
+from tracetui.app.views.common.comments import by_row, note_text
 from tracetui.app.views.common.messages import (
     BackToFinding,
     ColumnsChosen,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 WAITING = "Computing …"
-COMMENTED = "Comment:"
 
 _WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_events"})
 """Pages whose rows name the frame that their event is in."""
@@ -162,6 +161,8 @@ class TableView(OrderedView):
             self._comments = by_row(state.page, self.TAB, self.session.runs["a"])
             self.table.mark(frozenset(self._comments))
             self._show_title()
+            if self.detail.display:
+                self.call_after_refresh(self._show_detail)
 
     def _show_title(self) -> None:
         state = self.state
@@ -175,13 +176,18 @@ class TableView(OrderedView):
         # with two runs open, tabs that show only one say which
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
         left = Text(f" {side}{own(crumb)}", "bold")
-        row = self.table.row_number(self.table.cursor)
-        said = self._comments.get(row, "") if row is not None else ""
-        if said or state.page.note:
-            left.append(own(f"  {COMMENTED} {fitting.printable(said)}" if said else f"  {state.page.note}"), "not bold")
         rows = self.table.height_of_view
         place = f"{min(self.table.cursor + 1, rows):,}/{rows:,} " if rows else ""
+        room = self.size.width - left.cell_len - len(place) - 3
+        if said := note_text(state.page, self.comment, room, ascii=self.session.ascii):
+            left.append(own(f"  {said}"), "not bold")
         self.query_one("#title", Line).show(left, place)
+
+    @property
+    def comment(self) -> str:
+        """Returns what was written about the row under the cursor; empty if nothing was."""
+        row = self.table.row_number(self.table.cursor)
+        return fitting.printable(self._comments.get(row, ""), ascii=self.session.ascii) if row is not None else ""
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
         """Follows the cursor."""
@@ -234,6 +240,8 @@ class TableView(OrderedView):
                 labels["go.back"] = "back"
             elif self.host.came_from_finding:
                 labels["go.back"] = "the finding"
+            elif self.host.came_by_jump and not state.filter:
+                labels["go.back"] = "back"
             if not self.table.folds:
                 labels["tree.toggle"] = ""
         return labels
@@ -252,10 +260,11 @@ class TableView(OrderedView):
 
     def action_next_table(self) -> None:
         """Shows the next table of this tab."""
-        if len(self.TABLES) > 1:
+        alone = self.has_class("-blank") and self.state is not None and self.state.page.alone
+        if len(self.TABLES) > 1 and not alone:
             self.action_show_table(self._next_kind)
         else:
-            self.host.say("This tab has one table")
+            self.host.say("The other tables of this tab are empty too" if alone else "This tab has one table")
 
     # --- in and out
 
@@ -263,6 +272,7 @@ class TableView(OrderedView):
         """Opens what is inside the row, or its details."""
         state, row = self.state, self.table.current
         if state is None or row is None:
+            self.host.say("There are no rows here")
             return
         work = self.inside(state.page, row)
         if work is None:
@@ -273,10 +283,7 @@ class TableView(OrderedView):
         self._compute("inner", work)
 
     def action_back(self) -> None:
-        """Closes the details, else the page's filter, else the page; if there are none, stops reading.
-
-        If a finding led here, goes back to the finding.
-        """
+        """Closes the details, else goes back to the finding, else closes the filter, the page; else stops reading."""
         state = self.state
         if self.awaits_inner:
             self._computing = ""
@@ -329,12 +336,11 @@ class TableView(OrderedView):
             called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
             self.post_message(ShowInTimeline("host", int(called.arg_true()[0])))
         else:
-            here, inside, other = (commands.key(id) for id in ("go.timeline", "go.in", "table.next"))
-            leads = f"{inside} on a kernel opens its launches, {other} in Host has all"
-            self.host.say(f"{here} shows a launch in the timeline: {leads}")
+            here, inside = commands.key("go.timeline"), commands.key("go.in")
+            self.host.say(f"{here} shows a launch in the timeline: {inside} on a kernel opens its launches")
 
     def _show_detail(self) -> None:
-        self.detail.show(self.table.current, self.table.columns, ascii=self.session.ascii)
+        self.detail.show(self.table.current, self.table.columns, comment=self.comment, ascii=self.session.ascii)
 
     def action_scroll_detail(self, lines: int) -> None:
         """Scrolls the details."""

@@ -15,17 +15,20 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
 
 
-def finding_text(row: Json, width: int, base: str, *, ascii: bool = False) -> Text:
+def finding_text(row: Json, width: int, base: str, *, comment: str = "", ascii: bool = False) -> Text:
     """Everything about a finding, in lines of at most `width` columns.
 
     Args:
         row: `analysis.report_findings.finding_row`; ``aside`` in it says why it was set aside.
         width: columns.
         base: of the numbers, `Selection.describe`.
+        comment: what was written about it.
         ascii: no characters outside ASCII.
     """
     text = Text()
     _add(text, "", headline(row), width, ascii=ascii, style="bold")
+    if comment:
+        _add(text, "Comment", comment, width, ascii=ascii)
     aside = [("Aside", row["aside"])] if row.get("aside") else []
     for label, said in [*aside, *parts(row, whole_of(base), ascii=ascii)]:
         _add(text, label, said, width, ascii=ascii)
