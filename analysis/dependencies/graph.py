@@ -297,6 +297,20 @@ def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int
     return max(int(latency), 0), gap, _mean_of_short(gaps[inner], gap)
 
 
+def longest_delay(graph: Graph) -> tuple[int, int]:
+    """The activity that began longest after all that the graph has it wait for: by how many ns, and its device row.
+
+    Something that was not recorded held it up: a wait for another stream whose source is not known, another process.
+    """
+    work = graph.work
+    ready = np.where(work.queued >= 0, work.end[work.queued] + graph.gap_ns, graph.held[work.stream])
+    ready = np.maximum(ready, graph.calls.start[work.call] + graph.latency_ns)
+    ready = np.maximum(ready, np.where(work.after >= 0, work.end[work.after], ready))
+    late = np.where(work.call >= 0, work.start - ready, 0)
+    most = int(late.argmax())
+    return max(int(late[most]), 0), int(work.row[most])
+
+
 def _mean_of_short(gaps: Ints, without: int) -> int:
     """The mean of the gaps that the start of a kernel explains; if all are longer, their median."""
     if not gaps.size:

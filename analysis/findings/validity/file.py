@@ -136,6 +136,11 @@ def truncated(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
+def ends_early(trace: Trace) -> bool:
+    """Whether the recording is known to have been longer than what was read of it."""
+    return trace.source.partial or any(note.reason.startswith(CUT_SHORT) for note in trace.notes)
+
+
 def _reason(note: Note) -> str:
     return note.reason if len(note.reason) <= 80 else f"{note.reason[:79]}…"
 
