@@ -1,4 +1,4 @@
-"""Why it can't be told what a run waits for: in the verdict's sentence, and in V26 where it is the recording's fault."""
+"""Why it can't be told what a run waits for: said in the verdict, and by V26 where it is the recording's fault."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from tracetui.analysis.captures.step_work import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.shown import is_verdicts
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection
 
@@ -261,6 +262,13 @@ def _durations(facts: Facts) -> list[float]:
     return [float(ns) for ns, kernels in zip(found, counts, strict=True) if kernels or not any(counts)]
 
 
+def _of_which(facts: Facts) -> str:
+    """Whose steps these are, where the verdict's are others: ``light ``, ``recorded ``."""
+    if is_verdicts(facts):
+        return ""
+    return "recorded " if light_selection(facts.sel) is None else "light "
+
+
 def _spans(sel: Selection) -> pl.DataFrame:
     """When the steps of a recording begin and end on the host."""
     return sel.steps.select("start", end=pl.col("start") + pl.col("duration"))
@@ -311,7 +319,8 @@ def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "V7",
         "info",
-        f"The step time is {words.ns(mean)} ± {words.percent(within)} (95 %, {words.things(len(durations), 'step')})",
+        f"The {_of_which(facts)}step time is {words.ns(mean)} ± {words.percent(within)} (95 %,"
+        f" {words.things(len(durations), 'step')})",
         (
             Evidence("steps", len(durations)),
             Evidence("standard deviation", deviation, "ns"),
