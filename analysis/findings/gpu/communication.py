@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.findings.core import gain, hints, shown, words
@@ -87,7 +86,7 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
     if share is None or share < limits.exposed_percent:
         return None
     worst = found[0]
-    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[kernel_sorts.by_name(facts.launches, _talks)]
+    rows = facts.launches["row"].to_numpy()[kernel_sorts.by_name(facts.launches, _talks)].astype(np.int64)
     bound = gain.of_kernels(facts, rows)
     saved = min(bound.ns, worst.exposed_ns)
     alone: Severity = gain.severity(base.share(saved))

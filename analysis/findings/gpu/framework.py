@@ -41,7 +41,7 @@ def _without(facts: Facts, mask: Bools) -> Gain:
 
 def _rows(facts: Facts, mask: Bools) -> Ints:
     """Device rows of the chosen launches."""
-    rows: Ints = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
+    rows: Ints = facts.launches["row"].to_numpy()[mask].astype(np.int64)
     return rows
 
 

@@ -210,7 +210,7 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     if not runs:
         return None
     spare &= names.matching(launched["name"], lambda name: kernel_names.category(name) not in _OWN_KERNEL)
-    rows = launched["row"].cast(pl.Int64).to_numpy()[spare]
+    rows = launched["row"].to_numpy()[spare].astype(np.int64)
     bound = gain.of_kernels(facts, rows, fewer_launches=True)
     ceiling = bound.ceiling_percent if spare.any() else None
     proof = Query("kernels", f"mean_ns<{limits.kernel_us:g}us")

@@ -11,6 +11,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import of_kinds, rows_where
 from tracetui.analysis.captures.step_work import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -146,9 +147,10 @@ def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
 
 def _too_much(facts: Facts, limits: Limits) -> Finding | None:
     """Finds more kernel time on a device than its streams can hold. Graph branches share a stream and do not count."""
-    rows = facts.recorded_launches.lazy().filter(
-        pl.col("start").is_not_null() & pl.col("graph_node").is_null() & (pl.col("kind") == "kernel")
-    )
+    launches = facts.recorded_launches.select("kind", "device", "stream", "start", "duration", "graph_node")
+    timed = of_kinds(launches["kind"], "kernel")
+    timed &= launches["start"].is_not_null().to_numpy() & launches["graph_node"].is_null().to_numpy()
+    rows = rows_where(launches.drop("kind", "graph_node"), timed).lazy()
     if facts.api.filter(pl.col("name").str.contains("GraphLaunch")).height:
         return None
     sums = rows.group_by("device").agg(
