@@ -33,6 +33,7 @@ UNTOLD = {
     "public/aiu_allreduce_tp4.json.gz": ("launches", "no launches of its GPU work were recorded", "API calls"),
     "public/hta_mtia_inf.json.gz": ("runtime", "which calls of this device's runtime wait", None),
     "ncu/vim_full_raw.csv.gz": ("durations", "Durations alone", None),
+    "public/hta_cupti.json.gz": ("kernels", "it launched 77 kernels, and no GPU work was recorded", None),
     "jax_cpu.trace.json.gz": ("no_gpu", "nothing to wait for but the CPU", None),
     "chrome/forms/cpu_only_rank34.json.gz": ("no_gpu", "nothing to wait for but the CPU and other ranks", None),
 }

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from tracetui.analysis.attribution.launch_calls import launch_calls
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import is_host_collective
-from tracetui.analysis.base.number_format import format_ns, format_percent
+from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.critical_path import (
     GPU_RESOURCES,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         "runtime",
         "selection",
         "durations",
+        "kernels",
         "no_gpu",
     ]
 
@@ -120,12 +122,14 @@ def _kind(found: Model, path: CriticalPath) -> tuple[Kind, Why | None]:
 def _without_model(sel: Selection) -> tuple[Why, str]:
     """Why nothing can be replayed, and the verdict that is left."""
     device = sel.trace.device
+    untold = "What the run waits for can't be told: "
     if not device.height or not device["kind"].is_in(["kernel", "memcpy", "memset", "graph"]).any():
+        if calls := launch_calls(sel.trace).height:
+            return "kernels", f"{untold}it launched {format_count(calls)} kernels, and no GPU work was recorded"
         others = " and other ranks" if _exchanges(sel.trace) else ""
         return "no_gpu", f"No GPU work was recorded: there is nothing to wait for but the CPU{others}"
     if not sel.trace.has_timeline:
         return "durations", "Durations alone can't tell what the run waits for"
-    untold = "What the run waits for can't be told: "
     if sel.trace.info.kind == "jax":
         return "jax", f"{untold}JAX's profiler does not record the host between launches"
     launches = device["launch"].drop_nulls().unique()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _TITLE = "Can't be told from this recording whether the CPU or the GPU limits the run"
 _NOT_ITS_FAULT: dict[Why, str] = {
     "no_gpu": "GPU work",
+    "kernels": "GPU work: it launched kernels, and none was recorded (V9)",
     "durations": "a recording with a time line: a Chrome trace or an nsys export",
     "runtime": "which calls of the device's runtime wait: CUDA's and HIP's are known",
     "selection": "launches of GPU work in what was selected",
