@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.launch_calls import launch_calls
@@ -20,6 +21,7 @@ from tracetui.analysis.dependencies.critical_path import (
 )
 from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
+from tracetui.analysis.dependencies.nodes import NONE
 from tracetui.parsers.runs.light_pass import LIGHT
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
     return Limit(
         kind,
-        _sentence(found, path, kind, untold, base, span),
+        _sentence(found, path, kind, untold, _of_working_steps(found, base), span),
         found.recorded_ns,
         found.clean_ns,
         min(found.host_free_ns, found.step_ns),
@@ -96,6 +98,14 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         len(found.unexplained),
         untold,
     )
+
+
+def _of_working_steps(found: Model, base: str) -> str:
+    """The base, with how many of its steps have a length: those that launched GPU work."""
+    work = found.graph.work
+    working = np.unique(work.step[(work.step != NONE) & (work.call != NONE)]).size
+    all_of_them = found.graph.steps.height
+    return f"{base}, {working} of {all_of_them} with GPU work" if working < all_of_them else base
 
 
 _NAMED: dict[str, Kind] = {"loader": "dataloader", "communication": "communication", "memcpy": "copies"}

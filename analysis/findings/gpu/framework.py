@@ -214,9 +214,9 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
             ),
             *_fused_already(facts, fused),
         ),
-        f"softmax {words.ns(soft_ns)}, elementwise work, norms and copies {words.ns(other_ns)} of"
-        f" {words.ns(kernel_sorts.whole_ns(facts))}; without"
-        f" {_parts_at_stake(much=much, many=many)}: {bound.why}",
+        (f"softmax {words.ns(soft_ns)}, " if soft_ns else "")
+        + f"elementwise work, norms and copies {words.ns(other_ns)} of {words.ns(kernel_sorts.whole_ns(facts))};"
+        f" without {_parts_at_stake(much=much, many=many)}: {bound.why}",
         f"softmax above {words.percent(limits.softmax_percent)}, or elementwise work, norms and copies above"
         f" {words.percent(limits.others_percent)} of kernel time",
         advice.for_fusion(facts, softmax=much),

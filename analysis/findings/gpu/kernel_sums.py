@@ -71,9 +71,7 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
             f"{words.ns(first['total_ns'])} of {words.ns(whole)} = {words.percent(hot)};"
             f" {'at its roof' if at_roof else 'without it'}: {found.why}",
             f"more than {words.percent(limits.hot_percent)} of the kernel time",
-            "Code gains little more here: fewer operations, a lower precision or a smaller model."
-            if healthy
-            else "Work on this kernel alone: its roofline and counters say how far it is from the GPU's limit.",
+            _advice(facts, healthy=healthy),
             impact_ns=None if healthy else found.ns,
             ceiling_percent=None if healthy else found.ceiling_percent,
             work=found.rows,
@@ -91,6 +89,15 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         f"less than {words.percent(limits.flat_percent)}",
         "Tuning one kernel pays little here: fuse, do less, or give each kernel more work.",
     )
+
+
+def _advice(facts: Facts, *, healthy: bool) -> str:
+    """What to do about a hot spot; where the host is the limit, nothing yet, as K14 says."""
+    if facts.trace.has_timeline and facts.model is not None and facts.model.waits_for == "host":
+        return "Leave it until the GPU is what the step waits for: a faster kernel only makes its pauses longer."
+    if healthy:
+        return "Code gains little more here: fewer operations, a lower precision or a smaller model."
+    return "Work on this kernel alone: its roofline and counters say how far it is from the GPU's limit."
 
 
 @rule(
