@@ -12,9 +12,9 @@ from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.scope_tree import scope_tree
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.base.kinds import of_kinds, rows_of
 from tracetui.analysis.gpu.matrix_units import tensor_cores_known
-from tracetui.analysis.gpu.occupancy import estimated_occupancy
+from tracetui.analysis.gpu.occupancy import with_estimated_occupancy
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _WEIGHTED = ("occupancy_percent", "blocks_per_sm")
 
 def kernel_rows(sel: Selection) -> pl.DataFrame:
     """The kernels in scope; a CUDA graph that the source recorded as one activity counts as one."""
-    return sel.timed.filter(pl.col("kind").is_in(["kernel", "graph"])).with_columns(estimated_occupancy())
+    return with_estimated_occupancy(rows_of(sel.timed, "kernel", "graph"))
 
 
 def kernels(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from judged import find
-from sample_runs import recorded
+from sample_runs import SWEEP, recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
@@ -392,11 +393,25 @@ def test_k6_once_or_another_grid(tmp_path: Path) -> None:
 # --- K12, K13
 
 
+def test_k12_promises_what_the_roof_leaves() -> None:
+    run = open_path(SWEEP / "batch=4,keep=1.0" / "repeat-1")
+    facts = Facts(run)
+    found = said(judged(run, "K12"))["K12"]
+    roof = float(re.search(r"at ([\d.]+) % of its compute roof", found.title)[1])
+    share = float(re.search(r"takes ([\d.]+) %", found.title)[1])
+    kernels = facts.per_step(facts.kernel_ns)
+    most = share / 100 * (1 - roof / 100) * kernels
+    assert found.impact_ns == pytest.approx(most, rel=0.05)
+    assert found.severity == "critical"
+    assert "at its roof: " in found.formula
+
+
 def test_k12_a_hot_spot_and_none(tmp_path: Path) -> None:
     hot = chrome(tmp_path / "a.json", [Kernel(SCAN, 900), Kernel(MUL, 100)])
     found = said(judged(run_of(hot), "K12"))["K12"]
     assert found.title == "selective_scan_fwd_kernel takes 90.0 % of the kernel time"
     assert found.ceiling_percent == pytest.approx(90, abs=2)
+    assert found.severity == "warning"  # no kernel vanishes, and how far this one is from its roof is not known
     flat = chrome(tmp_path / "b.json", [Kernel(f"kernel_{letter}", 100) for letter in "abcdefghijklmnopqrstuvwxyz"])
     assert "No hot spot" in said(judged(run_of(flat), "K12"))["K12"].title
     even = chrome(tmp_path / "c.json", [Kernel(f"kernel_{letter}", 100) for letter in "abc"])

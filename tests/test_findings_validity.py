@@ -568,7 +568,7 @@ RECORDINGS = {
     "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": {"V7", "V23", "V26"},
     "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz": {"V7"},
     VIM: {"V7"},
-    "jax/h200.trace.json.gz": {"V6"},
+    "jax/h200.trace.json.gz": {"V6", "V26"},
     "memory/gpt_memory_snapshot.pickle.gz": set(),
     "ncu/scan_metrics_raw.csv.gz": set(),
     "ncu/vim_full_raw.csv.gz": set(),

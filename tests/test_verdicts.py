@@ -90,3 +90,20 @@ def test_a_bundled_run(name: str) -> None:
     assert facts.model.clean_ns is not None
     if facts.model.waits_for == "gpu":
         assert facts.model.host_free_ns <= 1.07 * facts.model.clean_ns
+
+
+def test_steps_without_gpu_work_have_no_length() -> None:
+    """One of the two steps launched nothing: the verdict's step is the other one, not the mean of both."""
+    verdict = Facts(run_of("chrome/forms/amd_mi250_rocm.json.gz")).overview.verdict
+    assert verdict.sentence.endswith("(steps 1-2, 1 of 2 with GPU work).")
+    whole = Facts(run_of("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz")).overview.verdict
+    assert whole.sentence.endswith("(steps 1-3).")
+
+
+def test_no_advice_on_a_kernel_while_the_host_is_the_limit() -> None:
+    said = {found.id: found for found in find(Facts(run_of("nsys/system.sqlite.gz"))).found}
+    assert "Do not tune kernels (gemm" in said["K14"].advice
+    assert said["K12"].advice.startswith("Leave it until the GPU is what the step waits for")
+    gpu = {found.id: found for found in find(Facts(run_of("nsys/gpu_metrics.sqlite.gz"))).found}
+    assert gpu["K12"].advice.startswith("Work on this kernel alone")
+    assert gpu["K12"].severity == "warning"

@@ -1,13 +1,13 @@
-"""Which rows of a frame are of some kinds, without a copy of the frame."""
+"""Which rows of a frame are of some kinds, without a copy of more of the frame than needed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
 
@@ -24,3 +24,13 @@ def of_kinds(kind: pl.Series, *wanted: str) -> NDArray[np.bool_]:
     codes = kind.to_physical()
     found: NDArray[np.bool_] = table[(codes.fill_null(len(values)) if codes.null_count() else codes).to_numpy()]
     return found
+
+
+def rows_of(frame: pl.DataFrame, *wanted: str) -> pl.DataFrame:
+    """The rows of a frame whose column ``kind`` is one of these; the frame itself where all are."""
+    return rows_where(frame, of_kinds(frame["kind"], *wanted))
+
+
+def rows_where(frame: pl.DataFrame, chosen: NDArray[np.bool_]) -> pl.DataFrame:
+    """The chosen rows; the frame itself where all are, since a filter would copy each column."""
+    return frame if bool(chosen.all()) else frame.filter(pl.Series(chosen))

@@ -63,12 +63,20 @@ def in_order(group: Ints, start: Ints, end: Ints) -> Spans:
 def regrouped(spans: Spans, group: Ints) -> Spans:
     """The same stretches in other groups, each of several old ones, by start; ties stay in any order."""
     start, end = spans.start, spans.end
+    if _same_groups(spans.group, group):
+        return Spans(group, start, end)
     clock = LaneClock(int(group.max(initial=-1)) + 1, start, end)
     key = clock.key(group, start)
     if bool((key[1:] >= key[:-1]).all()):
         return Spans(group, start, end)
     order = np.argsort(key, kind="stable")  # the old groups are runs in order, which this sort merges
     return Spans(group[order], start[order], end[order])
+
+
+def _same_groups(old: Ints, new: Ints) -> bool:
+    """Whether each new group is one old group, and they follow each other in the same order."""
+    changes = new[1:] != new[:-1]
+    return bool((changes == (old[1:] != old[:-1])).all()) and bool((new[1:][changes] > new[:-1][changes]).all())
 
 
 def outermost(ordered: Spans) -> Bools:

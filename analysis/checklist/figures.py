@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.findings.core import hints, waiting, words
+from tracetui.analysis.findings.core import hints, shown, waiting, words
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -27,19 +27,19 @@ def host_work(facts: Facts) -> str:
 
 def loading(facts: Facts) -> str:
     """How long the step waits for data and copies it."""
-    from tracetui.analysis.findings.host.transfers import HTOD, copies
+    from tracetui.analysis.findings.host.transfers import HTOD, copies_of
 
     if not facts.trace.has_timeline or not facts.step_ns:
         return ""
     said = []
     if facts.loader is not None:
         share = words.percent(facts.ceiling(facts.loader.waited_ns) or 0)
-        said.append(f"the wait for data is {share} of {hints.span(facts)}")
+        said.append(f"the wait for data is {share} of {shown.recorded_span(facts)}")
     if not facts.missing(("gpu",)):
-        moved = copies(facts).filter(pl.col("direction") == HTOD)
-        spent = float((moved["end"] - moved["start"]).sum())
-        share = words.percent(facts.ceiling(facts.per_step(spent)) or 0)
-        said.append(f"copies to the GPU take {share} of {hints.span(facts)}")
+        base = shown.shown(facts)
+        spent = float(copies_of(base.of_steps).filter(pl.col("direction") == HTOD)["ns"].sum())
+        share = words.percent(base.share(base.per_step(spent)) or 0)
+        said.append(f"copies to the GPU take {share} of {base.span}")
     return ", ".join(said)
 
 
@@ -85,13 +85,14 @@ def waits(facts: Facts) -> str:
     if not found.height:
         return "the host never waits for the GPU"
     share = words.percent(facts.ceiling(facts.per_step(float(stalls["stall_ns"].sum()))) or 0)
-    return f"{stalls.height} of {found.height} waits for the GPU leave it idle, for {share} of {hints.span(facts)}"
+    many = f"{stalls.height} of {found.height} waits for the GPU"
+    return f"{many} leave it idle, for {share} of {shown.recorded_span(facts)}"
 
 
 def sm_use(facts: Facts) -> str:
     """How much of the multiprocessors is used."""
-    if facts.trace.has_timeline and facts.overview.gpu.height:
-        gpu = facts.overview.gpu
+    if facts.trace.has_timeline and facts.run_overview.gpu.height:
+        gpu = facts.run_overview.gpu
         mean = {name: gpu[name].mean() for name in ("sm_efficiency_percent", "occupancy_percent")}
         said = [
             f"{what} {words.percent(float(value))}"  # type: ignore[arg-type]
@@ -128,7 +129,7 @@ def idle_gaps(facts: Facts) -> str:
     share = words.percent(100 * waiting.idle_ns(facts) / found.average_step_ns)
     late = _weighted(found.idle.filter(pl.col("stream").is_null()), "host_wait_percent", "idle_ns")
     why = "" if late is None else f", {words.percent(late)} of that waiting for a launch"
-    return f"the GPU is idle for {share} of {hints.span(facts)}{why}"
+    return f"the GPU is idle for {share} of {shown.shown(facts).span}{why}"
 
 
 def intensity(facts: Facts) -> str:

@@ -38,6 +38,8 @@ LEAST_LAUNCHES = 3
 LAUNCHED_BEFORE_NS = 10_000
 """Work counts as launched long before if its call had returned this long before the work before it ended."""
 _API = [schema.HOST_KINDS.index(kind) for kind in ("runtime", "driver")]
+_STREAM = ("process", "device", "stream")
+_LATEST = np.iinfo(np.int64).max
 _DEVICE = [schema.DEVICE_KINDS.index(kind) for kind in WORK]
 
 
@@ -236,7 +238,7 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     """The work in order of launch, with what ran before each on its stream."""
     start = device["start"].to_numpy()
     end = start + device["duration"].fill_null(0).to_numpy()
-    streams = numbered_by(device, ("process", "device", "stream"))
+    streams = numbered_by(device, _STREAM)
     step = np.full(device.height, NONE, np.int64)
     if sel.steps.height:
         rows = sel.trace.steps.with_row_index("row").join(sel.steps, on="start", how="semi")["row"].to_numpy()
@@ -250,30 +252,29 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     same = streams[by_stream[1:]] == streams[by_stream[:-1]]
     queued[by_stream[1:][same]] = by_stream[:-1][same]
     queued = np.where(queued < np.arange(start.size), queued, NONE)  # what was launched later can't be waited for
-    row = device["row"].cast(pl.Int64).to_numpy()[order]
+    row = device["row"].to_numpy()[order].astype(np.int64)
     return Work(row, start, end, call, queued, np.full(start.size, NONE, np.int64), step, streams)
 
 
 def _held(sel: Selection, work: Work) -> Ints:
     """Until when each stream ran activities that are not in the graph, before the first one that is."""
     held = np.full(int(work.stream.max(initial=-1)) + 1, np.iinfo(np.int64).min // 4, np.int64)
-    keys = ("process", "device", "stream")
-    device = sel.trace.device.with_row_index("row")
-    streams = (
-        device.select("row", "start", *keys)[work.row]
-        .with_columns(number=pl.Series(work.stream))
-        .group_by(*keys, "number")
-        .agg(begun=pl.col("start").min())
-    )
-    earlier = (
-        device.filter(pl.col("kind").is_in(list(WORK)) & pl.col("start").is_not_null())
-        .filter(~pl.col("row").is_in(pl.Series(work.row, dtype=pl.UInt32).implode()))
-        .join(streams, on=keys, nulls_equal=True)
-        .filter(pl.col("start") < pl.col("begun"))
-        .group_by("number")
-        .agg(end=(pl.col("start") + pl.col("duration").fill_null(0)).max())
-    )
-    held[earlier["number"].to_numpy()] = earlier["end"].to_numpy()
+    device = sel.trace.device
+    start = device["start"].fill_null(_LATEST).to_numpy()
+    begun = np.full(held.size, _LATEST)
+    np.minimum.at(begun, work.stream, start[work.row])
+    earlier = start < begun.max(initial=0)
+    earlier &= np.isin(device["kind"].to_physical().to_numpy(), _DEVICE)
+    earlier[work.row] = False
+    rows = np.flatnonzero(earlier)
+    # the streams have the numbers of the graph's work, which is numbered with the rest
+    number = numbered_by(device.select(_STREAM)[np.concatenate((work.row, rows))], _STREAM)
+    of_graph = np.full(int(number.max(initial=-1)) + 1, NONE, np.int64)
+    of_graph[number[: work.row.size]] = work.stream
+    stream = of_graph[number[work.row.size :]]
+    before = (stream != NONE) & (start[rows] < begun[stream])
+    rows, stream = rows[before], stream[before]
+    np.maximum.at(held, stream, start[rows] + device["duration"].gather(rows).fill_null(0).to_numpy())
     return held
 
 
@@ -298,6 +299,20 @@ def _latencies(calls_start: Ints, calls_end: Ints, work: Work) -> tuple[int, int
     gaps = work.start - previous
     gap = _mean_of_short(gaps[queued], QUEUE_GAP_NS)
     return max(int(latency), 0), gap, _mean_of_short(gaps[inner], gap)
+
+
+def longest_delay(graph: Graph) -> tuple[int, int]:
+    """The activity that began longest after all that the graph has it wait for: by how many ns, and its device row.
+
+    Something that was not recorded held it up: a wait for another stream whose source is not known, another process.
+    """
+    work = graph.work
+    ready = np.where(work.queued >= 0, work.end[work.queued] + graph.gap_ns, graph.held[work.stream])
+    ready = np.maximum(ready, graph.calls.start[work.call] + graph.latency_ns)
+    ready = np.maximum(ready, np.where(work.after >= 0, work.end[work.after], ready))
+    late = np.where(work.call >= 0, work.start - ready, 0)
+    most = int(late.argmax())
+    return max(int(late[most]), 0), int(work.row[most])
 
 
 def _mean_of_short(gaps: Ints, without: int) -> int:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.launch_calls import launch_calls
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import is_host_collective
-from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.critical_path import (
     GPU_RESOURCES,
@@ -18,8 +20,9 @@ from tracetui.analysis.dependencies.critical_path import (
     CriticalPath,
     critical_path,
 )
-from tracetui.analysis.dependencies.model import Model, model, program_model
-from tracetui.analysis.dependencies.nodes import LEAST_ENDS
+from tracetui.analysis.dependencies.graph import knows_waits
+from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
+from tracetui.analysis.dependencies.nodes import LEAST_ENDS, NONE
 from tracetui.analysis.dependencies.steps import recorded_steps
 from tracetui.parsers.runs.light_pass import LIGHT
 
@@ -32,7 +35,18 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
     Kind: TypeAlias = Literal["host", "gpu", "dataloader", "communication", "copies", "ranks", "unknown"]
-
+    Why: TypeAlias = Literal[
+        "recording_cost",
+        "unexplained",
+        "unrecorded_wait",
+        "jax",
+        "launches",
+        "runtime",
+        "selection",
+        "durations",
+        "kernels",
+        "no_gpu",
+    ]
 
 UNEVEN = 1.1
 """From this ratio of mean and median on, the median step does not stand for all of them."""
@@ -55,6 +69,9 @@ class Limit:
     """The median step if all GPU work were free: the least and the most that the recording allows."""
     unexplained: int = 0
     """How many steps the replay does not explain within 3 %."""
+    why: Why | None = None
+    """Why it can't be told, which the sentence says too; null where it can. Without GPU work (``no_gpu``) there is
+    nothing to tell."""
 
 
 @latest
@@ -69,60 +86,81 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         base: what the numbers are about, in words.
         span: what one step is, in words: "a step", or "the recording".
     """
-    if sel.trace.info.kind == "jax":
-        sentence = "What the run waits for can't be told: JAX's profiler does not record the host between launches"
-        return Limit("unknown", f"{sentence} ({base}).")
     base = base.replace(" (no steps)", ", no steps")
-    found, named = program_model(sel), model(sel, sel.trace.clean_step_ns)
+    on_jax = sel.trace.info.kind == "jax"
+    found, named = (None, None) if on_jax else (program_model(sel), model(sel, sel.trace.clean_step_ns))
     if found is None or named is None:
-        return Limit("unknown", _without_model(sel, base))
+        why, sentence = _without_model(sel)
+        return Limit("unknown", f"{sentence} ({base}).", why=why)
     path = critical_path(sel, named)
-    kind = _kind(found, path)
+    kind, untold = _kind(found, path)
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
     return Limit(
         kind,
-        _sentence(found, path, kind, base, span),
+        _sentence(found, path, kind, untold, _of_working_steps(found, base), span),
         found.recorded_ns,
         found.clean_ns,
         min(found.host_free_ns, found.step_ns),
         (low, high),
         len(found.unexplained),
+        untold,
     )
+
+
+def _of_working_steps(found: Model, base: str) -> str:
+    """The base, with how many of its steps have a length: those that launched GPU work."""
+    work = found.graph.work
+    working = np.unique(work.step[(work.step != NONE) & (work.call != NONE)]).size
+    all_of_them = found.graph.steps.height
+    return f"{base}, {working} of {all_of_them} with GPU work" if working < all_of_them else base
 
 
 _NAMED: dict[str, Kind] = {"loader": "dataloader", "communication": "communication", "memcpy": "copies"}
 """What the run waits for where most of its path on the side that decides runs through this resource."""
 
 
-def _kind(found: Model, path: CriticalPath) -> Kind:
+def _kind(found: Model, path: CriticalPath) -> tuple[Kind, Why | None]:
     """The side that decides, refined by what most of the critical path on that side runs through, if any of it does.
 
-    The GPU's side is looked up in the recording that decides, the host's in the one that knows its functions.
+    The GPU's side is looked up in the recording that decides, the host's in the one that knows its functions. If it
+    can't be told, why: what a replay does not give is said before what recording cost, since clean steps would not help
+    there.
     """
-    if found.waits_for == "unknown" or 2 * len(found.unexplained) > found.step_count:
-        return "unknown"
+    if 2 * len(found.unexplained) > found.step_count:
+        return "unknown", "unexplained"
+    if found.waits_for == "unknown":
+        return "unknown", "recording_cost"
     if found.waits_for == "ranks":
-        return "ranks"
+        return "ranks", None
     resources = HOST_RESOURCES if found.waits_for == "host" else GPU_RESOURCES
     if found.waits_for == "gpu":
         path = critical_path(found.sel, found)
     shares = {name: path.share(name) for name in resources}
     largest = max(shares, key=lambda name: shares[name])
     if largest == "wait":
-        return "unknown"
-    return _NAMED.get(largest, found.waits_for) if shares[largest] > 0 else found.waits_for
+        return "unknown", "unrecorded_wait"
+    return _NAMED.get(largest, found.waits_for) if shares[largest] > 0 else found.waits_for, None
 
 
-def _without_model(sel: Selection, base: str) -> str:
+def _without_model(sel: Selection) -> tuple[Why, str]:
+    """Why nothing can be replayed, and the verdict that is left."""
     device = sel.trace.device
+    untold = "What the run waits for can't be told: "
     if not device.height or not device["kind"].is_in(["kernel", "memcpy", "memset", "graph"]).any():
+        if calls := launch_calls(sel.trace).height:
+            return "kernels", f"{untold}it launched {format_count(calls)} kernels, and no GPU work was recorded"
         others = " and other ranks" if _exchanges(sel.trace) else ""
-        return f"No GPU work was recorded: there is nothing to wait for but the CPU{others} ({base})."
+        return "no_gpu", f"No GPU work was recorded: there is nothing to wait for but the CPU{others}"
     if not sel.trace.has_timeline:
-        return f"Durations alone can't tell what the run waits for ({base})."
-    if sel.trace.device["launch"].is_not_null().any():
-        return f"What the run waits for can't be told: which calls of this device's runtime wait is not known ({base})."
-    return f"What the run waits for can't be told: no launches of its GPU work were recorded ({base})."
+        return "durations", "Durations alone can't tell what the run waits for"
+    if sel.trace.info.kind == "jax":
+        return "jax", f"{untold}JAX's profiler does not record the host between launches"
+    launches = device["launch"].drop_nulls().unique()
+    if not launches.len():
+        return "launches", f"{untold}no launches of its GPU work were recorded"
+    if not knows_waits(sel.trace.host["name"].gather(launches)):
+        return "runtime", f"{untold}which calls of this device's runtime wait is not known"
+    return "selection", f"{untold}no launch of GPU work is in what was selected"
 
 
 def _exchanges(trace: Trace) -> bool:
@@ -138,24 +176,23 @@ _WAITS = {
     "communication": "Waits for communication",
     "copies": "Waits for copies to or from the GPU",
     "ranks": "Waits for other ranks, which come late to collectives",
-    "unknown": "Can't be told from this recording whether it waits for the CPU or the GPU",
 }
+UNTOLD = "Can't be told from this recording whether it waits for"
 
 
-def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str) -> str:
+def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, base: str, span: str) -> str:
     """The verdict, the step, and what would be left of it."""
     low, high = format_ns(min(found.kernels_free_ns)), format_ns(max(found.kernels_free_ns))
     free_host = format_ns(min(found.host_free_ns, found.step_ns))
     free_gpu = high if low == high else f"{low} to {high}"
-    if kind == "unknown":
+    if why is not None:
         left = (
             f"with {_host(found)} free {free_host} of {format_ns(found.step_ns)} would be left, with the GPU free"
             f" {free_gpu}"
         )
-        waits = _WAITS[kind]
-        if found.waits_for == "unknown" and "ranks" in found.sides:
-            waits = "Can't be told from this recording whether it waits for other ranks or for the GPU"
-        return f"{waits}: {left}{_why_unknown(found, path)}{_unexplained(found)} ({base})."
+        cost = f", by what recording cost {_host(found)}" if why == "recording_cost" else ""
+        rest = "" if why == "unexplained" else _unexplained(found)
+        return f"{UNTOLD} {undecided_sides(found)}: {_untold(found, path, why)}{left}{cost}{rest} ({base})."
     uneven = _uneven(recorded_steps(found.graph))
     step = f"{span} takes {format_ns(found.recorded_ns)} as recorded{f' ({uneven})' if uneven else ''}"
     if found.clean_ns is not None:
@@ -174,6 +211,11 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, base: str, span: str
     return f"{waits}: {step}; {left}{_unexplained(found)} ({base})."
 
 
+def undecided_sides(found: Model) -> str:
+    """What the run may wait for, where it can't be told which."""
+    return "other ranks or for the GPU" if "ranks" in found.sides else "the CPU or the GPU"
+
+
 def _uneven(steps: Sequence[int] | Ints) -> str:
     """The mean beside the median, where a few long steps hold much of the time; else nothing."""
     if len(steps) < LEAST_ENDS:
@@ -187,19 +229,34 @@ def _host(found: Model) -> str:
     return "the host" if found.transfer is None else "all ranks' hosts"
 
 
+def _untold(found: Model, path: CriticalPath, why: Why) -> str:
+    """What the replay or the path lacks, as the beginning of a sentence; empty where what recording cost decides."""
+    if why == "unexplained":
+        return f"{missed(found)}; "
+    if why == "unrecorded_wait":
+        share, call = lost_wait(path)
+        return f"for {format_percent(share)} of its critical path {call} waits for something that was not recorded; "
+    return ""
+
+
+def missed(found: Model) -> str:
+    """How far the replay is from the recording, where that is too far for a verdict."""
+    limit = f"{100 * UNEXPLAINED:g} %"
+    if found.step_count > 1:
+        missing = f"{len(found.unexplained)} of {found.step_count} steps"
+        return f"a replay of its launches misses {missing} by more than {limit}"
+    taken = f"{format_ns(found.replayed_ns)} instead of {format_ns(found.recorded_ns)}"
+    return f"a replay of its launches takes {taken}, more than {limit} off"
+
+
+def lost_wait(path: CriticalPath) -> tuple[float, str]:
+    """The percentage of the path that waits for something that was not recorded, and the call that waits most."""
+    lost = path.stretches.filter(path.stretches["resource"] == "wait")
+    return path.share("wait"), str(lost["name"][0]) if lost.height else "a call"
+
+
 def _unexplained(found: Model) -> str:
-    """How far the replay is from the recording, where that is too far."""
+    """How many steps the replay misses, where the verdict does not rest on them."""
     if not found.unexplained:
         return ""
-    if found.step_count > 1:
-        return f"; a replay of its launches does not explain {len(found.unexplained)} of {found.step_count} steps"
-    return f"; a replay of its launches takes {format_ns(found.replayed_ns)}"
-
-
-def _why_unknown(found: Model, path: CriticalPath) -> str:
-    if found.waits_for == "unknown":
-        return ", by what recording cost the host" + ("s" if "ranks" in found.sides else "")
-    lost = path.stretches.filter(path.stretches["resource"] == "wait")
-    if lost.height:
-        return f"; {path.share('wait'):.0f} % of it {lost['name'][0]} waits for something that was not recorded"
-    return ""
+    return f"; a replay of its launches does not explain {len(found.unexplained)} of {found.step_count} steps"

@@ -346,7 +346,8 @@ def faster_work(
     """Costs in which the chosen work takes `factor` of its time; 0: none, and nothing is launched for it if so asked.
 
     A launch that is no longer made spares its own time and the host's stretch before it, in which its operator runs: at
-    most the median of both over all launches, or with `whole_way` all of it up to `LAUNCHING_NS`.
+    most the median of both over all launches, or with `whole_way` all of it, and never more than `LAUNCHING_NS`: in few
+    launches far from each other the median is other work too.
     """
     work = np.where(chosen, np.rint(costs.work * factor).astype(np.int64), costs.work)
     gap = np.where(chosen, 0, costs.gap) if factor == 0 else costs.gap
@@ -357,9 +358,7 @@ def faster_work(
     kept = np.bincount(found.work.call[~chosen & (found.work.call >= 0)], minlength=number.size) > 0
     launches = number > 0
     each = costs.stretch + costs.call
-    most = int(np.median(each[launches])) if launches.any() else 0
-    if whole_way:
-        most = max(most, LAUNCHING_NS)
+    most = min(int(np.median(each[launches])), LAUNCHING_NS) if launches.any() and not whole_way else LAUNCHING_NS
     return less_host(costs, np.where(launches & ~kept, np.minimum(each, most), 0))
 
 

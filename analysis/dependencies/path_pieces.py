@@ -71,7 +71,7 @@ class Pieces:
     """When it ends there: where the piece after it begins."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Walked:
     """What the walk back has found, and how far it has come on both clocks."""
 
@@ -88,11 +88,18 @@ class _Walked:
 
     def back(self, what: int, at: int, start: int, recorded: int) -> None:
         """Adds the part of a piece that lies in the step, given when it begins on both clocks, and goes there."""
-        low = max(start, self.begin)
-        first = max(min(recorded, self.reached), self.begun)
-        if self.upto > low or self.reached > first:
-            self.found.append((what, at, max(self.upto - low, 0), self.step, first, self.reached))
-        self.upto, self.reached = min(low, self.upto), first
+        # max and min as comparisons, since this runs for each piece
+        upto, reached = self.upto, self.reached
+        low = start if start > self.begin else self.begin
+        first = recorded if recorded < reached else reached
+        if first < self.begun:
+            first = self.begun
+        lasting = upto > low
+        if lasting or reached > first:
+            self.found.append((what, at, upto - low if lasting else 0, self.step, first, reached))
+        if lasting:
+            self.upto = low
+        self.reached = first
 
 
 @latest

@@ -103,10 +103,19 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
     first, latency, back = plain.first, costs.latency_ns, graph.return_ns
     wait_from, waited = plain.wait_from, plain.waited
     anchor, earliest, lag = anchored(graph, costs)
+    held, stream = plain.held, plain.stream
     rows = zip(
-        plain.before, costs.stretch.tolist(), plain.own, plain.kind, costs.call.tolist(), plain.recorded, strict=True
+        plain.before,
+        costs.stretch.tolist(),
+        plain.own,
+        plain.kind,
+        costs.call.tolist(),
+        plain.recorded,
+        first,
+        first[1:],
+        strict=False,  # the last entry of `first` is the end of the work
     )
-    for position, (before, stretch, own, kind, length, recorded) in enumerate(rows):
+    for position, (before, stretch, own, kind, length, recorded, item, stop) in enumerate(rows):
         now = call_end[before] + stretch if before >= 0 else recorded + stretch
         if own >= 0 and call_end[own] > now:
             now = call_end[own]
@@ -114,18 +123,21 @@ def one_by_one(graph: Graph, costs: Costs) -> Times:
         arrives = now + latency
         if position == anchor:
             arrives = max(arrives, earliest, now + lag)
-        for item in range(first[position], first[position + 1]):
-            begin, cause = arrives, RAN
-            previous = queued[item]
-            if previous < 0:
-                begin = max(begin, plain.held[plain.stream[item]])
-            elif work_end[previous] + gaps[item] > begin:
-                begin, cause = work_end[previous] + gaps[item], previous
+        while item < stop:
+            begin, cause, previous = arrives, RAN, queued[item]
+            if previous >= 0:
+                ready = work_end[previous] + gaps[item]
+                if ready > begin:
+                    begin, cause = ready, previous
+            elif held[stream[item]] > begin:
+                begin = held[stream[item]]
             other = after[item]
             if other >= 0 and work_end[other] > begin:
                 begin, cause = work_end[other], other
-            work_start[item], work_end[item] = begin, begin + durations[item]
+            work_start[item] = begin
+            work_end[item] = begin + durations[item]
             followed[item] = cause
+            item += 1
         now += length
         if kind == WAIT and position not in costs.no_wait:
             for place in range(wait_from[position], wait_from[position + 1]):

@@ -11,7 +11,7 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.gpu.matrix_units import tensor_cores_known
-from tracetui.analysis.gpu.occupancy import estimated_occupancy
+from tracetui.analysis.gpu.occupancy import with_estimated_occupancy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +83,7 @@ def _kernel_metrics(kernels: Activities, window: tuple[int, int], conventions: C
     start, end = np.clip(kernels.start, *window), np.clip(kernels.end, *window)
     lasting = end - start
     blocks = _floats(kernels.frame["blocks_per_sm"])
-    told = kernels.frame if conventions.failed_occupancy_is_zero else kernels.frame.with_columns(estimated_occupancy())
+    told = kernels.frame if conventions.failed_occupancy_is_zero else with_estimated_occupancy(kernels.frame)
     occupancy = _floats(told["occupancy_percent"])
     rated = ~np.isnan(occupancy) & (occupancy >= 0) & (lasting > 0)
     with_blocks = blocks > 0
@@ -101,6 +101,8 @@ def _kernel_metrics(kernels: Activities, window: tuple[int, int], conventions: C
 
 def _floats(values: pl.Series) -> NDArray[np.float64]:
     """Null as NaN."""
+    if values.null_count() == values.len():
+        return np.full(values.len(), np.nan)
     numbers: NDArray[np.float64] = values.fill_null(float("nan")).to_numpy()
     return numbers
 

@@ -69,6 +69,12 @@ def estimated_occupancy() -> pl.Expr:
     return pl.when(share & ~failed.fill_null(value=False)).then("occupancy_percent").alias("occupancy_percent")
 
 
+def with_estimated_occupancy(activities: pl.DataFrame) -> pl.DataFrame:
+    """Device activities with `estimated_occupancy`; themselves where no estimate was recorded, as by nsys."""
+    told = activities["occupancy_percent"]
+    return activities if told.null_count() == told.len() else activities.with_columns(estimated_occupancy())
+
+
 def occupancy(threads: int, registers: int | None, shared: int | None, sm: SmLimits) -> Occupancy | None:
     """The theoretical occupancy; null for a block that can't run.
 

@@ -44,7 +44,7 @@ def check_report(
         "ranks": sorted(run.ranks),
         "other_runs": len(run.others),
         "base": facts.sel.describe() if trace.has_timeline or facts.sel.by_steps else "whole recording",
-        "waits_for": facts.overview.verdict.sentence if trace.has_timeline else None,
+        "waits_for": facts.verdict.sentence if trace.has_timeline else None,
         "points": rows,
         "counts": {status: sum(row["status"] == status for row in rows) for status in STATUSES},
     }

@@ -134,6 +134,8 @@ def _gain(model: Model, saved: Saved, before: str, after: str, surely: Saved | N
     base = model.step_ns
     share = 100 * min(saved.most_ns, base) / base if base else None
     steps = f"the median of {model.step_count} steps ends" if model.step_count > 1 else "it ends"
+    if model.clean_ns is None and model.sel.trace.light is not None:
+        steps = f"of {words.ns(base)}, the rich recording's step, {steps}"  # the verdict's step is the light one
     ends = f"{steps} {words.ns(saved.most_ns)} earlier" if saved.most_ns >= 1 else f"{steps} no earlier"
     if model.waits_for == "gpu":
         sure = share if surely is None or share is None else min(share, 100 * surely.most_ns / base)

@@ -11,6 +11,10 @@ from tracetui.analysis.base.number_format import format_signed_ns as signed_ns
 __all__ = ["count", "listed", "ns", "number", "percent", "signed_ns", "size", "things"]
 
 
+_MANY = 9.995
+"""From here on three digits leave no place behind the point that matters."""
+
+
 def number(value: float) -> str:
     """Three significant digits, never fewer than the integer part has."""
     magnitude = abs(value)
@@ -20,10 +24,11 @@ def number(value: float) -> str:
 
 
 def things(amount: float, one: str, many: str | None = None) -> str:
-    """``1 step``, ``3 steps``, ``no step``."""
+    """``1 step``, ``3 steps``, ``no step``; a mean of few is no whole number: ``0.33 steps``."""
     if not amount:
         return f"no {one}"
-    return f"{count(amount)} {one if amount == 1 else many or one + 's'}"
+    many = one if amount == 1 else many or one + "s"
+    return f"{count(amount) if amount >= _MANY or amount == round(amount) else number(amount)} {many}"
 
 
 def listed(words: list[str], most: int = 3) -> str:

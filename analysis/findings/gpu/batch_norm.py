@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import rows_of
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -33,7 +33,7 @@ BETWEEN = 2
 def trains(facts: Facts) -> bool:
     """Whether anything in the recording computes gradients or updates weights."""
     kernels = facts.launches["name"]
-    calls = facts.trace.host.filter(pl.col("kind").is_in(["operator", "annotation"]))["name"]
+    calls = rows_of(facts.trace.host.select("kind", "name"), "operator", "annotation")["name"]
     told = [names.matching(column, lambda name: _TRAINS.search(name) is not None).any() for column in (kernels, calls)]
     return bool(any(told)) or bool(kernel_sorts.of_category(facts.launches, "optimizer").any())
 
@@ -78,7 +78,7 @@ def batch_norm_not_folded(facts: Facts, limits: Limits) -> Finding | None:
         return None
     if kernel_sorts.by_name(facts.launches, lambda name: _STATISTICS.search(name) is not None).any():
         return None
-    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
+    rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
     bound = gain.of_kernels(facts, rows, fewer_launches=True)
     count = facts.per_step(int(mask.sum()))
     return Finding(

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
@@ -40,8 +39,9 @@ def talks(facts: Facts) -> list[Talk]:
     A GPU's collectives are compared with its own kernels only: what another GPU computes hides nothing. Copies and
     fills do not count as work that hides them.
     """
-    work = activities(facts.sel)
-    slots = step_slots(facts.sel)
+    base = shown.shown(facts)
+    work = activities(base.sel)
+    slots = step_slots(base.sel)
     device = work.column("device")
     talking = work.kernel & names.matching(work.frame["name"], _talks)
     found = []
@@ -54,7 +54,7 @@ def talks(facts: Facts) -> list[Talk]:
         parts = (talk, intervals.subtract(talk, compute))
         whole, alone = (float(np.sum(intervals.covered(part, slots.start, slots.end))) for part in parts)
         if whole:
-            found.append(Talk(gpu, facts.per_step(whole), facts.per_step(alone)))
+            found.append(Talk(gpu, base.per_step(whole), base.per_step(alone)))
     return sorted(found, key=lambda talk: -talk.exposed_ns)
 
 
@@ -81,20 +81,20 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
     rank's file can't tell apart, the finding names no share that could be gained and is never critical.
     """
     found = talks(facts)
-    share = facts.ceiling(found[0].exposed_ns) if found else None
+    base = shown.shown(facts)
+    share = base.share(found[0].exposed_ns) if found else None
     if share is None or share < limits.exposed_percent:
         return None
     worst = found[0]
-    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[kernel_sorts.by_name(facts.launches, _talks)]
+    rows = facts.launches["row"].to_numpy()[kernel_sorts.by_name(facts.launches, _talks)].astype(np.int64)
     bound = gain.of_kernels(facts, rows)
     saved = min(bound.ns, worst.exposed_ns)
-    alone: Severity = gain.severity(facts.ceiling(saved))
+    alone: Severity = gain.severity(base.share(saved))
     where = f"GPU {worst.gpu}" if len(found) > 1 else "the GPU"
     return Finding(
         "S14",
         "warning" if alone == "critical" else alone,
-        f"Exposed communication: for {words.percent(share)} of {hints.span(facts)} {where} communicates and computes"
-        " nothing",
+        f"Exposed communication: for {words.percent(share)} of {base.span} {where} communicates and computes nothing",
         (
             *(
                 Evidence(
@@ -108,7 +108,7 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("collectives there", worst.ns, "ns", Query("kernels", "communication")),
             Evidence("hidden by computation", 100 * (1 - worst.exposed_ns / worst.ns), "%", Query("timeline")),
         ),
-        f"{words.ns(worst.exposed_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}; without collectives:"
+        f"{words.ns(worst.exposed_ns)} of {words.ns(base.step_ns)} = {words.percent(share)}; without collectives:"
         f" {bound.why}",
         f"exposed for {words.percent(limits.exposed_percent)} of the step or more",
         facts.program.say(pytorch=_IN_TORCH, jax=_IN_JAX, other=_IN_C) + _WHO_IS_LATE,

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import numbered_by
 from tracetui.analysis.base.orders import stable_order
-from tracetui.analysis.findings.core import change, gain, hints, words
+from tracetui.analysis.findings.core import change, gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import advice
@@ -41,7 +41,7 @@ def _without(facts: Facts, mask: Bools) -> Gain:
 
 def _rows(facts: Facts, mask: Bools) -> Ints:
     """Device rows of the chosen launches."""
-    rows: Ints = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
+    rows: Ints = facts.launches["row"].to_numpy()[mask].astype(np.int64)
     return rows
 
 
@@ -71,7 +71,8 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     if found is None or not found.kernels.any():
         return None
     spent, _ = kernel_sorts.spent(facts, found.kernels)
-    host, device = (facts.ceiling(facts.per_step(float(ns))) or 0.0 for ns in (found.host_ns, spent))
+    host = facts.ceiling(facts.per_step(float(found.host_ns))) or 0.0
+    device = shown.shown(facts).share(facts.per_step(float(spent))) or 0.0
     mine = facts.launches.select("row", "name").filter(pl.Series(found.kernels))
     fused = kernel_sorts.by_name(mine, lambda name: _FUSED.search(name) is not None)
     per_call = mine.height / found.calls
@@ -90,19 +91,20 @@ def _optimizer_finding(
     host, device, per_call = measured
     spent, _ = kernel_sorts.spent(facts, found.kernels)
     sort = "updates its parameters one by one" if loop else "works operation by operation (foreach)"
+    on_host, on_gpu = f"{shown.recorded_span(facts)} on the host", f"{shown.shown(facts).span} on the GPU"
     return Finding(
         "F4",
         bound.severity,
         f"The optimizer {sort}: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of"
-        f" {hints.span(facts)} {'on the host' if host >= device else 'on the GPU'}",
+        f" {on_host if host >= device else on_gpu}",
         (
             Evidence("optimizer on the host", facts.per_step(found.host_ns), "ns", Query(found.table, "optim")),
             Evidence("optimizer's kernels", facts.per_step(spent), "ns", kernel_sorts.proof(facts, found.kernels)),
             Evidence("kernels per call", per_call, "", kernel_sorts.proof(facts, found.kernels)),
             *((Evidence("parameter tensors", found.parameters),) if found.parameters else ()),
         ),
-        f"{words.ns(facts.per_step(found.host_ns))} on the host, {words.ns(facts.per_step(spent))} on the GPU of"
-        f" {words.ns(facts.step_ns)}; {bound.why}",
+        f"{words.ns(facts.per_step(found.host_ns))} on the host of {words.ns(facts.step_ns)}{shown.as_recorded(facts)},"
+        f" {words.ns(facts.per_step(spent))} on the GPU; {bound.why}",
         f"above {words.percent(limits.share_percent)} of the step"
         + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
         advice.for_optimizer(facts, loop=loop),
@@ -212,9 +214,9 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
             ),
             *_fused_already(facts, fused),
         ),
-        f"softmax {words.ns(soft_ns)}, elementwise work, norms and copies {words.ns(other_ns)} of"
-        f" {words.ns(kernel_sorts.whole_ns(facts))}; without"
-        f" {_parts_at_stake(much=much, many=many)}: {bound.why}",
+        (f"softmax {words.ns(soft_ns)}, " if soft_ns else "")
+        + f"elementwise work, norms and copies {words.ns(other_ns)} of {words.ns(kernel_sorts.whole_ns(facts))};"
+        f" without {_parts_at_stake(much=much, many=many)}: {bound.why}",
         f"softmax above {words.percent(limits.softmax_percent)}, or elementwise work, norms and copies above"
         f" {words.percent(limits.others_percent)} of kernel time",
         advice.for_fusion(facts, softmax=much),

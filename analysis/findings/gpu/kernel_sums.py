@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.findings.core.facts import Facts, Pair
+    from tracetui.analysis.findings.core.finding import Severity
     from tracetui.analysis.findings.core.rule import Limits
 
 NOTHING_PERCENT = 0.05
@@ -40,8 +41,9 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     """Says where Amdahl's law pays: one kernel with half of the kernel time, or none worth tuning alone.
 
     If counters or the roofline show a hot spot near its roof, the run is healthy and the finding is only a remark. The
-    gain of a hot spot is how much the step would shrink if it vanished; a flat profile claims no gain. Collectives,
-    which wait for other ranks, do not count.
+    gain of a hot spot is how much the step would shrink if it ran at its roof; where that is not known, if it vanished,
+    which no change does, so that the finding is a warning at most. A flat profile claims no gain. Collectives, which
+    wait for other ranks, do not count.
     """
     if is_beside_timeline(facts):
         return None
@@ -52,26 +54,26 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     first = table.row(0, named=True)
     hot = 100 * first["total_ns"] / whole
     if hot > limits.hot_percent and table.height > 1:
-        found = stake(facts, [first["name"]], 0.0)
         at_roof = attained(facts).get(first["name"])
+        found = stake(facts, [first["name"]], min(at_roof[0] / 100, 1.0) if at_roof else 0.0)
+        unsure: Severity = "warning" if at_roof is None and found.severity == "critical" else found.severity
         healthy = at_roof is not None and at_roof[0] >= limits.attained_percent
         told = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ""
         return Finding(
             "K12",
-            "info" if healthy else found.severity,
+            "info" if healthy else unsure,
             f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{told}",
             (
                 Evidence("share of the kernel time", hot, "%", Query("kernels", row=first["name"])),
                 Evidence("calls", first["calls"], "", Query("kernels", row=first["name"])),
                 Evidence("mean duration", first["mean_ns"], "ns"),
             ),
-            f"{words.ns(first['total_ns'])} of {words.ns(whole)} = {words.percent(hot)}; without it: {found.why}",
+            f"{words.ns(first['total_ns'])} of {words.ns(whole)} = {words.percent(hot)};"
+            f" {'at its roof' if at_roof else 'without it'}: {found.why}",
             f"more than {words.percent(limits.hot_percent)} of the kernel time",
-            "Code gains little more here: fewer operations, a lower precision or a smaller model."
-            if healthy
-            else "Work on this kernel alone: its roofline and counters say how far it is from the GPU's limit.",
-            impact_ns=found.ns,
-            ceiling_percent=found.ceiling_percent,
+            _advice(facts, healthy=healthy),
+            impact_ns=None if healthy else found.ns,
+            ceiling_percent=None if healthy else found.ceiling_percent,
             work=found.rows,
         )
     top = float(table["total_ns"].head(10).sum())
@@ -87,6 +89,15 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         f"less than {words.percent(limits.flat_percent)}",
         "Tuning one kernel pays little here: fuse, do less, or give each kernel more work.",
     )
+
+
+def _advice(facts: Facts, *, healthy: bool) -> str:
+    """What to do about a hot spot; where the host is the limit, nothing yet, as K14 says."""
+    if facts.trace.has_timeline and facts.model is not None and facts.model.waits_for == "host":
+        return "Leave it until the GPU is what the step waits for: a faster kernel only makes its pauses longer."
+    if healthy:
+        return "Code gains little more here: fewer operations, a lower precision or a smaller model."
+    return "Work on this kernel alone: its roofline and counters say how far it is from the GPU's limit."
 
 
 @rule(

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from tracetui.analysis.findings.core import change, gain, hints, words
@@ -117,7 +118,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     share = kernel_sorts.spent(facts, slow)[1]
     if share is None or share <= limits.share_percent:
         return None
-    half, rows = ratio(facts, "fp16_tensor"), facts.launches["row"].cast(pl.Int64).to_numpy()[slow]
+    half, rows = ratio(facts, "fp16_tensor"), facts.launches["row"].to_numpy()[slow].astype(np.int64)
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
     return Finding(
         "F1",
@@ -196,7 +197,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     if share is None or share <= limits.eligible_percent:
         return None
     half = ratio(facts, "fp16_tensor")
-    rows = launched["row"].cast(pl.Int64).to_numpy()[could]
+    rows = launched["row"].to_numpy()[could].astype(np.int64)
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
     fp32 = bool(kernel_sorts.by_name(launched.filter(pl.Series(could)), kernel_sorts.fp32_matrix_work).any())
     return Finding(
@@ -254,7 +255,7 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
     spent, share = kernel_sorts.spent(facts, mask)
     if share is None or share <= limits.share_percent:
         return None
-    rows = facts.launches["row"].cast(pl.Int64).to_numpy()[mask]
+    rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
     bound = gain.of_kernels(facts, rows, fewer_launches=True)
     number = int(mask.sum())
     return Finding(

@@ -12,7 +12,7 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import names
 from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.selection import in_steps
@@ -72,7 +72,7 @@ def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S16",
         bound.severity,
-        f"Memory is taken from the driver within steps: without these calls {hints.span(facts)} would be"
+        f"Memory is taken from the driver within steps: without these calls {shown.host_span(facts)} would be"
         f" {words.percent(share)} shorter, most by {name}",
         (
             Evidence(f"calls {hints.per(facts)}", calls, "", Query("host:API calls", name)),

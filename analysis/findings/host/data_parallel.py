@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import rows_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import rule
@@ -36,7 +35,7 @@ def slow_parallelism(facts: Facts, limits: Limits) -> Finding | None:
     the GPUs. What either costs is not to be told from one recording, so the finding promises no time.
     """
     del limits
-    calls = facts.sel.host.filter(pl.col("kind").is_in(["operator", "annotation"]))["name"]
+    calls = rows_of(facts.sel.host.select("kind", "name"), "operator", "annotation")["name"]
     gpus = sorted(facts.launches["device"].drop_nulls().unique().to_list())
     if len(gpus) > 1 and (seen := int(names.matching(calls, _ONE_PROCESS.__eq__).sum())):
         return _finding(

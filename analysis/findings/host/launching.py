@@ -11,7 +11,7 @@ import polars as pl
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.loading import loading_time
 from tracetui.analysis.dependencies.model import LAUNCHING_NS
-from tracetui.analysis.findings.core import change, gain, hints, words
+from tracetui.analysis.findings.core import change, gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 
@@ -49,7 +49,7 @@ def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> NDArray[n
 def without_host(facts: Facts, *, launching: bool) -> Gain | None:
     """The gain without launching, or without other work of the host; None if the GPU is the limit."""
     model = facts.host_model
-    if model is None or model.waits_for == "gpu":
+    if model is None or model.waits_for == "gpu" or gain.gpu_is_limit(facts):
         return None
 
     def without(costs: Costs) -> Costs:
@@ -106,7 +106,7 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "S2",
         bound.severity,
-        f"Launch-bound: without the host's time between launches {hints.span(facts)} would be"
+        f"Launch-bound: without the host's time between launches {shown.host_span(facts)} would be"
         f" {words.percent(bound.ceiling_percent)} shorter",
         (
             *_evidence(facts),
@@ -175,7 +175,7 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S13",
         bound.severity,
-        f"The GPU waits for other work of the host than launching: without it {hints.span(facts)} would be"
+        f"The GPU waits for other work of the host than launching: without it {shown.host_span(facts)} would be"
         f" {words.percent(bound.ceiling_percent)} shorter",
         (
             *_evidence(facts),
@@ -236,13 +236,13 @@ def busy_but_waiting(facts: Facts, limits: Limits) -> Finding | None:
     model = facts.model
     if model is None or model.waits_for != "host":
         return None
-    busy = facts.overview.gpu["busy_percent"].max()
+    busy = facts.run_overview.gpu["busy_percent"].max()
     if not isinstance(busy, float) or busy < limits.busy_percent:
         return None
     return Finding(
         "S19",
         "info",
-        f"The host is the limit although the GPU is busy for {words.percent(busy)} of {hints.span(facts)}",
+        f"The host is the limit although the GPU is busy for {words.percent(busy)} of {shown.shown(facts).span}",
         _evidence(facts),
         f"with all GPU work free {words.ns(max(model.kernels_free_ns))} of {words.ns(model.step_ns)} are left, with"
         f" the host free {words.ns(model.host_free_ns)}",

@@ -14,7 +14,7 @@ from tracetui.analysis.attribution.projection import enclosing, lanes_of, walk
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.dependencies.waits import waits_by_name
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.host.transfers import DTOH, copies, pageable_waits
@@ -173,8 +173,8 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S7",
         bound.severity,
-        f"Waits for the GPU stall it: without them {hints.span(facts)} would be {words.percent(ceiling)} shorter, most"
-        f" by {first['owner']}",
+        f"Waits for the GPU stall it: without them {shown.host_span(facts)} would be {words.percent(ceiling)} shorter,"
+        f" most by {first['owner']}",
         (
             *(_stall(facts, row) for row in owners.head(4).iter_rows(named=True)),
             Evidence(
@@ -185,8 +185,8 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
             ),
         ),
         f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(ceiling)}; {bound.why};"
-        f" {words.ns(per_step)} idle {hints.per(facts)} after {words.things(int(owners['calls'].sum()), 'wait')},"
-        f" {words.things(benign, 'wait')} stalled nothing",
+        f" {words.ns(per_step)} idle{shown.as_recorded(facts)} {hints.per(facts)} after"
+        f" {words.things(int(owners['calls'].sum()), 'wait')}, {words.things(benign, 'wait')} stalled nothing",
         f"above {words.percent(limits.stall_percent)} of the step, and {limits.stall_ms:g} ms altogether",
         _wait_advice(facts, first["owner"], first["call"]),
         impact_ns=bound.ns,

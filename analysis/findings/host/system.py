@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import names
-from tracetui.analysis.findings.core import change, gain, hints, waiting, words
+from tracetui.analysis.findings.core import change, gain, hints, shown, waiting, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.parsers.names import kernel_names
@@ -50,10 +50,10 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S1",
         "info",
-        f"The GPU is not the limit: it has nothing to do for {words.percent(share)} of {hints.span(facts)}",
+        f"The GPU is not the limit: it has nothing to do for {words.percent(share)} of {shown.shown(facts).span}",
         (
             Evidence("GPU idle", idle_ns, "ns", Query("host:gaps")),
-            Evidence("step", step_ns, "ns", Query("timeline")),
+            Evidence(shown.shown(facts).span.removeprefix("the "), step_ns, "ns", Query("timeline")),
             Evidence("verdict", facts.verdict.sentence),
             *(
                 Evidence(f"{row['category']}, of the step", row["percent"], "%")
@@ -63,8 +63,7 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
                 .iter_rows(named=True)
             ),
         ),
-        f"{words.ns(idle_ns)} idle of {words.ns(step_ns)} = {words.percent(share)}"
-        + ("" if facts.run_overview.as_recorded is None else " of a light step"),
+        f"{words.ns(idle_ns)} idle of {words.ns(step_ns)} = {words.percent(share)} of {shown.shown(facts).span}",
         f"idle above {words.percent(limit)} of the step" + (" (CUDA graphs)" if by_graph > 50 else ""),
         "Look at what the GPU waits for first: launches, data, synchronisation, copies. Faster kernels, lower precision"
         " included, only make its pauses longer.",
@@ -108,15 +107,16 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S5",
         loud if share >= limits.warning_percent else "info",
-        f"The data loader holds up the run: without its waits {hints.span(facts)} would be {words.percent(share)}"
+        f"The data loader holds up the run: without its waits {shown.host_span(facts)} would be {words.percent(share)}"
         " shorter",
         (
             Evidence("waits for data, GPU idle", found.exposed_ns, "ns", Query("host:gaps")),
             Evidence("waits for data, all", found.waited_ns, "ns", _loader_on_path(facts)),
-            Evidence("step", facts.step_ns, "ns", Query("timeline")),
+            Evidence(shown.recorded_span(facts).removeprefix("the "), facts.step_ns, "ns", Query("timeline")),
             Evidence("seen as", found.name),
         ),
-        f"{words.ns(bound.ns)} = {words.percent(share)}; {bound.why}; waits of {words.ns(found.waited_ns)} in all",
+        f"{words.ns(bound.ns)} = {words.percent(share)}; {bound.why}; waits of {words.ns(found.waited_ns)} in all"
+        + shown.as_recorded(facts),
         f"above {words.percent(limits.share_percent)} of the step; a warning from"
         f" {words.percent(limits.warning_percent)}, critical from {words.percent(limits.critical_percent)}",
         _loader_advice(facts, in_main_process=found.in_main_process),
@@ -163,10 +163,10 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S6",
         "info",
-        f"The data loader does not matter: the wait for data is {words.percent(share)} of {hints.span(facts)}",
+        f"The data loader does not matter: the wait for data is {words.percent(share)} of {shown.recorded_span(facts)}",
         (
             Evidence("waits for data", found.waited_ns, "ns", _loader_on_path(facts)),
-            Evidence("step", facts.step_ns, "ns", Query("timeline")),
+            Evidence(shown.recorded_span(facts).removeprefix("the "), facts.step_ns, "ns", Query("timeline")),
             Evidence("seen as", found.name),
         ),
         f"{words.ns(found.waited_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}",
@@ -210,7 +210,7 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     if not runs:
         return None
     spare &= names.matching(launched["name"], lambda name: kernel_names.category(name) not in _OWN_KERNEL)
-    rows = launched["row"].cast(pl.Int64).to_numpy()[spare]
+    rows = launched["row"].to_numpy()[spare].astype(np.int64)
     bound = gain.of_kernels(facts, rows, fewer_launches=True)
     ceiling = bound.ceiling_percent if spare.any() else None
     proof = Query("kernels", f"mean_ns<{limits.kernel_us:g}us")

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.findings.core import hints, words
+from tracetui.analysis.findings.core import hints, shown, words
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
@@ -115,7 +115,7 @@ def competing_threads(facts: Facts, limits: Limits) -> Finding | Abstention | No
             ("processes of the data loader", workload.workers if workload is not None else None),
         ),
         f"{words.number(load) if load is not None else 'unknown'} load, {words.ns(crowded)} of"
-        f" {words.ns(facts.step_ns)} = {words.percent(share)} with more than {count} threads",
+        f" {words.ns(facts.step_ns)}{shown.as_recorded(facts)} = {words.percent(share)} with more than {count} threads",
         f"load above {limits.load:g} times the cores, or {words.percent(limits.crowded_percent)} of the step with more"
         " threads than cores",
         facts.program.say(

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.gpu.activities import activities
@@ -19,18 +19,24 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.selection import Selection
 
 HTOD, DTOH = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"
 
 
 @kept
 def copies(facts: Facts) -> pl.DataFrame:
-    """The copies between host and GPU in scope.
+    """The copies between host and GPU that the steps launched; see `copies_of`."""
+    return copies_of(facts.of_steps)
+
+
+def copies_of(sel: Selection) -> pl.DataFrame:
+    """The copies between host and GPU of a selection.
 
     Returns:
-        row, direction, pageable (null if unknown), start, end, bytes, launch.
+        row, direction, pageable (null if unknown), start, end, ns (how long tables say that it takes), bytes, launch.
     """
-    rows = facts.sel.device.filter(pl.col("kind") == "memcpy")
+    rows = sel.device.with_columns(ns=sel.timed["duration"]).filter(pl.col("kind") == "memcpy")
     spelled = {name: operation_name(name) for name in rows["name"].cast(pl.String).unique().drop_nulls()}
     name, kinds = pl.col("name").cast(pl.String), pl.col("memory_kinds").cast(pl.String)
     told = pl.concat_str(name, kinds.fill_null(""), separator=" ")
@@ -40,6 +46,7 @@ def copies(facts: Facts) -> pl.DataFrame:
         pl.when(told.str.contains("Pageable|Pinned")).then(told.str.contains("Pageable")).alias("pageable"),
         "start",
         (pl.col("start") + pl.col("duration")).alias("end"),
+        "ns",
         "bytes",
         "launch",
     ).filter(pl.col("direction").is_in([HTOD, DTOH]))
@@ -87,13 +94,13 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
     start, end = _calls_of(facts, slow)
     host_ns = facts.per_step(float((end - start).sum()))
     bound = gain.of_calls(facts, start, end, slow["row"].to_numpy())
-    spent = facts.per_step(float((slow["end"] - slow["start"]).sum()))
+    spent = facts.per_step(float(slow["ns"].sum()))
     moved = facts.per_step(float(slow["bytes"].sum()))
     return Finding(
         "S8",
         bound.severity,
         f"Copies from pageable memory: {words.size(moved)} {hints.per(facts)} go through the driver's own buffer, and"
-        f" hold the host up for {words.ns(host_ns)}",
+        f" hold the host up for {words.ns(host_ns)}{shown.as_recorded(facts)}",
         (
             Evidence("copies on the GPU", spent, "ns", Query("kernels:copies", row=str(slow["direction"][0]))),
             Evidence("host in these calls", host_ns, "ns", Query("host:API calls", "Memcpy")),
@@ -101,7 +108,8 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
             Evidence("bytes", moved, "byte"),
             Evidence("achieved", 1e9 * moved / spent if spent else 0.0, "byte/s"),
         ),
-        f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host {hints.per(facts)}; {bound.why}",
+        f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host{shown.as_recorded(facts)} {hints.per(facts)};"
+        f" {bound.why}",
         f"any copy of {limits.copy_kib:g} KiB or more",
         facts.program.say(pytorch=_PINNED, jax=_PINNED_JAX, other=_PINNED_IN_C),
         impact_ns=bound.ns,
@@ -166,37 +174,41 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     The rule measures the time in which at least one copy from host to GPU runs, and the part of it in which a kernel
     runs too. The rest is at stake, as far as a replay of the launches shows that the step would end earlier without it.
     """
-    work = activities(facts.sel)
-    found = copies(facts).filter(pl.col("direction") == HTOD)
+    base = shown.shown(facts)
+    work = activities(base.sel)
+    found = copies_of(base.of_steps).filter(pl.col("direction") == HTOD)
     moving = intervals.union(found["start"].to_numpy(), found["end"].to_numpy())
     total = intervals.length(moving)
-    share = facts.ceiling(facts.per_step(total))
+    share = base.share(base.per_step(total))
     if not total or share is None or share < limits.step_percent:
         return None
     computing = intervals.union(work.start[work.kernel | work.compute], work.end[work.kernel | work.compute])
     beside = intervals.length(intervals.intersect(moving, computing))
     if 100 * beside >= limits.overlap_percent * total:
         return None
-    bound = gain.of_kernels(facts, found["row"].to_numpy())
-    alone = facts.per_step(total - beside)
+    rows = copies(facts).filter(pl.col("direction") == HTOD)["row"].to_numpy()
+    bound = gain.of_kernels(facts, rows)
+    spent = base.per_step(total)
     return Finding(
         "S10",
         bound.severity,
-        f"Copies to the GPU take {words.percent(share)} of {hints.span(facts)}, and"
+        f"Copies to the GPU take {words.percent(share)} of {base.span}, and"
         f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
         (
-            Evidence("copies to the GPU", facts.per_step(total), "ns", Query("kernels:copies", row=HTOD)),
-            Evidence("of it beside a kernel", facts.per_step(beside), "ns", Query("timeline")),
-            Evidence(f"bytes {hints.per(facts)}", facts.per_step(float(found["bytes"].sum())), "byte"),
+            Evidence("copies to the GPU", spent, "ns", Query("kernels:copies", row=HTOD)),
+            Evidence("of it beside a kernel", base.per_step(beside), "ns", Query("timeline")),
+            Evidence(base.span.removeprefix("the "), base.step_ns, "ns", Query("timeline")),
+            Evidence(f"bytes {hints.per(facts)}", base.per_step(float(found["bytes"].sum())), "byte"),
         ),
-        f"{words.ns(alone)} of {words.ns(facts.per_step(total))} {hints.per(facts)} without a kernel; {bound.why}",
+        f"{words.ns(spent)} of {words.ns(base.step_ns)} = {words.percent(share)},"
+        f" {words.ns(base.per_step(total - beside))} of it without a kernel; {bound.why}",
         f"below {words.percent(limits.overlap_percent)} overlapped, copies of {words.percent(limits.step_percent)} of"
         " the step or more",
         _ON_BOARD if hints.is_integrated(facts) else facts.program.say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
-        work=found["row"].to_numpy(),
+        work=rows,
     )
 
 

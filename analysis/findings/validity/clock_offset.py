@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import of_kinds, rows_where
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -147,8 +148,11 @@ def _early(early: float, limits: Limits) -> Finding:
 def offsets(trace: Trace) -> list[Seen]:
     """How late the GPU's times are in each of the parts of a recording."""
     device = trace.device
-    known = pl.col("start").is_not_null() & pl.col("launch").is_not_null()
-    work = device.select("kind", "device", "launch", "start", "duration").filter(pl.col("kind").is_in(WORK) & known)
+    known = of_kinds(device["kind"], *WORK)
+    for column in ("start", "launch"):
+        if device[column].null_count():
+            known &= device[column].is_not_null().to_numpy()
+    work = rows_where(device.select("device", "launch", "start", "duration"), known)
     if not work.height:
         return []
     work = work.select("device", "launch", "start", end=pl.col("start") + pl.col("duration"))
@@ -189,7 +193,9 @@ def _ahead(waits: pl.DataFrame) -> float | None:
 
 def _starts(work: pl.DataFrame, called: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """When work was launched that the GPU began after a gap, and how long after its launch it began."""
-    reach = work.select(pl.col("end").cum_max().shift(1).over("device")).to_series()
+    before = pl.col("end").cum_max().shift(1)
+    alone = work["device"].n_unique() == 1
+    reach = work.select(before if alone else before.over("device")).to_series()
     start = work["start"].to_numpy()
     after_gap = (work["start"] - reach).fill_null(-1).to_numpy() > GAP_NS
     return called[after_gap], (start - called)[after_gap]

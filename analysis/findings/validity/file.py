@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -136,6 +137,11 @@ def truncated(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
+def ends_early(trace: Trace) -> bool:
+    """Whether the recording is known to have been longer than what was read of it."""
+    return trace.source.partial or any(note.reason.startswith(CUT_SHORT) for note in trace.notes)
+
+
 def _reason(note: Note) -> str:
     return note.reason if len(note.reason) <= 80 else f"{note.reason[:79]}…"
 
@@ -167,7 +173,7 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
     trace = facts.trace
     calls, lost = launch_calls(trace).height, lost_launches(trace)
-    kernels = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"])).height
+    kernels = int(of_kinds(trace.device["kind"], "kernel", "graph").sum())
     told = _told(trace)
     dropped = (facts.manifest.outcome.events_dropped or 0) if facts.manifest else 0
     if not calls and not told and not dropped:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base.kinds import rows_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -35,7 +36,7 @@ def several_processes(facts: Facts, limits: Limits) -> Finding | Abstention | No
 
     trace = facts.trace
     calls = launch_calls(trace)
-    launched = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"])).select("device", "process", "launch")
+    launched = rows_of(trace.device.select("kind", "device", "process", "launch"), "kernel", "graph").drop("kind")
     by = pl.Series("by", trace.host["process"].gather(launched["launch"]))
     launched = launched.with_columns(by=pl.coalesce(by, "process")).drop_nulls("by")
     # activities of two processes with the same correlations all seem to be launched by one

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.base.kinds import of_kinds, rows_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -41,7 +39,7 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     from tracetui.analysis.attribution.launch_calls import launch_calls
 
     trace = facts.trace
-    kernels = trace.device.select("kind", "duration").filter(pl.col("kind").is_in(["kernel", "graph"]))
+    kernels = rows_of(trace.device.select("kind", "duration"), "kernel", "graph")
     device = _gpu_of(facts)
     calls = launch_calls(trace).height
     if not calls and not kernels.height and device is None:

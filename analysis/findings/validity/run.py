@@ -62,7 +62,8 @@ def real_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None
     row = str(facts.trace.host["name"][seen.row]) if seen else ""
     shape = "x".join(map(str, seen.shape)) if seen else None
-    step_s = facts.step_ns / 1e9
+    clean = facts.trace.clean_step_ns
+    step_s = (statistics.median(clean) if clean else facts.run_overview.average_step_ns) / 1e9
     return Finding(
         "V1",
         "critical",
@@ -177,8 +178,9 @@ def _busy_ns(facts: Facts) -> float | None:
     """How long the busiest GPU works per step, ns."""
     if not facts.trace.has_timeline or not facts.launches.height:
         return None
-    busy = facts.overview.gpu["busy_percent"].drop_nulls()
-    return float(busy.max()) / 100 * facts.step_ns if busy.len() else None  # type: ignore[arg-type]
+    found = facts.run_overview
+    busy = found.gpu["busy_percent"].drop_nulls()
+    return float(busy.max()) / 100 * found.average_step_ns if busy.len() else None  # type: ignore[arg-type]
 
 
 @rule(

@@ -11,10 +11,12 @@ import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
+from tracetui.analysis.base.kinds import of_kinds, rows_where
 from tracetui.analysis.captures.step_work import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.core.shown import is_verdicts
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection
 
@@ -145,9 +147,10 @@ def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
 
 def _too_much(facts: Facts, limits: Limits) -> Finding | None:
     """Finds more kernel time on a device than its streams can hold. Graph branches share a stream and do not count."""
-    rows = facts.recorded_launches.lazy().filter(
-        pl.col("start").is_not_null() & pl.col("graph_node").is_null() & (pl.col("kind") == "kernel")
-    )
+    launches = facts.recorded_launches.select("kind", "device", "stream", "start", "duration", "graph_node")
+    timed = of_kinds(launches["kind"], "kernel")
+    timed &= launches["start"].is_not_null().to_numpy() & launches["graph_node"].is_null().to_numpy()
+    rows = rows_where(launches.drop("kind", "graph_node"), timed).lazy()
     if facts.api.filter(pl.col("name").str.contains("GraphLaunch")).height:
         return None
     sums = rows.group_by("device").agg(
@@ -264,6 +267,13 @@ def _durations(facts: Facts) -> list[float]:
     return [float(ns) for ns, kernels in zip(found, counts, strict=True) if kernels or not any(counts)]
 
 
+def _of_which(facts: Facts) -> str:
+    """Whose steps these are, where the verdict's are others: ``light ``, ``recorded ``."""
+    if is_verdicts(facts):
+        return ""
+    return "recorded " if light_selection(facts.sel) is None else "light "
+
+
 def _spans(sel: Selection) -> pl.DataFrame:
     """When the steps of a recording begin and end on the host."""
     return sel.steps.select("start", end=pl.col("start") + pl.col("duration"))
@@ -314,7 +324,8 @@ def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "V7",
         "info",
-        f"The step time is {words.ns(mean)} ± {words.percent(within)} (95 %, {words.things(len(durations), 'step')})",
+        f"The {_of_which(facts)}step time is {words.ns(mean)} ± {words.percent(within)} (95 %,"
+        f" {words.things(len(durations), 'step')})",
         (
             Evidence("steps", len(durations)),
             Evidence("standard deviation", deviation, "ns"),

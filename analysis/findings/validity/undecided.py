@@ -1,40 +1,72 @@
-"""Rule on recordings whose own cost decides what limits the run."""
+"""Rule on recordings that can't tell what limits the run, with the reason and what to record instead."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base import intervals
+from tracetui.analysis.dependencies.graph import longest_delay
+from tracetui.analysis.dependencies.limit import lost_wait, missed
+from tracetui.analysis.dependencies.model import UNEXPLAINED
 from tracetui.analysis.findings.core import hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query
 from tracetui.analysis.findings.core.rule import rule
 from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.validity.file import ends_early
+from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tracetui.analysis.dependencies.limit import Why
+    from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
+
+_TITLE = "Can't be told from this recording whether the CPU or the GPU limits the run"
+_NOT_ITS_FAULT: dict[Why, str] = {
+    "no_gpu": "GPU work",
+    "kernels": "GPU work: it launched kernels, and none was recorded (V9)",
+    "durations": "a recording with a time line: a Chrome trace or an nsys export",
+    "runtime": "which calls of the device's runtime wait: CUDA's and HIP's are known",
+    "selection": "launches of GPU work in what was selected",
+}
+"""Reasons for which another recording of the same kind tells no more: what the rule misses."""
 
 
 @rule(
     "V26",
     "Whether the CPU or the GPU limits the run can't be told from the recording",
-    needs=("timeline", "gpu", "api"),
+    needs=("timeline",),
     doubts=("host",),
     remark="the recording can't tell whether the CPU or the GPU limits the run",
-    advice="Time steps without a profiler too (`tracetui profile` does), or record without stacks and shapes.",
+    advice="Time steps without a profiler too (`tracetui profile` does), or record without stacks and shapes; record"
+    " launches, from before the first one whose work counts.",
     source="a replay of the dependency graph (docs/metrics.md)",
 )
 def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """As recorded, the run waits for its CPU or other ranks; without what recording may have cost hosts, for its GPU.
+    """The overview's verdict is "can't be told": says which part of the recording is to blame, and what to record.
 
-    Compares what would be left of the step with a free host with what would be left with free GPU work, at both ends:
-    as recorded, and with the most that recording may have cost taken off the host. If the two disagree, findings on the
-    host or the GPU are warnings at most.
+    As recorded the run waits for its CPU or other ranks, and without what recording may have cost the hosts for its
+    GPU: compares what would be left of the step with a free host with what would be left with free GPU work, at both
+    ends. Or an unchanged replay of the launches misses most steps by more than 3 %; or most of the critical path waits
+    for something that was not recorded; or launches were not recorded, or not what the host does between them. Findings
+    on the host are then warnings at most.
     """
-    model = facts.model
-    if model is None:
-        return Abstention("V26", "launches and the GPU work that they started")
-    if model.waits_for != "unknown":
+    del limits
+    why = facts.verdict.why
+    if why is None:
         return None
+    if why == "launches" and ends_early(facts.trace):
+        return Abstention("V26", "launches of GPU work: the file ends before them")
+    if why in _NOT_ITS_FAULT:
+        return Abstention("V26", _NOT_ITS_FAULT[why])
+    return _SAID[why](facts)
+
+
+def _by_recording_cost(facts: Facts) -> Finding:
+    """The two ends disagree."""
+    model = _model(facts)
     low, high = min(model.kernels_free_ns), max(model.kernels_free_ns)
     events = model.cost.events
     stacks = events.get("python", 0) > 0
@@ -67,3 +99,120 @@ def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         next_command=hints.rerun(facts, "--no-stack"),
     )
+
+
+def _by_replay(facts: Facts) -> Finding:
+    """The recorded launches don't explain the recorded steps."""
+    model = _model(facts)
+    work = model.graph.work
+    before = work.call < 0
+    queued = intervals.length(intervals.union(work.start[before], work.end[before]))
+    delay, row = longest_delay(model.graph)
+    late = str(model.sel.trace.device["name"][row])
+    lacks = [
+        f"{kernel_names.short_name(late)} began {words.ns(delay)} later than its launch and its streams explain"
+        if delay
+        else "",
+        f"{words.ns(queued)} of GPU work was launched before the recording" if queued else "",
+    ]
+    return Finding(
+        "V26",
+        "warning",
+        f"{_TITLE}: its launches don't explain the steps",
+        known(
+            ("step as recorded", model.recorded_ns, "ns", Query("timeline")),
+            ("step in a replay of its launches", model.replayed_ns, "ns"),
+            ("steps that the replay misses", len(model.unexplained)),
+            ("steps in all", model.step_count),
+            ("longest delay of GPU work that nothing recorded explains", delay, "ns", Query("timeline")),
+            ("GPU work launched before the recording", queued, "ns", Query("timeline")),
+            ("waits of a stream for another whose source is not known", model.graph.unknown_waits),
+        ),
+        "; ".join((missed(model), *filter(None, lacks))),
+        f"at least half of the steps within {100 * UNEXPLAINED:g} %",
+        (_FROM_THE_START if queued else _ALL_OF_IT) + _BY_TRIAL,
+        next_command=hints.rerun(facts),
+    )
+
+
+def _by_lost_wait(facts: Facts) -> Finding:
+    """The path runs through waits for what nobody recorded."""
+    assert facts.path is not None
+    share, call = lost_wait(facts.path)
+    return Finding(
+        "V26",
+        "warning",
+        f"{_TITLE}: the host waits for something that was not recorded",
+        known(
+            ("waits for it, of the critical path", share, "%", Query("host:critical path", row="wait")),
+            ("most in", call, "", Query("host:API calls", row=call)),
+        ),
+        f"{words.percent(share)} of the critical path is in calls that wait for long while no recorded GPU work ends,"
+        f" most in {call}",
+        "another part of the host's or the GPU's path is longer",
+        _ALL_OF_IT + _BY_TRIAL,
+        next_command=hints.rerun(facts),
+    )
+
+
+def _by_kind(facts: Facts) -> Finding:
+    """JAX's profiler says when work ran, not what its host did before."""
+    return _without_host(
+        facts,
+        "JAX's profiler does not record the host between launches",
+        "Record with Nsight Systems instead: nsys profile -t cuda,nvtx -o run python PROGRAM." + _BY_TRIAL,
+    )
+
+
+def _by_launches(facts: Facts) -> Finding:
+    """GPU work without the calls that launched it."""
+    return _without_host(
+        facts,
+        "no launches of its GPU work were recorded",
+        facts.program.say(
+            pytorch="Record the CPU too: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+            other="Record the API calls of the host beside the GPU's work"
+            + (": nsys profile -t cuda." if facts.trace.info.kind == "nsys" else "."),
+        )
+        + _BY_TRIAL,
+    )
+
+
+def _without_host(facts: Facts, lacks: str, advice: str) -> Finding:
+    """A recording of the GPU alone; rules on the host abstain by themselves, so it takes nothing away."""
+    return Finding(
+        "V26",
+        "info",
+        f"{_TITLE}: {lacks}",
+        known(("step as recorded" if facts.sel.steps.height else "recorded", facts.step_ns, "ns", Query("timeline"))),
+        lacks,
+        "launches and the host's time between them are recorded",
+        advice,
+        doubts=(),
+    )
+
+
+_FROM_THE_START = (
+    "Wait for the GPU before the recording starts (torch.cuda.synchronize(), cudaDeviceSynchronize), so that no work"
+    " from before runs in it, and record a few steps more."
+)
+_ALL_OF_IT = (
+    "Record all GPUs and processes that this one waits for, from before the work is launched that is waited for, and a"
+    " few steps more."
+)
+_BY_TRIAL = (
+    " Or try it: time steps of two batch sizes without a profiler. Steps that grow with the batch wait for the GPU,"
+    " steps that hardly do for the CPU."
+)
+_SAID: dict[Why, Callable[[Facts], Finding]] = {
+    "recording_cost": _by_recording_cost,
+    "unexplained": _by_replay,
+    "unrecorded_wait": _by_lost_wait,
+    "jax": _by_kind,
+    "launches": _by_launches,
+}
+
+
+def _model(facts: Facts) -> Model:
+    assert facts.model is not None
+    return facts.model
