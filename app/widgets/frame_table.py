@@ -88,6 +88,8 @@ class FrameTable(Arranged, can_focus=True):
         self._cut: dict[str, dict[str, str]] = {}
         """Names cut to the available width so that no two look alike, by column."""
         self._rows: LRUCache[int, Cells] = LRUCache(1024)
+        self._strips: LRUCache[int, Strip] = LRUCache(512)
+        """Rows as they look without the cursor, by their position: scrolling only moves them."""
         self._commented: frozenset[int] = frozenset()
         self._own_style: Style | None = None
 
@@ -163,7 +165,7 @@ class FrameTable(Arranged, can_focus=True):
 
     def changed(self) -> None:
         """Lays the columns out again and repaints."""
-        self._rows.clear()
+        self._drop_rows()
         self._lay_out()
         self.cursor = min(max(self.cursor, 0), max(self.height_of_view - 1, 0))
         self._keep_in_sight()
@@ -220,7 +222,7 @@ class FrameTable(Arranged, can_focus=True):
         width = self.size.width
         if width != self._laid_out:
             # painted before the resize event came
-            self._rows.clear()
+            self._drop_rows()
             self._lay_out()
         if y == 0:
             return self._header(width)
@@ -229,12 +231,32 @@ class FrameTable(Arranged, can_focus=True):
             if y == 1 and self.frame.height and (text := self._instead_of_rows()):
                 return Strip([Segment(f" {text}", self._plain)]).adjust_cell_length(width)
             return Strip.blank(width, self._plain)
-        cursor = position == self.cursor
-        base = self.get_component_rich_style("table--cursor") if cursor else self._plain
-        segments = [Segment(self._gutter(position, cursor), base)]
+        if position == self.cursor:
+            style = self.get_component_rich_style("table--cursor")
+            text = "".join((">", *(text for text, _ in self._cells(position)), self._rest(width)))
+            return Strip([Segment(text, style)]).adjust_cell_length(width, style)
+        strip = self._strips.get(position)
+        if strip is None:
+            strip = self._strips[position] = self._row(position, width)
+        return strip
+
+    def _row(self, position: int, width: int) -> Strip:
+        """A row without the cursor; neighbours of one style are one segment, since each costs time on its way out."""
+        base = self._plain
+        texts, style = [self._gutter(position)], ""
+        segments = []
         for text, key in self._cells(position):
-            segments.append(Segment(text, base if cursor else self._style(key, base)))
+            if key != style and not (text.isspace() and key == ""):
+                segments.append(Segment("".join(texts), self._style(style, base)))
+                texts, style = [], key
+            texts.append(text)
+        segments.append(Segment("".join(texts) + self._rest(width), self._style(style, base)))
         return Strip(segments).adjust_cell_length(width, base)
+
+    def _rest(self, width: int) -> str:
+        """The blanks behind the last column."""
+        used = sum(placed.total + self._gap for placed in self._placed) - self._gap
+        return " " * (width - 1 - used)
 
     def _instead_of_rows(self) -> str:
         if self.is_working:
@@ -252,17 +274,22 @@ class FrameTable(Arranged, can_focus=True):
     def notify_style_update(self) -> None:
         """Colours have changed."""
         self._own_style = None
+        self._strips.clear()
         super().notify_style_update()
 
-    def _gutter(self, position: int, cursor: bool) -> str:
-        if cursor:
-            return ">"
+    def _drop_rows(self) -> None:
+        """Forgets how rows look, since they may look otherwise now."""
+        self._rows.clear()
+        self._strips.clear()
+
+    def _gutter(self, position: int) -> str:
         return COMMENTED if self._commented and self.row_number(position) in self._commented else " "
 
     def mark(self, rows: frozenset[int]) -> None:
         """Marks rows of the frame in the gutter: those with comments."""
         if rows != self._commented:
             self._commented = rows
+            self._strips.clear()
             self.refresh()
 
     def _style(self, key: str, base: Style) -> Style:

@@ -1,0 +1,130 @@
+"""Widgets that keep their lines: what has not changed is not painted again, and nothing old stays on the screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+from sample_runs import VIM
+from test_tui_table import TableApp
+from textual.app import App
+from tui_pilot import opened, press, screen_text
+
+from tracetui.analysis.tables.field import Field
+from tracetui.app.screen.shell import Body
+from tracetui.app.widgets.frame_table import FrameTable
+from tracetui.app.widgets.lines import Line
+from tracetui.app.widgets.painted import Picture
+
+if TYPE_CHECKING:
+    from textual.strip import Strip
+
+
+@pytest.fixture
+def painted(monkeypatch):
+    """The lines of tables that were painted, in order."""
+    lines: list[int] = []
+    render = FrameTable.render_line
+
+    def noting(table: FrameTable, y: int) -> Strip:
+        lines.append(y)
+        return render(table, y)
+
+    monkeypatch.setattr(FrameTable, "render_line", noting)
+    return lines
+
+
+async def test_a_move_of_the_cursor_paints_two_rows(painted):
+    async with opened(VIM, tab="kernels") as (_, pilot):
+        painted.clear()
+        await press(pilot, "down")
+        assert sorted(painted) == [1, 2]
+
+
+async def test_another_theme_paints_all_rows_in_its_colours(painted):
+    async with opened(VIM, tab="kernels", size=(80, 24)) as (app, pilot):
+        table = app.view.table
+        before = [segment.style for segment in table.render_lines(table.size.region)[3]]
+        painted.clear()
+        app.theme = "light"
+        await pilot.pause()
+        after = [segment.style for segment in table.render_lines(table.size.region)[3]]
+        assert {*range(table.size.height)} <= {*painted}
+        assert before != after
+
+
+async def test_neighbours_of_one_colour_are_one_segment():
+    columns = (
+        Field("name", "Name", "text", width=10),
+        Field("a", "A", "number", width=5),
+        Field("b", "B", "number", width=5),
+        Field("c", "C", "number", width=5),
+    )
+    frame = pl.DataFrame({"name": ["first", "second"], "a": [1, 1], "b": [2, None], "c": [3, None]})
+    app = TableApp(frame, columns, cursor=1)
+    async with app.run_test(size=(40, 4)):
+        assert len(list(app.table.render_line(1))) == 1
+        app.table.move_to(0)
+        plain, muted = list(app.table.render_line(2))[:2]
+        assert plain.text.split() == ["second", "1"]
+        assert muted.text.split() == ["-", "-"]
+        assert plain.style != muted.style
+
+
+async def test_scrolling_formats_only_rows_that_come_into_sight(monkeypatch):
+    formatted: list[int] = []
+    form = FrameTable._row
+
+    def noting(table: FrameTable, position: int, width: int) -> Strip:
+        formatted.append(position)
+        return form(table, position, width)
+
+    monkeypatch.setattr(FrameTable, "_row", noting)
+    async with opened(VIM, tab="host", size=(80, 24)) as (app, pilot):
+        await press(pilot, *["down"] * (app.view.table.page_rows - 1))
+        formatted.clear()
+        await press(pilot, "down", "down")
+        # the row that the cursor has left; those in sight are only moved
+        assert formatted == [app.view.table.page_rows]
+
+
+async def test_the_picture_of_launches_paints_lines_that_have_changed(monkeypatch):
+    lines: list[int] = []
+    render = Picture.render_line
+
+    def noting(picture: Picture, y: int) -> Strip:
+        lines.append(y)
+        return render(picture, y)
+
+    monkeypatch.setattr(Picture, "render_line", noting)
+    async with opened(VIM, tab="kernels", size=(120, 40)) as (app, pilot):
+        await press(pilot, "enter")
+        picture = app.view.query_one(Picture)
+        height = picture.size.height
+        assert height >= 8
+        lines.clear()
+        await press(pilot, "down")
+        assert 0 < len(lines) <= 2  # the mark on the axis, the legend
+        lines.clear()
+        await press(pilot, "i")
+        assert not picture.display
+        await press(pilot, "i")
+        assert picture.size.height == height
+        assert "by duration" in screen_text(app)
+
+
+class Padded(App[None]):
+    """A line that a style sheet has given a padding."""
+
+    CSS = "Line { height: 3; padding: 1 2; }"
+
+    def compose(self):
+        yield Body(Line())
+
+
+async def test_a_padding_is_painted_all_the_same():
+    async with Padded().run_test(size=(20, 5)) as pilot:
+        pilot.app.query_one(Line).show("left", "right")
+        await pilot.pause()
+        assert screen_text(pilot.app).splitlines()[1].rstrip() == "  left       right"
