@@ -9,6 +9,7 @@ import pytest
 from sample_runs import VIM
 from test_tui_table import TableApp
 from textual.app import App
+from textual.widget import Widget
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.tables.field import Field
@@ -18,6 +19,7 @@ from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.painted import Picture
 
 if TYPE_CHECKING:
+    from textual.geometry import Region
     from textual.strip import Strip
 
 
@@ -69,7 +71,6 @@ async def test_neighbours_of_one_colour_are_one_segment():
         plain, muted = list(app.table.render_line(2))[:2]
         assert plain.text.split() == ["second", "1"]
         assert muted.text.split() == ["-", "-"]
-        assert plain.style != muted.style
 
 
 async def test_scrolling_formats_only_rows_that_come_into_sight(monkeypatch):
@@ -128,3 +129,28 @@ async def test_a_padding_is_painted_all_the_same():
         pilot.app.query_one(Line).show("left", "right")
         await pilot.pause()
         assert screen_text(pilot.app).splitlines()[1].rstrip() == "  left       right"
+
+
+async def test_a_letter_of_a_filter_does_not_lay_the_screen_out_anew(monkeypatch):
+    laid_out: list[object] = []
+    async with opened(VIM, tab="host", size=(80, 24)) as (app, pilot):
+        await press(pilot, "slash")
+        screen_text(app)
+        refresh = Widget.refresh
+
+        def noting(widget: Widget, *regions: Region, layout: bool = False, **options: bool) -> Widget:
+            laid_out.extend([widget] * layout)
+            return refresh(widget, *regions, layout=layout, **options)
+
+        monkeypatch.setattr(Widget, "refresh", noting)
+        await press(pilot, *"zz")
+        assert screen_text(app).splitlines()[-2].split("zz")[1].split() == ["0", "of", "627", "functions"]
+        assert not laid_out
+
+
+async def test_a_full_line_takes_back_the_room_of_a_longer_remark():
+    async with opened(VIM, tab="host", size=(80, 24)) as (app, pilot):
+        await press(pilot, "slash", *("z" * 55))
+        line = screen_text(app).splitlines()[-2]
+        assert "z" * 55 in line
+        assert line.endswith("  0 of 627 functions")
