@@ -154,3 +154,13 @@ async def test_a_full_line_takes_back_the_room_of_a_longer_remark():
         line = screen_text(app).splitlines()[-2]
         assert "z" * 55 in line
         assert line.endswith("  0 of 627 functions")
+
+
+async def test_the_cursor_and_its_place_are_in_one_picture(monkeypatch):
+    async with opened(VIM, tab="host", size=(80, 24)) as (app, _):
+        table, said = app.view.table, []
+        monkeypatch.setattr(FrameTable, "post_message", lambda _, message: said.append(message))
+        table.action_move(1)
+        # the title knows before any message is handled, and so before anything is painted
+        assert app.view.query_one("#title", Line).text.endswith("2/627")
+        assert not [message for message in said if isinstance(message, FrameTable.Moved)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import polars as pl
 from rich.segment import Segment
@@ -22,7 +22,7 @@ from tracetui.app.text.words import SEVERITY_SIGNS
 from tracetui.app.widgets.arranged import Arranged
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from rich.style import Style
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
@@ -81,6 +81,8 @@ class FrameTable(Arranged, can_focus=True):
         self.ascii = False
         self.jump = False
         """Whether to scroll by half a page at the edges, which sends fewer bytes over a slow link."""
+        self.follow: Callable[[], None] | None = None
+        """Called when the cursor moves, in place of `Moved`: what goes with the cursor is then in the same picture."""
         self._content: dict[str, int] = {}
         self._placed: list[Placed] = []
         self._gap = 2
@@ -322,38 +324,44 @@ class FrameTable(Arranged, can_focus=True):
             stop = max(min(self.top + self.page_rows, self.height_of_view), position + 1)
             while stop > position + 1 and self._rows.get(stop - 1) is not None:
                 stop -= 1
-            start, count = position, stop - position
-            block = (
-                self.frame.slice(start, count) if self._order is None else self.frame[self._order.slice(start, count)]
-            )
             names = [self._source(placed.column.name) for placed in self._placed]
-            signs = [mark if (mark := placed.column.mark) in block.columns else None for placed in self._placed]
-            wanted = dict.fromkeys([*names, *filter(None, signs)])
-            for offset, row in enumerate(block.select(pl.col(name) for name in wanted).iter_rows(named=True)):
-                marks = [row[sign] if sign else "" for sign in signs]
-                self._rows[start + offset] = self._format(start + offset, [row[name] for name in names], marks)
+            signs = [mark if (mark := placed.column.mark) in self.frame.columns else "" for placed in self._placed]
+            known = {name: self._values(name, position, stop - position) for name in {*names, *filter(None, signs)}}
+            for at in range(stop - position):
+                marks = [known[sign][at] if sign else "" for sign in signs]
+                self._rows[position + at] = self._format(position + at, [known[name][at] for name in names], marks)
             cells = self._rows[position]
         return cells
 
+    def _values(self, name: str, position: int, count: int) -> list[Any]:
+        """The values of a column in so many rows of the view."""
+        column = self.frame[name]
+        return (
+            column.slice(position, count) if self._order is None else column[self._order.slice(position, count)]
+        ).to_list()
+
     def _format(self, position: int, values: Sequence[object], marks: Sequence[str]) -> Cells:
         cells: list[tuple[str, str]] = []
+        blank = (" " * self._gap, "")
         for number, (placed, value) in enumerate(zip(self._placed, values, strict=True)):
             if number:
                 # a sign stands in the gap behind its value, so that it takes no room from the names
-                cells.append((fitting.pad(marks[number - 1] if self._gap > 1 else "", self._gap), ""))
-            column = placed.column
+                mark = marks[number - 1] if self._gap > 1 else ""
+                cells.append((fitting.pad(mark, self._gap), "") if mark else blank)
             text, key = self._cell(position, placed, value)
-            text = self._fit(text, placed)
-            cells.append((fitting.pad(text, placed.width, right=column.right), key))
+            if fitting.cell_width(text) > placed.width:
+                text = self._fit(text, placed)
+            cells.append((fitting.pad(text, placed.width, right=placed.column.right), key))
             if placed.bar:
                 share = float(value) / 100 if isinstance(value, (int, float)) else 0.0
                 cells.append((" " + fitting.bar(share, placed.bar, ascii=self.ascii), "bar"))
         return tuple(cells)
 
     def _fit(self, text: str, placed: Placed) -> str:
+        """Cuts a text that is too wide for its column."""
         if placed.column.tail:
             return fitting.fit(text, placed.width, ascii=self.ascii, keep_end=True)
-        if placed.column.short and self.frame.height <= NAMES_LIMIT and fitting.cell_width(text) > placed.width:
+        if placed.column.short and self.frame.height <= NAMES_LIMIT:
             return self._names(placed).get(text, text)
         return fitting.fit(text, placed.width, ascii=self.ascii)
 
@@ -398,7 +406,10 @@ class FrameTable(Arranged, can_focus=True):
             self.refresh(Region(0, before - top + 1, width, 1), Region(0, position - top + 1, width, 1))
         else:
             self.refresh()
-        self.post_message(self.Moved())
+        if self.follow is not None:
+            self.follow()
+        else:
+            self.post_message(self.Moved())
 
     def action_move(self, rows: int) -> None:
         """Up or down by rows."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.analysis.base.distribution import Distribution
-    from tracetui.app.widgets.frame_table import FrameTable
 
 UNASKED_ROWS = 30
 """The least lines of a tab for the picture to be shown by default."""
@@ -120,8 +119,9 @@ class PicturedView(TableView):
         """Draws the picture anew; Textual calls the handler of `TableView` too."""
         self._draw_launches()
 
-    def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
+    def follow_cursor(self) -> None:
         """Updates the picture: it marks the launch under the cursor and covers the launches that the filter keeps."""
+        super().follow_cursor()
         self._draw_launches()
 
     def on_launch_picture_ready(self, event: LaunchPicture.Ready) -> None:

@@ -75,6 +75,7 @@ class TableView(OrderedView):
         self.query_one("#title", Line).ascii = self.session.ascii
         self.table.names = self.session.names
         self.table.jump = self.host.low_bandwidth
+        self.table.follow = self.follow_cursor
 
     # --- what a tab defines
 
@@ -184,8 +185,12 @@ class TableView(OrderedView):
         self.query_one("#title", Line).show(left, place)
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
-        """Follows the cursor."""
+        """Follows the cursor, or the rows that have changed."""
         event.stop()
+        self.follow_cursor()
+
+    def follow_cursor(self) -> None:
+        """Shows what goes with the row under the cursor: its place, its details."""
         self._show_title()
         if self.detail.display:
             self._show_detail()
