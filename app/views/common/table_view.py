@@ -223,7 +223,8 @@ class TableView(OrderedView):
                 labels["table.next"] = self._next_kind
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
-            timed = "at_ns" in state.page.frame.columns and not state.page.frame["at_ns"].is_null().all()
+            frame = state.page.frame
+            timed = "at_ns" in frame.columns and frame["at_ns"].null_count() < frame.height
             if state.page.id in ("launches", "host_launches", "collective_calls") and timed:  # ncu knows durations only
                 labels["go.timeline"] = "timeline"
             if state.page.id == "kernels":
