@@ -158,9 +158,11 @@ async def test_a_full_line_takes_back_the_room_of_a_longer_remark():
 
 async def test_the_cursor_and_its_place_are_in_one_picture(monkeypatch):
     async with opened(VIM, tab="host", size=(80, 24)) as (app, _):
-        table, said = app.view.table, []
-        monkeypatch.setattr(FrameTable, "post_message", lambda _, message: said.append(message))
-        table.action_move(1)
+        table = app.view.table
+        said: list[object] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(FrameTable, "post_message", lambda _, message: said.append(message))
+            table.action_move(1)
         # the title knows before any message is handled, and so before anything is painted
         assert app.view.query_one("#title", Line).text.endswith("2/627")
         assert not [message for message in said if isinstance(message, FrameTable.Moved)]
