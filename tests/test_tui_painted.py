@@ -166,3 +166,16 @@ async def test_the_cursor_and_its_place_are_in_one_picture(monkeypatch):
         # the title knows before any message is handled, and so before anything is painted
         assert app.view.query_one("#title", Line).text.endswith("2/627")
         assert not [message for message in said if isinstance(message, FrameTable.Moved)]
+
+
+async def test_the_mark_of_slow_work_paints_no_rows(painted):
+    async with opened(VIM, tab="host", size=(80, 24)) as (app, pilot):
+        screen_text(app)
+        table = app.view.table
+        table._asked = table._wanted()
+        painted.clear()
+        table._mark()
+        await pilot.pause()
+        assert screen_text(app).splitlines()[3].startswith("…")
+        assert set(painted) == {0, 1}
+        table._forget()

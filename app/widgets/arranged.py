@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from textual.geometry import Region
 from textual.message import Message
 
 from tracetui.app.session import jobs
@@ -196,7 +197,8 @@ class Arranged(Painted):
     def _mark(self) -> None:
         self._timer = None
         self.is_slow = self.is_working
-        self.refresh()
+        # the mark is in the header; where there are no rows yet, words stand below it
+        self.refresh(Region(0, 0, self.size.width, 2))
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
         """Shows the rows, unless others were asked for meanwhile."""
