@@ -30,6 +30,8 @@ QUESTIONS = {b"\x1b[?2026$p": b"\x1b[?2026;2$y", b"\x1b[5n": b"\x1b[0n"}
 QUESTION = re.compile(b"|".join(map(re.escape, QUESTIONS)))
 LONGEST = max(map(len, QUESTIONS))
 QUIET_SECONDS = 0.5
+LONGEST_START = 90
+"""Seconds until the first picture, on a slow line too."""
 LOADING = """
 import sys, time
 import tracetui.parsers
@@ -54,6 +56,7 @@ class Line:
     def __init__(self, command: list[str], size: str, rate: float, round_trip: float) -> None:
         self._rate, self._round_trip = rate, round_trip
         self.bytes = 0
+        self._awaited, self._came = b"", b""
         self.first: float | None = None
         self.last = 0.0
         self._owed: deque[tuple[float, bytes]] = deque()
@@ -82,6 +85,8 @@ class Line:
                 time.sleep(max(len(piece) / self._rate - (time.perf_counter() - began), 0))
             self.bytes += len(piece)
             self.took(piece)
+            if self._awaited:
+                self._came += piece
             self.last = time.perf_counter()
             self.first = self.first or self.last
             tail = self._tail + piece
@@ -93,6 +98,24 @@ class Line:
 
     def took(self, piece: bytes) -> None:
         """Handles received bytes."""
+
+    def begin(self, words: bytes, quiet: float = 2.0, key: bytes = b"") -> None:
+        """Waits until these words are painted, however long a busy machine takes, and then until nothing comes.
+
+        Args:
+            words: as they follow a change of the picture, in one piece.
+            quiet: seconds without a byte.
+            key: pressed first.
+        """
+        self._awaited = words
+        os.write(self.terminal, key)
+        begin = time.perf_counter()
+        while words not in self._came and time.perf_counter() - begin < LONGEST_START:
+            time.sleep(0.01)
+        if words not in self._came:
+            raise SystemExit(f"{words.decode()!r} was not painted within {LONGEST_START} s")
+        self._awaited, self._came = b"", b""
+        self.settle(quiet)
 
     def settle(self, quiet: float = QUIET_SECONDS, limit: float = 120) -> None:
         """Waits until nothing has come for a while."""
@@ -142,7 +165,7 @@ def actions(driver: str, size: str, color: str, rate: float, round_trip: float) 
     """Yields each action and what it cost."""
     begin = time.perf_counter()
     line = Line(program(driver, color), size, rate, round_trip)
-    line.settle(2.0)
+    line.begin(b"Waits for")
     found = {"first paint": f"{line.bytes:,} B  {line.last - begin:.2f} s"}
 
     def row(name: str, *keys: bytes) -> None:
@@ -157,7 +180,7 @@ def actions(driver: str, size: str, color: str, rate: float, round_trip: float) 
     row("page down", *[b"\x1b[6~"] * 3)
     line.press(b"2")
     line.press(b"T")
-    line.settle(2.0)
+    line.settle(3.0)
     line.press(b"V")  # without arrows
     for key in (b"w", b"w", b"w"):
         line.press(key)
@@ -173,14 +196,15 @@ def actions(driver: str, size: str, color: str, rate: float, round_trip: float) 
     if not rate:
         row("move of the mouse", b"\x1b[<35;20;10M", b"\x1b[<35;21;11M")
     line.close()
-    line = Line(program(driver, color, "--tab", "host"), size, rate, round_trip)  # has 548 rows
-    line.settle(2.0)
+    line = Line(program(driver, color, "--tab", "host"), size, rate, round_trip)  # has hundreds of rows
+    line.begin(b"Host functions")
     count, lag = line.hold(b"\x1b[B")
     found["key held 3 s"] = f"{count:,} B  {lag:.2f} s lag"
     line.close()
     if not rate:
         slow = [sys.executable, "-c", LOADING, "open", "--sample", "--driver", driver, "--color", color]
         line = Line(slow, size, rate, round_trip)
+        line.begin(b"keep what was read", 0.0)
         time.sleep(2)
         found["while loading, per second"] = f"{line.idle(5):,.0f} B"
         line.close()

@@ -142,9 +142,8 @@ def in_table(rows: int, size: str, keys: int) -> dict[str, list[tuple[float, flo
     found: dict[str, list[tuple[float, float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         line = Watched([sys.executable, "-c", PROGRAM], size, folder)
-        line.settle(4.0)
-        line.press(b"\r")
-        line.settle(3.0)
+        line.begin(b"vector_add", 3.0)
+        line.begin(f"{rows:,}".encode(), 3.0, key=b"\r")
         nothing = (line.used(), line.used())
         overhead = [nothing[1][at] - nothing[0][at] for at in (0, 1)]
         for name, words in ACTIONS.items():

@@ -14,6 +14,7 @@ from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session.session import Session
 from tracetui.app.settings import last_position as left
 from tracetui.app.settings.schema import Settings
+from tracetui.app.text import fitting
 from tracetui.app.views.common import messages
 from tracetui.app.views.common.host import Host
 from tracetui.parsers import Run
@@ -166,3 +167,12 @@ def test_a_theme_that_needs_more_colours_gives_way(monkeypatch):
     while (theme := preferences.theme_after(after[-1])) not in after:
         after.append(theme)
     assert "light" not in after
+
+
+def test_characters_before_the_first_combining_one_take_one_column():
+    for code in range(ord(fitting.FIRST_COMBINING)):
+        assert fitting._char_width(chr(code)) == 1, hex(code)
+    assert fitting._char_width(fitting.FIRST_COMBINING) == 0
+    assert fitting.cell_width("12.3 µs") == 7
+    assert fitting.cell_width("e\u0301") == 1
+    assert fitting.cell_width("核µ") == 3

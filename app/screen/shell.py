@@ -18,6 +18,7 @@ from tracetui.app.keys import commands
 from tracetui.app.screen import status
 from tracetui.app.text.fitting import printable, to_ascii
 from tracetui.app.widgets.lines import Footer, Line, TabBar
+from tracetui.app.widgets.painted import Painted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from tracetui.app.session.session import Session, Side
     from tracetui.app.views.common.base import View
     from tracetui.app.widgets.prompt import Prompt, Question
+
+
+class Body(Container, Painted):
+    """The place of the views."""
 
 
 LEAST = 40, 10
@@ -101,7 +106,7 @@ class Shell:
         """Returns the widgets of the main screen, before any tab was visited."""
         yield Line(id="header")
         yield TabBar(id="tabs")
-        yield Container(Static(id="loading", markup=False), id="body")
+        yield Body(Static(id="loading", markup=False), id="body")
         yield Line(id="filter-line")
         yield Footer(id="footer")
 

@@ -21,6 +21,8 @@ _BUILT_IN = re.compile(r"<built-in (?:function|method) (\S+)>")
 _QUANTITY = re.compile(r"(?<=\d) (?=(?:%|ns|µs|us|ms|s|B|[kMGT]i?B|W|FLOP)(?:[/.,;:)]|\s|$))")
 _BAR_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
+FIRST_COMBINING = "\u0300"
+"""Every character before it, and so every unit and number, takes one column."""
 LEAST_PAIR = 16
 """Columns from which both sides of a pair can be read."""
 
@@ -105,7 +107,7 @@ def bar(fraction: float, width: int, *, ascii: bool = False) -> str:
 
 def cell_width(text: str) -> int:
     """Returns how many terminal columns a text takes: East Asian wide characters take two, combining ones none."""
-    if text.isascii():
+    if text.isascii() or max(text) < FIRST_COMBINING:
         return len(text)
     return sum(_char_width(c) for c in text)
 
@@ -228,6 +230,8 @@ def _where_they_differ(texts: Sequence[str], width: int, ascii: bool) -> dict[st
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """Pads the text with spaces to `width` columns; `right` aligns it to the right."""
+    if text.isascii():
+        return text.rjust(width) if right else text.ljust(width)
     space = " " * max(width - cell_width(text), 0)
     return space + text if right else text + space
 

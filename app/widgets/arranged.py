@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from textual.geometry import Region
 from textual.message import Message
-from textual.widget import Widget
 
 from tracetui.app.session import jobs
 from tracetui.app.tables.arrangement import Arrangement, Orders
 from tracetui.app.tables.filters import Filter
+from tracetui.app.widgets.painted import Painted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ SLOW_SECONDS = 0.15
 """After this time a mark says that the rows in view are not yet those that were asked for."""
 
 
-class Arranged(Widget):
+class Arranged(Painted):
     """Rows of a frame with a sort order and a filter, and a cursor.
 
     It keeps an index of row numbers; the frame itself is never copied. While another thread works out the index of a
@@ -196,7 +197,8 @@ class Arranged(Widget):
     def _mark(self) -> None:
         self._timer = None
         self.is_slow = self.is_working
-        self.refresh()
+        # the mark is in the header; where there are no rows yet, words stand below it
+        self.refresh(Region(0, 0, self.size.width, 2))
 
     def on_job_done(self, event: jobs.JobDone[Any]) -> None:
         """Shows the rows, unless others were asked for meanwhile."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import polars as pl
 from rich.segment import Segment
@@ -22,7 +22,7 @@ from tracetui.app.text.words import SEVERITY_SIGNS
 from tracetui.app.widgets.arranged import Arranged
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from rich.style import Style
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
@@ -81,6 +81,8 @@ class FrameTable(Arranged, can_focus=True):
         self.ascii = False
         self.jump = False
         """Whether to scroll by half a page at the edges, which sends fewer bytes over a slow link."""
+        self.follow: Callable[[], None] | None = None
+        """Called when the cursor moves, in place of `Moved`: what goes with the cursor is then in the same picture."""
         self._content: dict[str, int] = {}
         self._placed: list[Placed] = []
         self._gap = 2
@@ -88,6 +90,8 @@ class FrameTable(Arranged, can_focus=True):
         self._cut: dict[str, dict[str, str]] = {}
         """Names cut to the available width so that no two look alike, by column."""
         self._rows: LRUCache[int, Cells] = LRUCache(1024)
+        self._strips: LRUCache[int, Strip] = LRUCache(512)
+        """Rows as they look without the cursor, by their position: scrolling only moves them."""
         self._commented: frozenset[int] = frozenset()
         self._own_style: Style | None = None
 
@@ -163,7 +167,7 @@ class FrameTable(Arranged, can_focus=True):
 
     def changed(self) -> None:
         """Lays the columns out again and repaints."""
-        self._rows.clear()
+        self._drop_rows()
         self._lay_out()
         self.cursor = min(max(self.cursor, 0), max(self.height_of_view - 1, 0))
         self._keep_in_sight()
@@ -220,7 +224,7 @@ class FrameTable(Arranged, can_focus=True):
         width = self.size.width
         if width != self._laid_out:
             # painted before the resize event came
-            self._rows.clear()
+            self._drop_rows()
             self._lay_out()
         if y == 0:
             return self._header(width)
@@ -229,12 +233,32 @@ class FrameTable(Arranged, can_focus=True):
             if y == 1 and self.frame.height and (text := self._instead_of_rows()):
                 return Strip([Segment(f" {text}", self._plain)]).adjust_cell_length(width)
             return Strip.blank(width, self._plain)
-        cursor = position == self.cursor
-        base = self.get_component_rich_style("table--cursor") if cursor else self._plain
-        segments = [Segment(self._gutter(position, cursor), base)]
+        if position == self.cursor:
+            style = self.get_component_rich_style("table--cursor")
+            text = "".join((">", *(text for text, _ in self._cells(position)), self._rest(width)))
+            return Strip([Segment(text, style)]).adjust_cell_length(width, style)
+        strip = self._strips.get(position)
+        if strip is None:
+            strip = self._strips[position] = self._row(position, width)
+        return strip
+
+    def _row(self, position: int, width: int) -> Strip:
+        """A row without the cursor; neighbours of one style are one segment, since each costs time on its way out."""
+        base = self._plain
+        texts, style = [self._gutter(position)], ""
+        segments = []
         for text, key in self._cells(position):
-            segments.append(Segment(text, base if cursor else self._style(key, base)))
+            if key != style and not (text.isspace() and key == ""):
+                segments.append(Segment("".join(texts), self._style(style, base)))
+                texts, style = [], key
+            texts.append(text)
+        segments.append(Segment("".join(texts) + self._rest(width), self._style(style, base)))
         return Strip(segments).adjust_cell_length(width, base)
+
+    def _rest(self, width: int) -> str:
+        """The blanks behind the last column."""
+        used = sum(placed.total + self._gap for placed in self._placed) - self._gap
+        return " " * (width - 1 - used)
 
     def _instead_of_rows(self) -> str:
         if self.is_working:
@@ -252,17 +276,22 @@ class FrameTable(Arranged, can_focus=True):
     def notify_style_update(self) -> None:
         """Colours have changed."""
         self._own_style = None
+        self._strips.clear()
         super().notify_style_update()
 
-    def _gutter(self, position: int, cursor: bool) -> str:
-        if cursor:
-            return ">"
+    def _drop_rows(self) -> None:
+        """Forgets how rows look, since they may look otherwise now."""
+        self._rows.clear()
+        self._strips.clear()
+
+    def _gutter(self, position: int) -> str:
         return COMMENTED if self._commented and self.row_number(position) in self._commented else " "
 
     def mark(self, rows: frozenset[int]) -> None:
         """Marks rows of the frame in the gutter: those with comments."""
         if rows != self._commented:
             self._commented = rows
+            self._strips.clear()
             self.refresh()
 
     def _style(self, key: str, base: Style) -> Style:
@@ -295,39 +324,44 @@ class FrameTable(Arranged, can_focus=True):
             stop = max(min(self.top + self.page_rows, self.height_of_view), position + 1)
             while stop > position + 1 and self._rows.get(stop - 1) is not None:
                 stop -= 1
-            start, count = position, stop - position
-            block = (
-                self.frame.slice(start, count) if self._order is None else self.frame[self._order.slice(start, count)]
-            )
             names = [self._source(placed.column.name) for placed in self._placed]
-            signs = [mark if (mark := placed.column.mark) in block.columns else None for placed in self._placed]
-            wanted = dict.fromkeys([*names, *filter(None, signs)])
-            for offset, row in enumerate(block.select(pl.col(name) for name in wanted).iter_rows(named=True)):
-                marks = [row[sign] if sign else "" for sign in signs]
-                self._rows[start + offset] = self._format(start + offset, [row[name] for name in names], marks)
+            signs = [mark if (mark := placed.column.mark) in self.frame.columns else "" for placed in self._placed]
+            known = {name: self._values(name, position, stop - position) for name in {*names, *filter(None, signs)}}
+            for at in range(stop - position):
+                marks = [known[sign][at] if sign else "" for sign in signs]
+                self._rows[position + at] = self._format(position + at, [known[name][at] for name in names], marks)
             cells = self._rows[position]
         return cells
 
+    def _values(self, name: str, position: int, count: int) -> list[Any]:
+        """The values of a column in so many rows of the view."""
+        column = self.frame[name]
+        return (
+            column.slice(position, count) if self._order is None else column[self._order.slice(position, count)]
+        ).to_list()
+
     def _format(self, position: int, values: Sequence[object], marks: Sequence[str]) -> Cells:
         cells: list[tuple[str, str]] = []
+        blank = (" " * self._gap, "")
         for number, (placed, value) in enumerate(zip(self._placed, values, strict=True)):
             if number:
                 # a sign stands in the gap behind its value, so that it takes no room from the names
-                cells.append((fitting.pad(marks[number - 1] if self._gap > 1 else "", self._gap), ""))
-            column = placed.column
+                mark = marks[number - 1] if self._gap > 1 else ""
+                cells.append((fitting.pad(mark, self._gap), "") if mark else blank)
             text, key = self._cell(position, placed, value)
-            text = self._fit(text, placed)
-            cells.append((fitting.pad(text, placed.width, right=column.right), key))
+            if fitting.cell_width(text) > placed.width:
+                text = self._fit(text, placed)
+            cells.append((fitting.pad(text, placed.width, right=placed.column.right), key))
             if placed.bar:
                 share = float(value) / 100 if isinstance(value, (int, float)) else 0.0
                 cells.append((" " + fitting.bar(share, placed.bar, ascii=self.ascii), "bar"))
         return tuple(cells)
 
     def _fit(self, text: str, placed: Placed) -> str:
+        """Cuts a text that is too wide for its column."""
         if placed.column.tail:
             return fitting.fit(text, placed.width, ascii=self.ascii, keep_end=True)
-        names = placed.column.short or placed.column.flex
-        if names and self.frame.height <= NAMES_LIMIT and fitting.cell_width(text) > placed.width:
+        if (placed.column.short or placed.column.flex) and self.frame.height <= NAMES_LIMIT:
             return self._names(placed).get(text, text)
         return fitting.fit(text, placed.width, ascii=self.ascii)
 
@@ -372,7 +406,10 @@ class FrameTable(Arranged, can_focus=True):
             self.refresh(Region(0, before - top + 1, width, 1), Region(0, position - top + 1, width, 1))
         else:
             self.refresh()
-        self.post_message(self.Moved())
+        if self.follow is not None:
+            self.follow()
+        else:
+            self.post_message(self.Moved())
 
     def action_move(self, rows: int) -> None:
         """Up or down by rows."""

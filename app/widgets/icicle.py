@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.segment import Segment
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tracetui.app.charts.icicle import Box, Node, box_runs, layout
 from tracetui.app.charts.icicle_tree import IcicleTree
 from tracetui.app.keys import commands
+from tracetui.app.widgets.painted import Painted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ TWO_LINES = 2
 """Lines of a level where there is room: the second one says the time."""
 
 
-class Icicle(Widget, can_focus=True):
+class Icicle(Painted, can_focus=True):
     """Boxes as wide as their share; the keys of tables and trees work on the boxes."""
 
     BINDINGS: ClassVar = [*commands.bindings("table"), *commands.bindings("tree")]

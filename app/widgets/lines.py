@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.message import Message
-from textual.widget import Widget
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
+from tracetui.app.widgets.painted import Painted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from textual.events import Click
+    from textual.strip import Strip
 
 
-class Line(Widget):
+class Line(Painted):
     """One line of text with a left and a right side; text that does not fit is cut visibly."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -42,6 +43,10 @@ class Line(Widget):
     def text(self) -> str:
         """What the line says, both sides."""
         return f"{self._left} {self._right}".strip()
+
+    def render_line(self, y: int) -> Strip:
+        """The line; nothing below it."""
+        return self.strip_of(Text() if y else self.render())
 
     def render(self) -> Text:
         """The line at the width there is; the right side wins where both don't fit."""
@@ -69,7 +74,7 @@ TAB_FORMS: tuple[tuple[int | None, str, str], ...] = (
 after the key, what stands around both."""
 
 
-class TabBar(Widget):
+class TabBar(Painted):
     """The tabs in one line; the current one stands in brackets, so that it shows without colours too."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"tabbar--active", "tabbar--tab"}
@@ -133,7 +138,7 @@ def tab_labels(active: str, width: int, extra: Collection[str] = ()) -> list[tup
     return labels
 
 
-class Footer(Widget):
+class Footer(Painted):
     """One line: the keys that matter here, or what the program has to say until the next key."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"footer--key", "footer--label", "footer--message"}

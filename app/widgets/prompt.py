@@ -9,14 +9,20 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import Input, Static
+
+from tracetui.app.text.fitting import cell_width
+from tracetui.app.widgets.painted import Painted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual import events
     from textual.app import ComposeResult
+    from textual.geometry import Region, Size
     from textual.timer import Timer
+    from typing_extensions import Self
 
 DEBOUNCE_SECONDS = 0.12
 HINTS = (("Enter", "go"), ("Esc", "cancel"))
@@ -68,6 +74,16 @@ class PromptInput(Input):
         super().__init__(compact=True, select_on_focus=False)
         self.cursor_blink = False
 
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Paints the line anew; what is typed moves nothing else, as the line takes what room there is."""
+        return super().refresh(*regions, repaint=repaint, layout=layout and not self.outer_size, recompose=recompose)
+
+    def notify_style_update(self) -> None:
+        """Colours have changed, and with them the room that a remark leaves."""
+        super().notify_style_update()
+        for part in self.siblings:
+            part.refresh()
+
     def action_give_up(self) -> None:
         """Leaves the line."""
         self.post_message(Prompt.Cancelled())
@@ -89,6 +105,52 @@ class PromptInput(Input):
             event.prevent_default()
             event.stop()
             self.replace(question.joins(event.text), *self.selection)
+
+
+class Remark(Painted):
+    """Words at the right end of the line, in a place that grows with them and shrinks when they end.
+
+    What is typed changes them with every letter, and the screen is laid out anew only where they need more room.
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._words = ""
+        self._room = 0
+        self._beside = 0
+        """The width of the whole line, in which they had that room."""
+
+    def say(self, words: str) -> None:
+        """Shows these words."""
+        if words == self._words:
+            return
+        self._words = words
+        needed = cell_width(words)
+        grows = needed > self._room or not words
+        if grows:
+            self._room = needed
+        self.refresh(layout=grows)
+
+    def give_room(self) -> None:
+        """Takes no more room than the words need: the line is full."""
+        if self._room > (needed := cell_width(self._words)):
+            self._room = needed
+            self.refresh(layout=True)
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        """The room of the longest words so far in a terminal of this width."""
+        if container.width != self._beside:
+            self._room, self._beside = cell_width(self._words), container.width
+        return self._room
+
+    def render_line(self, y: int) -> Strip:
+        """The words at the right of their room; what they leave of it looks like the line that they stand behind."""
+        words = self.strip_of(Text(self._words))
+        left = self.outer_size.width - cell_width(self._words)
+        lines = [part for part in self.siblings if isinstance(part, PromptInput)]
+        if left <= 0 or not lines:
+            return words
+        return Strip.join([Strip.blank(left, lines[0].rich_style), words.crop(0, self.outer_size.width - left)])
 
 
 class Prompt(Vertical):
@@ -116,7 +178,7 @@ class Prompt(Vertical):
         with Horizontal(id="prompt-line"):
             yield Static(markup=False, id="prompt-label")
             yield PromptInput()
-            yield Static(markup=False, id="prompt-remark")
+            yield Remark(id="prompt-remark")
         yield Static(markup=False, id="prompt-below")
 
     def on_mount(self) -> None:
@@ -170,8 +232,8 @@ class Prompt(Vertical):
     def remark(self, text: str) -> None:
         """Says something at the right end, such as how many rows match."""
         self._remark = text
-        for remark in self.query("#prompt-remark").results(Static):
-            remark.update(Text(f" {text} " if text else ""))
+        for remark in self.query(Remark):
+            remark.say(f" {text} " if text else "")
 
     def explain(self, text: str) -> None:
         """Says something below the line, such as what is wrong with what was typed."""
@@ -211,6 +273,8 @@ class Prompt(Vertical):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Waits for a pause in typing."""
         event.stop()
+        if self.line.virtual_size.width >= self.line.outer_size.width:
+            self.query_one(Remark).give_room()
         self._stop_waiting()
         question, text = self.question, event.value
         if question is None or question.changed is None:

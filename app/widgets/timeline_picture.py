@@ -9,7 +9,6 @@ from rich.segment import Segment
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tracetui.analysis.base import number_format
 from tracetui.analysis.timeline.arrows import arrows
@@ -17,6 +16,7 @@ from tracetui.analysis.timeline.rows import NONE
 from tracetui.app.charts import lanes as drawing
 from tracetui.app.charts.arrows import End, arrow_cells
 from tracetui.app.text import fitting
+from tracetui.app.widgets.painted import Painted
 from tracetui.app.widgets.timeline_lanes import LaneList
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Bookmark(NamedTuple):
     """The event that was selected there."""
 
 
-class TimelinePicture(Widget):
+class TimelinePicture(Painted):
     """The picture. Rows of lanes below a ruler; the selected event is marked."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{key}" for key in drawing.STYLES}

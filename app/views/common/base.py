@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from tracetui.app.session import jobs
 from tracetui.app.text.fitting import printable
+from tracetui.app.widgets.painted import Painted
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -29,7 +30,7 @@ _job = threading.local()
 """In the thread of a view's job: the session as it was when the job started."""
 
 
-class View(Vertical, can_focus=True):
+class View(Vertical, Painted, can_focus=True):
     """The content of a tab."""
 
     TAB: ClassVar[str]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from tracetui.app.charts.icicle import Box
     from tracetui.app.views.common.page import Page
-    from tracetui.app.widgets.frame_table import FrameTable
 
 TREES = ("modules", "range_tree")
 """The ids of pages that are trees."""
@@ -81,8 +80,9 @@ class IcicleView(PicturedView):
         self._expanded = set(self.table.expanded)
         self._arrange_icicle()
 
-    def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
-        """Updates the icicle for a new filter or row; Textual also calls the handler of `PicturedView`."""
+    def follow_cursor(self) -> None:
+        """Updates the icicle for a new filter or row."""
+        super().follow_cursor()
         if self.shows_icicle:
             self._grow()
             row = self.table.row_number(self.table.cursor)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from textual.message import Message
-from textual.widgets import Static
 
 from tracetui.analysis.base.distribution import distribution, p95_of
 from tracetui.analysis.base.number_format import format_count, format_ns
@@ -15,6 +14,7 @@ from tracetui.app.keys.commands import key
 from tracetui.app.session import jobs
 from tracetui.app.views.common.table_view import TableView
 from tracetui.app.widgets.arranged import AT_ONCE
+from tracetui.app.widgets.painted import Picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.analysis.base.distribution import Distribution
-    from tracetui.app.widgets.frame_table import FrameTable
 
 UNASKED_ROWS = 30
 """The least lines of a tab for the picture to be shown by default."""
@@ -32,14 +31,14 @@ MARKS = ("longest", "p95", "median")
 """The launches that one key goes to, one after the other."""
 
 
-class LaunchPicture(Static):
+class LaunchPicture(Picture):
     """The place of the picture, for which another thread sorts the launches of a long table."""
 
     class Ready(Message):
         """The distribution that was asked for last is there."""
 
     def __init__(self) -> None:
-        super().__init__(id="picture", markup=False)
+        super().__init__(id="picture")
         self.found: Distribution | None = None
         """The distribution of the launches that were asked for, or till then of those before."""
         self._of: tuple[object, ...] | None = None
@@ -99,7 +98,6 @@ class PicturedView(TableView):
         self._wants_picture: bool | None = None
         """Whether the user wants the picture; null lets the height decide."""
         self._next_mark = 0
-        self._picture_rows = 0
 
     def content(self) -> ComposeResult:
         """A place for the picture, above what every table has."""
@@ -121,8 +119,9 @@ class PicturedView(TableView):
         """Draws the picture anew; Textual calls the handler of `TableView` too."""
         self._draw_launches()
 
-    def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
+    def follow_cursor(self) -> None:
         """Updates the picture: it marks the launch under the cursor and covers the launches that the filter keeps."""
+        super().follow_cursor()
         self._draw_launches()
 
     def on_launch_picture_ready(self, event: LaunchPicture.Ready) -> None:
@@ -148,12 +147,9 @@ class PicturedView(TableView):
         lines = self._launch_lines(width, height) if wanted and self._of_launches else []
         if lines and picture.is_working and picture.found is not None:
             return  # drawn once the launches in view are sorted
-        # of the same height, nothing else on the screen moves
-        moves = len(lines) != self._picture_rows or bool(lines) != picture.display
-        self._picture_rows = len(lines)
         picture.display = bool(lines)
         if lines:
-            picture.update("\n".join(lines), layout=moves)
+            picture.show(lines)
 
     def _launch_lines(self, width: int, height: int) -> list[str]:
         table = self.table

@@ -74,6 +74,7 @@ class TableView(OrderedView):
         self.query_one("#title", Line).ascii = self.session.ascii
         self.table.names = self.session.names
         self.table.jump = self.host.low_bandwidth
+        self.table.follow = self.follow_cursor
 
     # --- what a tab defines
 
@@ -190,8 +191,12 @@ class TableView(OrderedView):
         return fitting.printable(self._comments.get(row, ""), ascii=self.session.ascii) if row is not None else ""
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
-        """Follows the cursor."""
+        """Follows the cursor, or the rows that have changed."""
         event.stop()
+        self.follow_cursor()
+
+    def follow_cursor(self) -> None:
+        """Shows what goes with the row under the cursor: its place, its details."""
         self._show_title()
         if self.detail.display:
             self._show_detail()
@@ -224,7 +229,8 @@ class TableView(OrderedView):
                 labels["table.next"] = self._next_kind
         elif state is not None:
             labels["go.in"] = state.page.inside or "details"
-            timed = "at_ns" in state.page.frame.columns and not state.page.frame["at_ns"].is_null().all()
+            frame = state.page.frame
+            timed = "at_ns" in frame.columns and frame["at_ns"].null_count() < frame.height
             if state.page.id in ("launches", "host_launches", "collective_calls") and timed:  # ncu knows durations only
                 labels["go.timeline"] = "timeline"
             if state.page.id == "kernels":
