@@ -194,6 +194,44 @@ def test_shapes_nested_without_end_stay_as_they_are(tmp_path: Path) -> None:
     assert trace.host["name"].to_list() == ["aten::mm"] * 2
 
 
+@pytest.mark.parametrize("key", ["Input Dims", "Input type"])
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [("null", None), ('{"a": 1}', '{"a": 1}'), ("7", "7"), ('["\\u00e9\\n"]', '["é\\n"]'), ("[1, 2]", "[1, 2]")],
+)
+def test_shapes_of_any_type_are_read_alike_on_both_paths(
+    tmp_path: Path, path_of_reading: None, key: str, value: str, read: str | None
+) -> None:
+    path = tmp_path / "a.json"
+    events = [json.dumps({**work(n), "args": {key: "HERE", "n": n}}).replace('"HERE"', value) for n in range(3)]
+    lines = ["{\n    " + event[1:-1] + "\n  }" for event in events]
+    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}")
+    column = {"Input Dims": "input_shapes", "Input type": "input_types"}[key]
+    assert opened(path).host[column].cast(pl.String).to_list() == [read] * 3
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("inserted", [True, False])
+def test_an_odd_byte_in_utf_16_costs_one_row(tmp_path: Path, encoding: str, ending: str, inserted: bool) -> None:
+    path = tmp_path / "a.csv"
+    table = long_table([(n, f"kernel{n}", "Occupancy", "Achieved", "block", str(n)) for n in range(20)])
+    content = bytearray(("\ufeff" + table.replace("\n", ending)).encode(encoding))
+    path.write_bytes(content)
+    whole = opened(path).device["name"].to_list()
+    for number in (11, 4):  # two odd bytes: behind the second the text lies right again
+        at = content.index(f"kernel{number}".encode(encoding))
+        content[at : at + (not inserted)] = b"x" if inserted else b""
+    path.write_bytes(content)
+    trace = opened(path)
+    assert set(whole) - set(trace.device["name"].to_list()) == {"kernel4", "kernel11"}
+    assert (trace.source.events_total, skipped(trace)) == (20, 2)
+    assert [note.count for note in trace.notes if "UTF-16" in note.reason] == [2]
+    scrub_file(path, tmp_path / "b.csv", Redactor())
+    assert "10.1.2.3" not in (tmp_path / "b.csv").read_text()
+    assert opened(tmp_path / "b.csv").device["name"].to_list() == trace.device["name"].to_list()
+
+
 def test_texts_in_utf_16_are_refused(tmp_path: Path) -> None:
     """They came out as bytes with a blank between any two letters."""
     path = tmp_path / "a.sqlite"

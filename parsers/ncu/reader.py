@@ -12,7 +12,7 @@ from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame, rows_of
-from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, SOURCE_PAGE, decode
+from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, SOURCE_PAGE, decode_counting
 from tracetui.parsers.ncu.source_page import PAGE, read_source
 from tracetui.parsers.ncu.tables import Log, Table, read_tables
 from tracetui.parsers.progress import Progress, Watch
@@ -115,7 +115,9 @@ def _read(path: Path, tally: Tally, watch: Watch) -> tuple[str, int]:
                 break
         if source.damage:
             tally.missing("the compressed stream ends early", 1, source.damage)
-        return decode(bytes(content)), source.size
+        text, breaks = decode_counting(bytes(content))
+        tally.repaired("a byte too many or too few in text of UTF-16: read on from the next line", breaks)
+        return text, source.size
 
 
 def _no_table(path: Path, log: Log) -> TraceError:
