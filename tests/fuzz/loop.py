@@ -58,6 +58,7 @@ def run(
     finds.mkdir(parents=True, exist_ok=True)
     weights = {name: CHEAP.get(name, SHARE) for name in names}
     parts = {name: count * weight // sum(weights.values()) for name, weight in weights.items()}
+    parts[names[0]] += count - sum(parts.values())
     chunk = min(CHUNK, max(LEAST, count // (jobs * ROUNDS)))
     tasks = [
         (name, begin, min(chunk, first + many - begin))
