@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sqlite3
+import tracemalloc
 import zlib
 from contextlib import closing
 from types import SimpleNamespace
@@ -192,6 +193,42 @@ def test_shapes_nested_without_end_stay_as_they_are(tmp_path: Path) -> None:
     path.write_text(text.replace('"HERE"', deep))
     trace = opened(path)
     assert trace.host["name"].to_list() == ["aten::mm"] * 2
+
+
+@pytest.mark.parametrize("first", ["1", "null", '"text"', "[1]"])
+def test_a_list_of_events_may_begin_with_what_is_none(tmp_path: Path, path_of_reading: None, first: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("[\n" + ",\n".join([first, *(json.dumps(work(n)) for n in range(4))]) + "\n]")
+    trace = opened(path)
+    assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op2", "op3"]
+    assert (trace.source.events_total, skipped(trace)) == (5, 1)
+
+
+def test_a_line_of_ncus_log_in_a_trace_does_not_make_it_ncus(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    events = [json.dumps(work(n)) for n in range(4)]
+    path.write_text('{"traceEvents": [\n' + ",\n".join([events[0], "==PROF== " + events[1], *events[2:]]) + "\n]}")
+    trace = opened(path)
+    assert trace.info.kind == "chrome"
+    assert {"op0", "op2", "op3"} <= set(trace.host["name"].cast(pl.String))
+    table = long_table([(0, "k", "Occupancy", "Achieved", "block", "1")])
+    path.write_text("[\n" + ",\n".join(events) + "]\n==PROF== Connected to process 7\n" + table)
+    assert opened(path).info.kind == "ncu"
+
+
+def test_a_stack_of_millions_of_frames_takes_little_memory(tmp_path: Path) -> None:
+    allocator = Allocator()
+    allocator.alloc(512)
+    value = snapshot(allocator)
+    frame = {"filename": "a.py", "line": 1, "name": "f"}
+    value["device_traces"][0][0]["frames"] = [frame] * 2_000_000
+    path = write(tmp_path / "a.pickle", value)
+    tracemalloc.start()
+    trace = opened(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 100e6, "as the list of frames itself takes 16 MB, and each copy of it as much"
+    assert [note.count for note in trace.notes if "stack" in note.reason] == [1]
 
 
 @pytest.mark.parametrize("key", ["Input Dims", "Input type"])

@@ -74,9 +74,16 @@ def looks_like_ncu(head: bytes) -> bool:
     if not any(word in head for word in _WORDS):  # most files need no decoding
         return False
     text = decode(head)
-    return bool(_TOOL_LINE.search(text) or SOURCE_PAGE.search(text)) or any(
-        header_start(line) >= 0 for line in _candidates(text)
-    )
+    return _TOOL_LINE.search(text) is not None or _has_table(text)
+
+
+def has_table(head: bytes) -> bool:
+    """Whether the start of a file has a table of ncu's, and not only a line of its log."""
+    return looks_like_ncu(head) and _has_table(decode(head))
+
+
+def _has_table(text: str) -> bool:
+    return SOURCE_PAGE.search(text) is not None or any(header_start(line) >= 0 for line in _candidates(text))
 
 
 def decode(content: bytes) -> str:
