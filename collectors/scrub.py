@@ -18,7 +18,7 @@ import numpy as np
 
 from tracetui.collectors.folder import manifest_text
 from tracetui.collectors.machine.secret_forms import without_blocks
-from tracetui.collectors.scrubbing.marks import HOST, IN_NAME, RANDOM, SECRET, USER
+from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, RANDOM, SECRET, USER
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
@@ -37,6 +37,7 @@ SHOWN = 24
 REASONS = {
     IN_NAME: ("name that only --names changes", "names that only --names changes"),
     RANDOM: ("text with a word that may be a key", "texts with a word that may be a key"),
+    DAMAGED: ("place where quotes are missing", "places where quotes are missing"),
 }
 _ADVICE = "look at it by hand; --names replaces names, and without --strict it is copied"
 MARK = ".scrubbed"

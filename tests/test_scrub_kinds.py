@@ -15,6 +15,7 @@ from sample_runs import recorded
 from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import LeftOut, Scrubbed, scrub, scrub_file
+from tracetui.collectors.scrubbing.marks import DAMAGED
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import TraceError, open_path
 
@@ -234,9 +235,56 @@ def test_no_text_takes_long_or_nests_too_deep() -> None:
     units = ("a", "a-", "a.", "/a", "a:", "a=", "--a ", "%41", "1.", "a b/", "/home/a ", "ab:", "\\a", "key ", "token ",
              "x-1",
              '"a":', "://a", "a/b@", "docker -p", "?sig=&", "::1", "-----BEGIN A", "machine id ",
-             "curl -u ", "author: A ", "arn:aws:a:a:", "a.a:1234:", "|1|a", "+1 20 ", "CN=a,OU=", "a1:/", "uid=a", "a=\\\"",
-             "\\\"a\\\":", "gcr.io/a-", "YWRh", "user id=a", "a[01", "projects/a/", "mnemonic a ", "wandb login ")  # fmt: skip
+             "curl -u ", "author: A ", "arn:aws:a:a:", "a.a:1234:", "|1|a", "+1 20 ", "CN=a,OU=", "a1:/", "uid=a",
+             "a=\\\"", "\\\"a\\\":", "gcr.io/a-", "YWRh", "user id=a", "a[01", "projects/a/", "mnemonic a ",
+             "wandb login ")  # fmt: skip
     started = time.process_time()
     for unit in units:
         Redactor(names=True).value(unit * (20_000 // len(unit)))
     assert time.process_time() - started < 10
+
+
+WORDS = {"hf_Qabcdefghijklmnop%d": "Qabcdefghijklmnop%d", "/home/zqu%d/x.py": "zqu%d", "zqm%d@example.org": "zqm%d",
+         "zqh%d.cluster.internal": "zqh%d", "ada@zqn%d": "zqn%d"}  # fmt: skip
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_missing_or_foreign_quote_shows_nothing_behind_it(tmp_path: Path, indent: int | None) -> None:
+    events = []
+    for n in range(20):
+        args = {f"k{i}": word % (100 * n + i) for i, word in enumerate(WORDS)} | {"token": f"Zt{n}q", "n": n + 0.125}
+        events.append(
+            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": n, "dur": 1, "pid": 1, "tid": 1, "args": args}
+        )
+    content = json.dumps({"schemaVersion": 1, "traceEvents": events}, indent=indent).encode()
+    private = [word % (100 * n + i) for n in range(20) for i, word in enumerate(WORDS.values())]
+    private += [f"Zt{n}q" for n in range(20)]
+    quotes = [at for at, byte in enumerate(content) if byte == ord('"')]
+    path, copy = tmp_path / "a.json", tmp_path / "b.json"
+    reasons: set[str] = set()
+    for at in quotes[len(quotes) // 3 : len(quotes) // 3 + 60 : 3]:
+        damaged = (content[:at] + content[at + 1 :], content[:at] + b'"' + content[at:])
+        for text in (damaged[0], damaged[1], content[:at] + bytes(1) + content[at + 1 :], content[: at + 9]):
+            path.write_bytes(text)
+            found = scrub_file(path, copy, Redactor(), force=True)
+            held = copy.read_text("utf-8", "replace")
+            # the value at the damage may no longer be told from any other
+            assert sum(word in held for word in private) <= 1, (at, text[at - 40 : at + 40])
+            assert held.count(".125") >= text.count(b".125") - 1, "numbers stay, but in a string that damage made"
+            reasons.update(dict(found.unjudged).values())
+    assert reasons == {DAMAGED}
+
+
+def test_what_stands_outside_of_strings_in_an_intact_file_is_copied_as_it_is(tmp_path: Path) -> None:
+    path, copy = tmp_path / "a.json", tmp_path / "b.json"
+    odd = {
+        "a": ": ",
+        "b": ", ",
+        "c": "}]",
+        "d": ":1",
+        "e": [True, False, None, float("nan"), float("-inf"), 1e-300],
+        "f": "",
+    }
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "ts": 1, "dur": 2, "name": "k", "args": odd}]}))
+    assert scrub_file(path, copy, Redactor(), strict=True).unjudged == ()
+    assert copy.read_text() == path.read_text()
