@@ -195,6 +195,54 @@ def test_shapes_nested_without_end_stay_as_they_are(tmp_path: Path) -> None:
     assert trace.host["name"].to_list() == ["aten::mm"] * 2
 
 
+ENDLESS = "9" * 5000
+"""Python refuses to make a number of more than 4,300 digits, and of digits such as ² any."""
+
+
+@pytest.mark.parametrize("number", [ENDLESS, "²", "1²"])
+@pytest.mark.parametrize("column", ["Process ID", "Block Size", "Grid Size", "Device", "Stream", "Context"])
+def test_numbers_of_ncu_that_python_does_not_read(tmp_path: Path, column: str, number: str) -> None:
+    cells: dict[str, object] = dict.fromkeys([*IDS, *PLACE], "1") | {"Process ID": "7", "gpu__time_duration.sum": "5"}
+    cells[column] = number
+    path = tmp_path / "a.csv"
+    path.write_text(line(cells) + "\n" + line([""] * 11 + ["ns"]) + "\n" + line(cells.values()) + "\n")
+    assert opened(path).device["duration"].to_list() == [5]
+
+
+@pytest.mark.parametrize("size", ["1e300", "-5", "2147483648"])
+def test_sizes_that_no_launch_has(tmp_path: Path, size: str) -> None:
+    cells = dict.fromkeys([*IDS, *PLACE], "1") | {"Grid Size": "?", "Block Size": "?"}
+    cells |= {f"launch__{name}_dim_{axis}": size for name in ("grid", "block") for axis in "xyz"}
+    path = tmp_path / "a.csv"
+    path.write_text(line(cells) + "\n" + line([""] * 11 + ["n"] * 6) + "\n" + line(cells.values()) + "\n")
+    assert opened(path).device.select("grid", "block").rows() == [(None, None)]
+
+
+@pytest.mark.parametrize("name", [f"_ZN{ENDLESS}", f"_ZN3fooC{ENDLESS}Ev"])
+def test_a_mangled_name_of_endless_length(tmp_path: Path, name: str) -> None:
+    file = ChromeFile()
+    file.gpu("NVIDIA H200", "9.0", 132)
+    file.launch(name, call=(0, 1), kernel=(2, 9))
+    assert "2 of 2 events read" in printed(file.write(tmp_path / "a.json"))
+
+
+def test_a_thread_of_endless_number(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    named = {"ph": "M", "name": "thread_name", "pid": 1, "tid": f"stream {ENDLESS}", "args": {"name": "s"}}
+    path.write_text(json.dumps({"traceEvents": [named, work(1)]}))
+    assert opened(path).info.threads == ()
+
+
+def test_options_with_numbers_that_python_does_not_read() -> None:
+    from tracetui.analysis.counters.limit import stopped_at
+
+    for number in (ENDLESS, "²"):
+        commands = (("ncu", "--launch-count", number, "./t"),)
+        manifest: Any = SimpleNamespace(measurement=SimpleNamespace(commands=commands))
+        trace: Any = SimpleNamespace(device=pl.DataFrame({"a": [1]}))
+        assert stopped_at(trace, manifest) is None
+
+
 @pytest.mark.parametrize("first", ["1", "null", '"text"', "[1]"])
 def test_a_list_of_events_may_begin_with_what_is_none(tmp_path: Path, path_of_reading: None, first: str) -> None:
     path = tmp_path / "a.json"

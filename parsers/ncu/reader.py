@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ _DEVICE = {
     "shared_memory_per_sm": ("device__attribute_max_shared_memory_per_multiprocessor",),
     "max_blocks_per_sm": ("device__attribute_max_blocks_per_multiprocessor",),
 }
+_PROCESS_ID = re.compile(r"[0-9]{1,18}")
 _CLOCK = "device__attribute_clock_rate"
 _MEMORY_CLOCK, _BUS = "device__attribute_memory_clock_rate", "device__attribute_global_memory_bus_width"
 """The clock is in kHz, and each bit moves twice per cycle."""
@@ -158,7 +160,7 @@ def _captured(tables: Iterable[Table], launches: Launches, log: Log) -> tuple[tu
 
 def _processes(launches: Launches) -> tuple[tuple[int, str], ...]:
     pairs = zip(launches.identity["Process ID"], launches.identity["Process Name"], strict=True)
-    return tuple(dict.fromkeys((int(pid), name) for pid, name in pairs if pid.isdigit()))
+    return tuple(dict.fromkeys((int(pid), name) for pid, name in pairs if _PROCESS_ID.fullmatch(pid)))
 
 
 def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -> tuple[DeviceInfo, ...]:
