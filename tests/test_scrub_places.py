@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from ncu_file import long_table
 from nsys_file import NsysFile
 from sample_runs import recorded
 
-from tracetui.collectors.scrub import scrub_file
+from tracetui.collectors.scrub import Scrubbed, scrub, scrub_file
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import open_path
 
@@ -96,3 +98,60 @@ def test_a_table_of_events_is_written_anew_with_its_rows(tmp_path: Path) -> None
         assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == before
     after = open_path(copy, cache=False).main
     assert after.device.drop("name").equals(whole.device.drop("name"))
+
+
+def test_names_of_files_say_nothing_of_the_machine(tmp_path: Path) -> None:
+    run = tmp_path / "of ada@zqnode"
+    names = (
+        "zqlab-7_4711.1712345678901.pt.trace.json", "plugins/profile/2024_05_01/zqjax8.trace.json", "rank0.json",
+        "ip-10-83-0-7.json", "zq9.corp.example.json", "rank1_7.1712345678901.pt.trace.json",
+    )  # fmt: skip
+    for name in names:
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text('{"traceEvents": [], "note": "zqlab-7 asks zqjax8"}')
+    found = [one for one in scrub([run], None, redactor=Redactor()) if isinstance(one, Scrubbed)]
+    copies = {one.source.relative_to(run).as_posix(): one.target for one in found}
+    assert copies.keys() == set(names)
+    assert not any("zq" in str(target.relative_to(tmp_path)) or "10-83" in target.name for target in copies.values())
+    kept = copies["plugins/profile/2024_05_01/zqjax8.trace.json"].relative_to(copies["rank0.json"].parent)
+    assert kept.parent.as_posix() == "plugins/profile/2024_05_01"
+    assert kept.name.endswith(".trace.json")
+    assert copies[names[0]].name.endswith("_4711.1712345678901.pt.trace.json")
+    assert {copies[name].name for name in (names[2], names[5])} == {names[2], names[5]}
+    assert not any("zq" in target.read_text() for target in copies.values())
+    (alone,) = scrub([run / names[0]], None, redactor=Redactor())
+    assert isinstance(alone, Scrubbed)
+    assert alone.target.name == "host-1_4711.1712345678901.scrubbed.pt.trace.json"
+
+
+def test_a_source_page_of_ncu_keeps_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    text = gzip.decompress(recorded("ncu/source_lines.csv.gz").read_bytes()).decode()
+    whole = open_path(written(path, text), cache=False).main
+    rows = text.split("\n")
+    at = next(n for n, row in enumerate(rows) if row.startswith('"File'))
+    rows[at] = '"File Path","/home/zqada/secret/t.cu"'
+    rows.insert(at, "epoch 1 of ada@zqnode")
+    copy = scrub_file(written(path, "\n".join(rows)), tmp_path / "copy.csv", Redactor()).target
+    assert "zq" not in copy.read_text()
+    found = open_path(copy, cache=False).main
+    assert found.device.equals(whole.device)
+    columns = ["device_row", "metric", "value"]
+    assert found.counters.select(columns).equals(whole.counters.select(columns))
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_headers_of_ncu_and_keys_of_bytes(tmp_path: Path) -> None:
+    table = long_table([(0, "k", "Occupancy", "Achieved", "block", "1")])
+    path = written(tmp_path / "a.csv", table.replace('"Metric Value"', f'"Metric Value","{SECRET}"', 1))
+    copy = scrub_file(path, tmp_path / "b.csv", Redactor()).target
+    assert SECRET not in copy.read_text()
+    assert open_path(copy, cache=False).main.counters.height == 1
+    value = {"segments": [], "device_traces": [[]], "x": {SECRET.encode(): 1, f"{SECRET}2".encode(): 2}}
+    (path := tmp_path / "m.pickle").write_bytes(pickle.dumps(value))
+    content = pickle.loads(scrub_file(path, tmp_path / "c.pickle", Redactor()).target.read_bytes())
+    assert content["x"] == {b"***": 1, b"***2": 2}

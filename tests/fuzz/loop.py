@@ -69,6 +69,8 @@ def run(
     summary: dict[str, Any] = {"seed": seed, "first": first, "formats": {name: _empty() for name in names}}
     with ThreadPoolExecutor(jobs) as pool:
         for name, lines in pool.map(lambda task: (task[0], list(_chunk(task, seed, finds, until))), tasks):
+            if not lines:  # the time is over
+                continue
             _add(summary["formats"][name], lines)
             _say(name, summary["formats"][name])
             (out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
