@@ -195,6 +195,42 @@ def test_shapes_nested_without_end_stay_as_they_are(tmp_path: Path) -> None:
     assert trace.host["name"].to_list() == ["aten::mm"] * 2
 
 
+@pytest.mark.parametrize("place", [0, 2, 5])
+@pytest.mark.parametrize(
+    "foreign", ["nul", "{", '{"ph"', '"abc', "[", "-", "==PROF== hi", '{"ph": "X", "name": "q", ', "\0\0"]
+)
+def test_what_is_no_json_costs_no_event_behind_it(
+    tmp_path: Path, path_of_reading: None, foreign: str, place: int
+) -> None:
+    path = tmp_path / "a.json"
+    events = [json.dumps(work(n)) for n in range(5)]
+    path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:place], foreign, *events[place:]]) + "\n]}")
+    trace = opened(path)
+    assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(5)]
+    assert trace.source.events_total == 5 + skipped(trace)
+    # what is a bracket before another, or behind the last event, is no event
+    assert skipped(trace) == 1 or place == 5
+
+
+def test_events_without_commas_take_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+
+    class Counted:
+        @staticmethod
+        def finditer(content: str, start: int, end: int) -> Any:
+            looked.append(end - start)
+            return event.finditer(content, start, end)
+
+    event = pieces._EVENT
+    monkeypatch.setattr(pieces, "_EVENT", Counted())
+    path = tmp_path / "a.json"
+    for between in (" x ", ", x, ", "} "):
+        looked.clear()
+        path.write_text('{"traceEvents": [' + between.join([json.dumps(work(1))] * 3000) + "]}")
+        assert opened(path).source.events_parsed >= 1
+        assert sum(looked) < 20 * path.stat().st_size
+
+
 ENDLESS = "9" * 5000
 """Python refuses to make a number of more than 4,300 digits, and of digits such as ² any."""
 
