@@ -162,7 +162,7 @@ def _compare(doc: ChromeDoc, trace: Trace) -> None:
     """Untouched events are read as in the original."""
     spans, base = doc.spread(), doc.base
     spoilt = spans.spoilt() | doc.touched
-    if doc.torn and doc.touched:  # what was odd already may take its neighbours along
+    if spans.touched and doc.touched:  # next to damage, what was odd already may take its neighbours along
         spoilt |= {at + by for at in doc.touched for by in (-1, 1)}
     starts, intact = {}, set()
     for place, span in enumerate(spans.places):
