@@ -104,6 +104,7 @@ def _kinds() -> tuple[Kind, ...]:
         "server of an export|%:/export/home on /mnt|fs7%", "list of nodes|nodes %[01-04,07]|gpu%",
         "author|Author: % Lovelace|Zq%",
         "phone number|call +1 202 555 %|01IP", "entry of a directory|CN=%,OU=People,DC=corp,DC=example|Zq%",
+        "user of a domain|logged in as CORP\\%",
         "seed phrase|mnemonic: % abandon ability",
         "secret in quotes within quotes|declare -x SECRET_THING=\"%\"|TOKEN10",
     )  # fmt: skip

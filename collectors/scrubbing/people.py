@@ -56,6 +56,8 @@ FORMS = (
     _form(USER, "author committer signed-off-by co-authored-by created recorded user.name",
           r"\b(?:author|committer|signed-off-by|co-authored-by|created by|recorded by|user\.name)\s?[:=]\s?"
           r"(?P<x>(?-i:[A-Z])[\w'-]+(?: (?-i:[A-Z])[\w.'-]*){0,3})"),
+    _form(USER, "user login account logged", r"\b(?:user(?:name)?|login|account|logged in as)[\"'\s:=]{1,6}"
+          r"(?P<x>(?-i:[A-Z][A-Z0-9.-]{1,30})\\{1,8}[a-z][\w.-]+)"),
     _form(USER, "+", r"(?<![\w+.])\+\d{1,3}[ .-]\(?\d{2,4}\)?(?:[ .-]\d{2,5}){2,4}(?![\w.])"),
     _form(HOST, "nccl", r"(?<![\w.:-])(?P<x>[A-Za-z][\w.-]*)(?=:\d+:\d+ \[\d+\] NCCL)"),
     _form(HOST, "[0", r"(?<![\w.-])[A-Za-z][\w.-]*\[0\d+(?:[-,]\d+)+\]"),
