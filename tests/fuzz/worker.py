@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CPU_SECONDS = 6.0
 """What one input may compute: a report of it takes 0.2 s."""
-STALL_SECONDS = 60
+STALL_SECONDS = 120
 GROWTH_KB = 400 << 10
 """What one input may add to the process's peak of memory."""
 ADDRESS_SPACE = 12 << 30
