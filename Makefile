@@ -2,7 +2,7 @@
 PYTHON ?= python
 FOLDERS = analysis app collectors models parsers samples
 
-.PHONY: check test lint typecheck layers typed-links screens docs trust fuzz fuzz-table aarch64
+.PHONY: check test lint typecheck layers typed-links screens docs trust fuzz fuzz-table fuzz-apart aarch64
 
 check: lint typecheck layers test
 
@@ -41,9 +41,15 @@ JOBS ?= 1
 fuzz:
 	PYTHONPATH=tests $(PYTHON) -m fuzz --seed $(SEED) --count $(COUNT) --jobs $(JOBS) --out build/fuzz
 
-# Writes the fuzzer's table of docs/trust.md from the summary of the last run.
+# One of many processes that run apart, each with a seed of its own: build/fuzz-SEED has its finds and its summary.
+fuzz-apart:
+	PYTHONPATH=tests $(PYTHON) -m fuzz --seed $(SEED) --count $(COUNT) --out build/fuzz-$(SEED)
+
+# Writes the fuzzer's table of docs/trust.md from the summary of the last run, or from several:
+# make fuzz-table SUMMARIES="build/fuzz-*/summary.json"
+SUMMARIES ?= build/fuzz/summary.json
 fuzz-table:
-	PYTHONPATH=tests $(PYTHON) -m fuzz --table build/fuzz/summary.json
+	PYTHONPATH=tests $(PYTHON) -m fuzz --table $(SUMMARIES)
 
 # Tries the program as a board runs it, under qemu: by hand and before a release (Debian's apt, network, five minutes).
 aarch64:

@@ -18,7 +18,8 @@ import numpy as np
 
 from tracetui.collectors.folder import manifest_text
 from tracetui.collectors.machine.secret_forms import without_blocks
-from tracetui.collectors.scrubbing.marks import HOST, IN_NAME, RANDOM, SECRET, USER
+from tracetui.collectors.scrubbing import file_names
+from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, RANDOM, SECRET, USER
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
@@ -37,6 +38,7 @@ SHOWN = 24
 REASONS = {
     IN_NAME: ("name that only --names changes", "names that only --names changes"),
     RANDOM: ("text with a word that may be a key", "texts with a word that may be a key"),
+    DAMAGED: ("place where quotes are missing", "places where quotes are missing"),
 }
 _ADVICE = "look at it by hand; --names replaces names, and without --strict it is copied"
 MARK = ".scrubbed"
@@ -47,9 +49,6 @@ COMMENTS_LEFT = "what people wrote; `tracetui scrub comments.tracetui.jsonl` mak
 NO_RECORDING = "not a trace that tracetui knows"
 MAX_IN_MEMORY = 4 << 30
 """The largest file that is read whole, as snapshots and tables are; a trace is streamed."""
-_SUFFIXES = re.compile(
-    r"((?:\.pt)?(?:\.trace)?\.(?:jsonl?|sqlite3?|db|csv|txt|log|pickle|pkl)(?:\.gz)?|\.gz)$", re.IGNORECASE
-)
 _PEOPLE = re.compile(rb'/(?:home|Users)/+([^/"\\\s:;,]{1,64})|"(?:host_?name|host)"\s*:\s*"([^"\\]{1,128})"')
 _LIKELY = (b"/home/", b"/Users/", b'host"', b'host_name"', b'hostname"')
 _OVERLAP = 256
@@ -113,7 +112,7 @@ def scrub(
     """
     redactor = redactor or redactor_of_this_machine()
     found: list[Scrubbed | LeftOut] = []
-    for source, target in _pairs(sources, output):
+    for source, target in _pairs(sources, output, redactor):
         if isinstance(target, str):
             found.append(LeftOut(source, target))
         else:
@@ -186,32 +185,40 @@ def kind_of_file(path: Path) -> str:
 
 def default_target(source: Path, redactor: Redactor) -> Path:
     """The path beside the original: `X.scrubbed.json` for `X.json`, without names that must be removed."""
-    match = _SUFFIXES.search(source.name)
-    stem, suffix = (source.name[: match.start()], match[1]) if match else (source.stem, source.suffix)
-    return source.with_name(f"{redactor.words(stem.removesuffix(MARK))}{MARK}{suffix}")
+    stem, suffix = file_names.split(source.name)
+    if not suffix:
+        stem, suffix = source.stem, source.suffix
+    return source.with_name(f"{file_names.clean(stem.removesuffix(MARK), redactor)}{MARK}{suffix}")
 
 
-def _pairs(sources: Sequence[Path], output: Path | None) -> Iterator[tuple[Path, Callable[[Redactor], Path] | str]]:
+def _pairs(
+    sources: Sequence[Path], output: Path | None, redactor: Redactor
+) -> Iterator[tuple[Path, Callable[[Redactor], Path] | str]]:
     """Each file with the path of its copy, or with the reason why it gets none."""
     several = len(sources) > 1
     for source in sources:
         if not source.exists():
             raise TraceError(source, "no such file or folder", "check the path")
         if source.is_dir():
-            name = source.resolve().name
+            name = file_names.clean(source.resolve().name, redactor)
             base = source.with_name(f"{name}{MARK}") if output is None else output / name if several else output
-            for file in detect.files_below(source):
-                yield file, _why_not(file, source) or partial(_within, base, str(file.relative_to(source)))
-        elif output is None:
+            files = list(detect.files_below(source))
+            for file in files:
+                file_names.learn(file, redactor)
+            for file in files:
+                yield file, _why_not(file, source) or partial(_within, base, file.relative_to(source).parts)
+            continue
+        file_names.learn(source, redactor)
+        if output is None:
             yield source, partial(default_target, source)
         elif several or output.is_dir():
-            yield source, partial(_within, output, source.name)
+            yield source, partial(_within, output, (source.name,))
         else:
             yield source, partial(_exactly, output)
 
 
-def _within(folder: Path, name: str, redactor: Redactor) -> Path:
-    return folder / redactor.words(name)
+def _within(folder: Path, parts: tuple[str, ...], redactor: Redactor) -> Path:
+    return folder.joinpath(*(file_names.clean(part, redactor) for part in parts))
 
 
 def _exactly(path: Path, redactor: Redactor) -> Path:

@@ -1,4 +1,4 @@
-"""Sixty kinds of private texts, planted into a recording of every format; docs/trust.md has what came of it.
+"""Kinds of private texts, planted into a recording of every format; docs/trust.md has what came of it.
 
 python tests/planted.py  # writes the table of docs/trust.md
 """
@@ -10,6 +10,7 @@ import gzip
 import json
 import pickle
 import random
+import re
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -70,12 +71,51 @@ def _kinds() -> tuple[Kind, ...]:
         "registry login|docker login reg.example.org -u ada -p %|TOKEN10", "license server|27000@%",
         "hex key after key|key=%|HEX8HEX8HEX8HEX8HEX8", "base64 after Basic or token|token %|BASE64",
         "path after --model, --data|--model /models/%/weights",
+        "JWT in a query|https://api.example.org/v1?access_token=eyJhbGciOiJI.eyJzdWIiOiIx.%&x=1|TOKEN20",
+        "presigned URL of S3|https://b.s3.amazonaws.com/a?X-Amz-Credential=AKIAIOSFODNN7EXAMPLE&X-Amz-Signature=%|HEX32",
+        "bucket in a host's name|https://%.s3.amazonaws.com/a/b.pt",
+        "SAS of Azure|sv=2022-11-02&ss=b&sp=rl&sig=%|TOKEN20",
+        "AccountName=|DefaultEndpointsProtocol=https;AccountName=%;AccountKey=abc==|acct%",
+        "Slack, Discord or Teams hook without https|hooks.slack.com/workflows/T00/B00/%|TOKEN20",
+        "body of an OpenSSH key|b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ%|TOKEN20",
+        "body of a PKCS key|MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj%|TOKEN20",
+        "public key of SSH|ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI%|TOKEN20", "line of known_hosts|\\1\\%=\\abc=|TOKEN20",
+        "service of Kubernetes|%.team-a.svc.cluster.local|trainer%", "IPv6 in a URL|tcp://[%]:29500|2001:db8:HEX4:HEX4::7",
+        "e-mail in a module's name|model.%@example.org.layer1|zq%", "UNC path|C:\\x \\\\?\\UNC\\%\\share\\x.py|fs%",
+        "file: with a drive|file:///C:/Users/%/x.py", "home folder behind /mnt/c|/mnt/c/Users/%/x.py",
+        "cgroup of a container|0::/kubepods.slice/cri-containerd-%.scope|HEX32",
+        "git remote with a token|https://x-access-token:%@github.com/org/repo.git|TOKEN20",
+        "repository of a hub|https://huggingface.co/%/model|org%", "W&B run|https://wandb.ai/%/proj/runs/ab12cd34|team%",
+        "WANDB_ENTITY=, WANDB_PROJECT=|WANDB_ENTITY=%|team%", "wandb login|wandb login %|HEX40",
+        "DSN with options|Server=tcp:%.database.windows.net,1433;User Id=ada;Password=abc|srv%",
+        "user of a DSN|Driver={x};Uid=%;Pwd=x", "key of a service account|\"private_key_id\": \"%\"|HEX40",
+        "project of a cloud|projects/%/locations/us|proj%-77", "ARN|arn:aws:iam::123456789012:user/%",
+        "image in a registry|123456789012.dkr.ecr.us-east-1.amazonaws.com/%:latest|team%",
+        "bot of Telegram|123456789:AA%|TOKEN20TOKEN20",
+        "1//0|1//0g%|TOKEN20", "AC or SK with 32 digits|AC%|HEX32", "dapi|dapi%|HEX32", "hvs.|hvs.%|TOKEN20",
+        "atlasv1|abc123.atlasv1.%|TOKEN20", "r8_, pplx-, xai-|xai-%|TOKEN20", "lsv2_pt_|lsv2_pt_%|HEX32",
+        "dop_v1_|dop_v1_%|HEX40", "shpat_, ntn_, figd_|ntn_%|TOKEN20", "glsa_, NRAK-, PMAK-|NRAK-%|TOKEN20",
+        "tskey-, sbp_, CCIPAT_|tskey-auth-%|TOKEN20", "api_org_|api_org_%|TOKEN20",
+        "auth of Docker|{\"auth\": \"%\"}|BASE64",
+        "MAC with dots|link %|9e5f.HEX4.HEX4", "GUID of InfiniBand|node guid %|HEX4:HEX4:HEX4:HEX4",
+        "curl -u|curl -u ada:% https://x.example.org/|TOKEN10", "PGPASSWORD=|PGPASSWORD=% psql|TOKEN10",
+        ".pgpass line|db.example.org:5432:x:ada:%|TOKEN10",
+        "host before NCCL INFO|%:1234:5678 [0] NCCL INFO Bootstrap|dgx-%",
+        "server of an export|%:/export/home on /mnt|fs7%", "list of nodes|nodes %[01-04,07]|gpu%",
+        "author|Author: % Lovelace|Zq%",
+        "phone number|call +1 202 555 %|01IP", "entry of a directory|CN=%,OU=People,DC=corp,DC=example|Zq%",
+        "user of a domain|logged in as CORP\\%",
+        "seed phrase|mnemonic: % abandon ability",
+        "secret in quotes within quotes|declare -x SECRET_THING=\"%\"|TOKEN10",
     )  # fmt: skip
-    return tuple(Kind(n, *(part.replace("\\n", "\n") for part in line.split("|"))) for n, line in enumerate(plain, 1))
+    return tuple(
+        Kind(n, *(part.replace("\\n", "\n").replace("\\1\\", "|1|").replace("=\\a", "=|a") for part in line.split("|")))
+        for n, line in enumerate(plain, 1)
+    )
 
 
 KINDS = _kinds()
-FORMS = ("plain", "in a sentence", "in JSON", "URL-encoded")
+FORMS = ("plain", "in a sentence", "in JSON", "URL-encoded", "as a key in JSON", "in JSON in JSON", "in base64")
 FORMATS = ("Chrome", "JAX", "nsys", "ncu", "run.json", "memory snapshot", "log.txt")
 _LETTERS = "bcdfghjklmnpqrstvwxyz"
 
@@ -105,9 +145,9 @@ def planted(kind: Kind, form: str, dice: random.Random) -> Plant:
             word, told = word.replace(sign, made, 1), made
     if "BASE64" in word:
         word = told = base64.b64encode(f"ada:{core}{dice.randint(10, 99)}".encode()).decode().rstrip("=")
-    while "HEX" in word:
-        length = int(word[word.index("HEX") + 3])
-        word = told = word.replace(f"HEX{length}", some(length - 2, "0123456789abcdef") + "7e", 1)
+    while found := re.search(r"HEX(\d+)", word):
+        digits = some(int(found[1]) - 2, "0123456789abcdef") + "7e"
+        word = told = word[: found.start()] + digits + word[found.end() :]
     while "IP" in word:
         word = told = word.replace("IP", str(dice.randint(100, 250)), 1)
     text = kind.text.replace("%", word)
@@ -117,6 +157,12 @@ def planted(kind: Kind, form: str, dice: random.Random) -> Plant:
         text = json.dumps({"note": text, "n": 1})
     elif form == "URL-encoded":
         text = quote(text, safe="")
+    elif form == "as a key in JSON":
+        text = json.dumps({text: 1})
+    elif form == "in JSON in JSON":
+        text = json.dumps({"a": json.dumps({"note": text})})
+    elif form == "in base64":
+        text = told = base64.b64encode(text.encode()).decode()
     return Plant(kind, form, text, told)
 
 

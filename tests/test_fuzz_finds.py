@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sqlite3
+import tracemalloc
 import zlib
 from contextlib import closing
 from types import SimpleNamespace
@@ -192,6 +193,164 @@ def test_shapes_nested_without_end_stay_as_they_are(tmp_path: Path) -> None:
     path.write_text(text.replace('"HERE"', deep))
     trace = opened(path)
     assert trace.host["name"].to_list() == ["aten::mm"] * 2
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+@pytest.mark.parametrize(
+    "foreign", ["nul", "{", '{"ph"', '"abc', "[", "-", "==PROF== hi", '{"ph": "X", "name": "q", ', "\0\0"]
+)
+def test_what_is_no_json_costs_no_event_behind_it(
+    tmp_path: Path, path_of_reading: None, foreign: str, place: int
+) -> None:
+    path = tmp_path / "a.json"
+    events = [json.dumps(work(n)) for n in range(5)]
+    path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:place], foreign, *events[place:]]) + "\n]}")
+    trace = opened(path)
+    assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(5)]
+    assert trace.source.events_total == 5 + skipped(trace)
+    # what is a bracket before another, or behind the last event, is no event
+    assert skipped(trace) == 1 or place == 5
+
+
+def test_events_without_commas_take_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+
+    class Counted:
+        @staticmethod
+        def finditer(content: str, start: int, end: int) -> Any:
+            looked.append(end - start)
+            return event.finditer(content, start, end)
+
+    event = pieces._EVENT
+    monkeypatch.setattr(pieces, "_EVENT", Counted())
+    path = tmp_path / "a.json"
+    for between in (" x ", ", x, ", "} "):
+        looked.clear()
+        path.write_text('{"traceEvents": [' + between.join([json.dumps(work(1))] * 3000) + "]}")
+        assert opened(path).source.events_parsed >= 1
+        assert sum(looked) < 20 * path.stat().st_size
+
+
+ENDLESS = "9" * 5000
+"""Python refuses to make a number of more than 4,300 digits, and of digits such as ² any."""
+
+
+@pytest.mark.parametrize("number", [ENDLESS, "²", "1²"])
+@pytest.mark.parametrize("column", ["Process ID", "Block Size", "Grid Size", "Device", "Stream", "Context"])
+def test_numbers_of_ncu_that_python_does_not_read(tmp_path: Path, column: str, number: str) -> None:
+    cells: dict[str, object] = dict.fromkeys([*IDS, *PLACE], "1") | {"Process ID": "7", "gpu__time_duration.sum": "5"}
+    cells[column] = number
+    path = tmp_path / "a.csv"
+    path.write_text(line(cells) + "\n" + line([""] * 11 + ["ns"]) + "\n" + line(cells.values()) + "\n")
+    assert opened(path).device["duration"].to_list() == [5]
+
+
+@pytest.mark.parametrize("size", ["1e300", "-5", "2147483648"])
+def test_sizes_that_no_launch_has(tmp_path: Path, size: str) -> None:
+    cells = dict.fromkeys([*IDS, *PLACE], "1") | {"Grid Size": "?", "Block Size": "?"}
+    cells |= {f"launch__{name}_dim_{axis}": size for name in ("grid", "block") for axis in "xyz"}
+    path = tmp_path / "a.csv"
+    path.write_text(line(cells) + "\n" + line([""] * 11 + ["n"] * 6) + "\n" + line(cells.values()) + "\n")
+    assert opened(path).device.select("grid", "block").rows() == [(None, None)]
+
+
+@pytest.mark.parametrize("name", [f"_ZN{ENDLESS}", f"_ZN3fooC{ENDLESS}Ev"])
+def test_a_mangled_name_of_endless_length(tmp_path: Path, name: str) -> None:
+    file = ChromeFile()
+    file.gpu("NVIDIA H200", "9.0", 132)
+    file.launch(name, call=(0, 1), kernel=(2, 9))
+    assert "2 of 2 events read" in printed(file.write(tmp_path / "a.json"))
+
+
+def test_a_thread_of_endless_number(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    named = {"ph": "M", "name": "thread_name", "pid": 1, "tid": f"stream {ENDLESS}", "args": {"name": "s"}}
+    path.write_text(json.dumps({"traceEvents": [named, work(1)]}))
+    assert opened(path).info.threads == ()
+
+
+def test_options_with_numbers_that_python_does_not_read() -> None:
+    from tracetui.analysis.counters.limit import stopped_at
+
+    for number in (ENDLESS, "²"):
+        commands = (("ncu", "--launch-count", number, "./t"),)
+        manifest: Any = SimpleNamespace(measurement=SimpleNamespace(commands=commands))
+        trace: Any = SimpleNamespace(device=pl.DataFrame({"a": [1]}))
+        assert stopped_at(trace, manifest) is None
+
+
+@pytest.mark.parametrize("first", ["1", "null", '"text"', "[1]"])
+def test_a_list_of_events_may_begin_with_what_is_none(tmp_path: Path, path_of_reading: None, first: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("[\n" + ",\n".join([first, *(json.dumps(work(n)) for n in range(4))]) + "\n]")
+    trace = opened(path)
+    assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op2", "op3"]
+    assert (trace.source.events_total, skipped(trace)) == (5, 1)
+
+
+def test_a_line_of_ncus_log_in_a_trace_does_not_make_it_ncus(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    events = [json.dumps(work(n)) for n in range(4)]
+    path.write_text('{"traceEvents": [\n' + ",\n".join([events[0], "==PROF== " + events[1], *events[2:]]) + "\n]}")
+    trace = opened(path)
+    assert trace.info.kind == "chrome"
+    assert {"op0", "op2", "op3"} <= set(trace.host["name"].cast(pl.String))
+    table = long_table([(0, "k", "Occupancy", "Achieved", "block", "1")])
+    path.write_text("[\n" + ",\n".join(events) + "]\n==PROF== Connected to process 7\n" + table)
+    assert opened(path).info.kind == "ncu"
+
+
+def test_a_stack_of_millions_of_frames_takes_little_memory(tmp_path: Path) -> None:
+    allocator = Allocator()
+    allocator.alloc(512)
+    value = snapshot(allocator)
+    frame = {"filename": "a.py", "line": 1, "name": "f"}
+    value["device_traces"][0][0]["frames"] = [frame] * 2_000_000
+    path = write(tmp_path / "a.pickle", value)
+    tracemalloc.start()
+    trace = opened(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 100e6, "as the list of frames itself takes 16 MB, and each copy of it as much"
+    assert [note.count for note in trace.notes if "stack" in note.reason] == [1]
+
+
+@pytest.mark.parametrize("key", ["Input Dims", "Input type"])
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [("null", None), ('{"a": 1}', '{"a": 1}'), ("7", "7"), ('["\\u00e9\\n"]', '["é\\n"]'), ("[1, 2]", "[1, 2]")],
+)
+def test_shapes_of_any_type_are_read_alike_on_both_paths(
+    tmp_path: Path, path_of_reading: None, key: str, value: str, read: str | None
+) -> None:
+    path = tmp_path / "a.json"
+    events = [json.dumps({**work(n), "args": {key: "HERE", "n": n}}).replace('"HERE"', value) for n in range(3)]
+    lines = ["{\n    " + event[1:-1] + "\n  }" for event in events]
+    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}")
+    column = {"Input Dims": "input_shapes", "Input type": "input_types"}[key]
+    assert opened(path).host[column].cast(pl.String).to_list() == [read] * 3
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("inserted", [True, False])
+def test_an_odd_byte_in_utf_16_costs_one_row(tmp_path: Path, encoding: str, ending: str, inserted: bool) -> None:
+    path = tmp_path / "a.csv"
+    table = long_table([(n, f"kernel{n}", "Occupancy", "Achieved", "block", str(n)) for n in range(20)])
+    content = bytearray(("\ufeff" + table.replace("\n", ending)).encode(encoding))
+    path.write_bytes(content)
+    whole = opened(path).device["name"].to_list()
+    for number in (11, 4):  # two odd bytes: behind the second the text lies right again
+        at = content.index(f"kernel{number}".encode(encoding))
+        content[at : at + (not inserted)] = b"x" if inserted else b""
+    path.write_bytes(content)
+    trace = opened(path)
+    assert set(whole) - set(trace.device["name"].to_list()) == {"kernel4", "kernel11"}
+    assert (trace.source.events_total, skipped(trace)) == (20, 2)
+    assert [note.count for note in trace.notes if "UTF-16" in note.reason] == [2]
+    scrub_file(path, tmp_path / "b.csv", Redactor())
+    assert "10.1.2.3" not in (tmp_path / "b.csv").read_text()
+    assert opened(tmp_path / "b.csv").device["name"].to_list() == trace.device["name"].to_list()
 
 
 def test_texts_in_utf_16_are_refused(tmp_path: Path) -> None:

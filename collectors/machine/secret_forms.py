@@ -7,14 +7,17 @@ Libraries). What a name says (`token=`, `--api-key`) tells most here, and the ta
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from tracetui.collectors.machine import token_forms
+from tracetui.collectors.machine.token_forms import form
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NAMES = (
-    r"(?:token|secret|passw(?:or)?d|passwd|passphrase|pass|pwd|credentials?|auth(?:orization|entication)?|bearer|"
-    r"cookie|dsn|api[-_]?key|"
+    r"(?:token|secret|(?:pg|my|db|ssh|http|ftp|smtp|sudo)?passw(?:or)?d|passphrase|pass|pwd|credentials?|"
+    r"auth(?:orization|entication)?|bearer|cookie|dsn|api[-_]?key|"
     r"(?:access|private|secret|signing|encryption|license|wandb|account|storage|client|ssh|shared)[-_]?(?:access)?[-_]?"
     r"key(?:[-_]data)?|certificate[-_]authority[-_]data|client[-_]certificate[-_]data|shared[-_]?access[-_]?signature)s?"
 )
@@ -30,63 +33,39 @@ DEEPEST = 6
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-class Form(NamedTuple):
-    """One form; the group `x` of its pattern is what must not be shown, or the whole match if there is none."""
-
-    signs: tuple[str, ...]
-    """One of these stands, in lower case, in any text that has the form: cheaper to look for than the pattern."""
-    pattern: re.Pattern[str]
-
-
-def _form(signs: str, pattern: str, flags: re.RegexFlag = re.IGNORECASE) -> Form:
-    return Form(tuple(signs.split()), re.compile(pattern, flags))
-
-
-_EXACT = re.RegexFlag(0)
 FORMS = (
-    _form("-----begin", r"-----BEGIN [A-Z0-9 ]{3,40}-----.*?(?:-----END [A-Z0-9 ]{3,40}-----|\Z)", re.DOTALL),
-    _form("hf_", r"\bhf_[A-Za-z0-9]{16,}", _EXACT),
-    _form("ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{20,}", _EXACT),
-    _form("github_pat_", r"\bgithub_pat_\w{20,}", _EXACT),
-    _form("glpat- gldt- glrt-", r"\bgl(?:pat|dt|rt)-[\w-]{16,}", _EXACT),
-    _form("sk- pk-", r"(?<![\w-])[sp]k-[\w-]{16,}", _EXACT),
-    # the secret of an access key usually stands beside it
-    _form(
-        "akia asia",
-        r"\bA(?:KIA|SIA)[0-9A-Z]{16}(?:[\s:,;|/\"'\\]{1,6}(?:\w*secret\w*[\"'\s:=\\]{1,6})?[A-Za-z0-9/+]{40}(?![\w/+]))?",
-        _EXACT,
-    ),
-    _form("fwogzxivyxdz iqojb3jpz2lu", r"(?:FwoGZXIvYXdz|IQoJb3JpZ2lu)[\w/+=]{16,}", _EXACT),
-    _form("aiza", r"\bAIza[\w-]{30,}", _EXACT),
-    _form("ya29.", r"\bya29\.[\w.-]{16,}", _EXACT),
-    _form("xox", r"\bxox[a-z]-[\w-]{10,}", _EXACT),
-    _form("npm_", r"\bnpm_[A-Za-z0-9]{20,}", _EXACT),
-    _form("pypi-", r"\bpypi-[\w-]{16,}", _EXACT),
-    _form("dckr_pat_ dckr_oat_", r"\bdckr_[po]at_[\w-]{16,}", _EXACT),
-    _form("sg.", r"\bSG\.[\w-]{12,}\.[\w-]{12,}", _EXACT),
-    _form("_live_ _test_", r"\b[sr]k_(?:live|test)_\w{10,}", _EXACT),
-    _form("nvapi- gsk_ whsec_ age-secret-key-", r"\b(?:nvapi-|gsk_|whsec_|AGE-SECRET-KEY-)[\w-]{16,}", _EXACT),
-    _form("eyj", r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+", _EXACT),
-    _form("authorization", r"\b(?:proxy-)?authorization[\"'\\]*\s*[:=]\s*[\"'\\]*(?P<x>(?:[a-z]+\s+)?[^\s\"'\\,;]+)"),
-    _form("bearer basic token", r"\b(?:bearer|basic|token)\s+(?P<x>(?=[\w+/.~-]*(?:\d|[a-z][A-Z]))[\w+/.~-]{10,}=*)"),
-    _form("cookie", r"\b(?:set-)?cookie[\"'\\]*\s*[:=]\s*[\"'\\]*(?P<x>[^\n\"'\\]+)"),
+    form("-----begin", r"-----BEGIN [A-Z0-9 ]{3,40}-----.*?(?:-----END [A-Z0-9 ]{3,40}-----|\Z)", re.DOTALL),
+    *token_forms.FORMS,
+    form("authorization", r"\b(?:proxy-)?authorization[\"'\\]*\s*[:=]\s*[\"'\\]*(?P<x>(?:[a-z]+\s+)?[^\s\"'\\,;]+)"),
+    form("bearer basic token", r"\b(?:bearer|basic|token)\s+(?P<x>(?=[\w+/.~-]*(?:\d|[a-z][A-Z]))[\w+/.~-]{10,}=*)"),
+    form("cookie", r"\b(?:set-)?cookie[\"'\\]*\s*[:=]\s*[\"'\\]*(?P<x>[^\n\"'\\]+)"),
     # of an address with a login only the scheme and the host are kept
-    _form("://", r"\b[a-z][a-z0-9+.-]{0,20}://(?P<x>[^/@\s]+)@"),
-    _form("login", r"\blogin\s+(?P<x>\S+\s+(?:account\s+\S+\s+)?password\s+\S+)"),
-    _form("key", r"\bkeys?[\"'\\\s:=]{1,6}(?P<x>[0-9a-f]{32,})\b"),
-    _form("services/ webhook", r"\b(?:[\w.-]*hooks\.slack\.com|[\w.-]*webhook\.office\.com|outlook\.office\.com|"
-          r"discord(?:app)?\.com/api)/(?P<x>[^\s\"'<>\\]+)"),
-    _form("x-amz-signature= x-goog-signature= sig= signature= x-amz-credential= accesskeyid=",
+    form("://", r"\b[a-z][a-z0-9+.-]{0,20}://(?P<x>[^/@\s]+)@"),
+    form("login", r"\blogin\s+(?P<x>\S+\s+(?:account\s+\S+\s+)?password\s+\S+)"),
+    form("key", r"\bkeys?[\"'\\\s:=]{1,24}(?P<x>[0-9a-f]{32,})\b"),
+    form("hooks.slack.com webhook.office.com outlook.office.com .com/api/ logic.azure.com",
+          r"\b(?:[\w.-]*hooks\.slack\.com|[\w.-]*webhook\.office\.com|[\w.-]{1,80}\.logic\.azure\.com|"
+          r"outlook\.office\.com|discord(?:app)?\.com/api)/(?P<x>[^\s\"'<>\\]+)"),
+    form("x-amz-signature= x-goog-signature= sig= signature= x-amz-credential= accesskeyid=",
           r"[?&](?P<x>[^\s\"'<>\\]*(?:signature|sig|credential|accesskeyid)=[^\s\"'<>\\]+)"),
-    _form("docker helm podman mysql mariadb psql mongo redis sshpass",
+    form("curl", r"\bcurl\b[^\n]{0,200}?\s(?:-u|--user|--proxy-user)[\s=]?[\"'\\]*(?P<x>[^\s\"'\\:]+:[^\s\"'\\]+)"),
+    form("wandb", r"\bwandb\s+login\b[^\n]{0,80}?\s(?P<x>[0-9a-f]{40}|\w{40,})\b"),
+    form("private_key_id", r"\bprivate_key_id[\"'\s:=\\]{1,24}(?P<x>[0-9a-f]{16,})"),
+    form("mnemonic seed", r"\b(?:mnemonic|seed[ _-]phrase)[\"'\s:=\\]{1,24}(?P<x>(?:[a-z]{3,12} ){2,23}[a-z]{3,12})\b"),
+    # a line of .pgpass
+    form(":", r"(?<![\w.*-])(?:localhost|\*|[\w-]+(?:\.[\w-]+)+):(?:\d{4,5}|\*):[\w*-]+:[\w*.-]+:"
+         r"(?P<x>[^\s:\"'\\]{6,})"),
+    form("docker helm podman mysql mariadb psql mongo redis sshpass",
           r"\b(?:docker|helm|podman|mysql\w*|mariadb\w*|psql|mongo\w*|redis-cli|sshpass)\b[^\n]{0,200}?\s-p\s?"
           r"(?P<x>[^\s-][^\s\"'\\]*)"),
-    _form(" -p", r"\s-p(?P<x>(?=[^\s\"'\\=]*\d)(?=[^\s\"'\\=]*[a-z])[^\s\"'\\:=]{8,})"),
+    form(" -p", r"\s-p(?P<x>(?=[^\s\"'\\=]*\d)(?=[^\s\"'\\=]*[a-z])[^\s\"'\\:=]{8,})"),
 )  # fmt: skip
 
+_SHUT = r"(?(deep)(?<!\\)|(?<!(?<!\\)\\))"
+"""A quote behind a backslash ends no value that began without: `"note": "password=\\"x\\""`; one behind two may."""
 _ASSIGNED = re.compile(
     r"(?<![\w.-])(?P<name>-{0,2}[A-Za-z_][\w.-]{1,63})(?P<shut>\\*[\"'])?\s?(?P<sign>=|:(?![:/\\]))\s?"
-    r"(?:(?P<q>\\*[\"'])(?P<quoted>.+?)(?P=q)|(?P<bare>[^\s\"'&;,<>|\\\0]+))"
+    rf"(?:(?P<q>(?P<deep>\\+)?[\"'])(?P<quoted>.+?){_SHUT}(?P=q)|(?P<bare>[^\s\"'&;,<>|\\\0]+))"
 )
 _OPTION = re.compile(
     r"(?<![\w-])(?P<name>--?[A-Za-z][\w-]{1,63})[\"']?,?\s+(?:(?P<q>[\"'])(?P<quoted>.+?)(?P=q)|(?P<bare>[^\s\"'-][^\s\"']*))"
@@ -145,8 +124,10 @@ def without_forms(text: str, mark: Callable[[str], str]) -> str:
     """Replaces what has one of the forms; `mark` says by what."""
     lowered = text.lower()
     for signs, pattern in FORMS:
-        if any(sign in lowered for sign in signs):
-            text = pattern.sub(lambda match: _one(match, mark), text)
+        for sign in signs:
+            if sign in lowered:
+                text = pattern.sub(lambda match: _one(match, mark), text)
+                break
     return text
 
 

@@ -41,6 +41,7 @@ _SURE = re.compile(r"\.(?:com|org|edu|gov|mil|example|corp|lan|intranet|localdom
 _PORT = re.compile(
     r"(?<![\w.:/@-])(?P<host>[A-Za-z][A-Za-z0-9-]*):(?P<port>\d{4,5})(?![\w.:]|-\d)(?P<rest>/[\w./:-]+)?"
 )
+_MOUNTED = re.compile(r"(?<![\w.:/@-])(?P<host>[A-Za-z][A-Za-z0-9-]*):(?=/\w)")
 _COUNTED = re.compile(
     r"(?:layers?|blocks?|stages?|steps?|epochs?|iters?|ranks?|local|global|conv\d?d?|linear|gemm|mm|bmm|heads?|experts?|"
     r"batch|stream|streams|cuda|gpu|cpu|sm|xpu|hip|npu|tpu|device|thread|tid|pid|worker|line|fp|bf|int|uint|float|tf|"
@@ -60,6 +61,8 @@ def without_hosts(text: str, mark: Callable[[str, str], str]) -> str:
         text = _IPV6.sub(lambda match: mark(ADDRESS, match[0]) if _is_six(match[0]) else match[0], text)
     if "." in text:
         text = _FULL.sub(lambda match: _full(match, mark), text)
+    if ":/" in text:
+        text = _MOUNTED.sub(lambda match: _before_path(match, mark), text)
     return _PORT.sub(lambda match: _with_port(match, mark), text) if ":" in text else text
 
 
@@ -125,3 +128,11 @@ def _with_port(match: re.Match[str], mark: Callable[[str, str], str]) -> str:
         return match[0]
     rest = f"/{mark(LOCATION, match['rest'][1:])}" if match["rest"] else ""
     return f"{mark(HOST, host)}:{match['port']}{rest}"
+
+
+def _before_path(match: re.Match[str], mark: Callable[[str, str], str]) -> str:
+    """A file server before the path that it exports."""
+    host = match["host"]
+    if not any(c.isdigit() for c in host) or _COUNTED.fullmatch(host) or is_mark(host):
+        return match[0]
+    return f"{mark(HOST, host)}:"

@@ -21,6 +21,7 @@ from tracetui.collectors.scrubbing.keys import (
     kind_of,
     replaced,
 )
+from tracetui.collectors.scrubbing.marks import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,6 +35,13 @@ LOOK_AHEAD = 256
 CACHED = 1 << 19
 _TOKEN = re.compile(rb'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"([ \t\r\n]*:)?', re.DOTALL)
 """A string ends on the line that it starts on, so a missing quote misleads only up to the end of its line."""
+_BETWEEN = re.compile(rb"\s*[:,}\]](?:[\s,:{}\[\]0-9.eE+-]|true|false|null|NaN|Infinity)*")
+"""What stands between two strings: in quotes behind a word without any, it tells that a quote is missing."""
+_OUTSIDE = b" \t\r\n,:{}[]0123456789.eE+-", b"trufalsnNaIity"
+"""Letters of which everything outside of strings consists, and those of its words."""
+_LITERALS = re.compile(rb"\b(?:true|false|null|NaN|Infinity)\b")
+_STRAY = re.compile(rb"[^\s\"{}\[\],:](?:[^\"{}\[\],]*[^\s\"{}\[\],:])?")
+"""A value that has lost its quotes."""
 _NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
 _HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS, HASH, PROGRAM})
@@ -85,8 +93,11 @@ class JsonScrubber:
         Returns None where splitting at the quotes is not enough: escaped quotes, damage, keys of private values.
         """
         parts = text.split(b'"')
-        if b'\\"' in text or len(parts) % 2 == 0 or b"/" in b"".join(parts[::2]):
+        if b'\\"' in text or len(parts) % 2 == 0:
             return None
+        outside = b"".join(parts[::2])
+        if b"/" in outside or outside.translate(None, b"".join(_OUTSIDE)):
+            return None  # a quote is missing
         strings = dict.fromkeys(parts[1::2])  # in their order: what is learned from one counts for the next
         for inner in [inner for inner in strings if inner not in self._seen]:
             if len(self._seen) >= CACHED:
@@ -135,7 +146,15 @@ class JsonScrubber:
             found = _TOKEN.search(text, position)
             if found is None or (found.end() > limit and not final):
                 break
-            out.append(self._outside(text[position : found.start()]))
+            before = text[position : found.start()]
+            out.append(self._outside(before))
+            if not _is_plain(before) and _BETWEEN.fullmatch(found[1]) is not None:  # the quotes have changed sides
+                out.append(b'"')
+                if found[1].lstrip().startswith(b":"):  # what stands before it is a key
+                    self._key = before.strip(b' \t\r\n,{[:"')
+                    self._kind = kind_of(self._key.decode("utf-8", "replace"))
+                position = found.start() + 1
+                continue
             position = found.end()
             if found[2] is not None:
                 out.append(self._rewritten(VALUE, found[1], found[0][: -len(found[2])]) + found[2])
@@ -200,10 +219,20 @@ class JsonScrubber:
         """Handles what lies between strings: numbers and brackets, but anything at all in a damaged file."""
         if _closes(text):  # the value of the last key has ended
             self._key, self._kind = b"", VALUE
-        if b"/" not in text and b"\\" not in text:
+        if _is_plain(text):
             return text
-        shown = text.decode("utf-8", "surrogateescape")
-        return self._redactor.name(shown).encode("utf-8", "surrogateescape")
+        if self._kind not in _HARMLESS:
+            text = _STRAY.sub(lambda match: self._unquoted(match[0]), text)
+        shown = self._redactor.value(text.decode("utf-8", "surrogateescape"))
+        if not self._redactor.unjudged.get(shown):
+            self._redactor.unjudged[" ".join(shown.split())] = DAMAGED
+        return shown.encode("utf-8", "surrogateescape")
+
+    def _unquoted(self, text: bytes) -> bytes:
+        if _is_plain(text):
+            return text
+        result = replaced(self._redactor, self._kind, text.decode("utf-8", "surrogateescape"))
+        return b"null" if result is None else result.encode("utf-8", "surrogateescape")
 
 
 def _decoded(inner: bytes) -> str:
@@ -223,6 +252,11 @@ def _encoded(text: str) -> bytes:
         return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # half a character, escaped in the original
         return json.dumps(text).encode("ascii")
+
+
+def _is_plain(outside: bytes) -> bool:
+    """Whether a text is what stands between strings: numbers, brackets, and the words of JSON."""
+    return not outside.translate(None, _OUTSIDE[0]) or not _LITERALS.sub(b"", outside).translate(None, _OUTSIDE[0])
 
 
 def _closes(between: bytes) -> bool:

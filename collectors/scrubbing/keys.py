@@ -62,7 +62,7 @@ def kind_of(key: str) -> str:
 
 def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
     """The text that replaces a value under a key of this kind; None if the value is removed."""
-    if not text or (kind == KEPT and len(text) <= LONGEST_KEPT and text.isprintable()):
+    if not text or (kind == KEPT and len(text) <= LONGEST_KEPT and not redactor.would_change(text)):
         return text
     if kind == NAME:
         return redactor.name(text)

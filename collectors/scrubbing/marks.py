@@ -14,7 +14,7 @@ SETTING, LOCATION, PROCESS, JOB, IDENTITY = (
     "serial number or id",
 )
 ZONE = "time zone or locale"
-IN_NAME, RANDOM = "in a name", "random"
+IN_NAME, RANDOM, DAMAGED = "in a name", "random", "damaged"
 """Why something was left that may be private."""
 REDACTED = "redacted"
 MASK = "***"

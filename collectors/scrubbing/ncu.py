@@ -13,7 +13,9 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from tracetui.collectors.scrubbing.marks import HOST, OUTPUT
-from tracetui.parsers.ncu.sniff import decode, header_start
+from tracetui.collectors.scrubbing.paths import is_absolute
+from tracetui.parsers.ncu.sniff import SOURCE_PAGE, decode, header_start
+from tracetui.parsers.ncu.source_page import FILE_TITLES, KERNEL_TITLES
 from tracetui.parsers.ncu.tables import GLUED, LONGEST_RECORD
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ def scrub_ncu(content: bytes, redactor: Redactor) -> str:
     text = decode(content).replace("\0", "")
     ending = "\r\n" if "\r\n" in text else "\n"
     lines = [line.rstrip("\r") for line in text.split("\n")]
+    if SOURCE_PAGE.search(text):
+        return ending.join(_source(lines, redactor))
     return ending.join(_Copy(redactor, _learn(lines, redactor)).lines(lines))
 
 
@@ -82,12 +86,16 @@ class _Copy:
             elif (start := header_start(line)) >= 0:
                 self._columns = [name.strip() for name in _fields(line[start:])]
                 self._redactor.count(OUTPUT, bool(start))
-                out.append(line[start:])
+                out.append(self._header(line[start:]))
             elif _TOOL_LINE.match(line) or any(part in line for part in _TELLING):
                 out.append(self._redactor.value(line))
             else:
                 out.append(self._other(line))
         return out
+
+    def _header(self, line: str) -> str:
+        new = [self._redactor.value(name) for name in self._columns]
+        return line if new == self._columns else _line(new)
 
     def _other(self, line: str) -> str:
         """Scrubs a line of the program, which a row may follow, or a row of a table that was saved without quotes."""
@@ -111,9 +119,7 @@ class _Copy:
         new = [self._cell(name, cell) for name, cell in zip_longest(self._columns[: len(row)], row, fillvalue="")]
         if new == row and line.count('"') % 2 == 0:
             return line
-        text = io.StringIO()
-        csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="").writerow(new)
-        return text.getvalue()
+        return _line(new)
 
     def _cell(self, column: str, cell: str) -> str:
         if not cell or _NUMBER.fullmatch(cell):
@@ -126,6 +132,33 @@ class _Copy:
             known = self._redactor.name(cell) if is_name else self._redactor.value(cell)
             self._known[column, cell] = known
         return known
+
+
+def _source(lines: list[str], redactor: Redactor) -> list[str]:
+    """The rows of a source page; what a program printed between them becomes empty."""
+    out = []
+    for fields in csv.reader(lines):
+        if len(fields) < 2:
+            redactor.count(OUTPUT, bool(fields))
+            out.append("")
+            continue
+        if fields[0] in FILE_TITLES:
+            new = [
+                fields[0],
+                *(redactor.path(cell) if is_absolute(cell) else redactor.value(cell) for cell in fields[1:]),
+            ]
+        elif fields[0] in KERNEL_TITLES:
+            new = [fields[0], *(redactor.name(cell) for cell in fields[1:])]
+        else:
+            new = [cell if _NUMBER.fullmatch(cell) else redactor.value(cell) for cell in fields]
+        out.append(_line(new))
+    return out
+
+
+def _line(row: list[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="").writerow(row)
+    return text.getvalue()
 
 
 def _fields(line: str) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, OUTPUT, PROCESS, SETTING, USER, UUID
+from tracetui.collectors.scrubbing.nsys_schema import without_private_statements
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys.database import open_database, quoted
 from tracetui.parsers.nsys.metadata import SHOWN_SETTINGS, VALUE_LENGTH
@@ -82,6 +83,7 @@ class _Scrub:
         for pragma in ("trusted_schema=OFF", "secure_delete=ON", "journal_mode=MEMORY", "foreign_keys=OFF"):
             connection.execute(f"PRAGMA {pragma}")
         self._drop("trigger")
+        redactor.count(SETTING, without_private_statements(connection, redactor.would_change))
         self._columns = {
             name: self._columns_of(name) for name in self._names("table") if not name.startswith("sqlite_")
         }
@@ -102,7 +104,8 @@ class _Scrub:
         self._local_time()
         self._other_processes()
         for table, columns in self._columns.items():
-            for column, declared in columns.items():
+            texts = self._with_texts(table, columns)
+            for column in columns:
                 hidden = _HIDDEN_COLUMNS.get(column.lower())
                 if hidden is not None:
                     self._change(table, column, partial(self._hidden, hidden))
@@ -110,7 +113,7 @@ class _Scrub:
                     self._strings()
                 elif table == "NVTX_EVENTS" and column == "text":
                     self._change(table, column, self._name)
-                elif not declared or any(kind in declared for kind in _TEXT_TYPES):
+                elif column in texts:
                     self._change(table, column, self._redactor.value)
         self._connection.execute("COMMIT")
 
@@ -128,6 +131,16 @@ class _Scrub:
         """The table's own columns, generated ones left out, and their declared types."""
         rows = self._connection.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
         return {row[1]: (row[2] or "").upper() for row in rows}
+
+    def _with_texts(self, table: str, columns: dict[str, str]) -> set[str]:
+        """The columns that may hold texts or bytes: those declared so, and others that do."""
+        found = {name for name, kind in columns.items() if not kind or any(text in kind for text in _TEXT_TYPES)}
+        others = [name for name in columns if name not in found]
+        if others:
+            asked = ", ".join(f"max(typeof({quoted(name)}) IN ('text', 'blob'))" for name in others)
+            (row,) = self._connection.execute(f"SELECT {asked} FROM {quoted(table)}")
+            found |= {name for name, does in zip(others, row, strict=True) if does}
+        return found
 
     def _learn(self) -> None:
         for table, columns in self._columns.items():
@@ -200,6 +213,7 @@ class _Scrub:
             if left != text:
                 changed = "UPDATE StringIds SET value=CAST(? AS TEXT) WHERE id=?"
                 self._connection.execute(changed, (left.encode("utf-8", "surrogateescape"), number))
+        self._change("StringIds", "value", self._name, only="blob")
 
     def _name(self, text: str) -> str:
         return self._redactor.value(text) if is_environment(text) else self._redactor.name(text)
@@ -229,15 +243,15 @@ class _Scrub:
             self._redactor.learn(text, kind)
         return self._redactor.mark(kind, text) if text else text
 
-    def _change(self, table: str, column: str, change: Callable[[str], str]) -> None:
-        """Replaces each distinct text of a column by `change`; empties bytes that hold a path or an assignment."""
+    def _change(self, table: str, column: str, change: Callable[[str], str], only: str = "") -> None:
+        """Replaces each distinct text of a column by `change`; empties bytes that are private or no text at all."""
         name, place = quoted(column), quoted(table)
-        query = f"SELECT DISTINCT {name} FROM {place} WHERE typeof({name}) IN ('text', 'blob')"
+        kinds = f"('{only}')" if only else "('text', 'blob')"
+        query = f"SELECT DISTINCT {name} FROM {place} WHERE typeof({name}) IN {kinds}"
         new: list[tuple[str | bytes, str | bytes]] = []
         for (value,) in self._connection.execute(query).fetchall():
             if isinstance(value, bytes):
-                text = value.decode("utf-8", "surrogateescape")
-                if self._redactor.would_change(text):
+                if value and self._is_private(value):
                     self._redactor.count(ENVIRONMENT)
                     new.append((b"", value))
                 continue
@@ -255,6 +269,14 @@ class _Scrub:
                 self._connection.execute(
                     f"UPDATE {place} SET {name}=? WHERE {name}=? AND typeof({name})='blob'", (after, before)
                 )
+
+    def _is_private(self, value: bytes) -> bool:
+        """Whether bytes hold something private, or nobody can say: packed ones, and texts of other encodings."""
+        try:
+            text = value.decode().rstrip("\0")
+        except UnicodeDecodeError:
+            return True
+        return not all(c.isprintable() or c.isspace() for c in text) or self._redactor.would_change(text)
 
 
 def _kind_of_setting(name: str, value: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.machine.secret_forms import NUMBER, Form, holds_secret
+from tracetui.collectors.machine.secret_forms import NUMBER, holds_secret
+from tracetui.collectors.machine.token_forms import Form
 from tracetui.collectors.scrubbing.marks import (
     ADDRESS,
     HOST,
@@ -41,6 +42,31 @@ FORMS = (
     # a remote of git: the host, whose user, which project
     _form(LOCATION, "@", r"(?<![\w.@/-])(?:ssh://|git\+ssh://)?(?P<x>[\w.-]+@[\w.-]+:(?!\d+\b)[\w.~/-]*\w\.?\w*)"),
     _form(LOCATION, "ssh://", rf"\bssh://(?P<x>{_END}+)"),
+    _form(LOCATION, "arn:", r"\barn:aws[\w-]*:[\w-]*:[\w-]*:(?P<x>(?:\d{12})?:[^\s\"'<>|,;\\]+)"),
+    _form(LOCATION, ".io/ .dev/ .com/", r"\b(?:\d{12}\.dkr\.ecr\.[\w-]+\.amazonaws\.com|[\w-]{1,63}\.azurecr\.io|"
+          r"[\w-]{1,63}-docker\.pkg\.dev|(?:[\w-]{1,20}\.)?gcr\.io|ghcr\.io|quay\.io|docker\.io)/"
+          r"(?!(?:nvidia|library|pytorch|huggingface)/)(?P<x>[\w.-]+(?:/[\w.-]+)*)"),
+    _form(LOCATION, "projects/",
+          r"\bprojects/(?P<x>[a-z][\w-]+)(?=/(?:locations|zones|regions|secrets|topics|global)\b)"),
+    _form(LOCATION, "huggingface.co/", rf"\bhuggingface\.co/(?!(?:docs|papers|blog|terms\w*)/)(?P<x>[\w.-]+/{_END}+)"),
+    _form(USER, "cn= uid=", r"\b(?:CN|UID)=[^,\n\"']{1,80}(?:,\s?(?:CN|O|C|L|ST)=[^,\n\"';]{1,80})*"
+          r"(?:,\s?(?:OU|DC)=[^,\n\"';]{1,80})+(?:,\s?(?:O|DC|C)=[^,\n\"';]{1,80})*"),
+    # of a database's connection
+    _form(USER, "uid= id=", r"\b(?:uid|user[ _]?id)\s?=\s?(?P<x>[A-Za-z][^;\"'\\\n]{0,80})(?=;|\Z)"),
+    _form(USER, "author committer signed-off-by co-authored-by created recorded user.name",
+          r"\b(?:author|committer|signed-off-by|co-authored-by|created by|recorded by|user\.name)\s?[:=]\s?"
+          r"(?P<x>(?-i:[A-Z])[\w'-]+(?: (?-i:[A-Z])[\w.'-]*){0,3})"),
+    _form(USER, "user login account logged", r"\b(?:user(?:name)?|login|account|logged in as)[\"'\s:=]{1,6}"
+          r"(?P<x>(?-i:[A-Z][A-Z0-9.-]{1,30})\\{1,8}[a-z][\w.-]+)"),
+    _form(USER, "+", r"(?<![\w+.])\+\d{1,3}[ .-]\(?\d{2,4}\)?(?:[ .-]\d{2,5}){2,4}(?![\w.])"),
+    _form(HOST, "nccl", r"(?<![\w.:-])(?P<x>[A-Za-z][\w.-]*)(?=:\d+:\d+ \[\d+\] NCCL)"),
+    _form(HOST, "[0", r"(?<![\w.-])[A-Za-z][\w.-]*\[0\d+(?:[-,]\d+)+\]"),
+    _form(HOST, "ip-", r"(?<![\w.-])ip-\d{1,3}(?:-\d{1,3}){3}(?![\w-])"),
+    _form(HOST, ".onion", r"\b[a-z2-7]{16,56}\.onion\b"),
+    _form(ADDRESS, ".", r"(?<![\w.])(?=[0-9.]*[a-f])(?=[a-f.]*\d)[0-9a-f]{4}\.[0-9a-f]{4}\.[0-9a-f]{4}(?![\w.])"),
+    _form(ADDRESS, ":", r"(?<![\w:.])(?=[0-9:]*[a-f])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![\w:.])", _EXACT),
+    _form(IDENTITY, "guid", r"\bguid[\"'\s:=\\]{1,24}(?P<x>0x[0-9a-f]{8,16})\b"),
+    _form(LOCATION, "\\unc\\", r"\\{2,4}[?.]\\{1,2}UNC\\{1,2}(?P<x>[^\s\"'<>|,;]+)"),
     _form(LOCATION, ".git", r"(?<=github\.com/)(?P<x>[\w.-]+/[\w.-]+\.git)\b"),
     _form(LOCATION, "//", rf"{_BEFORE}(?<!:)//(?P<x>[A-Za-z0-9][\w.-]*/[^\s\"'<>|,;]+)"),
     _form(LOCATION, "\\\\", r"(?<![\w\\:])\\{2,4}(?P<x>[A-Za-z0-9][\w.-]*\\{1,2}[^\s\"'<>|,;]+)"),
@@ -54,11 +80,11 @@ FORMS = (
     _form(IDENTITY, "docker container crio libpod kubepods",
           r"\b(?:docker|containerd|crio|libpod|kubepods)[\w.:/-]{0,80}?[/:-](?P<x>[0-9a-f]{12,64})\b"),
     _form(IDENTITY, "serial",
-          r"\bserial(?:[ _-]?(?:number|num|no\.?))?[\"'\s:=#\\]{1,6}(?P<x>(?=[\w.-]*\d)[\w.-]{6,})"),
+          r"\bserial(?:[ _-]?(?:number|num|no\.?))?[\"'\s:=#\\]{1,24}(?P<x>(?=[\w.-]*\d)[\w.-]{6,})"),
     _form(IDENTITY, "machine boot container pod",
-          r"\b(?:machine[ _-]?id|boot[ _-]?id|container(?:[ _-]?id)?|pod[ _-]?uid)[\"'\s:=#\\]{1,6}"
+          r"\b(?:machine[ _-]?id|boot[ _-]?id|container(?:[ _-]?id)?|pod[ _-]?uid)[\"'\s:=#\\]{1,24}"
           r"(?P<x>(?=[\w.-]*\d)(?=[\w.-]*[a-z])[\w.-]{6,})"),
-    _form(JOB, "pod job", r"\b(?:pod(?:[ _-]?name)?|job[ _-]?name)[\"'\s:=#\\]{1,6}(?P<x>(?=[\w.-]*[\d-])[\w.-]{5,})"),
+    _form(JOB, "pod job", r"\b(?:pod(?:[ _-]?name)?|job[ _-]?name)[\"'\s:=#\\]{1,24}(?P<x>(?=[\w.-]*[\d-])[\w.-]{5,})"),
     _form(JOB, "-",
           rf"(?<![\w-])[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,6}}-(?=[a-z0-9-]*\d){_K8S}{{6,10}}-{_K8S}{{5}}(?![\w-])",
           _EXACT),
@@ -87,6 +113,14 @@ _KINDS = (
             r"(?:^|_)(?:serial(?:_?(?:number|no))?|machine_?id|boot_?id|container_?id|pod_?uid)$", re.IGNORECASE
         ),
     ),
+    (
+        LOCATION,
+        re.compile(
+            r"^(?:account_?name|user_?domain)$|^(?:wandb|comet|neptune|mlflow|clearml|aim)_\w*(?:entity|team|workspace|"
+            r"project|run|run_?name|run_?group|experiment|experiment_?name|name)$",
+            re.IGNORECASE,
+        ),
+    ),
     (ZONE, re.compile(r"^(?:tz|time_?zone|locale|lang|language|lc_[a-z]+)$", re.IGNORECASE)),
 )
 _SCHEDULER = re.compile(r"(?:SLURM|PBS|LSB|SGE|K8S|KUBERNETES|POD|FLUX|COBALT)_[A-Z0-9_]+")
@@ -94,7 +128,7 @@ _STRONG = re.compile(
     r"(?:user_?name|host_?name|node_?name|node_?list|time_?zone|pod_?name|job_?name|machine_name)$", re.I
 )
 _PLACES = re.compile(
-    r"(?:^|[_-])(?:model|data|datasets?|checkpoint|ckpt|weights|tokenizer|corpus)(?:[_-](?:path|dir|name|root|file))?$"
+    r"(?:^|[_-])(?:model|data|datasets?|checkpoint|ckpt|weights|tokenizer|corpus)(?:[_-](?:name[_-]or[_-]path|path|dir|name|root|file))?$"
     r"|^(?:model|data|dataset|checkpoint)_(?:path|dir)$",
     re.IGNORECASE,
 )
@@ -131,15 +165,20 @@ def without_people(text: str, mark: Callable[[str, str], str]) -> str:
     """Replaces what has one of the forms; `mark` says by what, given the kind and the text."""
     lowered = text.lower()
     for kind, (signs, pattern) in FORMS:
-        if not any(sign in lowered for sign in signs):
-            continue
-        group: int | str = "x" if "x" in pattern.groupindex else 0
-
-        def one(match: re.Match[str], kind: str = kind, group: int | str = group) -> str:
-            if is_mark(match[group]):
-                return match[0]
-            start, end = match.start(group) - match.start(), match.end(group) - match.start()
-            return match[0][:start] + mark(kind, match[group]) + match[0][end:]
-
-        text = pattern.sub(one, text)
+        for sign in signs:
+            if sign in lowered:
+                text = _without(kind, pattern, text, mark)
+                break
     return text
+
+
+def _without(kind: str, pattern: re.Pattern[str], text: str, mark: Callable[[str, str], str]) -> str:
+    group: int | str = "x" if "x" in pattern.groupindex else 0
+
+    def one(match: re.Match[str]) -> str:
+        if is_mark(match[group]):
+            return match[0]
+        start, end = match.start(group) - match.start(), match.end(group) - match.start()
+        return match[0][:start] + mark(kind, match[group]) + match[0][end:]
+
+    return pattern.sub(one, text)

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.secret_forms import assigned, without_forms
 from tracetui.collectors.scrubbing.doubt import looks_random
+from tracetui.collectors.scrubbing.encoded import SHORTEST, without_encoded
 from tracetui.collectors.scrubbing.hosts import IPV4, without_four, without_hosts
 from tracetui.collectors.scrubbing.marks import (
     ENVIRONMENT,
@@ -128,11 +129,12 @@ class Redactor:
 
     def would_change(self, text: str) -> bool:
         """Whether `value` would remove something from a text; counts nothing and numbers no path."""
-        counts, self.counts, self._marks.trying = self.counts, Counter(), True
+        counts, trying = self.counts, self._marks.trying
+        self.counts, self._marks.trying = Counter(), True
         try:
             return self.value(text) != text
         finally:
-            self.counts, self._marks.trying = counts, False
+            self.counts, self._marks.trying = counts, trying
 
     def is_harmless(self, text: str) -> bool:
         """Whether a text stays as it is, and nobody need look at it."""
@@ -178,6 +180,8 @@ class Redactor:
         if "/" in text or "\\" in text:
             self.learn_from_path(text)
         text = self._secrets(text)
+        if depth and len(text) >= SHORTEST:
+            text = without_encoded(text, lambda said: self._is_told(said, depth - 1), self._encoded_secret)
         text = assigned(text, self._beside)
         text = without_people(text, self.mark)
         text = without_paths(text, self.path, everywhere=True)
@@ -196,13 +200,17 @@ class Redactor:
             self.learn(value, kind)
         return self.mark(kind, value)
 
-    def _is_told(self, text: str) -> bool:
-        """Whether more would be removed from a name if it were any other text."""
-        counts, self.counts, self._marks.trying = self.counts, Counter(), True
+    def _is_told(self, text: str, depth: int = 3) -> bool:
+        """Whether something would be removed from a text if it were a value."""
+        counts, trying = self.counts, self._marks.trying
+        self.counts, self._marks.trying = Counter(), True
         try:
-            return self._anything(text) != text
+            return self._anything(text, depth) != text
         finally:
-            self.counts, self._marks.trying = counts, False
+            self.counts, self._marks.trying = counts, trying
+
+    def _encoded_secret(self, word: str) -> str:
+        return self.mark(SECRET, word)
 
     def _secrets(self, text: str) -> str:
         if len(text) > 9:

@@ -9,6 +9,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors.scrubbing.keys import EMPTIED, kind_of, replaced
+from tracetui.collectors.scrubbing.marks import SECRET
 from tracetui.collectors.scrubbing.paths import is_absolute
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.memory.pickle_scan import Refused, load_plain, no_collecting
@@ -90,6 +91,9 @@ class _Walk:
         """A key of a dictionary, which may be a text, or several in a tuple."""
         if isinstance(key, tuple):
             return tuple(map(self._key, key))
+        if isinstance(key, bytes):  # two keys that are replaced must not become one
+            text = key.decode("utf-8", "surrogateescape")
+            return key if self._text(text, KEY) == text else self._redactor.mark(SECRET, text).encode()
         return self._text(key, KEY) if isinstance(key, str) else key
 
     def _text(self, text: str, key: str) -> str | None:

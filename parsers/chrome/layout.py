@@ -62,8 +62,15 @@ def looks_like_chrome(head: bytes) -> bool:
     """Whether a file that starts with these bytes may be a Chrome trace: an object, a list of objects, or empty."""
     text = head.removeprefix(BOM).lstrip()
     if text.startswith(b"["):
-        return text[1:].lstrip()[:1] in (b"{", b"]", b",", b"")  # some programs begin with a comma
+        # some programs begin with a comma, and something that is no event may stand before the first
+        return text[1:].lstrip()[:1] in (b"{", b"]", b",", b"") or EVENT_SEPARATOR.search(text) is not None
     return not text or text.startswith(b"{")
+
+
+def is_chrome(head: bytes) -> bool:
+    """Whether a file that starts with these bytes is a Chrome trace and no other tool's: it shows two events."""
+    text = head.removeprefix(BOM).lstrip()
+    return text.startswith((b"{", b"[")) and EVENT_SEPARATOR.search(text) is not None
 
 
 def sniff(events: bytes) -> Layout | None:

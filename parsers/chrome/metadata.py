@@ -95,7 +95,7 @@ def _named_threads(metadata: list[dict[str, Any]]) -> Iterable[tuple[tuple[int, 
 
 
 def _thread(value: Any) -> int | None:
-    if isinstance(value, str) and (digits := re.search(r"\d+", value)):
+    if isinstance(value, str) and (digits := re.search(r"(?<!\d)\d{1,18}(?!\d)", value)):
         return int(digits.group())
     return whole(value)
 

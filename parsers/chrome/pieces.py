@@ -21,6 +21,12 @@ _BARE_WORD = re.compile(r"(:\s*)(?:N/A|-?inf|-?nan|-?Inf|-?NAN|None|undefined)(?
 _BLANKS = re.compile(r"[\s,]*")
 _BLANK = re.compile(r"\s*")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
+_EVENT = re.compile(r'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"\s*:')
+_CLOSING = re.compile(r"[\s,]*(?:\].*)?", re.DOTALL)
+CANDIDATES = 8
+"""So many places are tried, the last ones: dictionaries within an event begin as events do."""
+NEAR = 1 << 12
+"""Characters behind an event that are searched for the next one where no comma stands between them."""
 _RESUME = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"\s*:)')
 
 
@@ -97,13 +103,37 @@ def _piece(content: str, at: int, places: _Places, tally: Tally) -> tuple[str, A
         piece_end = resume.start() + 1 if resume else len(content)
         if value is None:
             shown, value = _mended(_valid(content[at:piece_end]), tally)
-        end = piece_end
+            end = at
+        if not isinstance(value, dict):
+            inner = _intact(content, at + 1, piece_end, cut_off=resume is None)
+            return "", value, inner if inner is not None else piece_end
+        # of an event with something behind it, that is looked at next; of one that was mended, all belongs to it
+        near = at < end < piece_end < end + NEAR
+        if not near or _intact(content, end, piece_end, cut_off=resume is None) is None:
+            end = piece_end
     if isinstance(value, dict) and _NO_UTF8.search(shown):
         shown = _valid(shown)
         value = _DECODER.decode(shown)
     if isinstance(value, dict) and "\ufffd" in shown and _NO_UTF8.search(content, at, end):
         tally.repaired("invalid UTF-8 replaced", 1, shown)
     return shown, value, end
+
+
+def _intact(content: str, at: int, end: int, *, cut_off: bool) -> int | None:
+    """Where an intact event begins that ends with this piece, of which what stands before it is damaged; None if none.
+
+    A dictionary within an event ends before the event does, so it is not mistaken for one.
+    """
+    begins = [match.start() for match in _EVENT.finditer(content, at, end)]
+    for begin in begins[: -1 - CANDIDATES : -1]:
+        try:
+            event, after = _DECODER.raw_decode(content, begin)
+        except UNDECODABLE:
+            continue
+        is_last = after <= end and _CLOSING.fullmatch(content, after, end) is not None if cut_off else after == end
+        if is_last and isinstance(event, dict) and "ph" in event:
+            return begin
+    return None
 
 
 def _valid(text: str) -> str:

@@ -181,6 +181,8 @@ def _unescape(groups: dict[str, Columns]) -> None:
     for group in groups.values():
         for column in ESCAPABLE & group.keys():
             _rewrite(group[column], lambda text: json.loads(f'"{text}"', strict=False) if "\\" in text else text)
+        for column in set(JSON_TEXTS) & group.keys():
+            _rewrite(group[column], lambda text: _spelled(text) if "\\" in text else text)
 
 
 def _without_homes(host: Columns) -> None:
@@ -194,7 +196,12 @@ def _without_homes(host: Columns) -> None:
 def _respace(host: Columns) -> None:
     """Spells shapes and types as Kineto does, so that the same shape is the same text in every file."""
     for column in JSON_TEXTS:
-        _rewrite(host[column], lambda text: json.dumps(json.loads(text, strict=False), ensure_ascii=False))
+        _rewrite(host[column], _spelled)
+
+
+def _spelled(text: str) -> str:
+    """JSON text as the slow path writes it."""
+    return json.dumps(json.loads(text, strict=False), ensure_ascii=False)
 
 
 def _rewrite(codes: Codes, plain: Callable[[str], str]) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Reader = Callable[[NDArray[np.uint8], NDArray[np.uint64], Ints], tuple[NDArray[Any], NDArray[np.bool_]]]
 
-_QUOTE = ord('"')
+_QUOTE, _BRACKET = ord('"'), ord("[")
 _STREAM = np.uint64(int.from_bytes(b'"stream ', "little"))
 """What precedes the number of a stream, where it stands for a thread."""
 SHORT = 10**7
@@ -382,6 +382,9 @@ class ChunkScan:
         if found := self._field(key):
             found = found if events is None else self.tokens.only(found, events)
             begin, length = self.tokens.raw_values(found) if raw else self.tokens.text(found)
+            if raw:  # null is no text, and an object's own keys would end it too early
+                first = self.tokens.buffer[found.at]
+                self.tokens.odd[self.tokens.event_of(found)[(first != _BRACKET) & (first != _QUOTE)]] = True
             filled = length > 0
             series = arrow_views.strings(self.tokens.buffer, self.tokens.words, begin[filled], length[filled])
             codes[self.tokens.event_of(found)[filled]] = categories.encode(series)

@@ -49,6 +49,8 @@ MOST_KEPT = 1 << 16
 """How many stacks are recognised by the identity of their frames; this is useless if stacks share no frames."""
 MAX_STACK = 1 << 16
 """The most characters of one stack; what a profiler writes is far shorter."""
+MOST_FRAMES = MAX_STACK // 2 + 1
+"""How many frames are looked at: each takes two characters at least, so a stack that has so many is cut short."""
 
 
 class Stacks:
@@ -72,10 +74,11 @@ class Stacks:
         if known is not None:
             return known
         # a file has each frame once, in stacks by the thousand
-        objects = tuple(map(id, frames))
+        shown = frames[:MOST_FRAMES]
+        objects = tuple(map(id, shown))
         known = self._by_objects.get(objects)
         if known is None:
-            known = self._of_frames(frames)
+            known = self._of_frames(shown)
             if len(self._by_objects) < MOST_KEPT:
                 self._by_objects[objects] = known
         self._by_id[id(frames)] = known

@@ -132,6 +132,7 @@ def _parts(name: str) -> _Parts:
     return _Parts(path or (text or "unknown",), template)
 
 
+_MOST_DIGITS = 9
 _LENGTH = re.compile(r"L[a-z]n?\d+E|(?P<length>\d+)")
 """A number in a mangled name: a template argument's value (``Li16E``), or the length of the identifier after it."""
 
@@ -144,7 +145,8 @@ def _mangled(text: str) -> _Parts:
         if match["length"] is None:
             at = match.end()
             continue
-        length, start = int(match["length"]), match.end()
+        # no name is so long, and Python refuses to make a number of thousands of digits
+        length, start = int(match["length"][:_MOST_DIGITS]), match.end()
         word = text[start : start + length]
         if length and len(word) == length and _IDENTIFIER.fullmatch(word):
             words.append(word)

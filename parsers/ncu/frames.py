@@ -105,7 +105,7 @@ def device_frame(launches: Launches, counters: pl.DataFrame) -> pl.DataFrame:
         found = dimensions(launches.identity[spelled])
         axes = [value((f"launch__{name}_dim_{axis}",)).to_list() for axis in "xyz"]
         for row, sizes in enumerate(zip(*axes, strict=True)):
-            if found[row] is None and None not in sizes:
+            if found[row] is None and all(size is not None and 0 <= size < 1 << 31 for size in sizes):
                 found[row] = [int(size) for size in sizes]
         columns[name] = pl.Series(found, dtype=schema.Dim3)
     return pl.DataFrame(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame, rows_of
-from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, SOURCE_PAGE, decode
+from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, SOURCE_PAGE, decode_counting
 from tracetui.parsers.ncu.source_page import PAGE, read_source
 from tracetui.parsers.ncu.tables import Log, Table, read_tables
 from tracetui.parsers.progress import Progress, Watch
@@ -41,6 +42,7 @@ _DEVICE = {
     "shared_memory_per_sm": ("device__attribute_max_shared_memory_per_multiprocessor",),
     "max_blocks_per_sm": ("device__attribute_max_blocks_per_multiprocessor",),
 }
+_PROCESS_ID = re.compile(r"[0-9]{1,18}")
 _CLOCK = "device__attribute_clock_rate"
 _MEMORY_CLOCK, _BUS = "device__attribute_memory_clock_rate", "device__attribute_global_memory_bus_width"
 """The clock is in kHz, and each bit moves twice per cycle."""
@@ -115,7 +117,9 @@ def _read(path: Path, tally: Tally, watch: Watch) -> tuple[str, int]:
                 break
         if source.damage:
             tally.missing("the compressed stream ends early", 1, source.damage)
-        return decode(bytes(content)), source.size
+        text, breaks = decode_counting(bytes(content))
+        tally.repaired("a byte too many or too few in text of UTF-16: read on from the next line", breaks)
+        return text, source.size
 
 
 def _no_table(path: Path, log: Log) -> TraceError:
@@ -156,7 +160,7 @@ def _captured(tables: Iterable[Table], launches: Launches, log: Log) -> tuple[tu
 
 def _processes(launches: Launches) -> tuple[tuple[int, str], ...]:
     pairs = zip(launches.identity["Process ID"], launches.identity["Process Name"], strict=True)
-    return tuple(dict.fromkeys((int(pid), name) for pid, name in pairs if pid.isdigit()))
+    return tuple(dict.fromkeys((int(pid), name) for pid, name in pairs if _PROCESS_ID.fullmatch(pid)))
 
 
 def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -> tuple[DeviceInfo, ...]:

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _WORDS = tuple(word.encode(code) for word in ("==", " Name", "Invocations") for code in ("utf-8", "utf-16-be"))
 """Every start of an ncu text has one of these; UTF-16 of either byte order contains the big-endian one's bytes."""
+_LINE_BEGINS = {
+    "utf-16-le": re.compile(rb'[\r\n]\0["=\d](?=\0)'),
+    "utf-16-be": re.compile(rb'\0[\r\n]\0["=\d]'),
+}
+"""The end of a line with what ncu's next one starts with; of characters that lie half a character off, two letters of
+no common script would be needed to look so."""
 _TOOL_LINE = re.compile(r"^\s*==(?:PROF|WARNING|ERROR)== ", re.MULTILINE)
 _ID = re.compile(r'(?:^|,\s*)"?(?:ID|Process ID)"?\s*(?=,)')
 _QUOTED_ID = re.compile(r'"(?:ID|Process ID)"\s*(?=,)')
@@ -63,9 +74,16 @@ def looks_like_ncu(head: bytes) -> bool:
     if not any(word in head for word in _WORDS):  # most files need no decoding
         return False
     text = decode(head)
-    return bool(_TOOL_LINE.search(text) or SOURCE_PAGE.search(text)) or any(
-        header_start(line) >= 0 for line in _candidates(text)
-    )
+    return _TOOL_LINE.search(text) is not None or _has_table(text)
+
+
+def has_table(head: bytes) -> bool:
+    """Whether the start of a file has a table of ncu's, and not only a line of its log."""
+    return looks_like_ncu(head) and _has_table(decode(head))
+
+
+def _has_table(text: str) -> bool:
+    return SOURCE_PAGE.search(text) is not None or any(header_start(line) >= 0 for line in _candidates(text))
 
 
 def decode(content: bytes) -> str:
@@ -73,17 +91,32 @@ def decode(content: bytes) -> str:
 
     Lines that end in a carriage return alone, as an old spreadsheet saves them, end in a line feed afterwards.
     """
-    text = _decoded(content)
-    return text if "\n" in text else text.replace("\r", "\n")
+    return decode_counting(content)[0]
 
 
-def _decoded(content: bytes) -> str:
-    for mark, encoding in _BOMS.items():
-        if content.startswith(mark):
-            return content[len(mark) :].decode(encoding, "replace")
-    if content[1:2] == b"\0" and content[:1] != b"\0":
-        return content.decode("utf-16-le", "replace")
-    return content.decode("utf-8", "replace")
+def decode_counting(content: bytes) -> tuple[str, int]:
+    """As `decode`; also returns after how many breaks a text in UTF-16 was read on from the next line.
+
+    A byte too many or too few shifts the halves of all characters behind it.
+    """
+    mark = next((mark for mark in _BOMS if content.startswith(mark)), b"")
+    encoding = _BOMS.get(mark, "utf-8")
+    if not mark and content[1:2] == b"\0" and content[:1] != b"\0":
+        encoding = "utf-16-le"
+    content = content[len(mark) :]
+    starts = [0, *(_shifted(content, encoding) if encoding in _LINE_BEGINS else ())]
+    parts = [content[begin:end].decode(encoding, "replace") for begin, end in pairwise([*starts, len(content)])]
+    text = "".join(parts)
+    return text if "\n" in text else text.replace("\r", "\n"), len(parts) - 1
+
+
+def _shifted(content: bytes, encoding: str) -> Iterator[int]:
+    """Where lines begin whose characters lie half a character from where those before them do."""
+    begin = 0
+    for found in _LINE_BEGINS[encoding].finditer(content):
+        if (found.start() - begin) % 2:
+            begin = found.start()
+            yield begin
 
 
 def header_start(line: str) -> int:

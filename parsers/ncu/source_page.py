@@ -21,7 +21,8 @@ SECTORS, IDEAL = "L2 Theoretical Sectors Global", "L2 Theoretical Sectors Global
 REQUESTS = "Global Requests"
 """Our own: how often warps executed the instructions that access global memory."""
 STALL, NOT_ISSUED = "stall_", "(Not Issued)"
-_KERNEL, _FILE = ("Kernel Name", "Function Name"), ("File Path", "File Name")
+KERNEL_TITLES, FILE_TITLES = ("Kernel Name", "Function Name"), ("File Path", "File Name")
+"""What stands before the kernel and before the file that the rows below are of."""
 _LINE, _ADDRESS = ("Line No", "#"), "Address"
 _TEXTS = frozenset({"Address Space", "Access Operation", "Access Size", "L2 Explicit Evict Policies"})
 LONGEST = 200
@@ -56,9 +57,9 @@ def read_source(text: str, tally: Tally) -> tuple[pl.DataFrame, pl.DataFrame, in
     for fields in csv.reader(text.split("\n")):
         if len(fields) < 2:
             continue
-        if fields[0] in _FILE:
+        if fields[0] in FILE_TITLES:
             file = fields[1]
-        elif fields[0] in _KERNEL:
+        elif fields[0] in KERNEL_TITLES:
             kernels.append(_Kernel(fields[1], file))
         elif SOURCE in fields and fields[0] in (*_LINE, _ADDRESS):
             header, line = fields, ""

@@ -31,6 +31,7 @@ _INSTANCES = r"^([-+0-9.,eE]+)\s*[(\[{;].*$"
 _MARK = r"^\(!\)\s*"
 _PERCENT = r"\s*%$"
 _DIMENSION = re.compile(r"\d+")
+_LONGEST_DIMENSION = 10
 
 
 @lru_cache(maxsize=1024)
@@ -125,7 +126,9 @@ def dimensions(texts: Iterable[str]) -> list[list[int] | None]:
     """Reads ``(256, 1, 1)`` as three numbers; None for any other text."""
     found: list[list[int] | None] = []
     for text in texts:
-        parts = [int(part) for part in _DIMENSION.findall(text)]
-        usable = 0 < len(parts) <= 3 and max(parts) < 1 << 31
+        written = _DIMENSION.findall(text)
+        # Python refuses to make a number of thousands of digits
+        parts = [int(part) for part in written if len(part) <= _LONGEST_DIMENSION]
+        usable = 0 < len(parts) == len(written) <= 3 and max(parts) < 1 << 31
         found.append([*parts, *[1] * (3 - len(parts))] if usable else None)
     return found

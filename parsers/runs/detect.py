@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tracetui.parsers.bytes_source import read_all
 from tracetui.parsers.chrome import layout, marks
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.ncu.sniff import is_source_page, other_page
+from tracetui.parsers.ncu.sniff import has_table, is_source_page, other_page
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, tool_of
 
@@ -158,6 +158,8 @@ def _kind(head: bytes) -> str | None:
     """The kind of a file that starts with these bytes; None if it is unknown."""
     if (kind := _by_magic(head)) is not None:
         return kind
+    if layout.is_chrome(head) and not has_table(head):
+        return "chrome"  # a line of ncu's log may stand in a trace's text
     # the narrowest format first: a program's output that holds ncu's table may begin with a bracket, as JSON does
     return next((tool.kind for tool in reversed(TOOLS) if tool.sniff and function(tool.sniff)(head)), None)
 

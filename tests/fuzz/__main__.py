@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, help="number of the first input of each format")
     parser.add_argument("--only", type=int, help="one input of one format, by its number")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="begin no input after so long (default: no end)"
+    )
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="folder for finds and summary.json")
     parser.add_argument("--table", type=Path, nargs="+", help="only write docs/trust.md's table, of these summaries")
     return parser
@@ -37,7 +41,7 @@ def main() -> int:
         (finds := given.out / "finds").mkdir(parents=True, exist_ok=True)
         return int(loop.one(names[0], given.seed, given.only, finds))
     began = time.time()
-    summary = loop.run(names, given.seed, given.first, given.count, given.jobs, given.out)
+    summary = loop.run(names, given.seed, given.first, given.count, given.jobs, given.out, given.seconds)
     summary["seconds"] = round(time.time() - began)
     (given.out / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
     found = sum(len(each["finds"]) for each in summary["formats"].values())

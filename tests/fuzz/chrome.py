@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuzz import road, same
 from fuzz.case import NOTED, READ, REFUSED, Find
-from fuzz.chrome_doc import ChromeBase, ChromeDoc
+from fuzz.chrome_doc import ChromeBase, ChromeDoc, lined
 from fuzz.chrome_steps import SHAPED, TORN
 from fuzz.values import Pairs
 
@@ -62,7 +62,8 @@ class Chrome:
 
         for event in base.events:
             spaced, tight = json.dumps(event), json.dumps(event, separators=(",", ":"))
-            base.texts[id(event)] = {"spaced": spaced.encode(), "minified": tight.encode()}
+            texts = {"spaced": spaced.encode(), "minified": tight.encode(), "lines": lined(spaced.encode())}
+            base.texts[id(event)] = texts
         doc = base.doc()
         trace = open_path(doc.write(folder), cache=False).main
         starts = {place[0]: number for number, place in enumerate(doc.spread().places) if place}
@@ -71,7 +72,9 @@ class Chrome:
         return base
 
     def base(self, dice: Random) -> ChromeDoc:
-        return dice.choice(self.bases).doc()
+        doc = dice.choice(self.bases).doc()
+        doc.layout = dice.choice(("kineto", "lines"))
+        return doc
 
     def examine(self, doc: ChromeDoc, plan: Plan, folder: Path) -> str:
         from tracetui.parsers import TraceError, open_path
@@ -159,7 +162,7 @@ def _compare(doc: ChromeDoc, trace: Trace) -> None:
     """Untouched events are read as in the original."""
     spans, base = doc.spread(), doc.base
     spoilt = spans.spoilt() | doc.touched
-    if doc.torn and doc.touched:  # what was odd already may take its neighbours along
+    if spans.touched and doc.touched:  # next to damage, what was odd already may take its neighbours along
         spoilt |= {at + by for at in doc.touched for by in (-1, 1)}
     starts, intact = {}, set()
     for place, span in enumerate(spans.places):
@@ -167,7 +170,9 @@ def _compare(doc: ChromeDoc, trace: Trace) -> None:
             starts[span[0]] = doc.origin[place]
             intact.add(doc.origin[place])
     host, device, memory, counters = _rows(trace, starts)  # type: ignore[arg-type]
-    if not doc.context and trace.info.kind == base.kind:
+    # what a thread is called may tell what runs on it, and a file that is cut may end before it says so
+    named = all(number in intact for number, event in enumerate(base.events) if event.get("ph") == "M")
+    if not doc.context and (named or not doc.torn) and trace.info.kind == base.kind:
         # what a call of JAX is follows from the steps around it
         for what, before, after, skip in (
             ("host", base.host, host, 2 if base.kind == "jax" else 1),

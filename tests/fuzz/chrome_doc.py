@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LAYOUTS = {
     "kineto": ('{\n  "schemaVersion": 1,\n', '  "traceEvents": [\n  ', ",\n  ", "\n  ]\n}\n"),
+    "lines": ('{\n  "schemaVersion": 1,\n', '  "traceEvents": [\n  ', ",\n  ", "\n  ]\n}\n"),
     "minified": ("{", '"traceEvents":[', ",", "]}"),
     "indented": ("{\n ", '"traceEvents": [\n  ', ",\n  ", "\n ]\n}"),
     "crlf": ("{\r\n", '"traceEvents": [\r\n', ",\r\n", "\r\n]\r\n}\r\n"),
@@ -24,7 +25,13 @@ LAYOUTS = {
     "open list": (None, "[\n", ",\n", ",\n"),
     "blanks": ("{ \n\n", '"traceEvents" : [ \n\t ', " \t,\n\n ", " \n ] }   \n\n"),
 }
-"""What stands before the header and the events, between two of them, and behind them."""
+"""What stands before the header and the events, between two of them, and behind them. In "lines", as Kineto writes
+them, the braces of an event stand on lines of their own."""
+
+
+def lined(event: bytes) -> bytes:
+    """An object's text with its braces on lines of their own."""
+    return b"{\n    " + event[1:-1] + b"\n  }"
 
 
 @dataclass
@@ -99,7 +106,12 @@ class ChromeBase:
         """An event as JSON; those of the base as they always are."""
         known = self.texts.get(id(event))
         if known is not None:
-            return known["minified" if layout == "minified" else "spaced"]
+            return known.get(layout, known["spaced"])
+        text = self._written(event)
+        return lined(text) if layout == "lines" and isinstance(event, (dict, Pairs)) and len(text) > 2 else text
+
+    @staticmethod
+    def _written(event: Any) -> bytes:
         if isinstance(event, (dict, Pairs)):
             return values.written(event).encode("utf-8", "surrogatepass")
         return (str(event) if isinstance(event, Raw) else values.written(event)).encode("utf-8", "surrogatepass")

@@ -120,23 +120,20 @@ def removed_event(doc: ChromeDoc, dice: Random) -> None:
         if len(doc.events) > 1:
             place = dice.randrange(len(doc.events))
             doc.touch(place)
-            _shift(doc, place, None)
+            del doc.events[place], doc.origin[place]
+            doc.touched = {at - (at > place) for at in doc.touched if at != place}
 
 
-def _shift(doc: ChromeDoc, place: int, event: Any) -> None:
-    """Removes the event at a place, or puts a new one there."""
-    if event is None:
-        del doc.events[place], doc.origin[place]
-        doc.touched = {at - (at > place) for at in doc.touched if at != place}
-    else:
-        doc.events.insert(place, event)
-        doc.origin.insert(place, None)
-        doc.touched = {at + (at >= place) for at in doc.touched} | {place}
+def _put_in(doc: ChromeDoc, place: int, event: Any) -> None:
+    """Puts an event, or what is none such as null, before the one at a place."""
+    doc.events.insert(place, event)
+    doc.origin.insert(place, None)
+    doc.touched = {at + (at >= place) for at in doc.touched} | {place}
 
 
 def doubled_event(doc: ChromeDoc, dice: Random) -> None:
     for place in _some(doc, dice):
-        _shift(doc, dice.randrange(len(doc.events) + 1), doc.events[place])
+        _put_in(doc, dice.randrange(len(doc.events) + 1), doc.events[place])
         doc.context |= isinstance(doc.events[place], dict) and doc.events[place].get("ph") in ("M", "B", "E")
 
 
@@ -158,7 +155,7 @@ def new_event(doc: ChromeDoc, dice: Random) -> None:
     )  # fmt: skip
     for _ in range(dice.choice((1, 2))):
         event = dice.choice(made)
-        _shift(doc, dice.randrange(len(doc.events) + 1), event)
+        _put_in(doc, dice.randrange(len(doc.events) + 1), event)
         if isinstance(event, dict) and event.get("ph") == "M":
             doc.context = True
         if isinstance(event, Raw):

@@ -138,11 +138,11 @@ def no_entry(doc: MemoryDoc, dice: Random) -> None:
 
 
 def removed_entries(doc: MemoryDoc, dice: Random) -> None:
-    if doc.history:
-        at = dice.randrange(len(doc.history))
-        before = len(doc.history)
-        del doc.history[at : at + dice.choice((1, 20, 1000))]
-        doc.lost += before - len(doc.history)
+    if history := doc.history:  # once it is empty, another device's takes its place
+        at = dice.randrange(len(history))
+        before = len(history)
+        del history[at : at + dice.choice((1, 20, 1000))]
+        doc.lost += before - len(history)
 
 
 def shuffled(doc: MemoryDoc, dice: Random) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from fuzz.spans import Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 DEVICE_TABLES = tuple(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in
@@ -28,7 +27,10 @@ class NsysDoc:
     """A copy of a base, and how many of its rows each change may have cost."""
 
     base: NsysBase
-    changes: list[tuple[str, Callable[[sqlite3.Connection], None]]] = field(default_factory=list)
+    changes: list[list[tuple[str, tuple[Any, ...]]]] = field(default_factory=list)
+    """Statements of SQL with their values."""
+    last: list[list[tuple[str, tuple[Any, ...]]]] = field(default_factory=list)
+    """Triggers, which are there for the program to meet: a later step must not set them off."""
     spoilt: Counter[str] = field(default_factory=Counter)
     """Rows by table that may be read differently, or no longer."""
     names: bool = True
@@ -40,22 +42,23 @@ class NsysDoc:
     bytewise: list[tuple[Any, int]] = field(default_factory=list)
 
     def change(self, sql: str, *given: Any) -> None:
-        def apply(connection: sqlite3.Connection) -> None:
-            connection.execute(sql, given)
+        self.changes.append([(sql, given)])
 
-        self.changes.append((sql, apply))
+    def change_at_once(self, *statements: str) -> None:
+        """Statements that belong together: where one of them fails, none is done."""
+        self.changes.append([(sql, ()) for sql in statements])
 
     def write(self, folder: Path) -> Path:
         path = folder / "in.sqlite"
         path.write_bytes(self.base.content)
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode=OFF")
+            connection.execute("PRAGMA journal_mode=MEMORY")
             connection.execute("PRAGMA synchronous=OFF")
             connection.set_progress_handler(lambda: 1, 20_000_000)  # a step that reads a view without end is given up
-            for _, apply in self.changes:
+            for statements in (*self.changes, *self.last):
                 # a later step may meet a table that an earlier one took away
                 with contextlib.suppress(sqlite3.Error, OverflowError, UnicodeEncodeError):
-                    apply(connection)
+                    _apply(connection, statements)
         if self.encoding:
             _recoded(path, self.encoding)
         if self.bytewise:
@@ -83,6 +86,18 @@ class NsysBase:
 
     def events(self) -> list[str]:
         return [table for table in EVENTS if self.rows.get(table)]
+
+
+def _apply(connection: sqlite3.Connection, statements: list[tuple[str, tuple[Any, ...]]]) -> None:
+    connection.execute("BEGIN")
+    try:
+        for sql, given in statements:
+            connection.execute(sql, given)
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):  # some errors have ended the transaction already
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
 
 
 def _recoded(path: Path, encoding: str) -> None:

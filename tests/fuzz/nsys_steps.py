@@ -149,10 +149,10 @@ def _gone(doc: NsysDoc, table: str) -> None:
 def as_view(doc: NsysDoc, dice: Random) -> None:
     """A view in a table's place, which is not to be looked at."""
     table = _table(doc, dice)
-    doc.change(f'ALTER TABLE "{table}" RENAME TO hidden{dice.randrange(9)}_x')
-    doc.change(
+    doc.change_at_once(
+        f'ALTER TABLE "{table}" RENAME TO hidden{dice.randrange(9)}_x',
         f'CREATE VIEW "{table}" AS '
-        "WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start+1 FROM n) SELECT * FROM n"
+        "WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start+1 FROM n) SELECT * FROM n",
     )
     _gone(doc, table)
 
@@ -187,9 +187,11 @@ def retyped(doc: NsysDoc, dice: Random) -> None:
     table = dice.choice([*doc.base.events(), "StringIds"])
     kind = dice.choice(("TEXT", "REAL", "BLOB", "NUMERIC"))
     columns = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name in doc.base.tables[table])
-    doc.change(f'CREATE TABLE made AS SELECT {columns} FROM "{table}"')
-    doc.change(f'DROP TABLE "{table}"')
-    doc.change(f'ALTER TABLE made RENAME TO "{table}"')
+    doc.change_at_once(
+        f'CREATE TABLE made AS SELECT {columns} FROM "{table}"',
+        f'DROP TABLE "{table}"',
+        f'ALTER TABLE made RENAME TO "{table}"',
+    )
     _gone(doc, table)
 
 
@@ -198,10 +200,12 @@ def no_rowid(doc: NsysDoc, dice: Random) -> None:
     table = _table(doc, dice)
     columns = doc.base.tables[table]
     named = ", ".join(f'"{name}"' for name in columns)
-    doc.change(f"CREATE TABLE made (n INTEGER PRIMARY KEY, {named}) WITHOUT ROWID")
-    doc.change(f'INSERT INTO made SELECT rowid, {named} FROM "{table}"')
-    doc.change(f'DROP TABLE "{table}"')
-    doc.change(f'ALTER TABLE made RENAME TO "{table}"')
+    doc.change_at_once(
+        f"CREATE TABLE made (n INTEGER PRIMARY KEY, {named}) WITHOUT ROWID",
+        f'INSERT INTO made SELECT rowid, {named} FROM "{table}"',
+        f'DROP TABLE "{table}"',
+        f'ALTER TABLE made RENAME TO "{table}"',
+    )
 
 
 def odd_metadata(doc: NsysDoc, dice: Random) -> None:
@@ -224,7 +228,8 @@ def with_index(doc: NsysDoc, dice: Random) -> None:
     """Indexes and triggers, which change nothing."""
     table = _table(doc, dice)
     doc.change(f'CREATE INDEX i{dice.randrange(9)} ON "{table}" ("{dice.choice(doc.base.tables[table])}")')
-    doc.change(f'CREATE TRIGGER t{dice.randrange(9)} AFTER INSERT ON "{table}" BEGIN DELETE FROM StringIds; END')
+    sql = f'CREATE TRIGGER t{dice.randrange(9)} AFTER INSERT ON "{table}" BEGIN DELETE FROM StringIds; END'
+    doc.last.append([(sql, ())])
 
 
 def packed(doc: NsysDoc, dice: Random) -> None:

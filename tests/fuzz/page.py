@@ -41,6 +41,9 @@ def _row(name: str, said: Counter[str]) -> str:
 def write_table(files: list[Path]) -> None:
     """Replaces the tables under the title; the sentences around them stay."""
     summaries = [json.loads(file.read_text()) for file in files]
+    stretches = [(summary["seed"], summary["first"], name) for summary in summaries for name in summary["formats"]]
+    if twice := [stretch for stretch, times in Counter(stretches).items() if times > 1]:
+        raise SystemExit(f"the same inputs stand in two summaries (seed, first, format): {twice[0]}")
     text = DOC.read_text(encoding="utf-8")
     start = text.index("| format | inputs |", text.index(f"{TITLE}\n"))
     lines = text[start:].splitlines(keepends=True)

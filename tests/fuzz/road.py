@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import traceback
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -51,7 +53,7 @@ def follow(run: Run, plan: Plan, folder: Path) -> None:
     for warning in run.warnings:
         one_line(warning)
     if dice.random() < 0.4:
-        scrubbed(run.main, folder)
+        scrubbed(run.main, folder, names=dice.random() < 0.5)
 
 
 def reported(run: Run, all_formats: bool = False) -> None:
@@ -81,8 +83,12 @@ NOT_NUMBERS = ("name", "stack", "domain", "text", "section", "metric", "operatio
                "input_shapes", "input_types")  # fmt: skip
 
 
-def scrubbed(trace: Trace, folder: Path) -> None:
-    """A copy without names of people has the same numbers."""
+_LEFT = re.compile(rb"(?:/home/|Users\\{1,4})ada(?![A-Za-z0-9])")
+"""What `values.TEXTS` has of a person."""
+
+
+def scrubbed(trace: Trace, folder: Path, *, names: bool) -> None:
+    """A copy without names of people has the same numbers, and in its names no paths of theirs."""
     from tracetui.collectors.scrub import scrub_file
     from tracetui.collectors.scrubbing.redactor import Redactor
     from tracetui.parsers import TraceError, open_path
@@ -91,10 +97,13 @@ def scrubbed(trace: Trace, folder: Path) -> None:
     target = folder / ("scrubbed-" + source.name)
     target.unlink(missing_ok=True)
     try:
-        scrub_file(source, target, Redactor(("ada",), ("gpu-7",), names=False))
+        scrub_file(source, target, Redactor(("ada",), ("gpu-7",), names=names))
     except TraceError as error:
         one_line(str(error))
         return
+    content = target.read_bytes()
+    if found := _LEFT.search(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content):
+        raise Find(f"the scrubbed copy has {found[0]!r}")
     try:
         copy = open_path(target, cache=False).main
     except TraceError as error:
@@ -173,5 +182,7 @@ def cut(path: Path, trace: Trace, folder: Path) -> None:
     if not 0 < found.kept <= found.events:
         raise Find(f"the cut kept {found.kept} of {found.events} events")
     part = open_path(target, cache=False).main
-    if part.source.events_total > found.kept:
+    # what stands between two events and is none is copied with them, and is no more of an event there
+    strange = trace.source.events_total - trace.source.events_parsed
+    if part.source.events_total > found.kept + strange:
         raise Find(f"the cut kept {found.kept} events, its file holds {part.source.events_total}")

@@ -24,13 +24,15 @@ NUMBERS: tuple[Any, ...] = (
     Raw("1e400"), Raw("-1e400"), Raw("NaN"), Raw("Infinity"), Raw("-Infinity"), Raw("nan"), Raw("-inf"), Raw("0x1F"),
     Raw("1" * 5000), Raw("1.5e+2"), Raw("+1"), Raw("01"), Raw(".5"), Raw("5."), Raw("1e"), Raw("--1"), Raw("N/A"),
     "123", "-3", "12.5", "0x7f", "0xffffffffffffffff", "1e5", "nan", "inf", " 7 ", "1_000", "१२", "1,5",
+    "²", "9" * 5000, "stream " + "9" * 5000,
 )  # fmt: skip
 TEXTS: tuple[str, ...] = (
     "", " ", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b31m", "a\x00b", "\ud800", "x\udfff", "🙂" * 9,
     "é\u0301", "\u202eabc", "\u2028", "\ufeff", "a\nb", "a\rb", "a\tb", "\x7f", "\x85", "=cmd|'/c x'!A1", "@SUM(1)",
     "<script>alert(1)</script>", "![x](javascript:y)", "|a|b|", "`", '"', "\\", "\\u0041", "\\x", "'", "%s%n", "$HOME",
     "ProfilerStep#1", "ProfilerStep#99999999999999999999999", "ProfilerStep#-1", "[memory]", "(no name)", "##", "},{",
-    '}, {"ph": "X"', "void f<", "f<g<h<" * 40, "_ZN" + "9" * 30, "_Z" + "N" * 400, "(" * 300, "void f(int)::{lambda",
+    '}, {"ph": "X"', "void f<", "f<g<h<" * 40, "_ZN" + "9" * 30, "_Z" + "N" * 400, "_ZN" + "9" * 5000,
+    "ProfilerStep#" + "9" * 5000, "/device:GPU:" + "9" * 5000, "(" * 300, "void f(int)::{lambda",
     "/home/ada/x.py(3): f", "C:\\Users\\ada\\x", "nn.Module: Linear_", "nn.Module: ", "autograd::engine::", "NULL",
     "cudaLaunchKernel", "Memcpy HtoD (Pinned -> Device)", "ncclKernel_AllReduce_RING", "a" * 3000, "ｗｉｄｅ" * 30,
 )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import json
+import math
 import os
 import re
 import resource
@@ -16,6 +17,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -34,6 +36,8 @@ STALL_SECONDS = 120
 GROWTH_KB = 400 << 10
 """What one input may add to the process's peak of memory."""
 ADDRESS_SPACE = 12 << 30
+MEMORY = 2 << 30
+"""What a process may write to; it needs 0.3 GB."""
 SHRINKS = 12
 """At most so many tries to make a find smaller."""
 
@@ -133,11 +137,14 @@ def apart(folder: Path) -> None:
     )  # fmt: skip
 
 
-def main(name: str, seed: int, numbers: list[int], finds: Path | None, *, kept: int = 2) -> int:
-    """Tries inputs; returns how many finds there were."""
+def main(
+    name: str, seed: int, numbers: list[int], finds: Path | None, *, kept: int = 2, until: float = math.inf
+) -> int:
+    """Tries inputs until a time (seconds since 1970); returns how many finds there were."""
     from fuzz.formats import FORMATS
 
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     # the pipe to the parent is kept apart, lest something that the program prints come between
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -150,6 +157,8 @@ def main(name: str, seed: int, numbers: list[int], finds: Path | None, *, kept: 
         format = FORMATS[name]()
         format.prepare(folder)
         for number in numbers:
+            if time.time() >= until:
+                break
             out.write(json.dumps({"begin": number}) + "\n")
             outcome = attempt(format, plan_of(format, seed, number), folder)
             line: dict[str, Any] = {"number": number, "said": outcome.said}
@@ -171,5 +180,4 @@ def main(name: str, seed: int, numbers: list[int], finds: Path | None, *, kept: 
 if __name__ == "__main__":
     given = sys.argv[1:]
     first, count = int(given[2]), int(given[3])
-    finds_folder = Path(given[4]) if len(given) > 4 and given[4] else None
-    main(given[0], int(given[1]), list(range(first, first + count)), finds_folder)
+    main(given[0], int(given[1]), list(range(first, first + count)), Path(given[4]), until=float(given[5]))
