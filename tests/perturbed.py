@@ -42,7 +42,9 @@ class Fault:
 
 
 def _with_device(trace: Trace, device: pl.DataFrame) -> Trace:
-    return replace(trace, device=device.select(trace.device.columns).sort("start", maintain_order=True))
+    # collectives name rows of the frame that is no more
+    device = device.select(trace.device.columns).sort("start", maintain_order=True)
+    return replace(trace, device=device, collectives=trace.collectives.clear())
 
 
 def _has_launches(trace: Trace) -> bool:

@@ -53,7 +53,7 @@ def job(waits_us: tuple[float, ...], *, sizes: bool = True) -> Made:
 
 def test_a_transfer_takes_no_longer_than_that_of_more_bytes(tmp_path: Path) -> None:
     trace = job((700, 500, 600)).trace(tmp_path)
-    bounds = transfers(trace)
+    bounds = transfers(select(trace))
     assert bounds is not None
     collective = np.flatnonzero(bounds >= 0)
     # each first one took 540 µs and more; the second, of twice the bytes, took 50
@@ -62,7 +62,7 @@ def test_a_transfer_takes_no_longer_than_that_of_more_bytes(tmp_path: Path) -> N
 
 
 def test_without_sizes_the_same_place_of_another_step_is_the_bound(tmp_path: Path) -> None:
-    bounds = transfers(job((700, 500, 600), sizes=False).trace(tmp_path))
+    bounds = transfers(select(job((700, 500, 600), sizes=False).trace(tmp_path)))
     assert bounds is not None
     assert bounds[bounds >= 0].tolist() == [540_000, 50_000] * 3
 
@@ -70,7 +70,7 @@ def test_without_sizes_the_same_place_of_another_step_is_the_bound(tmp_path: Pat
 def test_the_rich_recording_tells_the_sizes_of_the_light_one(tmp_path: Path) -> None:
     (tmp_path / "light").mkdir()
     light = job((700, 500, 600, 650), sizes=False).trace(tmp_path / "light")
-    bounds = transfers(light, job((900, 800, 990)).trace(tmp_path))
+    bounds = transfers(select(light), job((900, 800, 990)).trace(tmp_path))
     assert bounds is not None
     assert bounds[bounds >= 0].tolist() == [50_000] * 8
 
@@ -79,7 +79,7 @@ def test_a_recording_without_collectives_has_no_bounds(tmp_path: Path) -> None:
     made = Made()
     made.step(1, 0, 100)
     made.launch(SGEMM, (10, 15), (20, 60))
-    assert transfers(made.trace(tmp_path)) is None
+    assert transfers(select(made.trace(tmp_path))) is None
 
 
 def test_clean_steps_tell_that_other_ranks_are_late(tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def model(sel: Selection, clean_step_ns: Sequence[int] = (), described: Trace | 
     cost = recording_cost(sel, found)
     costs = as_recorded(found)
     taken = float(np.median(recorded))
-    bounds = transfers(sel.trace, described)
+    bounds = transfers(sel, described)
     transfer = None if bounds is None else _of_work(bounds, found, costs)
     if clean_step_ns:
         clean = float(median(clean_step_ns))

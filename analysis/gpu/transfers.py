@@ -11,13 +11,14 @@ from tracetui.analysis.base.remembered import kept
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
 _SAME = ("kind", "group", "bytes")
 _OUT_OF_STEPS = -1
 
 
-def transfers(trace: Trace, described: Trace | None = None) -> Ints | None:
+def transfers(sel: Selection, described: Trace | None = None) -> Ints | None:
     """The most that each activity takes without waiting for other ranks, ns, by device row; -1 for all else.
 
     A collective's kernel runs from its rank's arrival on, so the shortest one holds the least waiting. More bytes take
@@ -25,14 +26,17 @@ def transfers(trace: Trace, described: Trace | None = None) -> Ints | None:
     not known, of the same place in any step.
 
     Args:
-        trace: the recording.
+        sel: the recording; collectives outside its scope tell nothing.
         described: another recording of the same program that knows kinds and sizes, where this one doesn't; told by
             the place in the step, if all steps of both have as many.
 
     Returns:
         None where no collectives ran on the GPU.
     """
+    trace = sel.trace
     own = _collectives(trace)
+    if own.height:
+        own = own.filter(pl.col("row").is_in(sel.device["row"].cast(pl.Int64).implode()))
     if not own.height:
         return None
     pool = own
