@@ -214,7 +214,7 @@ async def test_the_modules_tab_shows_ranges_where_there_are_no_modules() -> None
         await press(pilot, "l", "j", "enter")
         text = screen_text(app)
         assert "› forward_pass" in text
-        assert "18.71 ms" in text
+        assert "9.741 ms" in text  # the longest of its kernels
         await press(pilot, "enter")
         assert "1/108" in screen_text(app)
         assert "train_step/forward_pass" in screen_text(app)

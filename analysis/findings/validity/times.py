@@ -200,8 +200,8 @@ def _too_much(facts: Facts, limits: Limits) -> Finding | None:
 def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     """The first step takes longer than the others, or GPU code is loaded during the measurement.
 
-    The rule divides the first step's time by the median of the rest, unless a step takes about as long again after a
-    usual one: such long steps are the program's. It also divides the time of calls such as `cuLibraryLoadData` and
+    The rule divides the first step's time by the median of the rest, unless one is as slow again after a usual
+    one: such steps are the program's. It also divides the time of calls such as `cuLibraryLoadData` and
     `cuModuleLoad`, which load kernels onto the GPU at their first use, by the time of the steps. Steps and calls are
     those that the averages shown are of: of the light recording where the run has one.
     """
@@ -213,7 +213,7 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return Abstention("V6", "two steps or more, or calls that load GPU code (nsys records them)")
     rest = statistics.median_high(durations[1:]) if len(durations) > 1 else 0.0
     usual = next((place for place, ns in enumerate(durations) if place and ns <= rest * limits.first_ratio), 0)
-    again = max(durations[usual:], default=0.0) * limits.first_ratio > durations[0]
+    again = max(durations[usual:], default=0.0) > rest * limits.first_ratio
     ratio = durations[0] / rest if rest and not (usual and again) else 0.0
     share = 100 * spent / base if base else 0.0
     if ratio <= limits.first_ratio and share <= limits.load_percent:
