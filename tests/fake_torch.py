@@ -41,19 +41,46 @@ class FakeTorch:
             schedule=lambda **how: how, supported_activities=lambda: {"CPU", "CUDA"} if cupti else {"CPU"},
         )  # fmt: skip
         settings = self._module(_ExperimentalConfig=self._config(sync_events))
+        nn = self._module(Module=self._neural_module())
         modules = {
             "torch": self._module(
-                cuda=cuda, profiler=profiler, __version__="0", version=SimpleNamespace(), backends=SimpleNamespace()
+                nn=nn,
+                cuda=cuda,
+                profiler=profiler,
+                __version__="0",
+                version=SimpleNamespace(),
+                backends=SimpleNamespace(),
             ),
             "torch.cuda": cuda,
             "torch.profiler": profiler,
             "torch._C": self._module(_profiler=settings),
             "torch._C._profiler": settings,
-            "torch.optim": self._module(),
+            "torch.nn": nn,
+            "torch.optim": self._module(Optimizer=self.Optimizer),
             "torch.optim.optimizer": self._module(register_optimizer_step_post_hook=self.hooks.append),
         }
         for name, module in modules.items():
             patch.setitem(__import__("sys").modules, name, module)
+
+    class Optimizer:
+        """What a program that trains has one of."""
+
+    @staticmethod
+    def _neural_module() -> Any:
+        class Module:
+            def __init__(self) -> None:
+                self.hooks: list[Callable[..., None]] = []
+
+            def register_forward_hook(self, hook: Callable[..., None]) -> None:
+                self.hooks.append(hook)
+
+            def __call__(self, *args: Any) -> Any:
+                result = self.forward(*args)  # type: ignore[attr-defined]
+                for hook in list(self.hooks):
+                    hook(self, args, result)
+                return result
+
+        return Module
 
     @staticmethod
     def _module(**names: Any) -> Any:

@@ -175,16 +175,22 @@ for number in range({calls}):
 
 
 def run_program(
-    spec: dict[str, Any], fake: FakeTorch, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: dict[str, Any],
+    fake: FakeTorch,
+    calls: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str = PROGRAM,
 ) -> dict[str, Any]:
     """What is known of a program that calls its optimizer so often; ``error`` if it was refused."""
     program = tmp_path / "train.py"
-    program.write_text(PROGRAM.format(calls=calls))
+    program.write_text(text.format(calls=calls))
 
     def hooked(path: str, run_name: str) -> None:
         assert run_name == "__main__"
         exec(
-            compile(Path(path).read_text(), path, "exec"), {"HOOKS": [*fake.hooks, lambda _: fake.done.append("step")]}
+            compile(Path(path).read_text(), path, "exec"),
+            {"HOOKS": [*fake.hooks, lambda _: fake.done.append("step")], "DONE": fake.done},
         )
 
     monkeypatch.setattr(script.runpy, "run_path", hooked)
@@ -299,7 +305,7 @@ def test_steps_that_become_part_of_a_graph_are_no_steps(
     fake = FakeTorch(monkeypatch)
     fake.capturing = True
     made = run_program(spec(command=("python", "x.py")), fake, 40, tmp_path, monkeypatch)
-    assert "optimizer.step() 0 times" in made["error"]
+    assert "it called no optimizer.step()" in made["error"]
     assert "synchronize" not in fake.done[:-1]  # waiting would end the capture
 
 
@@ -362,3 +368,46 @@ def test_the_command_of_an_own_program_is_not_in_what_the_child_leaves(own: Call
     run = SimpleNamespace(_manifest=manifest, _request=SimpleNamespace(command=command))
     launch._Run._take_over(run, result)  # type: ignore[arg-type]
     assert manifest["workload"]["model"] == "train.py --token ***"
+
+
+INFERENCE = """
+import time
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self):
+        time.sleep(0.001)
+        DONE.append("step")
+
+net = Net()
+for number in range({calls}):
+    net()
+"""
+
+
+def test_a_program_without_an_optimizer_has_the_calls_of_its_module_as_steps(
+    spec: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeTorch(monkeypatch)
+    asked = spec(command=("python", "infer.py"))
+    result = run_program(asked, fake, 40, tmp_path, monkeypatch, INFERENCE)
+    # 8 calls show which module repeats; then the same as with an optimizer, but for the dot before what its call does
+    assert order(fake) == "." * 21 + "<" + "." * 12 + ">[" + "." * 3 + "]" + "." * 4
+    made = result["measurement"]
+    assert [len(made[key]) for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns")] == [10, 10, 3]
+    assert made["step_of"] == "Net.forward()"
+    assert result["notes"] == ["steps are the calls of Net, since the program had no optimizer when it began"]
+    assert "error" not in result
+    early = run_program(asked, FakeTorch(monkeypatch), 30, tmp_path, monkeypatch, INFERENCE)
+    assert early["skipped"] == [
+        "the program ended early, after 22 calls of Net: 7 of 10 steps are in light.pt.trace.json.gz"
+    ]
+
+
+def test_a_program_without_steps_is_told_to_give_a_stretch_of_time(own: Callable[..., Any]) -> None:
+    result, _ = own(0)
+    assert result["error"] == (
+        "the program ended and had no steps to record: it called no optimizer.step(), nor one module 8 times; "
+        "record a stretch of time: --window DELAY+LENGTH"
+    )
+    assert result["skipped"] == []

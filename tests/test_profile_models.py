@@ -161,6 +161,39 @@ def test_a_program_is_profiled_around_its_optimizer(tmp_path):
     assert "optimizer.step() 1 times" in short.problems[0]
 
 
+@pytest.mark.parametrize("how", ["eager", "torch.compile(net)", "net.compile()", "torch.jit.trace"])
+def test_a_program_without_an_optimizer_is_profiled_around_its_model(tmp_path, how):
+    script = tmp_path / "infer.py"
+    script.write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.body = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())\n"
+        "    def forward(self, x):\n"
+        "        return self.body(x)\n"
+        "net, eager = Net(), {'backend': 'eager', 'fullgraph': True}\n"
+        + {
+            "eager": "",
+            "torch.compile(net)": "net = torch.compile(net, **eager)\n",
+            "net.compile()": "net.compile(**eager)\n",
+            "torch.jit.trace": "net = torch.jit.trace(net, torch.randn(2, 4))\n",
+        }[how]
+        + "with torch.inference_mode():\n    for _ in range(30):\n        net(torch.randn(2, 4))\n"
+    )
+    request = ProfileRequest(
+        output=tmp_path / "done", command=("python", str(script)), device="cpu", python=sys.executable
+    )
+    done = launch(request, lambda _: None)
+    assert done.status == "finished", done.problems
+    opened = open_path(done.folder, cache=False)
+    assert opened.main.steps.height == 3
+    assert opened.manifest is not None
+    measured = opened.manifest.measurement
+    assert len(measured.clean_step_ns) == 10
+    assert measured.step_of == ("TopLevelTracedModule.forward()" if how == "torch.jit.trace" else "Net.forward()")
+
+
 def test_kineto_keeps_the_marks_of_a_light_recording(tmp_path, monkeypatch):
     """What the GPU would do, operators do here: each lies in its step, in the first recording and in the second."""
     from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Runs the user's own program under torch.profiler, recording its optimizer steps or a stretch of time."""
+"""Runs the user's own program under torch.profiler, recording its steps or a stretch of time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import light, machine_torch, ranks
+from . import forwards, light, machine_torch, ranks
 from .marks import Marks, synchronize
 from .profilers import TRACE, Refused, about, rich_pass
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: Callable[[], None]) -> None:
     """Runs ``script`` (its argv) as ``python`` would, with a profiler inside.
 
-    With ``window`` null, the profiler follows the calls of ``torch.optim.Optimizer.step`` (see `_Recorder`). A program
-    that never calls it is recorded by time: ``window`` is (delay, length) in seconds.
+    With ``window`` null, the profiler follows the calls of ``torch.optim.Optimizer.step``, or without an optimizer
+    those of the program's outermost module (see `_Recorder`). A program that has neither is recorded by time:
+    ``window`` is (delay, length) in seconds.
 
     Args:
         spec: what the parent asked for.
@@ -45,6 +46,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
                 "workload": {"backend": "user"},
                 "measurement": recorder.measured(),
                 "skipped": recorder.skipped(),
+                "notes": recorder.notes(),
             }
         )
 
@@ -60,7 +62,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
     if spec.get("window"):
         recorder.by_time(float(spec["window"][0]), float(spec["window"][1]))
     else:
-        recorder.by_optimizer_step()
+        recorder.by_step()
     code: Any = None
     try:
         _run_program(argv)
@@ -94,8 +96,9 @@ LEAST_STEPS = 5
 class _Recorder:
     """Times and records the steps of somebody else's program, which does not know it.
 
-    The calls of the optimizer are the ends of steps. On a GPU, in order: `warmup` of them pass, `clean_steps` are timed
-    without a profiler, `light_steps` are recorded lightly, and `steps` with everything. On the CPU, where no profiler
+    The calls of the optimizer are the ends of steps, or those of the module that a program without one repeats. On a
+    GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, `light_steps` are recorded
+    lightly, and `steps` with everything. On the CPU, where no profiler
     stays loaded, `steps` are recorded after the warm-up, so that short programs are too, and then `clean_steps` timed.
     """
 
@@ -104,6 +107,8 @@ class _Recorder:
         self._progress = progress
         self._keep = keep
         self._plan: Iterator[None] | None = None
+        self._watch: forwards.Watch | None = None
+        self._repeated: str | None = None
         self._profiler: Any | None = None
         self._light: light.LightPass | None = None
         self._clean = self._rich = Marks("cpu")
@@ -114,17 +119,27 @@ class _Recorder:
 
     # --- what starts a recording
 
-    def by_optimizer_step(self) -> None:
-        """Follows the optimizer."""
+    def by_step(self) -> None:
+        """Follows the optimizer, or the module that repeats where there is none."""
         try:
             from torch.optim.optimizer import register_optimizer_step_post_hook
+
+            self._watch = forwards.Watch(self._follow_module)
         except ImportError as error:
-            raise Refused(
-                "this torch has no hook for optimizer steps; give a stretch of time: --window DELAY+LENGTH"
-            ) from error
+            raise Refused("this torch has no hooks for steps; give a stretch of time: --window DELAY+LENGTH") from error
         self._plan = self._follow()
         next(self._plan)
-        register_optimizer_step_post_hook(lambda *_: self._stepped())
+        register_optimizer_step_post_hook(lambda *_: self._optimized())
+
+    def _optimized(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+        if self._repeated is None:
+            self._stepped()
+
+    def _follow_module(self, module: Any) -> None:
+        self._repeated = type(getattr(module, "_orig_mod", module)).__name__  # of a compiled one its own name
+        forwards.after_each_call(module, self._stepped)
 
     def by_time(self, delay: float, length: float) -> None:
         """Records from `delay` seconds after now for `length` seconds.
@@ -302,7 +317,18 @@ class _Recorder:
             "clean_host_ns": self._clean.host_ns(),
             "profiled_step_ns": rich["step_ns"] if rich else [],
             "passes": self._passes,
+            "step_of": self._step_call() if self._calls else None,
         }
+
+    def _step_call(self) -> str:
+        """What ends a step, as a program calls it."""
+        return "optimizer.step()" if self._repeated is None else f"{self._repeated}.forward()"
+
+    def notes(self) -> list[str]:
+        """What a reader of the steps has to know."""
+        if self._repeated is None:
+            return []
+        return [f"steps are the calls of {self._repeated}, since the program had no optimizer when it began"]
 
     def skipped(self) -> list[str]:
         """What was asked for and not done, a line each."""
@@ -312,6 +338,8 @@ class _Recorder:
         if spec.get("window"):
             asked = bool(spec["clean_steps"] or spec.get("light_steps"))
             return ["no clean steps and no light recording: --window has no steps to time"] if asked else []
+        if not self._calls:  # there is no recording, and that is an error with a line of its own
+            return self._refused
         lines: list[str] = []
         if self._clean.steps < spec["clean_steps"]:
             lines.append(f"{self._clean.steps} of {spec['clean_steps']} steps were timed without a profiler")
@@ -322,7 +350,8 @@ class _Recorder:
             if recorded["steps"] < asked_of[recorded["name"]]
         ]
         if lines:
-            lines[0] = f"the program ended early, after {self._calls} optimizer steps: {lines[0]}"
+            calls = "optimizer steps" if self._repeated is None else f"calls of {self._repeated}"
+            lines[0] = f"the program ended early, after {self._calls} {calls}: {lines[0]}"
         return self._refused + lines
 
     def check(self) -> None:
@@ -331,11 +360,16 @@ class _Recorder:
         if spec["tool"] == TIMES:
             if not self._clean.steps:
                 raise Refused(
-                    f"the program ended before a step was timed: it called optimizer.step() {self._calls} times"
+                    f"the program ended before a step was timed: it called {self._step_call()} {self._calls} times"
                 )
             return
         if self._done and (self._plan is None or self._rich.steps):
             return
+        if self._plan is not None and not self._calls and self._repeated is None:
+            raise Refused(
+                "the program ended and had no steps to record: it called no optimizer.step(), nor one module "
+                f"{forwards.LEARNED_FROM} times; record a stretch of time: --window DELAY+LENGTH"
+            )
         warmup = max(spec["warmup"], 1)
         before, advice = f"{warmup}", "lower --warmup"
         if self._device() != "cpu":
@@ -347,6 +381,6 @@ class _Recorder:
                 f"--clean-steps {left} --no-light fits" if left > 0 else "lower --warmup, --clean-steps and --steps"
             )
         raise Refused(
-            f"the program ended before a step was recorded: it called optimizer.step() {self._calls} times, and "
+            f"the program ended before a step was recorded: it called {self._step_call()} {self._calls} times, and "
             f"recording begins after {before}; {advice}, or record a stretch of time: --window DELAY+LENGTH"
         )

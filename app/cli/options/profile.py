@@ -112,7 +112,7 @@ def add_profile(commands: Any, common: argparse.ArgumentParser) -> argparse.Argu
         "--window",
         type=_window,
         metavar="DELAY+LENGTH",
-        help="for a program without optimizer steps: delay and duration in seconds, as 10+5",
+        help="for a program without steps: delay and duration in seconds, as 10+5",
     )
     how.add_argument(
         "--timeout", type=_seconds, metavar="SECONDS", help="end a run after this time; what was finished is kept"
