@@ -125,7 +125,8 @@ def test_f1_is_next_to_nothing_on_a_launch_bound_run(recording: Callable[[str], 
     said = look("F1", facts_of(recording(VIM)))
     (left_out,) = said.suppressed
     assert left_out.by == "K14"
-    assert left_out.finding.ceiling_percent == pytest.approx(0.05, abs=0.02)
+    # 0.05 % by faster products, the rest by launches of partial sums beside them
+    assert left_out.finding.ceiling_percent == pytest.approx(0.6, abs=0.05)
     assert left_out.finding.sure_percent == 0
     assert "ends 0 to" in left_out.finding.formula
     assert _value(left_out.finding, "of kernel time") == pytest.approx(52.5, abs=0.1)

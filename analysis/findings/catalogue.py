@@ -38,6 +38,7 @@ MODULES = (
     "validity.machine",
     "gpu.framework",
     "gpu.precision",
+    "gpu.alignment",
     "gpu.batch_norm",
     "gpu.communication",
     "jobs.late",

@@ -62,8 +62,12 @@ def gpu_is_limit(facts: Facts) -> bool:
     return facts.model is not None and facts.model.waits_for == "gpu"
 
 
-def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches: bool = False) -> Gain:
+def of_kernels(
+    facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches: bool = False, around: Ints | None = None
+) -> Gain:
     """The gain if these device rows took `factor` of their time, or were not launched at all.
+
+    Work `around` them would not be launched in the bound; that is not certain.
 
     The dependency graph is replayed with these costs. A launch that is not made spares the host its way to it: all of
     that way is in the bound, and no more than the usual way in what is certain. Where launches were not recorded, the
@@ -72,26 +76,39 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
     model = facts.model
     if model is None:
         return _alone(facts, rows, factor)
-    chosen = np.zeros(facts.trace.device.height + 1, np.bool_)  # one more, for work that the trace lacks
-    chosen[rows] = True
-    mask = chosen[facts.model_rows]
+    mask = _work_of(facts, rows)
+    beside = None if around is None or not around.size else _work_of(facts, around)
     work = model.graph.work
     # what runs beside other chosen work takes no time of its own
     running = intervals.length(intervals.union(work.start[mask], work.end[mask]))
     spent = running / max(model.graph.steps.height, 1)
 
-    def changed(costs: Costs, *, whole_way: bool) -> Costs:
-        return faster_work(model.graph, costs, mask, factor, fewer_launches=fewer_launches, whole_way=whole_way)
+    def changed(costs: Costs, *, at_most: bool) -> Costs:
+        costs = faster_work(model.graph, costs, mask, factor, fewer_launches=fewer_launches, whole_way=at_most)
+        if beside is None or not at_most:
+            return costs
+        return faster_work(model.graph, costs, beside, 0.0, fewer_launches=True, whole_way=True)
 
-    saved = surely = model.saved(partial(changed, whole_way=False))
-    if fewer_launches:
-        most = model.saved(partial(changed, whole_way=True)).most_ns
+    saved = surely = model.saved(partial(changed, at_most=False))
+    if fewer_launches or beside is not None:
+        most = model.saved(partial(changed, at_most=True)).most_ns
         saved = replace(surely, most_ns=max(surely.most_ns, most))
     what = f"{words.ns(spent)} of GPU time per step" if model.graph.steps.height else f"{words.ns(spent)} of GPU time"
     if factor:
         what += f", {words.ns(spent * (1 - factor))} of it saved"
+    if beside is not None:
+        more = intervals.length(intervals.union(work.start[beside], work.end[beside]))
+        what += f", and all {words.ns(more / max(model.graph.steps.height, 1))} of what their operators launch with it"
     after = ", without their launches too" if fewer_launches else ""
     return _gain(model, saved, f"{what}; ", after, surely)
+
+
+def _work_of(facts: Facts, rows: Ints) -> Bools:
+    """Marks the graph's work of these device rows."""
+    chosen = np.zeros(facts.trace.device.height + 1, np.bool_)  # one more, for work that the trace lacks
+    chosen[rows] = True
+    marked: Bools = chosen[facts.model_rows]
+    return marked
 
 
 def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints, *, may_hold_loss: bool = False) -> Gain:

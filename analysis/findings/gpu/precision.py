@@ -64,13 +64,22 @@ def _evidence(facts: Facts, mask: Bools, half: Ratio | None) -> Iterator[Evidenc
         yield Evidence("fp16 peak by fp32 peak", half.value, "×")
 
 
-def _with_tf32(facts: Facts, rows: Ints) -> Iterator[Evidence]:
+def _with_tf32(facts: Facts, rows: Ints, around: Ints) -> Iterator[Evidence]:
     """Evidence on how much TF32 alone would gain."""
     found = ratio(facts, "tf32_tensor")
     if found:
-        bound = gain.of_kernels(facts, rows, factor=1 / found.value)
+        bound = gain.of_kernels(facts, rows, factor=1 / found.value, around=around)
         yield Evidence("TF32 peak by fp32 peak", found.value, "×")
         yield Evidence("step shorter with TF32, at most", bound.ceiling_percent or 0.0, "%")
+
+
+def _around(facts: Facts, chosen: Bools) -> Ints:
+    """Device rows of what the operators of these products launch beside them: Fourier transforms, partial sums."""
+    launched = facts.launches.select("row", "operator")
+    operators = launched["operator"].filter(pl.Series(chosen)).drop_nulls().unique()
+    beside = launched.filter(pl.col("operator").is_in(operators.implode()) & ~pl.Series(chosen))
+    rows: Ints = beside["row"].cast(pl.Int64).to_numpy()
+    return rows
 
 
 def _regex(name: str) -> str:
@@ -105,7 +114,8 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     The rule recognises them by name (``sgemm``, ``ffma``, ``simt_s``); if Nsight Compute measured tensor cores, its
     counters decide. Three things bound the gain: these kernels' share of the time, how much faster tensor cores are per
     SM and clock (fp16/bf16 at best), and how much of the saved time would shorten the step in a replay. In a run that
-    waits for launches that is next to nothing.
+    waits for launches that is next to nothing. What their operators launch beside them (Fourier transforms, partial
+    sums) belongs to the algorithm in fp32, so that all of its time is in the bound.
     """
     capability = hints.capability(facts)
     if not hints.is_nvidia(facts):
@@ -119,7 +129,8 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     if share is None or share <= limits.share_percent:
         return None
     half, rows = ratio(facts, "fp16_tensor"), facts.launches["row"].to_numpy()[slow].astype(np.int64)
-    bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
+    around = _around(facts, slow)
+    bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0, around=around)
     return Finding(
         "F1",
         bound.severity,
@@ -127,7 +138,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         " it on tensor cores",
         (
             *_evidence(facts, slow, half),
-            *_with_tf32(facts, rows),
+            *_with_tf32(facts, rows, around),
         ),
         f"{kernel_sorts.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time, compute capability {limits.capability:g} or"
