@@ -44,9 +44,14 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
 
     external = links.external_ids_usable(host["correlation"], host["external_id"], NULL)
     lane, threads = _lanes(host, external, tally)
-    clock = LaneClock(2 * threads.size, host["start"], host["start"] + host["duration"])
+    clock = LaneClock(3 * threads.size, host["start"], host["start"] + host["duration"])
     _sort_host(host, lane, clock)
     nesting = nest(lane, host["start"], host["duration"], clock)
+    crossed = _crossed_steps(host, lane, nesting)
+    if crossed.size:
+        lane[crossed] = 2 * threads.size + lane[crossed] // 2
+        _sort_host(host, lane, clock)
+        nesting = nest(lane, host["start"], host["duration"], clock)
     if nesting.cut.size:
         example = categories.texts(host["name"][nesting.cut[:1]])
         tally.repaired("event outlived its parent and was cut at the parent's end", nesting.cut.size, *example.values())
@@ -78,10 +83,11 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
 
 
 def _lanes(host: Columns, external: bool, tally: Tally) -> tuple[Ints, Ints]:
-    """Returns each event's lane number, and the threads, each as one value: thread t has lanes 2t and 2t + 1.
+    """Returns each event's lane number, and the threads, each as one value: of n threads t has lanes 2t and 2t + 1.
 
     A thread's calls nest on its first lane, its annotations on the second: a range is often opened inside a call that
-    returns before the range is closed (`record_function.__enter__`), and neither may cut the other. API calls that have
+    returns before the range is closed (`record_function.__enter__`), and neither may cut the other. Lane 2n + t is for
+    its step marks where ranges cross them. API calls that have
     a thread id of their own move to the thread of the operators that made them.
     """
     pair = _pair(host["process"], host["thread"])
@@ -103,6 +109,29 @@ def _lanes(host: Columns, external: bool, tally: Tally) -> tuple[Ints, Ints]:
             host["thread"][moved] = host["thread"][operators[lane[operators] == home][0]]
     lane[(host["kind"] == ANNOTATION) | (host["kind"] == DATALOADER)] += 1
     return lane, threads
+
+
+def _crossed_steps(host: Columns, lane: Ints, nesting: Nesting) -> Ints:
+    """The step marks of threads in which one ends within a range that goes on to work.
+
+    `profiler.step()` ends a step wherever it is called: in Lightning after the forward pass, within the range of the
+    optimizer, whose closure that is. Such marks are no part of the tree of ranges. A range that does nothing more but
+    return from that call is cut as others are.
+    """
+    cut: Ints = nesting.cut[(host["kind"][nesting.cut] == ANNOTATION) & (nesting.parent[nesting.cut] >= 0)]
+    if not cut.size:
+        return cut
+    marks = _step_marks(host)
+    cut = cut[np.isin(nesting.parent[cut], marks)]
+    working = np.flatnonzero((host["kind"] == RUNTIME) | (host["kind"] == DRIVER))
+    begun = nesting.clock.key(lane[working], host["start"][working])
+    calls = lane[cut] - 1
+    from_, to = (
+        np.searchsorted(begun, nesting.clock.key(calls, time))
+        for time in (nesting.end[cut], host["start"][cut] + host["duration"][cut])
+    )
+    crossed: Ints = marks[np.isin(lane[marks], lane[cut[to > from_]])]
+    return crossed
 
 
 def _thread_lanes(threads: Ints, process: Ints, thread: Ints) -> Ints:
@@ -133,10 +162,8 @@ def _steps(host: Columns) -> pl.DataFrame:
     """The ProfilerStep annotations of the thread with the most of them, by start; in JAX the numbered annotations."""
     if "step" in host and (host["step"] != NULL).any():
         return _numbered_steps(host)
-    marks = np.flatnonzero(host["kind"] == ANNOTATION)
+    marks = _step_marks(host)
     names = categories.texts(host["name"][marks])
-    wanted = [code for code, text in names.items() if _STEP.fullmatch(text)]
-    marks = marks[np.isin(host["name"][marks], np.array(wanted, np.uint32))]
     if marks.size:
         threads, counts = np.unique(host["thread"][marks], return_counts=True)
         marks = marks[host["thread"][marks] == threads[counts.argmax()]]
@@ -150,6 +177,15 @@ def _steps(host: Columns) -> pl.DataFrame:
         },
         schema=schema.STEPS,
     ).sort("start")
+
+
+def _step_marks(host: Columns) -> Ints:
+    """The rows of the ProfilerStep annotations."""
+    marks = np.flatnonzero(host["kind"] == ANNOTATION)
+    names = categories.texts(host["name"][marks])
+    wanted = [code for code, text in names.items() if _STEP.fullmatch(text)]
+    found: Ints = marks[np.isin(host["name"][marks], np.array(wanted, np.uint32))]
+    return found
 
 
 def _numbered_steps(host: Columns) -> pl.DataFrame:

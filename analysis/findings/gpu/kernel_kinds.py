@@ -41,6 +41,8 @@ OPTIMIZER = re.compile(
     r"^Optimizer\.step#|(?<![a-z])optim(izer)?[ _.]?(step|update)(?![a-z])|^optim(izer)?$", re.IGNORECASE
 )
 """PyTorch's own range around an optimizer, and names that users give to theirs."""
+_BY_PYTORCH = "Optimizer.step#"
+_GRADIENTS = "autograd::engine::evaluate_function"
 MOST_BETWEEN = 6
 """Categories of kernels between a GEMM and the softmax of an attention: scaling, mask, dropout, casts, copies."""
 
@@ -247,9 +249,15 @@ class Optimizer:
 
 
 def optimizer(facts: Facts) -> Optimizer | None:
-    """The ranges around optimizer steps and their launches; None without such a range."""
+    """The ranges around optimizer steps and their launches; None without such a range.
+
+    PyTorch's own ranges count where they are: others may only be named like them, or hold more. An optimizer that calls
+    a closure (Lightning's, LBFGS) begins when the last gradient in its range is computed.
+    """
     host = facts.trace.host
-    named = names.matching(host["name"], lambda name: OPTIMIZER.search(name) is not None)
+    named = names.matching(host["name"], lambda name: name.startswith(_BY_PYTORCH))
+    if not named.any():
+        named = names.matching(host["name"], lambda name: OPTIMIZER.search(name) is not None)
     if not named.any():
         return None
     rows = np.flatnonzero(named & of_kinds(host["kind"], "annotation", "operator") & scope_mask(facts.sel))
@@ -261,13 +269,32 @@ def optimizer(facts: Facts) -> Optimizer | None:
     reach = end.cum_max().shift(1).over("process", "thread")
     found = found.sort("start", "duration", descending=[False, True])
     found = found.filter((pl.col("start") >= reach).fill_null(value=True))
+    parameters = _parameters(facts, found.height)
+    found = _after_gradients(host, found)
     return Optimizer(
         start=found["start"].to_numpy(),
         end=found.select(end)["start"].to_numpy(),
         kernels=_within(facts.trace.host, found, row_ids(facts.launches["launch"])),
         table="host:ranges" if (found["kind"] == "annotation").any() else "host",
-        parameters=_parameters(facts, found.height),
+        parameters=parameters,
     )
+
+
+def _after_gradients(host: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """The ranges, each from the end of the last gradient that was computed in it, on any thread.
+
+    Where some hold gradients, the others are left out: the recording begins or ends within them.
+    """
+    computed = host.filter(pl.Series(names.matching(host["name"], lambda name: name.startswith(_GRADIENTS))))
+    ends = np.sort(computed.select(pl.col("start") + pl.col("duration"))["start"].drop_nulls().to_numpy())
+    if not ends.size:
+        return ranges
+    start, end = ranges["start"].to_numpy(), (ranges["start"] + ranges["duration"]).to_numpy()
+    last = ends[np.maximum(np.searchsorted(ends, end, side="right") - 1, 0)]
+    hold = (last > start) & (last <= end)
+    if not hold.any():
+        return ranges
+    return ranges.with_columns(start=pl.Series(last), duration=pl.Series(end - last)).filter(pl.Series(hold))
 
 
 def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
