@@ -68,7 +68,7 @@ class Limit:
     kernels_free_ns: tuple[float, float] | None = None
     """The median step if all GPU work were free: the least and the most that the recording allows."""
     unexplained: int = 0
-    """How many steps the replay does not explain within 3 %."""
+    """How many steps the replay does not explain within 3 %; a verdict that is told holds all the same."""
     why: Why | None = None
     """Why it can't be told, which the sentence says too; null where it can. Without GPU work (``no_gpu``) there is
     nothing to tell."""
@@ -126,10 +126,8 @@ def _kind(found: Model, path: CriticalPath) -> tuple[Kind, Why | None]:
     can't be told, why: what a replay does not give is said before what recording cost, since clean steps would not help
     there.
     """
-    if 2 * len(found.unexplained) > found.step_count:
-        return "unknown", "unexplained"
     if found.waits_for == "unknown":
-        return "unknown", "recording_cost"
+        return "unknown", "unexplained" if found.misses_too_much else "recording_cost"
     if found.waits_for == "ranks":
         return "ranks", None
     resources = HOST_RESOURCES if found.waits_for == "host" else GPU_RESOURCES
@@ -232,7 +230,7 @@ def _host(found: Model) -> str:
 def _untold(found: Model, path: CriticalPath, why: Why) -> str:
     """What the replay or the path lacks, as the beginning of a sentence; empty where what recording cost decides."""
     if why == "unexplained":
-        return f"{missed(found)}; "
+        return f"{missed(found)}, and that decides; "
     if why == "unrecorded_wait":
         share, call = lost_wait(path)
         return f"for {format_percent(share)} of its critical path {call} waits for something that was not recorded; "
@@ -240,13 +238,12 @@ def _untold(found: Model, path: CriticalPath, why: Why) -> str:
 
 
 def missed(found: Model) -> str:
-    """How far the replay is from the recording, where that is too far for a verdict."""
-    limit = f"{100 * UNEXPLAINED:g} %"
-    if found.step_count > 1:
-        missing = f"{len(found.unexplained)} of {found.step_count} steps"
-        return f"a replay of its launches misses {missing} by more than {limit}"
-    taken = f"{format_ns(found.replayed_ns)} instead of {format_ns(found.recorded_ns)}"
-    return f"a replay of its launches takes {taken}, more than {limit} off"
+    """How far the replay is from the recording."""
+    if found.step_count == 1:
+        taken = f"{format_ns(found.replayed_ns)} instead of {format_ns(found.recorded_ns)}"
+        return f"a replay of its launches takes {taken}"
+    steps = f"{len(found.unexplained)} of {found.step_count} steps by more than {100 * UNEXPLAINED:g} %"
+    return f"a replay of its launches misses {steps}, by {format_ns(found.missed_ns)} in the median"
 
 
 def lost_wait(path: CriticalPath) -> tuple[float, str]:
@@ -256,7 +253,5 @@ def lost_wait(path: CriticalPath) -> tuple[float, str]:
 
 
 def _unexplained(found: Model) -> str:
-    """How many steps the replay misses, where the verdict does not rest on them."""
-    if not found.unexplained:
-        return ""
-    return f"; a replay of its launches does not explain {len(found.unexplained)} of {found.step_count} steps"
+    """How far the replay misses the steps, where the verdict holds whatever it misses."""
+    return f"; {missed(found)}" if found.unexplained else ""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.graph import longest_delay
 from tracetui.analysis.dependencies.limit import lost_wait, missed
-from tracetui.analysis.dependencies.model import UNEXPLAINED
 from tracetui.analysis.findings.core import hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query
 from tracetui.analysis.findings.core.rule import rule
@@ -49,7 +48,8 @@ def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
     As recorded the run waits for its CPU or other ranks, and without what recording may have cost the hosts for its
     GPU: compares what would be left of the step with a free host with what would be left with free GPU work, at both
-    ends. Or an unchanged replay of the launches misses most steps by more than 3 %; or most of the critical path waits
+    ends. Or what an unchanged replay of the launches misses decides: with that time taken for the host's it is another
+    limit than with it taken for the GPU's; or most of the critical path waits
     for something that was not recorded; or launches were not recorded, or not what the host does between them. Findings
     on the host are then warnings at most.
     """
@@ -124,12 +124,13 @@ def _by_replay(facts: Facts) -> Finding:
             ("step in a replay of its launches", model.replayed_ns, "ns"),
             ("steps that the replay misses", len(model.unexplained)),
             ("steps in all", model.step_count),
+            ("what the replay misses of a step, in the median", model.missed_ns, "ns"),
             ("longest delay of GPU work that nothing recorded explains", delay, "ns", Query("timeline")),
             ("GPU work launched before the recording", queued, "ns", Query("timeline")),
             ("waits of a stream for another whose source is not known", model.graph.unknown_waits),
         ),
         "; ".join((missed(model), *filter(None, lacks))),
-        f"at least half of the steps within {100 * UNEXPLAINED:g} %",
+        "the limit is the same whether what is missed is the host's time or the GPU's",
         (_FROM_THE_START if queued else _ALL_OF_IT) + _BY_TRIAL,
         next_command=hints.rerun(facts),
     )
