@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal
@@ -137,7 +138,19 @@ def _kind(found: Model, path: CriticalPath) -> tuple[Kind, Why | None]:
     largest = max(shares, key=lambda name: shares[name])
     if largest == "wait":
         return "unknown", "unrecorded_wait"
-    return _NAMED.get(largest, found.waits_for) if shares[largest] > 0 else found.waits_for, None
+    if shares[largest] <= 0 or (largest == "memcpy" and not _with_host(path)):
+        return found.waits_for, None
+    return _NAMED.get(largest, found.waits_for), None
+
+
+_WITHIN_GPUS = re.compile(r"(D|P)(to|2)(D|P)|(Device|Peer)-?to-?(Device|Peer)", re.IGNORECASE)
+
+
+def _with_host(path: CriticalPath) -> bool:
+    """Whether most time of the path's copies is of those between host and GPU, not within a GPU or between two."""
+    copies = path.stretches.filter(pl.col("resource") == "memcpy")
+    within = pl.Series(names.matching(copies["name"], lambda name: _WITHIN_GPUS.search(name) is not None))
+    return 2 * float(copies.filter(within)["ns"].sum()) < float(copies["ns"].sum())
 
 
 def _without_model(sel: Selection) -> tuple[Why, str]:

@@ -46,9 +46,10 @@ SCHEMA = {
 def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool]) -> pl.DataFrame:
     """One row per kernel, operator, launch configuration and shapes whose work is known (`SCHEMA`).
 
-    ``flops`` and ``bytes`` are of one call, null for sparse tensors, whose shapes don't tell; ``precision`` names the peak that applies to the kernel
-    (`peaks.PRECISIONS`). ``launches`` are calls: if a call itself launched several kernels, the time of all of them
-    counts for the longest. Kernels that no operator launched, or that a CUDA graph did, have no shapes.
+    ``flops`` and ``bytes`` are of one call, null for sparse tensors, whose shapes don't tell; ``precision`` names the
+    peak that applies to the kernel (`peaks.PRECISIONS`). ``launches`` are calls: if a call itself launched several
+    kernels, the time of all of them counts for the longest. Kernels that no operator launched, or that a CUDA graph
+    did, have no shapes.
     """
     calls = _calls(sel)
     rows = []

@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 
 
 _COLLECTIVES = frozenset({"S14"})
-_LEADS = {"dataloader": frozenset({"S5"}), "communication": _COLLECTIVES, "ranks": _COLLECTIVES}
+_LEADS = {
+    "dataloader": frozenset({"S5"}),
+    "communication": _COLLECTIVES,
+    "ranks": _COLLECTIVES,
+    "copies": frozenset({"S27"}),
+}
 
 
 class Subject(Protocol):

@@ -50,6 +50,28 @@ class Gain:
         return "warning" if likely == "critical" and severity(self.sure_percent) != "critical" else likely
 
 
+def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
+    """The gain where more than `most_ns` of a step can't be saved, for a reason that the replay does not know.
+
+    Args:
+        found: what a replay gives.
+        most_ns: the most that can be saved of a step.
+        base_ns: the step.
+        why: the reason, as the end of a sentence.
+    """
+    if found.ns <= most_ns:
+        return found
+    share = 100 * most_ns / base_ns if base_ns else None
+    sure = found.sure_percent
+    return replace(
+        found,
+        ns=most_ns,
+        ceiling_percent=share,
+        why=f"{found.why}; {why}",
+        sure_percent=sure if sure is None or share is None else min(sure, share),
+    )
+
+
 def severity(ceiling: float | None) -> Severity:
     """The severity of a finding that could shorten the step by this much."""
     if ceiling is None or ceiling < WARNING_PERCENT:
