@@ -116,6 +116,23 @@ def of_kernels(facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches:
     return _gain(model, saved, f"{what}; ", after, surely)
 
 
+def launching(facts: Facts, rows: Ints) -> Intervals | None:
+    """The host's time on its ways to the launches of these device rows and of nothing else, on the trace's clock.
+
+    None where a faster host would gain nothing, or the launches were not recorded.
+    """
+    model = facts.host_model
+    if model is None or gpu_is_limit(facts):
+        return None
+    calls, work = model.graph.calls, model.graph.work
+    launched = work.call >= 0
+    mine = np.isin(work.row, rows)
+    number = np.diff(model.graph.first)
+    others = np.bincount(work.call[launched & ~mine], minlength=number.size)
+    gone = (number > 0) & (others == 0)
+    return intervals.union((calls.start - calls.stretch)[gone], calls.end[gone])
+
+
 def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints, *, may_hold_loss: bool = False) -> Gain:
     """The gain without these calls (or other intervals) on the host and the device rows that they launch.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.base import intervals
 from tracetui.analysis.findings.core import change, gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -110,6 +111,7 @@ def _optimizer_finding(
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=_rows(facts, found.kernels),
+        host=intervals.union(found.start, found.end) if not gain.gpu_is_limit(facts) else None,
     )
 
 
@@ -160,6 +162,7 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=found.replaced,
+        host=gain.launching(facts, found.replaced),
     )
 
 
@@ -195,7 +198,8 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     if not (much or many):
         return None
     moved = kernel_sorts.of_category(facts.launches, "copy") & ~kernel_sorts.casts(facts)
-    bound = _without(facts, (softmax & much) | chains.but_the_longest(facts.launches, others & many, moved))
+    fused_away = (softmax & much) | chains.but_the_longest(facts.launches, others & many, moved)
+    bound = _without(facts, fused_away)
     parts = [f"softmax {words.percent(soft)}"] if much else []
     parts += [f"elementwise work, norms and copies {words.percent(other)}"] if many else []
     sums = [
@@ -224,6 +228,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=_rows(facts, (softmax & much) | (others & many)),
+        host=gain.launching(facts, _rows(facts, fused_away)),
     )
 
 
@@ -298,6 +303,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=_rows(facts, mask),
+        host=gain.launching(facts, _rows(facts, mask)),
     )
 
 

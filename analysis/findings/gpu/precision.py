@@ -275,6 +275,7 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=rows,
+        host=gain.launching(facts, rows),
     )
 
 

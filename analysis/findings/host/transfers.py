@@ -122,6 +122,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=slow["row"].to_numpy(),
+        host=intervals.union(start, end),
     )
 
 
