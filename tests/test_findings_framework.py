@@ -123,6 +123,15 @@ def test_f1_is_bounded_by_the_ratio_of_the_peaks(tmp_path: Path) -> None:
     assert "14.8×" in found.formula
 
 
+def test_f1_advises_no_tf32_where_it_is_no_faster(tmp_path: Path) -> None:
+    rtx = {**H200, "name": "NVIDIA GeForce RTX 3060", "computeMajor": 8, "computeMinor": 6, "numSms": 28}
+    said = finding("F1", _busy((SGEMM, 900), (ADD, 100), device=rtx).facts(tmp_path))
+    assert _value(said, "TF32 peak by fp32 peak") == 1
+    assert said.advice.startswith("TF32 is no faster than fp32 on this GPU")
+    assert "set_float32_matmul_precision" not in said.advice
+    assert "set_float32_matmul_precision" in finding("F1", _busy((SGEMM, 900), (ADD, 100)).facts(tmp_path)).advice
+
+
 def test_f1_is_next_to_nothing_on_a_launch_bound_run(recording: Callable[[str], Trace]) -> None:
     """Half of vim_tiny's kernel time is fp32 GEMMs, and making them faster gains nothing: K14 leaves the advice out."""
     said = look("F1", facts_of(recording(VIM)))

@@ -218,7 +218,8 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
         return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)} ({base})."
     if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
         left += f", with the GPU free {free_gpu}"
-    waits = "Waits for its CPU or for other ranks" if "ranks" in found.sides else _WAITS[kind]
+    either = found.waits_for == "host" and "ranks" in found.sides
+    waits = "Waits for its CPU or for other ranks" if either else _WAITS[kind]
     return f"{waits}: {step}; {left}{_unexplained(found)} ({base})."
 
 
@@ -246,7 +247,9 @@ def _untold(found: Model, path: CriticalPath, why: Why) -> str:
         return f"{missed(found)}, and that decides; "
     if why == "unrecorded_wait":
         share, call = lost_wait(path)
-        return f"for {format_percent(share)} of its critical path {call} waits for something that was not recorded; "
+        others = ", such as another rank on its GPU" if (found.sel.trace.info.world_size or 1) > 1 else ""
+        path = f"for {format_percent(share)} of its critical path {call}"
+        return f"{path} waits for something that was not recorded{others}; "
     return ""
 
 

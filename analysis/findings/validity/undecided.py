@@ -88,7 +88,9 @@ def _by_recording_cost(facts: Facts) -> Finding:
         f"with {hosts} free {words.ns(model.host_free_ns)} of {step} would be left, with the GPU free"
         f" {words.ns(low)} to {words.ns(high)}",
         "the limit is the same at both ends",
-        facts.program.say(
+        _AS_A_JOB
+        if model.clean_ns is not None
+        else facts.program.say(
             pytorch="Record without stacks (with_stack=False): they cost the host most. Or time ten steps without the"
             " profiler: `tracetui profile` does both."
             if stacks
@@ -97,7 +99,7 @@ def _by_recording_cost(facts: Facts) -> Finding:
             other="Time the same work without the profiler: if it takes as long as the GPU's work alone, the GPU is the"
             " limit.",
         ),
-        next_command=hints.rerun(facts, "--no-stack"),
+        next_command=hints.rerun(facts, "--no-stack") if model.clean_ns is None else "",
     )
 
 
@@ -151,7 +153,7 @@ def _by_lost_wait(facts: Facts) -> Finding:
         f"{words.percent(share)} of the critical path is in calls that wait for long while no recorded GPU work ends,"
         f" most in {call}",
         "another part of the host's or the GPU's path is longer",
-        _ALL_OF_IT + _BY_TRIAL,
+        (_TOGETHER if (facts.trace.info.world_size or 1) > 1 else _ALL_OF_IT) + _BY_TRIAL,
         next_command=hints.rerun(facts),
     )
 
@@ -193,6 +195,15 @@ def _without_host(facts: Facts, lacks: str, advice: str) -> Finding:
     )
 
 
+_TOGETHER = (
+    "Open the recordings of all ranks together: who comes last to their collectives is told then, and the Timeline shows"
+    " on one clock whose work runs while this rank waits, as that of a rank on the same GPU does."
+)
+_AS_A_JOB = (
+    "The step without the profiler is known, but not how much of what its collectives waited the profiler cost the other"
+    " ranks: open the recordings of all ranks together, which tells who is late, or record the GPU alone on all of them"
+    " (activities=[ProfilerActivity.CUDA])."
+)
 _FROM_THE_START = (
     "Wait for the GPU before the recording starts (torch.cuda.synchronize(), cudaDeviceSynchronize), so that no work"
     " from before runs in it, and record a few steps more."
