@@ -196,11 +196,11 @@ def _without_host(facts: Facts, lacks: str, advice: str) -> Finding:
 
 
 _TOGETHER = (
-    "Open the recordings of all ranks together: who comes last to their collectives is told then, and the Timeline shows"
-    " on one clock whose work runs while this rank waits, as that of a rank on the same GPU does."
+    "Open the recordings of all ranks together: who comes last to collectives is told then, and the Timeline shows on"
+    " one clock whose work runs while this rank waits, as that of a rank on the same GPU does."
 )
 _AS_A_JOB = (
-    "The step without the profiler is known, but not how much of what its collectives waited the profiler cost the other"
+    "The step without the profiler is known, but not how much of what its collectives waited the profiler cost other"
     " ranks: open the recordings of all ranks together, which tells who is late, or record the GPU alone on all of them"
     " (activities=[ProfilerActivity.CUDA])."
 )
