@@ -248,8 +248,8 @@ def _untold(found: Model, path: CriticalPath, why: Why) -> str:
     if why == "unrecorded_wait":
         share, call = lost_wait(path)
         others = ", such as another rank on its GPU" if (found.sel.trace.info.world_size or 1) > 1 else ""
-        path = f"for {format_percent(share)} of its critical path {call}"
-        return f"{path} waits for something that was not recorded{others}; "
+        where = f"for {format_percent(share)} of its critical path"
+        return f"{where} {call} waits for something that was not recorded{others}; "
     return ""
 
 

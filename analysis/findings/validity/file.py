@@ -215,11 +215,18 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"{words.count(lost.height)} of {words.count(calls)} launches without a kernel; "
         f"{words.count(dropped)} counted as dropped",
         f"{words.percent(limits.share_percent)} of the launches, or any that the profiler counts",
-        "Record fewer steps; leave out what is not needed (with_stack, profile_memory, osrt); let the program end by "
-        "itself, after a synchronize, so that buffers are flushed.",
+        _FEWER_EVENTS
+        if many or certain
+        else f"Nothing, while launches have their kernels; should ranges or calls be missing: {_FEWER_EVENTS}",
         refutes=None if share > limits.refuted_percent else (),
         doubts=None if many or dropped or (not surely and not kernels) else _doubted(surely),
     )
+
+
+_FEWER_EVENTS = (
+    "Record fewer steps; leave out what is not needed (with_stack, profile_memory, osrt); let the program end by"
+    " itself, after a synchronize, so that buffers are flushed."
+)
 
 
 def _kinds(told: list[Note]) -> str:
