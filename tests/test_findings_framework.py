@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from judged import find
 from made_run import (
@@ -30,7 +31,9 @@ from sample_runs import recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.gpu import chains
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.app.reports.finding_words import cost
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -118,6 +121,15 @@ def test_f1_is_bounded_by_the_ratio_of_the_peaks(tmp_path: Path) -> None:
     assert _value(found, "step shorter with TF32") == pytest.approx(80 * (1 - 66.90816 / 494.71488), abs=0.01)
     assert "set_float32_matmul_precision" in found.advice
     assert "14.8×" in found.formula
+
+
+def test_f1_advises_no_tf32_where_it_is_no_faster(tmp_path: Path) -> None:
+    rtx = {**H200, "name": "NVIDIA GeForce RTX 3060", "computeMajor": 8, "computeMinor": 6, "numSms": 28}
+    said = finding("F1", _busy((SGEMM, 900), (ADD, 100), device=rtx).facts(tmp_path))
+    assert _value(said, "TF32 peak by fp32 peak") == 1
+    assert said.advice.startswith("TF32 is no faster than fp32 on this GPU")
+    assert "set_float32_matmul_precision" not in said.advice
+    assert "set_float32_matmul_precision" in finding("F1", _busy((SGEMM, 900), (ADD, 100)).facts(tmp_path)).advice
 
 
 def test_f1_is_next_to_nothing_on_a_launch_bound_run(recording: Callable[[str], Trace]) -> None:
@@ -403,7 +415,52 @@ def test_f7_is_silent(recording: Callable[[str], Trace], name: str) -> None:
     assert silent("F7", facts_of(recording(name)))
 
 
+def _passes(count: int, *kernels: str) -> Made:
+    """A step of one loop: these kernels, 10 µs each, so many times; launched ahead."""
+    made = Made()
+    for step in range(4):
+        begin = 10_000 * step
+        made.step(step, begin, begin + 9_999)
+        for number in range(count * len(kernels)):
+            at, runs = begin + 1 + number, begin + 20 + 10 * number
+            made.launch(kernels[number % len(kernels)], (at, at + 1), (runs, runs + 10))
+        made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 2000, begin + 9_990)
+    return made
+
+
+ROLL = "void at::native::(anonymous namespace)::roll_cuda_kernel<float>(float const*, float*, long, long, long)"
+
+
+def test_f7_keeps_one_kernel_for_each_pass_of_a_stencil(tmp_path: Path) -> None:
+    # rolls and sums alternate within a pass: the pass is the loop, not these pairs
+    facts = _passes(40, ROLL, ROLL, ADD, ROLL, ADD, ROLL, ADD, ADD).facts(tmp_path)
+    found = finding("F7", facts)
+    moves = kernel_sorts.of_category(facts.launches, "copy")
+    chosen = chains.but_the_longest(facts.launches, np.ones_like(moves), moves)
+    assert facts.launches.height - int(chosen.sum()) == 4 * 40
+    assert found.ceiling_percent is not None
+    assert found.ceiling_percent < 100 * 7 / 8 + 1
+
+
+def test_a_loop_that_moves_nothing_can_be_one_kernel(tmp_path: Path) -> None:
+    launched = _passes(40, ADD, TO_HALF).facts(tmp_path).launches
+    nothing, all_of_it = np.zeros(launched.height, np.bool_), np.ones(launched.height, np.bool_)
+    assert launched.height - int(chains.but_the_longest(launched, all_of_it, nothing).sum()) == 1
+
+
+def test_what_is_left_of_a_step_is_said_where_that_is_little() -> None:
+    said = cost({"impact_us": 990.0, "ceiling_percent": 99.0})
+    assert said.endswith("at most 99.0 % shorter (10.00 µs are left)")
+    assert "left" not in cost({"impact_us": 500.0, "ceiling_percent": 50.0})
+
+
 # --- F11: layout
+
+
+def test_f11_tells_rolls_from_flips(tmp_path: Path) -> None:
+    found = finding("F11", _busy((HGEMM, 900), (ROLL, 100)).facts(tmp_path))
+    assert "most by roll: " in found.title
+    assert "by index" in found.advice
 
 
 def test_f11_names_what_moves_most(tmp_path: Path) -> None:

@@ -31,6 +31,46 @@ def test_each_finding_says_how_much_of_its_time_others_count() -> None:
     assert apart.remarks == ()
 
 
+def _on_host(id: str, *spans: tuple[int, int], work: tuple[int, ...] = ()) -> Finding:
+    begin, end = (np.array(times) for times in zip(*spans, strict=True))
+    rows = np.array(work) if work else None
+    return Finding(id, "info", id, (), "", "", "", impact_ns=1.0, work=rows, host=(begin, end))
+
+
+def test_each_finding_says_how_much_of_its_time_of_the_host_others_count() -> None:
+    launches = _on_host("S2", (0, 60), (100, 140))
+    waits, fused = _on_host("S7", (55, 75)), _on_host("F7", (0, 50), work=(0,))
+    within = _on_host("F12", (0, 25), work=(0,))
+    said = {one.id: one.remarks for one in overlap.told([launches, waits, fused, within], np.array([9]))}
+    assert said == {
+        "S2": ("50 % of this time of the host is in F7 too, 25 % in F12: these gains do not add up",),
+        "S7": ("25 % of this time of the host is in S2 too: these gains do not add up",),
+        "F7": (
+            "all of this time of the host is in S2 too: these gains do not add up",
+            "all of this GPU time is in F12 too: these gains do not add up",
+        ),
+        "F12": (
+            "all of this time of the host is in S2 too: these gains do not add up",
+            "all of this GPU time is in F7 too: these gains do not add up",
+        ),
+    }
+
+
+def test_launches_that_fusing_spares_are_in_s2(tmp_path: Path) -> None:
+    made = Made()
+    for step in range(4):
+        begin = 1000 * step
+        made.step(step, begin, begin + 999)
+        for number in range(20):
+            at = begin + 40 * number
+            made.launch(ADD if number % 4 else SGEMM, (at, at + 5), (at + 10, at + 14))
+        made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 800, begin + 990)
+    rules = {id: all_rules()[id] for id in ("S2", "F7")}
+    said = {one.id: one for one in find(made.facts(tmp_path), rules=rules).found}
+    assert said["F7"].remarks == ("all of this time of the host is in S2 too: these gains do not add up",)
+    assert "is in F7 too: these gains do not add up" in said["S2"].remarks[0]
+
+
 def test_little_in_common_and_findings_without_time_are_not_named() -> None:
     first, second = overlap.told([_finding("F7", 0, 1), _finding("F12", 1, 2)], np.array([99, 1, 99]))
     assert not first.remarks

@@ -454,10 +454,34 @@ def test_lost_kernels(tmp_path, recording: Recording):
     lost.launch("k", (0, 10), (20, 90))
     lost.row("DIAGNOSTIC_EVENT", severity=2, text="CUDA events were lost.", globalPid=global_pid(200))
     assert silent("V17", facts(lost.write(tmp_path / "other.sqlite")))  # another program's events
-    assert silent("V17", run(0))  # the warning stands in nearly every export, and no launch lacks its kernel
-    for name in (VIM_NSYS, "nsys/graph_whole.sqlite.gz", "chrome/cudagraph_replay.trace.json.gz"):
-        assert silent("V17", facts(recording(name)))
+    assert silent("V17", facts(recording("chrome/cudagraph_replay.trace.json.gz")))
     assert "CUDA API calls" in abstains("V17", facts(recording(MLP)))
+
+
+@pytest.mark.parametrize("name", [VIM_NSYS, "nsys/graph_whole.sqlite.gz"])
+def test_a_warning_of_nearly_every_export_is_told_and_takes_nothing_away(recording: Recording, name: str):
+    said = fires("V17", facts(recording(name)))
+    assert said.severity == "info"
+    assert "not all CUDA, NVTX events might have been collected: each of " in said.title
+    assert "launches has its kernel" in said.title
+    assert (said.refutes, said.doubts) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "doubts"),
+    [
+        ("12 CUDA events were lost.", ("gpu", "shares", "whole", "steps")),
+        ("Event buffer overflow: events were discarded.", ("gpu", "shares", "whole", "steps")),
+        ("NVTX events were dropped.", ("steps",)),
+        ("The collection of IP samples exceeded its limit.", ()),
+    ],
+)
+def test_what_a_profiler_says_it_lost_is_doubted(tmp_path, text: str, doubts: tuple[str, ...]):
+    file = NsysFile()
+    file.launch("k", (0, 10), (20, 90))
+    file.diagnostic(text)
+    said = fires("V17", facts(file.write(tmp_path / "a.sqlite")))
+    assert (said.severity, said.doubts) == ("warning", doubts)
 
 
 def test_lost_kernels_that_nobody_told_of(tmp_path):
@@ -549,7 +573,8 @@ def test_no_rule_fails_on_nothing():
 def test_no_rule_fails_on_damaged_files():
     for path in sorted(recorded("broken").iterdir()):
         expected = {"V16"} if path.name.startswith("truncated") else {"V10"} if "negative" in path.name else set()
-        assert fired(facts(path)) - {"V3"} == expected, path.name
+        # most launches of these 33 events were left out, so that a replay of them misses half of a step
+        assert fired(facts(path)) - {"V3", "V26"} == expected, path.name
 
 
 RECORDINGS = {
@@ -572,12 +597,12 @@ RECORDINGS = {
     "memory/gpt_memory_snapshot.pickle.gz": set(),
     "ncu/scan_metrics_raw.csv.gz": set(),
     "ncu/vim_full_raw.csv.gz": set(),
-    "nsys/gpt_small_ctx256.sqlite.gz": {"V7", "V13", "V26"},
-    "nsys/graph_node.sqlite.gz": set(),
-    "nsys/graph_whole.sqlite.gz": set(),
-    VIM_NSYS: {"V13"},
+    "nsys/gpt_small_ctx256.sqlite.gz": {"V7", "V13", "V17", "V26"},
+    "nsys/graph_node.sqlite.gz": {"V17"},
+    "nsys/graph_whole.sqlite.gz": {"V17"},
+    VIM_NSYS: {"V13", "V17"},
     "ops/ops.ncu.csv.gz": {"V27"},  # one program of all types
-    "ops/ops.sqlite.gz": {"V13", "V26"},
+    "ops/ops.sqlite.gz": {"V13", "V17", "V26"},
     "ops/ops.trace.json.gz": {"V13", "V26"},
 }
 """What the rules find in each recording, judged one by one."""

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from judged import find, fired, judged
 from laid_out import body
+from made_run import SGEMM, Made
 from sample_runs import recorded, run_of
 from tui_pilot import opened, press, screen_text
 
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.report.report import report
 from tracetui.analysis.roofline.operator_work import Work, work
 from tracetui.analysis.roofline.peaks import Peak, Peaks
@@ -197,6 +201,60 @@ def test_what_lies_above_a_roof_is_explained(recording: Callable[[str], Trace]) 
     assert winograd["attained_percent"] > 100
     assert any("Winograd" in text for text in winograd["unknown"])
     assert row(found, "clamp_min")["attained_percent"] == pytest.approx(91.8, abs=0.1)
+
+
+CSRMM = (
+    "void cusparse::csrmm_alg2_kernel<cusparse::CsrMMPolicy<float, false, false>, false, true, int, float>(int, int)"
+)
+
+
+def _sparse(folder: Path, kernel: str, *, says: str = "") -> Facts:
+    """Products whose shapes, taken for dense, would be 14 PFLOP/s; the operator may ask what only sparse ones have."""
+    made = Made()
+    tensors = {"Input Dims": [[131072, 131072], [131072, 64]], "Input type": ["float", "float"]}
+    for step in range(3):
+        at = 1000 * step
+        made.step(step, at, at + 999)
+        made.host("cpu_op", "aten::mm", at + 1, at + 50, **tensors)
+        if says:
+            one = {"Input Dims": tensors["Input Dims"][:1], "Input type": ["float"]}
+            made.host("cpu_op", says, at + 2, at + 3, **one)
+        made.launch(kernel, (at + 10, at + 15), (at + 20, at + 177), grid=[8, 1, 1], block=[128, 1, 1])
+        made.host(
+            "cpu_op", "aten::mm", at + 60, at + 90, **{"Input Dims": [[4096, 4096]] * 2, "Input type": ["float"] * 2}
+        )
+        made.launch(SGEMM, (at + 70, at + 75), (at + 200, at + 900), grid=[9, 1, 1], block=[128, 1, 1])
+    return made.facts(folder)
+
+
+@pytest.mark.parametrize(("kernel", "says"), [(CSRMM, ""), ("own_kernel", "aten::_nnz"), (CSRMM, "aten::crow_indices")])
+def test_the_work_of_sparse_products_is_unknown(tmp_path: Path, kernel: str, says: str) -> None:
+    facts = _sparse(tmp_path, kernel, says=says)
+    sparse, dense = row(facts.roofline, kernel.split("<")[0]), row(facts.roofline, SGEMM)
+    assert (sparse["flops"], sparse["bytes"], sparse["achieved_flops"], sparse["attained_percent"]) == (None,) * 4
+    assert any("sparse" in text for text in sparse["unknown"])
+    assert dense["flops"] == 2 * 4096**3
+    assert facts.roofline.covered_percent == pytest.approx(100 * 700 / 857)
+    assert facts.roofline.work.filter(pl.col("name").str.starts_with(kernel[:8]))["flops"].to_list() == [None]
+    assert judged("V15", facts) is None
+    found = find(facts).found
+    assert not [one for one in found if "roof" in one.title and kernel[:8] in one.title]
+
+
+def test_recorded_sparse_products(recording: Callable[[str], Trace]) -> None:
+    """CSR and COO times dense, 20,000² with 0.2 % of it not zero: as dense, 51 GFLOP in 50 to 80 µs each."""
+    trace = recording("limits/sparse_products.pt.trace.json.gz")
+    found = line(trace)
+    assert row(found, "csrmm_alg2_kernel")["flops"] is None
+    assert row(found, "csrmm_alg1_kernel")["bytes"] is None
+    assert row(found, "clamp")["flops"] == 20000 * 64
+    assert "V15" not in fired(Facts(Run(Path("x"), (trace,))))
+
+
+def test_the_same_shapes_of_dense_products_contradict_physics(tmp_path: Path) -> None:
+    said = judged("V15", _sparse(tmp_path, "own_kernel"))
+    assert isinstance(said, Finding)
+    assert "aten::mm" in said.title
 
 
 def test_a_scope_and_the_share_that_is_covered(recording: Callable[[str], Trace]) -> None:

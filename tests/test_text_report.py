@@ -14,6 +14,7 @@ from sample_runs import recorded, report_of
 
 from tracetui.analysis.report.report import diff_report, report
 from tracetui.analysis.selection import select
+from tracetui.app.cli.main import main
 from tracetui.app.reports.csv_report import diff_csv, report_csv
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import code, plain
@@ -296,3 +297,18 @@ def test_merged_modules_are_a_tree_that_adds_up() -> None:
     cut = merged_tree(rows, 3)
     assert [node.label for node in cut.shown] == ["Net", "Block ×2", "Linear ×2"]
     assert cut.whole == 5
+
+
+def test_sections_of_a_job_are_of_the_rank_that_the_whole_report_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(recorded("chrome/ddp_vit_small_2ranks"))
+    said = []
+    for asked in ((), ("--section", "overview"), ("--section", "kernels", "findings")):
+        assert main(["report", folder, *asked]) == 0
+        said.append(capsys.readouterr().out)
+    (below,) = {line for line in said[0].splitlines() if line.startswith("Below: rank ")}
+    for text in said[1:]:
+        assert below in text
+        assert "The job\n" in text
+        assert text.count("\nRank    ") == 1, "one rank, and what is said of all of them once"
+    whole = said[0].split("The job\n")[1].split("\n\n")[0]
+    assert all(whole in text for text in said)

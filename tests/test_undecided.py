@@ -9,7 +9,9 @@ from judged import find, judged
 from made_run import ADD, SGEMM, Made, facts_of
 from sample_runs import run_of
 
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.graph import longest_delay
+from tracetui.analysis.dependencies.sides import sides
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Finding
 from tracetui.analysis.selection import Scope
@@ -21,7 +23,7 @@ UNTOLD = {
     # name: the reason, words of it in the verdict, and words of what helps; none where no other recording would
     "ranks4/fsdp/rich/rank1.pt.trace.json.gz": ("recording_cost", "other ranks or for the GPU", "ten steps"),
     "nsys/gpt_small_ctx256.sqlite.gz": ("recording_cost", "by what recording cost the host", "Time"),
-    "chrome/hta_trace_diff/control.json.gz": ("unexplained", "misses 3 of 5 steps by more than 3 %", "Record all GPUs"),
+    "chrome/hta_trace_diff/control.json.gz": ("recording_cost", "misses 3 of 5 steps by more than 3 %, by 2.9", "ten"),
     "public/tl_sglang_decode.json.gz": ("unexplained", "takes 10.43 ms instead of 473.7 ms", "Record all GPUs"),
     "jax/h200.trace.json.gz": ("jax", "does not record the host between launches", "nsys profile"),
     "public/aiu_allreduce_tp4.json.gz": ("launches", "no launches of its GPU work were recorded", "API calls"),
@@ -64,15 +66,15 @@ def test_what_rests_on_the_host_may_not_hold_where_the_replay_misses() -> None:
     assert said["S14"].doubted_by == ()
 
 
-def _late(folder: Path, *, before: bool) -> Facts:
-    """Steps in which the second kernel begins 400 of 1,000 µs after all that was recorded."""
+def _late(folder: Path, *, before: bool = False, late: float = 400) -> Facts:
+    """Steps in which the second kernel begins 400 of 1,000 µs after all that was recorded, or as much as is given."""
     made = Made()
     if before:
         made._event("kernel", SGEMM, 0, 500, {"pid": 0, "tid": 9}, {"stream": 9, "device": 0})
     for step in range(5):
         begin = 1000 * step
         made.step(step, begin, begin + 999)
-        made.launch(ADD, (begin + 1, begin + 5), (begin + 10, begin + 300))
+        made.launch(ADD, (begin + 1, begin + 5), (begin + 10, begin + 700 - late))
         made.launch(SGEMM, (begin + 6, begin + 10), (begin + 700, begin + 940))
         made.launch(ADD, (begin + 11, begin + 12), (begin + 941, begin + 950))
         made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 12, begin + 955)
@@ -90,6 +92,30 @@ def test_a_delay_that_nothing_recorded_explains_is_named(tmp_path: Path) -> None
     assert facts.trace.device["name"][row] == SGEMM
     assert "ampere_sgemm_128x64_tn began" in said.formula
     assert "launched before" not in said.formula
+
+
+@pytest.mark.parametrize("late", [40, 100, 200])
+def test_a_verdict_that_holds_whatever_the_replay_misses_is_told(tmp_path: Path, late: float) -> None:
+    facts = _late(tmp_path, late=late)
+    assert facts.model is not None
+    assert facts.model.unexplained == (1, 2, 3, 4)
+    assert facts.model.missed_ns == pytest.approx(1000 * late, abs=1500)
+    assert facts.verdict.kind == "gpu"
+    assert f"misses 4 of 4 steps by more than 3 %, by {format_ns(facts.model.missed_ns)}" in facts.verdict.sentence
+    assert judged("V26", facts) is None
+
+
+def test_what_a_replay_misses_counts_for_each_side() -> None:
+    # a step of 100, with a free host 80, with free GPU work 50
+    assert sides(100, 80, 50, None, 0) == {"gpu"}
+    assert sides(100, 80, 50, None, 14.9) == {"gpu"}
+    assert sides(100, 80, 50, None, 15.1) == {"gpu", "host"}
+    assert sides(100, 50, 80, None, 14.9) == {"host"}
+    # other ranks in time would leave 60 of it
+    assert sides(100, 50, 80, 60, 0) == {"ranks"}
+    assert sides(100, 50, 80, 60, 9.9) == {"ranks"}
+    assert sides(100, 50, 80, 60, 10.1) == {"ranks", "host"}
+    assert sides(100, 80, 50, 100, 15.1) == {"gpu", "host"}, "no rank was waited for"
 
 
 def test_work_from_before_the_recording_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal
@@ -68,7 +69,7 @@ class Limit:
     kernels_free_ns: tuple[float, float] | None = None
     """The median step if all GPU work were free: the least and the most that the recording allows."""
     unexplained: int = 0
-    """How many steps the replay does not explain within 3 %."""
+    """How many steps the replay does not explain within 3 %; a verdict that is told holds all the same."""
     why: Why | None = None
     """Why it can't be told, which the sentence says too; null where it can. Without GPU work (``no_gpu``) there is
     nothing to tell."""
@@ -126,10 +127,8 @@ def _kind(found: Model, path: CriticalPath) -> tuple[Kind, Why | None]:
     can't be told, why: what a replay does not give is said before what recording cost, since clean steps would not help
     there.
     """
-    if 2 * len(found.unexplained) > found.step_count:
-        return "unknown", "unexplained"
     if found.waits_for == "unknown":
-        return "unknown", "recording_cost"
+        return "unknown", "unexplained" if found.misses_too_much else "recording_cost"
     if found.waits_for == "ranks":
         return "ranks", None
     resources = HOST_RESOURCES if found.waits_for == "host" else GPU_RESOURCES
@@ -139,7 +138,19 @@ def _kind(found: Model, path: CriticalPath) -> tuple[Kind, Why | None]:
     largest = max(shares, key=lambda name: shares[name])
     if largest == "wait":
         return "unknown", "unrecorded_wait"
-    return _NAMED.get(largest, found.waits_for) if shares[largest] > 0 else found.waits_for, None
+    if shares[largest] <= 0 or (largest == "memcpy" and not _with_host(path)):
+        return found.waits_for, None
+    return _NAMED.get(largest, found.waits_for), None
+
+
+_WITHIN_GPUS = re.compile(r"(D|P)(to|2)(D|P)|(Device|Peer)-?to-?(Device|Peer)", re.IGNORECASE)
+
+
+def _with_host(path: CriticalPath) -> bool:
+    """Whether most time of the path's copies is of those between host and GPU, not within a GPU or between two."""
+    copies = path.stretches.filter(pl.col("resource") == "memcpy")
+    within = pl.Series(names.matching(copies["name"], lambda name: _WITHIN_GPUS.search(name) is not None))
+    return 2 * float(copies.filter(within)["ns"].sum()) < float(copies["ns"].sum())
 
 
 def _without_model(sel: Selection) -> tuple[Why, str]:
@@ -207,7 +218,8 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
         return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)} ({base})."
     if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
         left += f", with the GPU free {free_gpu}"
-    waits = "Waits for its CPU or for other ranks" if "ranks" in found.sides else _WAITS[kind]
+    either = found.waits_for == "host" and "ranks" in found.sides
+    waits = "Waits for its CPU or for other ranks" if either else _WAITS[kind]
     return f"{waits}: {step}; {left}{_unexplained(found)} ({base})."
 
 
@@ -232,21 +244,22 @@ def _host(found: Model) -> str:
 def _untold(found: Model, path: CriticalPath, why: Why) -> str:
     """What the replay or the path lacks, as the beginning of a sentence; empty where what recording cost decides."""
     if why == "unexplained":
-        return f"{missed(found)}; "
+        return f"{missed(found)}, and that decides; "
     if why == "unrecorded_wait":
         share, call = lost_wait(path)
-        return f"for {format_percent(share)} of its critical path {call} waits for something that was not recorded; "
+        others = ", such as another rank on its GPU" if (found.sel.trace.info.world_size or 1) > 1 else ""
+        where = f"for {format_percent(share)} of its critical path"
+        return f"{where} {call} waits for something that was not recorded{others}; "
     return ""
 
 
 def missed(found: Model) -> str:
-    """How far the replay is from the recording, where that is too far for a verdict."""
-    limit = f"{100 * UNEXPLAINED:g} %"
-    if found.step_count > 1:
-        missing = f"{len(found.unexplained)} of {found.step_count} steps"
-        return f"a replay of its launches misses {missing} by more than {limit}"
-    taken = f"{format_ns(found.replayed_ns)} instead of {format_ns(found.recorded_ns)}"
-    return f"a replay of its launches takes {taken}, more than {limit} off"
+    """How far the replay is from the recording."""
+    if found.step_count == 1:
+        taken = f"{format_ns(found.replayed_ns)} instead of {format_ns(found.recorded_ns)}"
+        return f"a replay of its launches takes {taken}"
+    steps = f"{len(found.unexplained)} of {found.step_count} steps by more than {100 * UNEXPLAINED:g} %"
+    return f"a replay of its launches misses {steps}, by {format_ns(found.missed_ns)} in the median"
 
 
 def lost_wait(path: CriticalPath) -> tuple[float, str]:
@@ -256,7 +269,5 @@ def lost_wait(path: CriticalPath) -> tuple[float, str]:
 
 
 def _unexplained(found: Model) -> str:
-    """How many steps the replay misses, where the verdict does not rest on them."""
-    if not found.unexplained:
-        return ""
-    return f"; a replay of its launches does not explain {len(found.unexplained)} of {found.step_count} steps"
+    """How far the replay misses the steps, where the verdict holds whatever it misses."""
+    return f"; {missed(found)}" if found.unexplained else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tracetui.analysis.base import intervals
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.graph import Graph, graph
 from tracetui.analysis.dependencies.recording_cost import RecordingCost, recording_cost
+from tracetui.analysis.dependencies.sides import agreed, sides
 from tracetui.analysis.dependencies.steps import recorded_steps, step_times
 from tracetui.analysis.dependencies.walk import Costs, Times, as_recorded, walk
 from tracetui.analysis.gpu.transfers import transfers
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.dependencies.sides import Side
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
     Bools = NDArray[np.bool_]
-    Side = Literal["host", "gpu", "ranks", "unknown"]
 
 TOLERANCE = 0.07
 """How far the step with a free host may lie from the real step of a program that waits for its GPU alone: the largest
@@ -115,6 +116,15 @@ class Model:
         return float(np.median(self._unchanged))
 
     @cached_property
+    def missed_ns(self) -> float:
+        """How far the unchanged replay is from the recorded steps, in the median; at least what it misses theirs by.
+
+        Time that the replay lacks, or has too much of, may be the host's or the GPU's: every replay is uncertain by it.
+        """
+        taken = recorded_steps(self.graph)
+        return max(float(np.median(np.abs(self._unchanged - taken))), abs(self.replayed_ns - self.recorded_ns))
+
+    @cached_property
     def unexplained(self) -> tuple[int, ...]:
         """The steps, by position, that the unchanged replay misses by more than `UNEXPLAINED`."""
         taken = recorded_steps(self.graph)
@@ -147,28 +157,37 @@ class Model:
 
     @property
     def waits_for(self) -> Side:
-        """Which of both would shorten the step more if it were free; ``unknown`` where the two ends disagree.
+        """Which of both would shorten the step more if it were free; ``unknown`` where that is not the same throughout.
 
-        Where one end says the host and the other the lateness of other ranks, a host it is, of this rank or another.
+        It must hold at both ends, and whatever the time is that the unchanged replay misses. Where one end says the
+        host and the other the lateness of other ranks, a host it is, of this rank or another.
 
         Where a free host would gain no more than the method's error on clean steps, the GPU is the limit: also of a
         program whose clean step nobody timed, since that lies between the step with a free host and the recorded one.
         """
-        if self.step_ns <= self.host_free_ns * (1 + TOLERANCE):
+        if self.step_ns <= (self.host_free_ns - self.missed_ns) * (1 + TOLERANCE):
             return "gpu"
-        if self.sides == {"host", "ranks"}:
-            return "host"
-        return next(iter(self.sides)) if len(self.sides) == 1 else "unknown"
+        return agreed(self.sides)
+
+    @property
+    def misses_too_much(self) -> bool:
+        """Whether it can't be told for what the unchanged replay misses: one end alone is not the same throughout."""
+        explained = self.step_ns <= self.host_free_ns * (1 + TOLERANCE)
+        return self.waits_for == "unknown" and (explained or any(agreed(one) == "unknown" for one in self._sides))
 
     @cached_property
     def sides(self) -> frozenset[Side]:
         """What the ends say; ``ranks`` where most of what free hosts would gain is the lateness of other ranks."""
-        return frozenset(map(self._side, self.ends, self.kernels_free_ns, self.ranks_in_time_ns))
+        return frozenset().union(*self._sides)
 
-    def _side(self, end: End, kernels_free_ns: float, ranks_in_time_ns: float) -> Side:
-        if 2 * (end.median_ns - ranks_in_time_ns) > end.median_ns - self.host_free_ns:
-            return "ranks"
-        return "host" if kernels_free_ns > self.host_free_ns else "gpu"
+    @cached_property
+    def _sides(self) -> tuple[frozenset[Side], ...]:
+        """What each end says."""
+        known = zip(self.ends, self.kernels_free_ns, self.ranks_in_time_ns, strict=True)
+        return tuple(
+            sides(end.median_ns, self.host_free_ns, free, late if self.transfer is not None else None, self.missed_ns)
+            for end, free, late in known
+        )
 
     def saved(self, change: Callable[[Costs], Costs], *, may_hold_loss: bool = False) -> Saved:
         """What a change of the costs would save of the median step, over both ends.

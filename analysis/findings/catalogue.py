@@ -31,6 +31,7 @@ MODULES = (
     "host.system",
     "host.launching",
     "host.transfers",
+    "host.copies",
     "host.synchronisation",
     "host.allocation",
     "host.data_parallel",

@@ -70,7 +70,7 @@ def find(
 
 
 def _with_overlaps(subject: Subject, said: Findings) -> Findings:
-    if not any(finding.work is not None for finding in said.found):
+    if not any(finding.work is not None or finding.host is not None for finding in said.found):
         return said
     # only rules on one recording know its GPU work
     duration = subject.trace.device["duration"].fill_null(0).to_numpy()  # type: ignore[attr-defined]

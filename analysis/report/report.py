@@ -73,7 +73,9 @@ def report(
     if unknown:
         raise ValueError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
     scope = scope or Scope()
-    ranks = _ranks(run, scope) if "ranks" in wanted else []
+    # where only some of a job's recordings are printed, it is the same one whatever is asked of it
+    chooses = sections_of is not None and not run.unread and any(map(report_sections.SECTIONS.__contains__, wanted))
+    ranks = _ranks(run, scope) if "ranks" in wanted or chooses else []
     used: list[Collection[str] | None] = [None] * len(run.traces) if sections_of is None else sections_of(run, ranks)
     of_traces = [wanted if names is None else set(names).intersection(wanted) for names in used]
     body: Json = {
@@ -94,7 +96,7 @@ def report(
         body |= _of_counters(run, wanted, limit, open_file)
     if "ranks" in wanted:
         body["ranks"] = ranks
-    body |= job_sections(run, scope, wanted, limit)
+    body |= job_sections(run, scope, {*wanted, *(["ranks"] if ranks else [])}, limit)
     return {"schema": SCHEMA, "run": body}
 
 

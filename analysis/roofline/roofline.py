@@ -79,7 +79,7 @@ class Roofline:
     launches: pl.DataFrame
     """`roofline_counters.launch_flops` of the launches with counters, ``name`` as the recording spells it."""
     covered_percent: float | None
-    """Share of the recording's kernel time in scope that is of kernels with a point."""
+    """Share of the recording's kernel time in scope that is of kernels whose FLOPs or bytes are known."""
 
     @property
     def ridge(self) -> dict[str, float]:
@@ -119,7 +119,8 @@ def roofline(run: Run | None, sel: Selection, peaks: Peaks | None = None, measur
     launches = _measured_launches(run, trace)
     rows = [*_counter_points(launches, roofs), *_shape_points(work, roofs)]
     points = _lettered(rows)
-    return Roofline(points, roofs, work, launches, _covered(sel, points["name"].to_list()))
+    known = points.filter(pl.col("flops").is_not_null() | pl.col("bytes").is_not_null())
+    return Roofline(points, roofs, work, launches, _covered(sel, known["name"].to_list()))
 
 
 def _lettered(rows: list[dict[str, Any]]) -> pl.DataFrame:
@@ -201,14 +202,18 @@ def _shape_points(work: pl.DataFrame, peaks: Peaks) -> Iterable[dict[str, Any]]:
     for name, part in _by_name(work).items():
         total = _Sum()
         by_precision: dict[str, float] = {}
+        known = all(row["flops"] is not None for row in part)
         for row in part:
             times = row["launches"]
             total.launches += times
             total.time += row["total_ns"]
+            if not known:
+                continue
             _add(total, {row["precision"]: row["flops"]}, row["bytes"], times, peaks)
             by_precision[row["precision"]] = by_precision.get(row["precision"], 0.0) + row["flops"] * times
         notes = [note for note in dict.fromkeys(row["note"] for row in part) if note]
-        point = _limited(_point(str(name), "shapes", total, by_precision, peaks, notes), time=total.time > 0)
+        point = _point(str(name), "shapes", total, by_precision, peaks, notes)
+        point = _limited(point, flops=known, moved=known, time=total.time > 0)
         attained = point["attained_percent"]
         if attained is not None and attained > 100 + TOLERANCE_PERCENT:
             point["unknown"] = [*point["unknown"], ABOVE[point["roof"]]]

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.base import names
 from tracetui.analysis.roofline import operator_work
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.matrix_work import sparse_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
 
 AFTER = 12
 """How many operators after a convolution are searched for the size of its output."""
+SPARSE = "FLOPs and bytes of a sparse product: they depend on how many of its numbers are not zero"
+OF_SPARSE = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_nnz", "sparse_dim", "dense_dim", "_indices", "_values", "indices", "values", "crow_indices", "col_indices",
+        "ccol_indices", "row_indices", "is_coalesced", "_coalesced_",
+    )
+)  # fmt: skip
+"""Operators that only sparse tensors have: what calls them was given one. Its type and shape don't say so."""
 SCHEMA = {
     "name": pl.String(),
     "operator": pl.String(),
@@ -35,9 +46,10 @@ SCHEMA = {
 def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool]) -> pl.DataFrame:
     """One row per kernel, operator, launch configuration and shapes whose work is known (`SCHEMA`).
 
-    ``flops`` and ``bytes`` are of one call, ``precision`` names the peak that applies to the kernel
-    (`peaks.PRECISIONS`). ``launches`` are calls: if a call itself launched several kernels, the time of all of them
-    counts for the longest. Kernels that no operator launched, or that a CUDA graph did, have no shapes.
+    ``flops`` and ``bytes`` are of one call, null for sparse tensors, whose shapes don't tell; ``precision`` names the
+    peak that applies to the kernel (`peaks.PRECISIONS`). ``launches`` are calls: if a call itself launched several
+    kernels, the time of all of them counts for the longest. Kernels that no operator launched, or that a CUDA graph
+    did, have no shapes.
     """
     calls = _calls(sel)
     rows = []
@@ -47,7 +59,7 @@ def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool]) -> pl.D
         found = operator_work.work(call["operator"], call["shapes"], call["types"], category, after)
         if found is None:
             continue
-        notes = [found.note]
+        notes = [SPARSE if call["sparse"] else found.note]
         if call["kernels"] > 1:
             more = call["kernels"] - 1
             notes.append(f"with {more} more kernel{'s' if more > 1 else ''} of the same call")
@@ -59,8 +71,8 @@ def shape_work(sel: Selection, uses_tensor_cores: Callable[[str], bool]) -> pl.D
                 "block": call["block"],
                 "launches": call["launches"],
                 "total_ns": call["total_ns"],
-                "flops": found.flops,
-                "bytes": found.bytes,
+                "flops": None if call["sparse"] else found.flops,
+                "bytes": None if call["sparse"] else found.bytes,
                 "precision": rate(found, call["name"], uses_tensor_cores),
                 "note": "; ".join(note for note in notes if note),
             }
@@ -102,14 +114,18 @@ def _calls(sel: Selection) -> pl.DataFrame:
     # an inner function of Mamba launches both its convolution and its scan: each of its kernels stands for itself
     apart = pl.col("operator_name").cast(pl.String).is_in(sorted(operator_work._SCANS))
     found = found.with_columns(part=pl.when(apart).then(pl.col("name").cast(pl.String)).otherwise(pl.lit("")))
+    given = host["parent"].filter(names.matching(host["name"], OF_SPARSE.__contains__)).drop_nulls().unique()
+    by_name = pl.Series(names.matching(found["name"], sparse_work))
+    found = found.with_columns(sparse=by_name | found["call"].is_in(given.implode()))
     longest = pl.col("duration").arg_max()
     per_call = found.group_by("call", "part").agg(
         pl.col("operator_name", "shapes", "types").first(),
         pl.col("name", "grid", "block").get(longest),
         kernels=pl.len(),
         duration=pl.col("duration").sum(),
+        sparse=pl.col("sparse").any(),
     )
-    keys = ("name", "operator_name", "shapes", "types", "grid", "block")
+    keys = ("name", "operator_name", "shapes", "types", "grid", "block", "sparse")
     return (
         per_call.group_by(keys)
         .agg(

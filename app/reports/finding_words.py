@@ -82,8 +82,20 @@ def cost(row: Json, whole: str = STEP, *, ascii: bool = False) -> str:
     time = f"{format_us(row['impact_us'], ascii=ascii)} {per}" if row["impact_us"] else ""
     if row["ceiling_percent"] is None:
         return time
-    most = f"at most {format_percent(row['ceiling_percent'])} shorter"
+    most = f"at most {format_percent(row['ceiling_percent'])} shorter{_left(row, ascii=ascii)}"
     return f"{time}; without it the {whole} is {most}" if time else f"the {whole} would be {most} without it"
+
+
+NEARLY_ALL_PERCENT = 90
+"""From here on what is left says more than how much shorter it is."""
+
+
+def _left(row: Json, *, ascii: bool) -> str:
+    """What is left of the step where nearly nothing is: `` (12.4 µs are left)``."""
+    share = row["ceiling_percent"]
+    if not row["impact_us"] or not NEARLY_ALL_PERCENT <= share < 100:
+        return ""
+    return f" ({format_us(row['impact_us'] * (100 / share - 1), ascii=ascii)} are left)"
 
 
 def evidence_text(item: Json, *, ascii: bool = False) -> str:

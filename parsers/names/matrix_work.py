@@ -11,7 +11,7 @@ _NO_MATRIX_UNIT = re.compile(
     r"gemv|gemmSN|gemmk1|dot_kernel|splitk_?reduce|ReduceSplitK|depthwise|dwconv|grouped_direct|c1_k1|causal_conv|im2col|im\dd2col|col2im"
     r"|winograd\w*(Filter|Data|Output|Delta|Tiles)|compute\w*Offsets|globalKernel|dot_do_o|convert_dq|combine"
     r"|(Batch|Single)DecodeWith|MergeStates|paged_attention_(v\d|\w*_?reduce)|preprocess|postprocess|prepare_varlen"
-    r"|ConvertQGrad|gemm_\dbit_inference_naive|fft2d_|mul_mat_vec|stream_k_fixup|csr_?(mm|mv)|^(void )?sp(mm|mv)"
+    r"|ConvertQGrad|gemm_\dbit_inference_naive|fft2d_|mul_mat_vec|stream_k_fixup"
     r"|_fwd_kernel_stage2|merge_attn|fmhaReduction",
     re.IGNORECASE,
 )
@@ -22,12 +22,25 @@ _PLAIN = re.compile(
     re.IGNORECASE,
 )
 """Library names that mean matrix work on FMA units; other names (Triton, XLA, custom kernels) don't tell."""
+_SPARSE = re.compile(
+    r"(cu|hip|roc)sparse::|csr_?(mm|mv|geam|gemm)|(coo|bsr|csc|ell)_?(mm|mv)|(^|[^a-z])(sp(mm|mv|gemm)|sddmm)",
+    re.IGNORECASE,
+)
+"""Kernels on matrices of which only the numbers that are not zero are kept; not the structured form of tensor cores."""
 _DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
 
 
 def matrix_work(name: str) -> bool:
     """Whether a matrix unit could do this kernel's work in some precision: GEMM, convolution, attention."""
-    return kernel_names.category(name) in ("gemm", "conv", "attention") and _NO_MATRIX_UNIT.search(name) is None
+    if kernel_names.category(name) not in ("gemm", "conv", "attention"):
+        return False
+    return _NO_MATRIX_UNIT.search(name) is None and not sparse_work(name)
+
+
+@lru_cache(1 << 14)
+def sparse_work(name: str) -> bool:
+    """Whether it works on a sparse matrix, by its name: how much that is no shape tells."""
+    return _SPARSE.search(name) is not None
 
 
 def plain_matrix_work(name: str) -> bool:

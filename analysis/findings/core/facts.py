@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 
 
 _COLLECTIVES = frozenset({"S14"})
-_LEADS = {"dataloader": frozenset({"S5"}), "communication": _COLLECTIVES, "ranks": _COLLECTIVES}
+_LEADS = {
+    "dataloader": frozenset({"S5"}),
+    "communication": _COLLECTIVES,
+    "ranks": _COLLECTIVES,
+    "copies": frozenset({"S27"}),
+}
 
 
 class Subject(Protocol):
@@ -236,7 +241,7 @@ class Facts:
         """Ids of the rules that say what the verdict says, and so come before their equals."""
         if not self.trace.has_timeline:
             return frozenset()
-        if self.model is not None and "ranks" in self.model.sides:
+        if self.model is not None and self.model.waits_for != "gpu" and "ranks" in self.model.sides:
             return _COLLECTIVES
         return _LEADS.get(self.verdict.kind, frozenset())
 

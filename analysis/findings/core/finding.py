@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.findings.core.change import Given
     from tracetui.parsers.runs.folder.proofs import Claim, Proof
 
@@ -77,6 +77,8 @@ class Finding:
     """Ids of the rules because of which it may not hold."""
     work: Ints | None = field(default=None, compare=False, repr=False)
     """Rows of the device frame that it is about; None if it is not about certain GPU work."""
+    host: Intervals | None = field(default=None, compare=False, repr=False)
+    """The host's time that it would spare, on the recording's clock; None if it spares none, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,28 @@ class Gain:
         return "warning" if likely == "critical" and severity(self.sure_percent) != "critical" else likely
 
 
+def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
+    """The gain where more than `most_ns` of a step can't be saved, for a reason that the replay does not know.
+
+    Args:
+        found: what a replay gives.
+        most_ns: the most that can be saved of a step.
+        base_ns: the step.
+        why: the reason, as the end of a sentence.
+    """
+    if found.ns <= most_ns:
+        return found
+    share = 100 * most_ns / base_ns if base_ns else None
+    sure = found.sure_percent
+    return replace(
+        found,
+        ns=most_ns,
+        ceiling_percent=share,
+        why=f"{found.why}; {why}",
+        sure_percent=sure if sure is None or share is None else min(sure, share),
+    )
+
+
 def severity(ceiling: float | None) -> Severity:
     """The severity of a finding that could shorten the step by this much."""
     if ceiling is None or ceiling < WARNING_PERCENT:
@@ -109,6 +131,23 @@ def _work_of(facts: Facts, rows: Ints) -> Bools:
     chosen[rows] = True
     marked: Bools = chosen[facts.model_rows]
     return marked
+
+
+def launching(facts: Facts, rows: Ints) -> Intervals | None:
+    """The host's time on its ways to the launches of these device rows and of nothing else, on the trace's clock.
+
+    None where a faster host would gain nothing, or the launches were not recorded.
+    """
+    model = facts.host_model
+    if model is None or gpu_is_limit(facts):
+        return None
+    calls, work = model.graph.calls, model.graph.work
+    launched = work.call >= 0
+    mine = np.isin(work.row, rows)
+    number = np.diff(model.graph.first)
+    others = np.bincount(work.call[launched & ~mine], minlength=number.size)
+    gone = (number > 0) & (others == 0)
+    return intervals.union((calls.start - calls.stretch)[gone], calls.end[gone])
 
 
 def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints, *, may_hold_loss: bool = False) -> Gain:

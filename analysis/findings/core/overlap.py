@@ -1,4 +1,4 @@
-"""Which findings are about the same GPU work, so that their gains do not add up."""
+"""Which findings are about the same GPU work or the same time of the host, so that their gains do not add up."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from tracetui.analysis.base import intervals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +23,7 @@ BITS = 64
 
 
 def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
-    """The findings, each with a remark that names the others in which its GPU time is counted too.
+    """The findings, each with a remark that names the others in which its GPU time, or the host's, is counted too.
 
     Only findings with GPU work and time at stake are compared: a share is of the finding's own GPU time, the sum of the
     durations of its `Finding.work`.
@@ -38,7 +40,7 @@ def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
     kinds, kind = np.unique(bits, return_inverse=True)
     spent = np.bincount(kind, weights=duration, minlength=kinds.size)
     within = [(kinds >> np.uint64(number)) & np.uint64(1) == 1 for number in range(len(about))]
-    seen = list(found)
+    seen = _told_on_host(found)
     for rows, place in zip(within, about, strict=True):
         whole = float(spent[rows].sum())
         shared = [
@@ -48,17 +50,42 @@ def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
         ]
         named = sorted(((share, other) for share, other in shared if share >= LEAST_PERCENT), key=_largest)[:MOST]
         if named:
-            seen[place] = replace(seen[place], remarks=(*seen[place].remarks, _remark(found, named)))
+            said = _remark(found, named, "GPU time")
+            seen[place] = replace(seen[place], remarks=(*seen[place].remarks, said))
     return tuple(seen)
+
+
+def _told_on_host(found: Sequence[Finding]) -> list[Finding]:
+    """The findings with a remark that names the others which would spare the same time of the host.
+
+    Two that are both about GPU work say so of that.
+    """
+    seen = list(found)
+    about = [place for place, one in enumerate(found) if one.host is not None and one.impact_ns][:BITS]
+    for place in about:
+        mine = found[place].host
+        assert mine is not None
+        whole = intervals.length(mine)
+        shared = []
+        for other in about:
+            theirs = found[other].host
+            both_on_gpu = found[place].work is not None and found[other].work is not None
+            if other != place and whole and theirs is not None and not both_on_gpu:
+                shared.append((100 * intervals.length(intervals.intersect(mine, theirs)) / whole, other))
+        named = sorted(((share, other) for share, other in shared if share >= LEAST_PERCENT), key=_largest)[:MOST]
+        if named:
+            said = _remark(found, named, "time of the host")
+            seen[place] = replace(seen[place], remarks=(*seen[place].remarks, said))
+    return seen
 
 
 def _largest(shared: tuple[float, int]) -> tuple[float, int]:
     return -shared[0], shared[1]
 
 
-def _remark(found: Sequence[Finding], named: list[tuple[float, int]]) -> str:
+def _remark(found: Sequence[Finding], named: list[tuple[float, int]], time: str) -> str:
     share, other = named[0]
-    first = f"{_percent(share)} of this GPU time is in {found[other].id} too"
+    first = f"{_percent(share)} of this {time} is in {found[other].id} too"
     others = [f"{_percent(share)} in {found[other].id}" for share, other in named[1:]]
     return f"{', '.join([first, *others])}: these gains do not add up"
 

@@ -69,6 +69,8 @@ def for_layout(facts: Facts, sort: str) -> str:
     in_torch = {
         "flip": "Let the kernel that follows read backwards (a reversed scan direction) in place of torch.flip before"
         " and after it.",
+        "roll": "Let the kernel that follows read its neighbours by index (a kernel of its own, a convolution with"
+        " circular padding, or torch.compile, which fuses rolls with what reads them) in place of torch.roll.",
         "cat": "Write parts into one preallocated tensor (out=, slices), or keep them as views of it, in place of"
         " torch.cat.",
         "NCHW/NHWC": "Convert model and input once to memory_format=torch.channels_last, so that cuDNN need not for"
@@ -82,6 +84,7 @@ def for_layout(facts: Facts, sort: str) -> str:
     )
     in_c = {
         "flip": "Let the kernel that follows read backwards in place of reversing its input.",
+        "roll": "Let the kernel that follows read its neighbours by index.",
         "cat": "Let each producer write its part of one buffer, in place of joining them.",
         "NCHW/NHWC": "Keep data in one layout, NHWC where tensor cores are used, so that the library need not convert"
         " for every convolution.",

@@ -104,4 +104,5 @@ def batch_norm_not_folded(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=rows,
+        host=gain.launching(facts, rows),
     )

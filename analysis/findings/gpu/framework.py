@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import numbered_by
-from tracetui.analysis.base.orders import stable_order
+from tracetui.analysis.base import intervals
 from tracetui.analysis.findings.core import change, gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.gpu import advice
+from tracetui.analysis.findings.gpu import advice, chains
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.parsers.names import kernel_names
 
@@ -112,6 +111,7 @@ def _optimizer_finding(
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=_rows(facts, found.kernels),
+        host=intervals.union(found.start, found.end) if not gain.gpu_is_limit(facts) else None,
     )
 
 
@@ -162,6 +162,7 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=found.replaced,
+        host=gain.launching(facts, found.replaced),
     )
 
 
@@ -182,9 +183,10 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
 
     Categories come from the kernels' names. Kernels that a compiler has already fused (Inductor's Triton kernels, XLA's
     fusions) do not count. A fused attention keeps softmax on the chip. Any other fused kernel must still read and write
-    its data once, so the longest of each uninterrupted chain of such kernels on a stream stays; the time and the
-    launches of the rest are at stake. The names of a
-    program's own kernels are its author's, so for a program without a framework the finding is only a remark.
+    its data once, so the longest of each uninterrupted chain of such kernels on a stream stays, and of a loop in it
+    that moves data (a stencil, a scan) the longest of each pass, which needs what the pass before has written; the time
+    and the launches of the rest are at stake. The names of a program's own kernels are its author's, so for a program
+    without a framework the finding is only a remark.
     """
     fused = kernel_sorts.by_name(facts.launches, lambda name: _FUSED_BY_COMPILER.search(name) is not None)
     softmax = kernel_sorts.of_category(facts.launches, "softmax")
@@ -195,7 +197,9 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     much, many = soft > limits.softmax_percent, other > limits.others_percent
     if not (much or many):
         return None
-    bound = _without(facts, (softmax & much) | _but_the_longest(facts.launches, others & many))
+    moved = kernel_sorts.of_category(facts.launches, "copy") & ~kernel_sorts.casts(facts)
+    fused_away = (softmax & much) | chains.but_the_longest(facts.launches, others & many, moved)
+    bound = _without(facts, fused_away)
     parts = [f"softmax {words.percent(soft)}"] if much else []
     parts += [f"elementwise work, norms and copies {words.percent(other)}"] if many else []
     sums = [
@@ -224,30 +228,13 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=_rows(facts, (softmax & much) | (others & many)),
+        host=gain.launching(facts, _rows(facts, fused_away)),
     )
 
 
 def _parts_at_stake(*, much: bool, many: bool) -> str:
-    chains = "all but the longest kernel of each chain of the latter"
-    return f"softmax and {chains}" if much and many else "softmax" if much else chains
-
-
-def _but_the_longest(launched: pl.DataFrame, mask: Bools) -> Bools:
-    """The chosen launches without the longest of each uninterrupted chain of them on a stream."""
-    rest: Bools = mask.copy()
-    if not mask.any():
-        return rest
-    lane = numbered_by(launched, ("device", "stream"))
-    order = stable_order(lane)
-    chosen, lane = mask[order], lane[order]
-    begins = chosen & np.append(True, ~chosen[:-1] | (lane[1:] != lane[:-1]))
-    lasting = launched["duration"].fill_null(np.iinfo(np.int64).max).to_numpy()[order][chosen]
-    order, begins = order[chosen], begins[chosen]
-    chain = np.cumsum(begins) - 1
-    longest = np.flatnonzero(lasting == np.maximum.reduceat(lasting, np.flatnonzero(begins))[chain])
-    first = np.append(True, chain[longest[1:]] != chain[longest[:-1]])
-    rest[order[longest[first]]] = False
-    return rest
+    rest = "all but the longest kernel of each chain of the latter"
+    return f"softmax and {rest}" if much and many else "softmax" if much else rest
 
 
 def _fused_already(facts: Facts, fused: Bools) -> Iterator[Evidence]:
@@ -263,7 +250,8 @@ def _fused_already(facts: Facts, fused: Bools) -> Iterator[Evidence]:
 
 
 LAYOUTS = (
-    ("flip", re.compile(r"flip|roll_|reverse", re.IGNORECASE)),
+    ("flip", re.compile(r"flip|reverse", re.IGNORECASE)),
+    ("roll", re.compile(r"(?<![a-z])roll(?!ed)", re.IGNORECASE)),
     ("cat", re.compile(r"CatArray|^cat|_cat_|concat|stack", re.IGNORECASE)),
     ("NCHW/NHWC", re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw", re.IGNORECASE)),
     ("transpose", re.compile(r"transpose|permute", re.IGNORECASE)),
@@ -315,6 +303,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=_rows(facts, mask),
+        host=gain.launching(facts, _rows(facts, mask)),
     )
 
 

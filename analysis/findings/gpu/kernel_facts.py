@@ -206,7 +206,7 @@ def reread(facts: Facts) -> list[tuple[str, float, float, float, float]]:
     if not line.launches.height or not line.work.height:
         return []
     known: dict[tuple[str, tuple[int, ...], tuple[int, ...]], set[float]] = {}
-    for row in line.work.filter(pl.col("grid").is_not_null()).iter_rows(named=True):
+    for row in line.work.filter(pl.col("grid").is_not_null() & pl.col("bytes").is_not_null()).iter_rows(named=True):
         known.setdefault((row["name"], tuple(row["grid"]), tuple(row["block"])), set()).add(row["bytes"])
     means = dict(facts.kernels.select("name", "mean_ns").iter_rows())
     sums: dict[str, list[float]] = {}

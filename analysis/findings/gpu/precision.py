@@ -143,7 +143,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         f"{kernel_sorts.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         f"above {words.percent(limits.share_percent)} of kernel time, compute capability {limits.capability:g} or"
         " later",
-        facts.program.say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C),
+        _in_fewer_bits(facts),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -151,6 +151,20 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     )
 
 
+def _in_fewer_bits(facts: Facts) -> str:
+    """TF32 first, which changes least, but where it is no faster than fp32, as on most GPUs of 8.6 and 8.9."""
+    found = ratio(facts, "tf32_tensor")
+    if found is None or found.value > NO_FASTER:
+        return facts.program.say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C)
+    return "TF32 is no faster than fp32 on this GPU. " + facts.program.say(
+        pytorch="Use mixed precision: torch.autocast('cuda', dtype=torch.bfloat16). Check the accuracy.",
+        jax="Use bfloat16 for activations and weights. Check the accuracy.",
+        other="Use bf16 or fp16 inputs with fp32 accumulation (cublasGemmEx with CUDA_R_16BF). Check the accuracy.",
+    )
+
+
+NO_FASTER = 1.05
+"""A ratio of peaks up to this is none."""
 TF32 = (
     'torch.set_float32_matmul_precision("high") and torch.backends.cudnn.allow_tf32 = True: TF32 has fp32\'s range and'
     " needs no other change. Then bf16: torch.autocast('cuda', dtype=torch.bfloat16). Check the accuracy of either."
@@ -286,6 +300,7 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=rows,
+        host=gain.launching(facts, rows),
     )
 
 

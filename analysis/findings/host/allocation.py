@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.base import names
+from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import gain, hints, shown, words
@@ -90,4 +90,5 @@ def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns,
         ceiling_percent=share,
         sure_percent=bound.sure_percent,
+        host=intervals.union(start, start + found["duration"].to_numpy()),
     )

@@ -9,8 +9,10 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import intervals
+from tracetui.analysis.dependencies.critical_path import critical_path
 from tracetui.analysis.dependencies.loading import loading_time
 from tracetui.analysis.dependencies.model import LAUNCHING_NS
+from tracetui.analysis.dependencies.walk import as_recorded
 from tracetui.analysis.findings.core import change, gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -18,6 +20,7 @@ from tracetui.analysis.findings.core.rule import Threshold, rule
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tracetui.analysis.base.intervals import Intervals
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.dependencies.walk import Costs
     from tracetui.analysis.findings.core.facts import Facts
@@ -41,16 +44,45 @@ def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> NDArray[n
     calls, launches = model.graph.calls, np.diff(model.graph.first) > 0
     way = np.cumsum(np.append(False, launches[:-1]))  # a way ends with its launch
     lasting = np.bincount(way, weights=costs.stretch + costs.call)[way]
-    loads = intervals.covered(loading_time(facts.trace), calls.start - calls.stretch, calls.start) > 0
+    loads = intervals.covered(loading_time(model.sel.trace), calls.start - calls.stretch, calls.start) > 0
     chosen: NDArray[np.bool_] = ((lasting <= LAUNCHING_NS) == close) & ~loads
     return chosen
 
 
+def deciding(facts: Facts) -> Model | None:
+    """The model for gains on the host: of the recording that has names, unless the verdict's says another limit.
+
+    A rich recording of few steps may hold other ones than the program mostly makes.
+    """
+    named, verdicts = facts.host_model, facts.model
+    if named is None or verdicts is None or named.waits_for == verdicts.waits_for:
+        return named
+    return verdicts
+
+
+def _host_time(facts: Facts, *, launching: bool) -> Intervals | None:
+    """The time on those ways in the recording that has names."""
+    model = facts.host_model
+    if model is None:
+        return None
+    costs, calls = as_recorded(model.graph), model.graph.calls
+    ways = _ways(facts, model, costs, close=launching)
+    # of a call that waits, only what it takes of the host
+    return intervals.union((calls.start - calls.stretch)[ways], (calls.start + costs.call)[ways])
+
+
+def _span(facts: Facts) -> str:
+    """The step that `deciding` says would be shorter."""
+    return hints.span(facts) if deciding(facts) is facts.model else shown.host_span(facts)
+
+
 def without_host(facts: Facts, *, launching: bool) -> Gain | None:
     """The gain without launching, or without other work of the host; None if the GPU is the limit."""
-    model = facts.host_model
+    model = deciding(facts)
     if model is None or model.waits_for == "gpu" or gain.gpu_is_limit(facts):
         return None
+    if not launching and model is not facts.host_model and intervals.length(loading_time(facts.trace)):
+        return None  # what of its long ways are waits for data only the other recording tells
 
     def without(costs: Costs) -> Costs:
         ways = _ways(facts, model, costs, close=launching)
@@ -65,11 +97,10 @@ def _bound(facts: Facts, limits: Limits, *, launching: bool) -> Gain | None:
     return found if found is not None and (found.ceiling_percent or 0.0) >= limits.late_percent else None
 
 
-def _evidence(facts: Facts) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, model: Model) -> tuple[Evidence, ...]:
     """The two numbers behind the verdict, and the path's shares."""
-    model, path = facts.host_model, facts.path
-    assert model is not None
-    assert path is not None
+    path = facts.path if model is facts.host_model else None
+    path = critical_path(model.sel, model) if path is None else path
     return (
         Evidence(f"{hints.span(facts)} as recorded", model.recorded_ns, "ns", Query("timeline")),
         *((Evidence("without the profiler", model.clean_ns, "ns"),) if model.clean_ns is not None else ()),
@@ -96,7 +127,7 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     a graph of the whole step would save, which is launched at once. Longer ways are other work of the host (S13), and
     waits for data are S5's. The finding is critical only if it is so whatever recording cost the host.
     """
-    model = facts.host_model
+    model = deciding(facts)
     if facts.api["name"].str.contains(_CAPTURE).any():
         return Abstention("S2", "steps that run: here CUDA graphs are being captured, which is done once")
     bound = _bound(facts, limits, launching=True)
@@ -106,10 +137,10 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "S2",
         bound.severity,
-        f"Launch-bound: without the host's time between launches {shown.host_span(facts)} would be"
+        f"Launch-bound: without the host's time between launches {_span(facts)} would be"
         f" {words.percent(bound.ceiling_percent)} shorter",
         (
-            *_evidence(facts),
+            *_evidence(facts, model),
             Evidence(f"kernels {hints.per(facts)}", kernels, "", Query("kernels")),
             Evidence("median kernel", float(facts.launches["duration"].median() or 0), "ns", Query("kernels")),  # type: ignore[arg-type]
         ),
@@ -120,6 +151,7 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
+        host=_host_time(facts, launching=True),
     )
 
 
@@ -167,7 +199,7 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
     Replays the steps without the host's time on ways of more than 200 µs from one launch to the next, waits for data
     (S5) and for the GPU (S7) apart. The calls that take most of the critical path there show what the host does.
     """
-    model, path = facts.host_model, facts.path
+    model, path = deciding(facts), facts.path
     bound = _bound(facts, limits, launching=False)
     if model is None or path is None or bound is None:
         return None
@@ -175,10 +207,10 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "S13",
         bound.severity,
-        f"The GPU waits for other work of the host than launching: without it {shown.host_span(facts)} would be"
+        f"The GPU waits for other work of the host than launching: without it {_span(facts)} would be"
         f" {words.percent(bound.ceiling_percent)} shorter",
         (
-            *_evidence(facts),
+            *_evidence(facts, model),
             *(
                 Evidence(
                     f"{row['name']}, on the critical path {hints.per(facts)}",
@@ -199,6 +231,7 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
+        host=_host_time(facts, launching=False),
     )
 
 
@@ -243,7 +276,7 @@ def busy_but_waiting(facts: Facts, limits: Limits) -> Finding | None:
         "S19",
         "info",
         f"The host is the limit although the GPU is busy for {words.percent(busy)} of {shown.shown(facts).span}",
-        _evidence(facts),
+        _evidence(facts, model),
         f"with all GPU work free {words.ns(max(model.kernels_free_ns))} of {words.ns(model.step_ns)} are left, with"
         f" the host free {words.ns(model.host_free_ns)}",
         f"busy above {words.percent(limits.busy_percent)}",

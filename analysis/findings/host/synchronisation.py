@@ -14,6 +14,7 @@ from tracetui.analysis.attribution.projection import enclosing, lanes_of, walk
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.dependencies.waits import waits_by_name
+from tracetui.analysis.dependencies.walk import WAIT_NS
 from tracetui.analysis.findings.core import gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
@@ -23,7 +24,8 @@ from tracetui.analysis.gpu.steps import step_slots
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
 
@@ -192,7 +194,15 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns,
         ceiling_percent=ceiling,
         sure_percent=bound.sure_percent,
+        host=_waiting(model, free),
     )
+
+
+def _waiting(model: Model, calls: frozenset[int]) -> Intervals:
+    """When these calls of a graph wait: the rest of them is the host's own time."""
+    chosen = np.array(sorted(calls), np.int64)
+    begin, end = model.graph.calls.start[chosen], model.graph.calls.end[chosen]
+    return intervals.union(np.minimum(begin + WAIT_NS, end), end)
 
 
 def _by_owner(frame: pl.DataFrame) -> pl.DataFrame:

@@ -123,6 +123,7 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns,
         ceiling_percent=share,
         sure_percent=bound.sure_percent,
+        host=found.waits,
     )
 
 
@@ -237,6 +238,7 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns if spare.any() else None,
         ceiling_percent=ceiling,
         work=rows,
+        host=gain.launching(facts, rows),
     )
 
 

@@ -14,6 +14,7 @@ from tracetui.analysis.findings.core.finding import Abstention, Evidence, Findin
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
+from tracetui.analysis.roofline.links import host_link_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -81,7 +82,8 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
 
     The driver copies such memory through its own pinned buffer, piece by piece, and occupies the calling thread: the
     copy is slower and the host can't continue. An integrated GPU (Jetson) has no such copies to save, so the rule
-    reports nothing there. All of the copies are at stake, and the calls that make them and wait for them.
+    reports nothing there. All of the copies are at stake, and the calls that make them and wait for them; where the
+    link's peak is known, a step keeps at least the time that the bytes take at it.
     """
     found = copies(facts)
     if hints.is_integrated(facts) or not found.height:
@@ -96,6 +98,10 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
     bound = gain.of_calls(facts, start, end, slow["row"].to_numpy())
     spent = facts.per_step(float(slow["ns"].sum()))
     moved = facts.per_step(float(slow["bytes"].sum()))
+    if (link := host_link_of(facts.run, facts.trace)) is not None and facts.model is not None:
+        left = 1e9 * moved / link.bytes_per_s
+        why = f"pinned copies still take {words.ns(left)} at the peak of {link.name}"
+        bound = gain.limited(bound, max(facts.model.step_ns - left, 0.0), facts.model.step_ns, why)
     return Finding(
         "S8",
         bound.severity,
@@ -116,6 +122,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=slow["row"].to_numpy(),
+        host=intervals.union(start, end),
     )
 
 
@@ -162,7 +169,9 @@ def _calls_of(facts: Facts, slow: pl.DataFrame) -> tuple[Ints, Ints]:
     needs=("timeline", "gpu"),
     rests_on=("gpu", "whole"),
     thresholds={
-        "overlap_percent": Threshold(50, "%", "copies with a kernel beside them, of their time", own=True),
+        "overlap_percent": Threshold(
+            50, "%", "copies beside a kernel, of what could be: the shorter of both", own=True
+        ),
         "step_percent": Threshold(2, "%", "copies, of the step", own=True),
     },
     advice="A second stream with pinned memory, prefetching the next batch.",
@@ -172,7 +181,8 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     """The copy engines could carry the next batch while kernels compute the present one; here they take turns.
 
     The rule measures the time in which at least one copy from host to GPU runs, and the part of it in which a kernel
-    runs too. The rest is at stake, as far as a replay of the launches shows that the step would end earlier without it.
+    runs too. No more can overlap than the shorter of both, copies or kernels: what of that does not is at stake, as far
+    as a replay of the launches shows that the step would end earlier without the copies.
     """
     base = shown.shown(facts)
     work = activities(base.sel)
@@ -184,11 +194,15 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         return None
     computing = intervals.union(work.start[work.kernel | work.compute], work.end[work.kernel | work.compute])
     beside = intervals.length(intervals.intersect(moving, computing))
-    if 100 * beside >= limits.overlap_percent * total:
+    could = min(total, intervals.length(computing))
+    if 100 * beside >= limits.overlap_percent * could:
         return None
     rows = copies(facts).filter(pl.col("direction") == HTOD)["row"].to_numpy()
     bound = gain.of_kernels(facts, rows)
-    spent = base.per_step(total)
+    spent, rest = base.per_step(total), base.per_step(could - beside)
+    if facts.model is not None:
+        why = f"no more than {words.ns(rest)} of copies and kernels can run at the same time that don't yet"
+        bound = gain.limited(bound, rest, facts.model.step_ns, why)
     return Finding(
         "S10",
         bound.severity,
@@ -197,13 +211,14 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         (
             Evidence("copies to the GPU", spent, "ns", Query("kernels:copies", row=HTOD)),
             Evidence("of it beside a kernel", base.per_step(beside), "ns", Query("timeline")),
+            Evidence("of it that could be, by the time of copies and kernels", base.per_step(could), "ns"),
             Evidence(base.span.removeprefix("the "), base.step_ns, "ns", Query("timeline")),
             Evidence(f"bytes {hints.per(facts)}", base.per_step(float(found["bytes"].sum())), "byte"),
         ),
         f"{words.ns(spent)} of {words.ns(base.step_ns)} = {words.percent(share)},"
         f" {words.ns(base.per_step(total - beside))} of it without a kernel; {bound.why}",
-        f"below {words.percent(limits.overlap_percent)} overlapped, copies of {words.percent(limits.step_percent)} of"
-        " the step or more",
+        f"below {words.percent(limits.overlap_percent)} of what could overlap, copies of"
+        f" {words.percent(limits.step_percent)} of the step or more",
         _ON_BOARD if hints.is_integrated(facts) else facts.program.say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,

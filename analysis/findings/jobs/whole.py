@@ -45,7 +45,8 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
         return None
     said = []
     if job.missing:
-        said.append(f"{words.count(job.here)} of {words.count(job.world_size)} ranks are here")
+        here = spans(set(range(job.world_size)) - set(job.missing))
+        said.append(f"{words.count(job.here)} of {words.count(job.world_size)} ranks are here ({here})")
     if apart:
         said.append(f"{words.count(lost)} of {words.count(whole)} calls of collectives match no other rank's")
     return Finding(

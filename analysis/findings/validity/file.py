@@ -35,8 +35,10 @@ CUT_SHORT = (
     "XLA's profiler stops at a million events",
 )
 """First words of the readers' notes that mean the recording was longer than the file."""
-DROPPED = ("not all ", "dropped", "lost", "overflow", "buffer", "exceeded")
+DROPPED = ("not all ", "dropped", "discarded", "lost", "overflow", "buffer", "exceeded", "incomplete")
 """Words of a profiler's own warning that it did not keep everything."""
+BESIDE_CUDA = re.compile(r"\b(NVTX|OS runtime|(IP|CPU) samples?|sampling|context switch|GPU Metrics)\b", re.IGNORECASE)
+"""What such a warning is about if not about API calls and GPU work."""
 
 
 @rule(
@@ -165,9 +167,9 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
     Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
     `cudaGraphLaunch` must have its activity, except inside the capture of a graph; each replay of a graph must have all
-    kernels that any replay of it has. Nsight Systems warns at the end of
-    nearly every capture that "not all events might have been collected"; that warning counts only if launches lack
-    their kernels, or if no launches were recorded that could disprove it.
+    kernels that any replay of it has. Nsight Systems warns at the end of nearly every capture that "not all events
+    might have been collected". Where each launch has its kernel, that is told for information, and takes nothing away;
+    what is said to be missing of ranges makes steps doubtful, of samples and calls of the system nothing else.
     """
     from tracetui.analysis.attribution.launch_calls import launch_calls, lost_launches, lost_of_graphs
 
@@ -182,15 +184,22 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     by_graphs = 100 * absent / nodes if nodes else 0.0
     share = max(100 * lost.height / calls if calls and kernels else 0.0, by_graphs)
     many = share > limits.share_percent
-    certain = bool(dropped) or any("might" not in note.reason for note in told)
-    if not many and not certain and (not told or (calls and kernels)):
+    surely = [note.reason for note in told if "might" not in note.reason]
+    certain = bool(dropped or surely)
+    if not (many or certain or told):
         return None
     title = f"{words.percent(share)} of the launches have no kernel in the recording: GPU events were dropped"
     if many and share == by_graphs:
         title = f"{words.percent(share)} of the kernels of CUDA graphs are absent from replays: GPU events were dropped"
-    if not many:
+    if not many and certain:
         title = (
             f"The profiler {f'dropped {words.count(dropped)} events' if dropped else 'says that events are missing'}"
+        )
+    elif not many:
+        title = f"The profiler says that not all {_kinds(told)} events might have been collected: " + (
+            f"each of {words.count(calls)} launches has its kernel"
+            if calls and kernels
+            else "no launch can disprove it"
         )
     return Finding(
         "V17",
@@ -206,10 +215,34 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"{words.count(lost.height)} of {words.count(calls)} launches without a kernel; "
         f"{words.count(dropped)} counted as dropped",
         f"{words.percent(limits.share_percent)} of the launches, or any that the profiler counts",
-        "Record fewer steps; leave out what is not needed (with_stack, profile_memory, osrt); let the program end by "
-        "itself, after a synchronize, so that buffers are flushed.",
+        _FEWER_EVENTS
+        if many or certain
+        else f"Nothing, while launches have their kernels; should ranges or calls be missing: {_FEWER_EVENTS}",
         refutes=None if share > limits.refuted_percent else (),
+        doubts=None if many or dropped or (not surely and not kernels) else _doubted(surely),
     )
+
+
+_FEWER_EVENTS = (
+    "Record fewer steps; leave out what is not needed (with_stack, profile_memory, osrt); let the program end by"
+    " itself, after a synchronize, so that buffers are flushed."
+)
+
+
+def _kinds(told: list[Note]) -> str:
+    """What the messages are about: ``CUDA, NVTX``."""
+    found = [match[1] for note in told if (match := _OF_KIND.search(note.reason))]
+    return ", ".join(sorted(dict.fromkeys(found))) or "its"
+
+
+_OF_KIND = re.compile(r"[Nn]ot all (.+?) events")
+
+
+def _doubted(surely: list[str]) -> tuple[str, ...]:
+    """The bases that messages about certain losses doubt."""
+    if any(BESIDE_CUDA.search(reason) is None for reason in surely):
+        return ("gpu", "shares", "whole", "steps")
+    return ("steps",) if any("NVTX" in reason for reason in surely) else ()
 
 
 def _told(trace: Trace) -> list[Note]:

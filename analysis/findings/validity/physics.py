@@ -151,7 +151,7 @@ def _of_operators(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:
 
     table = shape_work(facts.recorded, kernel_names.uses_tensor_cores)
     long = pl.col("total_ns") >= 1000 * limits.least_us * pl.col("launches")
-    table = table.filter(long & (pl.col("total_ns") > 0))
+    table = table.filter(long & (pl.col("total_ns") > 0) & pl.col("flops").is_not_null())
     rates = []
     for row in table.iter_rows(named=True):
         seconds = row["total_ns"] / 1e9 / row["launches"]

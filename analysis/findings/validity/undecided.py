@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.graph import longest_delay
 from tracetui.analysis.dependencies.limit import lost_wait, missed
-from tracetui.analysis.dependencies.model import UNEXPLAINED
 from tracetui.analysis.findings.core import hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query
 from tracetui.analysis.findings.core.rule import rule
@@ -49,7 +48,8 @@ def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
     As recorded the run waits for its CPU or other ranks, and without what recording may have cost the hosts for its
     GPU: compares what would be left of the step with a free host with what would be left with free GPU work, at both
-    ends. Or an unchanged replay of the launches misses most steps by more than 3 %; or most of the critical path waits
+    ends. Or what an unchanged replay of the launches misses decides: with that time taken for the host's it is another
+    limit than with it taken for the GPU's; or most of the critical path waits
     for something that was not recorded; or launches were not recorded, or not what the host does between them. Findings
     on the host are then warnings at most.
     """
@@ -88,7 +88,9 @@ def _by_recording_cost(facts: Facts) -> Finding:
         f"with {hosts} free {words.ns(model.host_free_ns)} of {step} would be left, with the GPU free"
         f" {words.ns(low)} to {words.ns(high)}",
         "the limit is the same at both ends",
-        facts.program.say(
+        _AS_A_JOB
+        if model.clean_ns is not None
+        else facts.program.say(
             pytorch="Record without stacks (with_stack=False): they cost the host most. Or time ten steps without the"
             " profiler: `tracetui profile` does both."
             if stacks
@@ -97,7 +99,7 @@ def _by_recording_cost(facts: Facts) -> Finding:
             other="Time the same work without the profiler: if it takes as long as the GPU's work alone, the GPU is the"
             " limit.",
         ),
-        next_command=hints.rerun(facts, "--no-stack"),
+        next_command=hints.rerun(facts, "--no-stack") if model.clean_ns is None else "",
     )
 
 
@@ -124,12 +126,13 @@ def _by_replay(facts: Facts) -> Finding:
             ("step in a replay of its launches", model.replayed_ns, "ns"),
             ("steps that the replay misses", len(model.unexplained)),
             ("steps in all", model.step_count),
+            ("what the replay misses of a step, in the median", model.missed_ns, "ns"),
             ("longest delay of GPU work that nothing recorded explains", delay, "ns", Query("timeline")),
             ("GPU work launched before the recording", queued, "ns", Query("timeline")),
             ("waits of a stream for another whose source is not known", model.graph.unknown_waits),
         ),
         "; ".join((missed(model), *filter(None, lacks))),
-        f"at least half of the steps within {100 * UNEXPLAINED:g} %",
+        "the limit is the same whether what is missed is the host's time or the GPU's",
         (_FROM_THE_START if queued else _ALL_OF_IT) + _BY_TRIAL,
         next_command=hints.rerun(facts),
     )
@@ -150,7 +153,7 @@ def _by_lost_wait(facts: Facts) -> Finding:
         f"{words.percent(share)} of the critical path is in calls that wait for long while no recorded GPU work ends,"
         f" most in {call}",
         "another part of the host's or the GPU's path is longer",
-        _ALL_OF_IT + _BY_TRIAL,
+        (_TOGETHER if (facts.trace.info.world_size or 1) > 1 else _ALL_OF_IT) + _BY_TRIAL,
         next_command=hints.rerun(facts),
     )
 
@@ -192,6 +195,15 @@ def _without_host(facts: Facts, lacks: str, advice: str) -> Finding:
     )
 
 
+_TOGETHER = (
+    "Open the recordings of all ranks together: who comes last to collectives is told then, and the Timeline shows on"
+    " one clock whose work runs while this rank waits, as that of a rank on the same GPU does."
+)
+_AS_A_JOB = (
+    "The step without the profiler is known, but not how much of what its collectives waited the profiler cost other"
+    " ranks: open the recordings of all ranks together, which tells who is late, or record the GPU alone on all of them"
+    " (activities=[ProfilerActivity.CUDA])."
+)
 _FROM_THE_START = (
     "Wait for the GPU before the recording starts (torch.cuda.synchronize(), cudaDeviceSynchronize), so that no work"
     " from before runs in it, and record a few steps more."

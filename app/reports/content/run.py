@@ -57,6 +57,10 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
         traces = [_slowest(run)]
         ranks = spans(_other_ranks(run, traces[0]))
         yield Sentences((f"Below: rank {traces[0]['source']['rank']}; --rank N shows another ({ranks}).",))
+    elif run.get("job") and len(own := [trace for trace in traces if SECTIONS & trace.keys()]) == 1:
+        ranks = spans(trace["source"]["rank"] for trace in traces if trace is not own[0])
+        traces = own
+        yield Sentences((f"Below: rank {traces[0]['source']['rank']}; --rank N shows another ({ranks}).",))
     shown, others = _by_tool(traces, run["main"])
     for trace in shown:
         if len(shown) > 1:
