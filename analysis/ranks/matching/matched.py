@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 SAME_BYTES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 """Kinds whose calls have one size on all ranks; others may be uneven, as all-to-all."""
 UNMATCHED = {"rank": pl.Int64(), "reason": pl.String(), "count": pl.Int64()}
-COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT = (
+COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT, UNSHARED = (
     "of several operations in one kernel, whose sizes and peers can't be told apart",
     "of a process group that is not recorded, where the job has several",
     "not in the recordings of all of their ranks",
     "of another size or kind than on the other ranks",
+    "in steps that not all ranks have",
 )
 
 
@@ -54,8 +55,13 @@ class Matched:
         return int(self.calls["instance"].n_unique()) if self.calls.height else 0
 
 
-def match(summaries: Sequence[RankSummary]) -> Matched:
-    """Matches the collectives of all ranks."""
+def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matched:
+    """Matches the collectives of all ranks.
+
+    Args:
+        summaries: of all ranks.
+        steps: those that all ranks have: collectives of others are left out, as times per step are of these.
+    """
     known = groups.of_job(summaries)
     frame = known.calls
     lost: list[pl.DataFrame] = []
@@ -85,6 +91,10 @@ def match(summaries: Sequence[RankSummary]) -> Matched:
     here = _members_here(frame, known)
     frame = frame.with_columns(here=here)
     set_aside((pl.len().over("instance") < pl.col("here")) | (pl.len().over("instance") < 2), NOT_EVERYWHERE)
+    if steps:
+        # a rank whose mark of a step is missing has its calls, but they are of no step
+        step = pl.col("step").max().over("instance")
+        set_aside((step.is_not_null() & ~step.is_in(list(steps))), UNSHARED)
     if frame.height:
         frame = frame.with_columns(instance=pl.col("instance").rle_id().cast(pl.Int64))
     unmatched = pl.concat(lost).sort("rank", "reason") if lost else pl.DataFrame(schema=UNMATCHED)
