@@ -81,7 +81,15 @@ class Simulated:
         return found
 
     def host_event(self, rank: Rank, kind: str, name: str, begin: float, end: float, **args: Any) -> None:
-        row = {"ph": "X", "cat": kind, "name": name, "pid": 500 + rank.number, "tid": 1, "ts": begin, "dur": end - begin}
+        row = {
+            "ph": "X",
+            "cat": kind,
+            "name": name,
+            "pid": 500 + rank.number,
+            "tid": 1,
+            "ts": begin,
+            "dur": end - begin,
+        }
         rank.events.append(row | {"args": args})
 
     def call(self, rank: Rank, lasting: float = 4.0) -> float:
@@ -96,7 +104,9 @@ class Simulated:
     def gpu_event(self, rank: Rank, name: str, begin: float, end: float, stream: int, **args: Any) -> None:
         place = {"device": rank.number % 8, "stream": stream, "correlation": rank.correlation}
         row = {"ph": "X", "cat": "kernel", "name": name, "pid": rank.number % 8, "tid": stream, "ts": begin}
-        rank.events.append(row | {"dur": end - begin, "args": place | {"grid": [132, 1, 1], "block": [128, 1, 1]} | args})
+        rank.events.append(
+            row | {"dur": end - begin, "args": place | {"grid": [132, 1, 1], "block": [128, 1, 1]} | args}
+        )
 
     def kernel(self, number: int, name: str, lasting: float, blocks: int = 132) -> None:
         """A launch and its kernel on the compute stream."""
@@ -147,7 +157,9 @@ class Simulated:
         for number in members:
             rank = self.ranks[number]
             args = self._arguments(rank, kind, group, sizes, members) if self.described == "kernel" else {}
-            self.gpu_event(rank, self._kernel_name(kind), arrived[number], end + self.random.uniform(0, 3), stream, **args)
+            self.gpu_event(
+                rank, self._kernel_name(kind), arrived[number], end + self.random.uniform(0, 3), stream, **args
+            )
             self.waited[number, last] += arrived[last] - arrived[number]
             rank.streams[stream] = end + 3
             if holds:
@@ -245,8 +257,12 @@ class Simulated:
 
         places = range(stages), range(data), range(tensor)
         tp = {(s, d): made("tp", s * data + d, [at(s, d, t) for t in places[2]]) for s in places[0] for d in places[1]}
-        dp = {(s, t): made("dp", s * tensor + t, [at(s, d, t) for d in places[1]]) for s in places[0] for t in places[2]}
-        pp = {(d, t): made("pp", d * tensor + t, [at(s, d, t) for s in places[0]]) for d in places[1] for t in places[2]}
+        dp = {
+            (s, t): made("dp", s * tensor + t, [at(s, d, t) for d in places[1]]) for s in places[0] for t in places[2]
+        }
+        pp = {
+            (d, t): made("pp", d * tensor + t, [at(s, d, t) for s in places[0]]) for d in places[1] for t in places[2]
+        }
 
         def layer(stage: int, name: str) -> None:
             for replica in places[1]:
@@ -321,7 +337,11 @@ class Simulated:
         """One rank's file."""
         offset, drift = self.clocks.get(number, (0.0, 0.0))
         events = [
-            event | {"ts": round(event["ts"] * (1 + drift * 1e-6) + offset, 3), "dur": round(event["dur"] * (1 + drift * 1e-6), 3)}
+            event
+            | {
+                "ts": round(event["ts"] * (1 + drift * 1e-6) + offset, 3),
+                "dur": round(event["dur"] * (1 + drift * 1e-6), 3),
+            }
             for event in self.ranks[number].events
         ]
         found: dict[str, Any] = {"schemaVersion": 1, "baseTimeNanoseconds": BASE_NS}
