@@ -292,7 +292,7 @@ class Simulated:
                     self.collective("allreduce", group, 24 << 20, 20, holds=False)
 
     def experts(self, loads: Sequence[float], *, work: bool = True) -> None:
-        """Expert parallelism: tokens go to their experts' ranks and back; `loads` says how many each gets, 1 being even.
+        """Expert parallelism: tokens go to their experts' ranks and back; `loads` says how many, 1 being even.
 
         Args:
             loads: by rank.
@@ -325,7 +325,8 @@ class Simulated:
                 self.kernel(number, "uneven", lasting)
             for layer in range(6):
                 each = (1 + layer) << 20
-                self.collective("_allgather_base", shards, {n: (each, each * self.size) for n in range(self.size)}, 21)
+                sizes = dict.fromkeys(range(self.size), (each, each * self.size))
+                self.collective("_allgather_base", shards, sizes, 21)
                 for number in range(self.size):
                     for _ in range(4):
                         self.kernel(number, "gemm", 170)
