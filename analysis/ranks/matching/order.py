@@ -22,7 +22,14 @@ LEAST_RUN = 3
 """Fewer collectives than this prove no alignment."""
 AGAIN = 64
 """More calls of one number than that are not told apart."""
-SIGNATURE = ("kind", "bytes_in", "element_type")
+_PAIRED = pl.col("channel") >= 0
+SIGNATURE = (
+    # what one rank sends the other receives
+    pl.when(_PAIRED).then(pl.lit("p2p")).otherwise("kind"),
+    pl.when(_PAIRED).then(pl.sum_horizontal("bytes_in", "bytes_out")).otherwise("bytes_in"),
+    pl.col("element_type"),
+)
+"""What is the same for one collective on all ranks."""
 NO_STEP = -1
 ALONE = -1 << 40
 """Keys from here downwards are of calls that no other rank has."""
@@ -93,7 +100,11 @@ def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
 
 
 def _known() -> pl.Expr:
-    return pl.col("bytes_in").is_not_null()
+    return (
+        pl.when(_PAIRED)
+        .then(pl.any_horizontal(pl.col("bytes_in", "bytes_out").is_not_null()))
+        .otherwise(pl.col("bytes_in").is_not_null())
+    )
 
 
 def _moved(frame: pl.DataFrame, group: int, channel: int, places: list[int]) -> pl.DataFrame:
@@ -136,8 +147,9 @@ class _Sequence:
         self.signature, self.end, self.step = signature[::-1], end[::-1], step[::-1]
 
     def fit(self, other: _Sequence) -> tuple[int, float, bool]:
-        """How many places later than its own end the other's last call stands here, how unsteady that is, ns, and
-        whether most calls are then of other steps.
+        """How many places later than its own end the other's last call stands here, and how well it fits there.
+
+        That is how unsteady the distances of ends are, ns, and whether most calls are of other steps.
 
         Of the places where nothing differs, the one whose ends keep the steadiest distance; of those that are as
         steady, one in which steps have the same numbers, then one whose ends lie near each other, then the one nearest

@@ -83,12 +83,12 @@ class Job:
 
     @property
     def bounded(self) -> bool:
-        """Whether a collective lacks the recordings of some of its ranks, which may have come last to it.
+        """Whether a collective lacks the calls of some of its ranks, which may have come last to it.
 
         Its shortest call may be waiting, too: transfers are at most what is told, bandwidths at least.
         """
         size = pl.col("group_size").fill_null(self.world_size)
-        return bool(self.missing) and bool((self.collectives.select(pl.col("ranks") < size)).to_series().any())
+        return bool((self.collectives.select(pl.col("ranks") < size)).to_series().any())
 
     @property
     def transfer_ns(self) -> float:

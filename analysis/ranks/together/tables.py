@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.collectives.bandwidth import with_bandwidth
+from tracetui.analysis.ranks.matching.groups import EXCHANGE
 from tracetui.analysis.ranks.summary import STEPS
 
 if TYPE_CHECKING:
@@ -229,7 +230,10 @@ def collectives(
         frame.with_columns(begin=pl.Series(clocks.begin), end=pl.Series(clocks.end), wait=pl.Series(found.wait))
         .group_by("instance", maintain_order=True)
         .agg(
-            kind=pl.when(pl.col("channel").first() >= 0).then(pl.lit("send")).otherwise(pl.col("kind").first()),
+            kind=pl.when(pl.col("channel").first().is_between(0, EXCHANGE - 1))
+            .then(pl.lit("send"))
+            .otherwise(pl.col("kind").first()),
+            paired=pl.col("channel").first() >= 0,
             group_id=pl.col("group_id").first(),
             seq=pl.col("seq").first(),
             step=pl.col("step").max(),
@@ -252,7 +256,7 @@ def collectives(
         )
         .with_columns(pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in ("last_rank", "root_rank"))
     )
-    whole = whole.with_columns(pl.when(pl.col("kind") == "send").then(2).otherwise("group_size").alias("group_size"))
+    whole = whole.with_columns(pl.when("paired").then(2).otherwise("group_size").alias("group_size"))
     return whole.select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVES.items()).sort("begin", "instance")
 
 
