@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from nsys_file import NsysFile
 from parallel_jobs import BASE_NS, FIRST_STEP, Simulated
+from rank_traces import Job as MadeJob
+from rank_traces import Plant
 from test_nsys_collectives import COLLECTIVE, COMM, FIELDS, NCCL_DOMAIN, payload
 
 from tracetui.analysis.ranks.files.at_hand import jobs_of
@@ -68,6 +70,20 @@ def test_a_straggler_in_one_tensor_group_of_many(
             mine = job.waits.filter(job.waits["rank"] == rank).sort("wait_ns", descending=True)
             assert mine["for_rank"][0] == 5, f"rank {rank}"
     assert job.pipeline["ranks"].to_list() == [size // stages] * stages
+    # groups of one kind work at the same time: what a rank waits in them is no sum of all of theirs
+    assert job.step_ns is not None
+    assert job.kinds["wait_ns"].sum() < job.step_ns
+
+
+def test_who_is_still_late_at_the_next_gradients_leads_back_to_the_first(tmp_path: Path) -> None:
+    """Gradients are reduced while their GPUs compute: the tensor group of a late rank comes late to each of them."""
+    MadeJob(ranks=16, tensor=4, plants=(Plant(5, "gpu", 4000),)).write(tmp_path)
+    job = job_of(tmp_path)
+    assert late(job) == {5: "gpu_work"}
+    others = job.collectives.filter(~job.collectives["group"].str.starts_with("tp"))
+    told = others.filter(others["last_rank"].is_in([4, 6, 7]) & (others["late_ns"] > 1_000_000))
+    assert told.height
+    assert set(told["root_rank"]) == {5}
 
 
 def test_one_name_may_stand_for_many_groups(tmp_path: Path) -> None:
@@ -235,7 +251,7 @@ def test_of_ranks_by_two_tools_it_is_said_whose_are_compared(tmp_path: Path) -> 
     # tools name groups otherwise, so a collective is matched on the ranks of one tool only
     assert set(job.collectives["ranks"]) == {2}
     assert job.bounded
-    assert any("found in few of their ranks' recordings" in said for said in answer((job,)))
+    assert any("matched on few of their ranks" in said for said in answer((job,)))
     assert "at most 2." in step_words(job)
     files, _ = find_ranks(folder)
     assert [file.rank for file in files] == [0, 2]  # summaries are of one tool

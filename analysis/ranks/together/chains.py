@@ -49,11 +49,11 @@ def roots(calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> Ints:
     since = _previous_in_group(calls, at, late)
     low = np.maximum(since + 1, np.searchsorted(place[order], place[late]))
     use = (began > low) & (waited[began] - waited[np.minimum(low, began)] >= SHARE * found.last_late[chosen])
-    if not use.any():
-        return itself
     causes = _causes(calls["rank"].to_numpy(), order, found, low[use], began[use])
     parent = itself.copy()
     parent[chosen[use]] = np.where(causes < 0, chosen[use], causes)
+    rest = (parent[chosen] == chosen) & (since >= 0)
+    parent[chosen[rest]] = _still_late(calls, clocks, found, chosen[rest], order[since[rest]])
     # a cause is an instance that somebody was late for
     parent = np.where(found.last[parent] != NOBODY, parent, itself)
     for _ in range(MOST_LINKS):
@@ -62,6 +62,22 @@ def roots(calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> Ints:
             break
         parent = further
     return parent
+
+
+def _still_late(calls: pl.DataFrame, clocks: Clocks, found: Waiting, instances: Ints, before: Ints) -> Ints:
+    """The collective before each of these in its group, where its last rank was late already; else each itself.
+
+    Those that wait in a collective which their GPU computes beside run on meanwhile: they are not together after it,
+    and the next one meets the same lateness again.
+    """
+    lasted = clocks.end - clocks.begin
+    beside = lasted - np.minimum(calls["exposed_ns"].cast(pl.Int64).fill_null(1 << 60).to_numpy(), lasted)
+    others = found.last[found.instance] != np.arange(lasted.size)
+    computed = np.add.reduceat(np.where(others, beside, 0), found.first) / np.maximum(found.size - 1, 1)
+    previous, place = found.instance[before], calls["place"].to_numpy()
+    same = (found.last[previous] == before) & (place[before] == place[found.last[instances]])
+    kept: Ints = np.where(same & (computed[previous] >= SHARE * found.last_late[instances]), previous, instances)
+    return kept
 
 
 def _ended_before(place: Ints, end: Ints, order: Ints, which: Ints, time: Ints) -> Ints:

@@ -278,7 +278,10 @@ def caveats(job: Job) -> list[str]:
             f" Missing: {spans(job.missing)}." + (f" {BOUNDED}" if job.bounded else "")
         )
     elif job.bounded:
-        found.append(f"Some collectives were found in few of their ranks' recordings, as if tools differ. {BOUNDED}")
+        found.append(
+            f"Some collectives are matched on few of their ranks: the other recordings name groups otherwise, as"
+            f" another tool's do. {BOUNDED}"
+        )
     if not job.one_clock and job.residual_ns is not None:
         widest = job.clocks["offset_ns"].abs().max()
         found.append(

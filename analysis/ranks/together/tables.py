@@ -261,7 +261,9 @@ def collectives(
 
 
 def kinds(collected: pl.DataFrame, steps: int) -> pl.DataFrame:
-    """Collectives by kind, group and size (`KINDS`); groups of one name that stand for other ranks count as one.
+    """Collectives by kind, group and size (`KINDS`), of which each rank takes part in one group.
+
+    Groups of one name that stand for other ranks are one row with the mean of them: they work at the same time.
 
     Args:
         collected: `COLLECTIVES`.
@@ -271,17 +273,18 @@ def kinds(collected: pl.DataFrame, steps: int) -> pl.DataFrame:
         return pl.DataFrame(schema=KINDS)
     # `tp 0-7` and `tp 8-15` are one kind of group
     what = pl.col("group").str.replace(r" [\d,…-]+$", "")
+    per = steps * pl.col("own_group").n_unique()
     table = (
-        collected.with_columns(group=what)
+        collected.with_columns(group=what, own_group="group")
         .group_by("kind", "group", "group_size", "bytes", maintain_order=True)
         .agg(
             collectives=pl.len(),
-            transfer_ns=pl.col("transfer_ns").sum() / steps,
-            wait_ns=pl.col("wait_ns").sum() / steps,
-            exposed_ns=pl.col("exposed_ns").sum() / steps,
+            per_step=pl.len() / per,
+            transfer_ns=pl.col("transfer_ns").sum() / per,
+            wait_ns=pl.col("wait_ns").sum() / per,
+            exposed_ns=pl.col("exposed_ns").sum() / per,
             moved_ns=pl.col("transfer_ns").median(),
         )
-        .with_columns(per_step=pl.col("collectives") / steps)
     )
     table = with_bandwidth(table, None).sort("transfer_ns", "kind", descending=[True, False])
     return table.select(pl.col(name).cast(dtype) for name, dtype in KINDS.items())
