@@ -85,7 +85,7 @@ def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Un
     for candidate in chosen:
         if candidate.rank is not None and candidate.world_size:
             sizes.setdefault(_kin(candidate), set()).add(candidate.world_size)
-    families: dict[tuple[object, ...], list[Candidate]] = {}
+    families: dict[tuple[tuple[object, ...], str, int], list[Candidate]] = {}
     for candidate in chosen:
         number = 0
         world: tuple[object, ...] = (candidate.path,)
@@ -99,7 +99,7 @@ def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Un
         families.setdefault((world, candidate.family, number), []).append(candidate)
     worlds: dict[object, list[tuple[_Unit, set[int | None]]]] = {}
     by_size = sorted(families.items(), key=lambda item: (len(item[1]) == 1, places[id(item[1][0])]))
-    for (world, *_), family in by_size:
+    for (world, _, _), family in by_size:
         ranks = {candidate.rank for candidate in family}
         home = next((found for found in worlds.get(world, ()) if not found[1] & ranks), None)
         if home is None:
