@@ -43,6 +43,8 @@ def summarise(
     """
     info = trace.info
     known = info.rank if info.rank is not None else rank
+    groups = group_rows(trace)
+    named = max((max(ranks) + 1 for _, _, ranks in groups if ranks), default=None)
     window = extent(trace)
     shift = info.base_time or 0
     return RankSummary(
@@ -52,14 +54,14 @@ def summarise(
         kernels=kernel_rows(trace),
         path=path or trace.source.path.name,
         rank=0 if known is None else known,
-        world_size=info.world_size,
+        world_size=info.world_size if info.world_size is not None else named,
         host=None if manifest is None else manifest.host_of(known),
         device=device_name(trace),
         tool=info.tool,
         recorded_pass=info.recorded_pass or recorded_pass,
         absolute=info.base_time is not None,
         window=None if window is None else (window[0] + shift, window[1] + shift),
-        groups=group_rows(trace),
+        groups=groups,
         clean_step_ns=trace.clean_step_ns or (manifest.clean_steps(known) if manifest is not None else ()),
         environment=environment(trace, manifest, known),
         notes=trace.notes,

@@ -13,7 +13,7 @@ import polars as pl
 if TYPE_CHECKING:
     from tracetui.parsers.trace import Note
 
-VERSION = 5
+VERSION = 6
 """Raise this whenever a summary holds other columns, or the same ones mean something else."""
 
 STEPS: dict[str, pl.DataType] = {
@@ -91,6 +91,7 @@ class RankSummary:
     """The recording, relative to the job's folder."""
     rank: int
     world_size: int | None = None
+    """At least, where only the process groups that it names tell."""
     host: str | None = None
     device: str | None = None
     """Its GPU's name."""

@@ -181,7 +181,7 @@ class Sections(BesideSections):
             "overlap_percent": known(found.overlap_percent),
             "lanes": _lanes(self.sel.trace, found.as_recorded or found),
             "as_recorded": None if found.as_recorded is None else _as_recorded(found.as_recorded),
-            "waits_for": _waits_for(found.verdict),
+            "waits_for": _waits_for(self._facts.verdict),
         }, found.per_step.height
 
     def critical_path(self) -> Section:

@@ -234,14 +234,14 @@ TRANSFERS = Table(
     "Waiting and transfer",
     "kinds",
     (
-        Field("kind", "Collective", about="kind of collective; `send` for a send with its receive"),
+        Field("kind", "Collective", width=14, about="kind of collective; `send` for a send with its receive"),
         Field(
             "group", "Group", flex=True, null=True,
-            about="what the process group is called; groups of one name count as one",
+            about="what the process group is called; of groups of one name the mean, as they work at the same time",
         ),
         Field("group_size", "Ranks", "count", null=True, about="ranks of the group"),
         Field("bytes", "Bytes", "bytes", null=True, about="the larger of what goes in and what comes out"),
-        Field("per_step", "a step", "number", type="real", about="matched collectives per step, of all groups"),
+        Field("per_step", "a step", "number", type="real", about="matched collectives per step, of a group"),
         Field(
             "transfer_ns", "Transfer", "time",
             about="the shortest call of each, per step: the last to arrive waits for nobody",

@@ -14,6 +14,7 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of
+from tracetui.analysis.ranks.together.own_verdict import in_its_job
 from tracetui.analysis.ranks.together.said import brief
 from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 from tracetui.app.keys import commands
@@ -97,9 +98,11 @@ class OverviewView(View):
         many = len(run.ranks) > 1
         # summaries of ranks that were not read take long to make: only those that are at hand are shown
         ranks = session.cached("ranks", lambda: ranks_of(run, scope, make=False)) if many else None
+        jobs = session.cached("jobs", lambda: jobs_of(run, scope, make=False)) if many else ()
         return replace(
             first,
-            job=session.cached("job", lambda: brief(jobs_of(run, scope, make=False))) if many else "",
+            verdict=in_its_job(first.overview.verdict, jobs[0], selection.trace.info.rank) if jobs else None,
+            job=session.cached("job", lambda: brief(jobs)) if many else "",
             kernels=frame.head(TOP_KERNELS),
             kernel_count=frame.height,
             kernel_ns=int(frame["total_ns"].sum()) if frame.height else 0,

@@ -36,7 +36,7 @@ _UNREADABLE = {
 _REPORTS = {suffix: tool for tool in TOOLS for suffix in tool.reports}
 """Reports that only NVIDIA's own tools can read; those tools are run to export them."""
 _LFS = b"version https://git-lfs"
-_RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
+_RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 _STAMP = re.compile(r"\.(\d{13,19})\.pt\.trace\.json")
 
 
@@ -55,6 +55,12 @@ class Candidate:
     """Which recording of that run it is, of those by torch.profiler: `light_pass.LIGHT` or `light_pass.RICH`."""
     of_folder: Path | None = None
     """The folder of the job, where the folder it lies in says which recording it is (`passes.by_folder`)."""
+
+    @property
+    def beside(self) -> Path:
+        """The folder in which the other ranks are: its own, or the one that holds a folder for each rank."""
+        own = _RANK_IN_NAME.search(self.path.name) is None and _RANK_IN_NAME.fullmatch(self.path.parent.name)
+        return self.path.parent.parent if own else self.path.parent
 
     @property
     def stamp(self) -> int:
@@ -187,7 +193,7 @@ def _ranked(path: Path, head: bytes) -> Candidate:
 
 
 def _rank_in_name(path: Path) -> int | None:
-    match = _RANK_IN_NAME.search(path.name)
+    match = _RANK_IN_NAME.search(path.name) or _RANK_IN_NAME.fullmatch(path.parent.name)
     return int(match[1]) if match else None
 
 

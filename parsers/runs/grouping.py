@@ -74,34 +74,51 @@ def _tool(candidate: Candidate) -> str:
 
 
 def _worlds(chosen: Iterable[Candidate], every: Sequence[Candidate]) -> list[_Unit]:
-    """Files as units: the ranks of one world that one tool wrote into one folder, until a rank repeats."""
+    """Files as units: ranks of one world that one tool wrote into one folder, or one each, until a rank repeats.
+
+    Files that are called alike but for the rank are of one unit before others are: of two jobs in a folder, one may
+    lack a rank that the other has.
+    """
     places = {id(candidate): place for place, candidate in enumerate(every)}
     chosen = list(chosen)
     sizes: dict[tuple[object, ...], set[int]] = {}
     for candidate in chosen:
         if candidate.rank is not None and candidate.world_size:
             sizes.setdefault(_kin(candidate), set()).add(candidate.world_size)
-    worlds: dict[tuple[object, ...], _Unit] = {}
+    families: dict[tuple[tuple[object, ...], str, int], list[Candidate]] = {}
     for candidate in chosen:
         number = 0
-        while True:
-            key: tuple[object, ...] = (candidate.path,)
-            if candidate.rank is not None and candidate.world_size != 1:
-                # a file that says nothing, as an empty one, is of the world of those that are called like it
-                told = sizes.get(_kin(candidate), set())
-                family = candidate.world_size or (next(iter(told)) if len(told) == 1 else candidate.family)
-                key = (candidate.path.parent, _tool(candidate), family, number)
-            unit = worlds.setdefault(key, _Unit([], places[id(candidate)], {_tool(candidate)}))
-            if all(other.rank != candidate.rank for other in unit.candidates):
-                break
+        world: tuple[object, ...] = (candidate.path,)
+        if candidate.rank is not None and candidate.world_size != 1:
+            # a file that says nothing, as an empty one, is of the world of those that are called like it
+            told = sizes.get(_kin(candidate), set())
+            size = candidate.world_size or (next(iter(told)) if len(told) == 1 else candidate.family)
+            world = (candidate.beside, _tool(candidate), size)
+        while any(other.rank == candidate.rank for other in families.get((world, candidate.family, number), ())):
             number += 1
-        unit.candidates.append(candidate)
-    return list(worlds.values())
+        families.setdefault((world, candidate.family, number), []).append(candidate)
+    worlds: dict[object, list[tuple[_Unit, set[int | None]]]] = {}
+    by_size = sorted(families.items(), key=lambda item: (len(item[1]) == 1, places[id(item[1][0])]))
+    for (world, _, _), family in by_size:
+        ranks = {candidate.rank for candidate in family}
+        home = next((found for found in worlds.get(world, ()) if not found[1] & ranks), None)
+        if home is None:
+            home = _Unit([], places[id(family[0])], {_tool(family[0])}), set()
+            worlds.setdefault(world, []).append(home)
+        home[0].candidates += family
+        home[1].update(ranks)
+    for found in worlds.values():
+        for unit, _ in found:
+            unit.candidates.sort(key=lambda candidate: places[id(candidate)])
+            unit.place = places[id(unit.first)]
+            # a rank's second recording comes after the job that it is of
+            unit.place = max(unit.place, found[0][0].place) if len(unit.candidates) == 1 else unit.place
+    return sorted((unit for found in worlds.values() for unit, _ in found), key=lambda unit: unit.place)
 
 
 def _kin(candidate: Candidate) -> tuple[object, ...]:
     """The same for files of one folder, tool and way of naming."""
-    return candidate.path.parent, _tool(candidate), candidate.family
+    return candidate.beside, _tool(candidate), candidate.family
 
 
 def _over_nodes(units: list[_Unit]) -> list[_Unit]:

@@ -114,10 +114,12 @@ class Facts:
         """The same of the trace itself, whose host times and steps other analyses share."""
         return self.run_overview.as_recorded or self.run_overview
 
-    @property
+    @cached_property
     def verdict(self) -> Limit:
-        """What the run waits for."""
-        return self.run_overview.verdict
+        """What the run waits for; of one rank of a job, as all of them know it."""
+        from tracetui.analysis.ranks.together.own_verdict import in_its_job
+
+        return in_its_job(self.run_overview.verdict, self.job, self.trace.info.rank)
 
     @cached_property
     def of_steps(self) -> Selection:

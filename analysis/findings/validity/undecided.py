@@ -54,7 +54,7 @@ def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     on the host are then warnings at most.
     """
     del limits
-    why = facts.verdict.why
+    why = facts.run_overview.verdict.why
     if why is None:
         return None
     if why == "launches" and ends_early(facts.trace):

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
-from tracetui.analysis.ranks.files.store import CachedStore, Store
+from tracetui.analysis.ranks.files.store import Store, stores
 from tracetui.analysis.ranks.present import of_steps, rank_rows
 from tracetui.analysis.ranks.rank_table import SCHEMA, judged, rank_table
 from tracetui.analysis.ranks.summarise import summarise
@@ -20,17 +20,11 @@ from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.analysis.ranks.together.job import Job
     from tracetui.parsers import Run
     from tracetui.parsers.runs.run import RankFile
-
-
-def stores(folder: Path) -> tuple[CachedStore, list[Store]]:
-    """Where summaries of a job are kept, and where else some may lie: beside the recordings, if they were put there."""
-    return CachedStore(folder), [Store(folder)]
 
 
 def of_run(run: Run, *, make: bool, progress: Callable[[int, int], None] | None = None) -> Summaries:

@@ -190,3 +190,8 @@ def _trim(keep: Path) -> None:
 def _remove(job: Path) -> None:
     with suppress(OSError):
         shutil.rmtree(job)
+
+
+def stores(folder: Path) -> tuple[CachedStore, list[Store]]:
+    """Where summaries of a job are kept, and where else some may lie: beside the recordings, if they were put there."""
+    return CachedStore(folder), [Store(folder)]

@@ -47,7 +47,9 @@ def prepare(threads: int) -> None:
     Args:
         threads: how many it may use; several workers share the cores.
     """
-    os.environ["POLARS_MAX_THREADS"] = str(threads)
+    # NumPy's BLAS starts a thread per core when it is imported, which nothing here uses
+    for name in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal's processes; the parent decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
     global _threads

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 POINT_TO_POINT = ("send", "recv")
 CHANNEL_BITS = 24
 """A channel is the sender's rank, shifted by so many bits, and the receiver's."""
+EXCHANGE = 1 << 2 * CHANNEL_BITS
+"""What a channel has more whose calls send and receive at once: of its ranks the lower is the first."""
 
 
 @dataclass(frozen=True, slots=True)

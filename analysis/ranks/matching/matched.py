@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.ranks.matching import groups, order
+from tracetui.analysis.ranks.matching.groups import CHANNEL_BITS, EXCHANGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 SAME_BYTES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 """Kinds whose calls have one size on all ranks; others may be uneven, as all-to-all."""
 UNMATCHED = {"rank": pl.Int64(), "reason": pl.String(), "count": pl.Int64()}
-COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT = (
-    "of several operations in one kernel, whose sizes and peers can't be told apart",
+COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT, UNSHARED = (
+    "of several operations in one kernel, of which the recording does not say that all are with one other rank: whom"
+    " it waits for can't be told",
     "of a process group that is not recorded, where the job has several",
     "not in the recordings of all of their ranks",
     "of another size or kind than on the other ranks",
+    "in steps that not all ranks have",
 )
 
 
@@ -54,8 +57,13 @@ class Matched:
         return int(self.calls["instance"].n_unique()) if self.calls.height else 0
 
 
-def match(summaries: Sequence[RankSummary]) -> Matched:
-    """Matches the collectives of all ranks."""
+def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matched:
+    """Matches the collectives of all ranks.
+
+    Args:
+        summaries: of all ranks.
+        steps: those that all ranks have: collectives of others are left out, as times per step are of these.
+    """
     known = groups.of_job(summaries)
     frame = known.calls
     lost: list[pl.DataFrame] = []
@@ -70,7 +78,7 @@ def match(summaries: Sequence[RankSummary]) -> Matched:
 
     shared = pl.col("coalesced").fill_null(value=False)
     parts = frame.filter(shared & (pl.col("channel") >= 0))
-    frame = frame.filter(~(shared & (pl.col("channel") >= 0)))
+    frame = _with_exchanges(frame.filter(~(shared & (pl.col("channel") >= 0))), parts)
     set_aside(shared, COALESCED)
     set_aside(pl.col("group_id") < 0, NO_GROUP)
     frame = order.keyed(frame)
@@ -85,10 +93,48 @@ def match(summaries: Sequence[RankSummary]) -> Matched:
     here = _members_here(frame, known)
     frame = frame.with_columns(here=here)
     set_aside((pl.len().over("instance") < pl.col("here")) | (pl.len().over("instance") < 2), NOT_EVERYWHERE)
+    if steps:
+        # a rank whose mark of a step is missing has its calls, but they are of no step
+        step = pl.col("step").max().over("instance")
+        set_aside((step.is_not_null() & ~step.is_in(list(steps))), UNSHARED)
     if frame.height:
         frame = frame.with_columns(instance=pl.col("instance").rle_id().cast(pl.Int64))
     unmatched = pl.concat(lost).sort("rank", "reason") if lost else pl.DataFrame(schema=UNMATCHED)
     return Matched(frame.drop("odd", "by"), known.names, known.ranks, unmatched, parts, by)
+
+
+def _with_exchanges(frame: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
+    """The calls, in which kernels whose sends and receives are all with one other rank are exchanges of two ranks.
+
+    Such a kernel ends when both are done, so it tells as much as a collective of the two. One with several peers ends
+    when the last of them is done, which may have waited for a third.
+    """
+    source, target = pl.col("channel") // (1 << CHANNEL_BITS), pl.col("channel") % (1 << CHANNEL_BITS)
+    pair = pl.min_horizontal(source, target) * (1 << CHANNEL_BITS) + pl.max_horizontal(source, target)
+    size, sends = pl.max_horizontal("bytes_in", "bytes_out"), pl.col("kind") == "send"
+    same = ("place", "begin", "end")
+    known = size.null_count() == 0
+    told = (
+        parts.with_columns(pair=pair)
+        .group_by(*same)
+        .agg(
+            its_group=pl.col("group_id").first(),
+            pair=pl.col("pair").first(),
+            lone=(pl.col("pair").n_unique() == 1) & (pl.col("group_id").n_unique() == 1),
+            sent=pl.when(known).then(size.filter(sends).sum()),
+            got=pl.when(known).then(size.filter(~sends).sum()),
+        )
+        .filter("lone")
+    )
+    found = frame.join(told, on=list(same), how="left", maintain_order="left")
+    chosen = pl.col("pair").is_not_null() & pl.col("coalesced").fill_null(value=False)
+    return found.with_columns(
+        group_id=pl.when(chosen).then("its_group").otherwise("group_id"),
+        channel=pl.when(chosen).then(pl.col("pair") + EXCHANGE).otherwise("channel"),
+        bytes_in=pl.when(chosen).then("sent").otherwise("bytes_in"),
+        bytes_out=pl.when(chosen).then("got").otherwise("bytes_out"),
+        coalesced=pl.col("coalesced") & ~chosen,
+    ).select(frame.columns)
 
 
 def _odd(frame: pl.DataFrame) -> pl.Series:

@@ -10,6 +10,8 @@ import polars as pl
 from tracetui.analysis.ranks.together.waiting import NOBODY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tracetui.analysis.ranks.matching.clocks import Clocks
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 SHARE = 0.5
 """What a rank had waited before must explain this much of its lateness to be its cause."""
 MOST_LINKS = 64
-_BITS = 21
+AT_ONCE = 1 << 22
+"""So many calls are looked at together: ranks of many groups have long stretches that overlap."""
 
 
 def roots(calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> Ints:
@@ -46,11 +49,11 @@ def roots(calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> Ints:
     since = _previous_in_group(calls, at, late)
     low = np.maximum(since + 1, np.searchsorted(place[order], place[late]))
     use = (began > low) & (waited[began] - waited[np.minimum(low, began)] >= SHARE * found.last_late[chosen])
-    if not use.any():
-        return itself
-    longest = _longest(found.wait[order], low[use], began[use])
+    causes = _causes(calls["rank"].to_numpy(), order, found, low[use], began[use])
     parent = itself.copy()
-    parent[chosen[use]] = found.instance[order[longest]]
+    parent[chosen[use]] = np.where(causes < 0, chosen[use], causes)
+    rest = (parent[chosen] == chosen) & (since >= 0)
+    parent[chosen[rest]] = _still_late(calls, clocks, found, chosen[rest], order[since[rest]])
     # a cause is an instance that somebody was late for
     parent = np.where(found.last[parent] != NOBODY, parent, itself)
     for _ in range(MOST_LINKS):
@@ -59,6 +62,22 @@ def roots(calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> Ints:
             break
         parent = further
     return parent
+
+
+def _still_late(calls: pl.DataFrame, clocks: Clocks, found: Waiting, instances: Ints, before: Ints) -> Ints:
+    """The collective before each of these in its group, where its last rank was late already; else each itself.
+
+    Those that wait in a collective which their GPU computes beside run on meanwhile: they are not together after it,
+    and the next one meets the same lateness again.
+    """
+    lasted = clocks.end - clocks.begin
+    beside = lasted - np.minimum(calls["exposed_ns"].cast(pl.Int64).fill_null(1 << 60).to_numpy(), lasted)
+    others = found.last[found.instance] != np.arange(lasted.size)
+    computed = np.add.reduceat(np.where(others, beside, 0), found.first) / np.maximum(found.size - 1, 1)
+    previous, place = found.instance[before], calls["place"].to_numpy()
+    same = (found.last[previous] == before) & (place[before] == place[found.last[instances]])
+    kept: Ints = np.where(same & (computed[previous] >= SHARE * found.last_late[instances]), previous, instances)
+    return kept
 
 
 def _ended_before(place: Ints, end: Ints, order: Ints, which: Ints, time: Ints) -> Ints:
@@ -81,13 +100,35 @@ def _previous_in_group(calls: pl.DataFrame, at: Ints, late: Ints) -> Ints:
     return before[late]
 
 
-def _longest(wait: Ints, low: Ints, high: Ints) -> Ints:
-    """Of each stretch of the order, where the longest wait stands."""
-    coded = np.r_[(np.minimum(wait, 1 << 40) << _BITS) | (np.arange(wait.size) & ((1 << _BITS) - 1)), 0]
-    bounds = np.empty(2 * low.size, np.int64)
-    bounds[0::2], bounds[1::2] = low, high
-    best = np.maximum.reduceat(coded, bounds)[0::2] & ((1 << _BITS) - 1)
-    # places beyond the bits' range: the number within the stretch is told by where it begins
-    top = low & ~((1 << _BITS) - 1)
-    found: Ints = np.where((top | best) >= low, top | best, (top | best) + (1 << _BITS))
-    return found
+def _causes(rank: Ints, calls: Ints, found: Waiting, low: Ints, high: Ints) -> Ints:
+    """Of each stretch of calls, the instance that made its rank late; -1 where it waited for nobody in particular.
+
+    Many short waits for one rank outweigh a long one for another, as the one in which a pipeline fills: of the rank
+    that was waited for longest in sum, the longest wait.
+    """
+    last = found.last[found.instance[calls]]
+    culprit = np.where(last == NOBODY, NOBODY, rank[last])
+    wait = np.where((culprit == NOBODY) | (culprit == rank[calls]), 0, found.wait[calls])
+    result: Ints = np.full(low.size, -1, np.int64)
+    size = high - low
+    ends = np.cumsum(size)
+    for first, after in _portions(ends):
+        stretch = np.repeat(np.arange(first, after), size[first:after])
+        begun = np.repeat(low[first:after] - (ends[first:after] - size[first:after]), size[first:after])
+        at = np.arange(ends[first] - size[first], ends[after - 1]) + begun
+        frame = pl.DataFrame({"stretch": stretch, "culprit": culprit[at], "wait": wait[at], "at": at})
+        by_rank = frame.filter(pl.col("wait") > 0).group_by("stretch", "culprit")
+        summed = by_rank.agg(pl.col("wait").sum(), longest=pl.col("at").get(pl.col("wait").arg_max()))
+        best = summed.sort("wait", "longest", descending=True).unique("stretch", keep="first", maintain_order=True)
+        result[best["stretch"].to_numpy()] = found.instance[calls[best["longest"].to_numpy()]]
+    return result
+
+
+def _portions(ends: Ints) -> Iterator[tuple[int, int]]:
+    """Stretches in portions of not much more than `AT_ONCE` calls."""
+    first = 0
+    while first < ends.size:
+        before = int(ends[first - 1]) if first else 0
+        after = max(int(np.searchsorted(ends, before + AT_ONCE, side="right")), first + 1)
+        yield first, after
+        first = after

@@ -83,12 +83,12 @@ class Job:
 
     @property
     def bounded(self) -> bool:
-        """Whether a collective lacks the recordings of some of its ranks, which may have come last to it.
+        """Whether a collective lacks the calls of some of its ranks, which may have come last to it.
 
         Its shortest call may be waiting, too: transfers are at most what is told, bandwidths at least.
         """
         size = pl.col("group_size").fill_null(self.world_size)
-        return bool(self.missing) and bool((self.collectives.select(pl.col("ranks") < size)).to_series().any())
+        return bool((self.collectives.select(pl.col("ranks") < size)).to_series().any())
 
     @property
     def transfer_ns(self) -> float:
@@ -106,7 +106,8 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     for one in summaries:
         chosen.setdefault(one.rank, one)
     present, compared = rank_steps.common_steps([chosen[rank] for rank in sorted(chosen)])
-    matched = match(present)
+    shared = rank_steps.shared_steps(present)
+    matched = match(present, shared)
     calls = matched.calls
     clocks = fit(calls, present)
     found = waiting(calls, clocks)
@@ -115,7 +116,6 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     origin = np.where(culprit == NOBODY, NOBODY, culprit[root] if root.size else culprit)
     per_step = rank_steps.rank_steps(present, calls, found)
     counts = rank_steps.step_counts(present)
-    shared = rank_steps.shared_steps(present)
     called = [len(shared)] * len(present) if shared else counts
     stage = stages(matched, [one.rank for one in present])
     table = tables.ranks(present, counts, called, calls, found, culprit, origin, clocks)

@@ -35,8 +35,7 @@ def own_calls(found: Sequence[Job], trace: Trace) -> pl.DataFrame | None:
         return None
     shift = trace.info.base_time or 0
     size = pl.col("group_size").fill_null(job.world_size)
-    whole = (pl.col("ranks") >= size) if job.missing else pl.lit(value=True)
-    transfers = job.collectives.select("instance", "transfer_ns", whole=whole)
+    transfers = job.collectives.select("instance", "transfer_ns", whole=pl.col("ranks") >= size)
     calls = job.calls.filter(pl.col("rank") == rank).join(transfers, on="instance", how="inner")
     calls = calls.select(
         *(pl.col(name) - shift for name in _TIMES), "whole", waiting_ns="wait_ns", transfer_ns="transfer_ns"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.ranks.matching.groups import CHANNEL_BITS
+from tracetui.analysis.ranks.matching.groups import CHANNEL_BITS, EXCHANGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def sends(matched: Matched) -> pl.DataFrame:
     Those that share a kernel with others can't be matched, but say as well who sends to whom, and how often.
     """
     columns = ("rank", "step", "kind", "group_id", "channel")
-    alone = matched.calls.filter(pl.col("channel") >= 0)
+    alone = matched.calls.filter(pl.col("channel").is_between(0, EXCHANGE - 1))
     return pl.concat([alone.select(columns), matched.parts.select(columns)])
 
 

@@ -277,6 +277,11 @@ def caveats(job: Job) -> list[str]:
             f"{format_count(job.here)} of {format_count(job.world_size)} ranks are here, and who came last is of those."
             f" Missing: {spans(job.missing)}." + (f" {BOUNDED}" if job.bounded else "")
         )
+    elif job.bounded:
+        found.append(
+            f"Some collectives are matched on few of their ranks: the other recordings name groups otherwise, as"
+            f" another tool's do. {BOUNDED}"
+        )
     if not job.one_clock and job.residual_ns is not None:
         widest = job.clocks["offset_ns"].abs().max()
         found.append(

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.collectives.bandwidth import with_bandwidth
+from tracetui.analysis.ranks.matching.groups import EXCHANGE
 from tracetui.analysis.ranks.summary import STEPS
 
 if TYPE_CHECKING:
@@ -229,7 +230,10 @@ def collectives(
         frame.with_columns(begin=pl.Series(clocks.begin), end=pl.Series(clocks.end), wait=pl.Series(found.wait))
         .group_by("instance", maintain_order=True)
         .agg(
-            kind=pl.when(pl.col("channel").first() >= 0).then(pl.lit("send")).otherwise(pl.col("kind").first()),
+            kind=pl.when(pl.col("channel").first().is_between(0, EXCHANGE - 1))
+            .then(pl.lit("send"))
+            .otherwise(pl.col("kind").first()),
+            paired=pl.col("channel").first() >= 0,
             group_id=pl.col("group_id").first(),
             seq=pl.col("seq").first(),
             step=pl.col("step").max(),
@@ -252,12 +256,14 @@ def collectives(
         )
         .with_columns(pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in ("last_rank", "root_rank"))
     )
-    whole = whole.with_columns(pl.when(pl.col("kind") == "send").then(2).otherwise("group_size").alias("group_size"))
+    whole = whole.with_columns(pl.when("paired").then(2).otherwise("group_size").alias("group_size"))
     return whole.select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVES.items()).sort("begin", "instance")
 
 
 def kinds(collected: pl.DataFrame, steps: int) -> pl.DataFrame:
-    """Collectives by kind, group and size (`KINDS`); groups of one name that stand for other ranks count as one.
+    """Collectives by kind, group and size (`KINDS`), of which each rank takes part in one group.
+
+    Groups of one name that stand for other ranks are one row with the mean of them: they work at the same time.
 
     Args:
         collected: `COLLECTIVES`.
@@ -267,17 +273,18 @@ def kinds(collected: pl.DataFrame, steps: int) -> pl.DataFrame:
         return pl.DataFrame(schema=KINDS)
     # `tp 0-7` and `tp 8-15` are one kind of group
     what = pl.col("group").str.replace(r" [\d,…-]+$", "")
+    per = steps * pl.col("own_group").n_unique()
     table = (
-        collected.with_columns(group=what)
+        collected.with_columns(group=what, own_group="group")
         .group_by("kind", "group", "group_size", "bytes", maintain_order=True)
         .agg(
             collectives=pl.len(),
-            transfer_ns=pl.col("transfer_ns").sum() / steps,
-            wait_ns=pl.col("wait_ns").sum() / steps,
-            exposed_ns=pl.col("exposed_ns").sum() / steps,
+            per_step=pl.len() / per,
+            transfer_ns=pl.col("transfer_ns").sum() / per,
+            wait_ns=pl.col("wait_ns").sum() / per,
+            exposed_ns=pl.col("exposed_ns").sum() / per,
             moved_ns=pl.col("transfer_ns").median(),
         )
-        .with_columns(per_step=pl.col("collectives") / steps)
     )
     table = with_bandwidth(table, None).sort("transfer_ns", "kind", descending=[True, False])
     return table.select(pl.col(name).cast(dtype) for name, dtype in KINDS.items())

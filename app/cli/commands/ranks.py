@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.base.spans import spans
-from tracetui.analysis.ranks.files.at_hand import stores
 from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
-from tracetui.analysis.ranks.files.store import CachedStore, Store, is_store
+from tracetui.analysis.ranks.files.store import CachedStore, Store, is_store, stores
 from tracetui.app.cli import headless
 from tracetui.app.cli.job_progress import job_progress
 from tracetui.app.text.exit_codes import DONE, UsageError
@@ -114,6 +114,8 @@ def _summarised(files: Sequence[RankFile], request: Request, work: Work) -> Summ
         store, also = Store(work.into), [*([kept] if request.cache else []), *also]
         if not files and work.into is not None:
             Store(work.into).gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
+    # what prints is imported while the workers read: it would come before or after them else
+    threading.Thread(target=_printers, args=(request.format,), daemon=True).start()
     with _executor(work.dask) as executor, job_progress() as progress:
         return read(
             files,
@@ -161,6 +163,14 @@ def _executor(dask: str | None) -> Iterator[Executor | None]:
         yield client.get_executor(pure=False)
     finally:
         client.close()
+
+
+def _printers(form: str) -> None:
+    """Imports what `_print` needs."""
+    import tracetui.analysis.report.ranks
+
+    if form not in ("json", "csv"):
+        import tracetui.app.reports.content.job.ranks  # noqa: F401
 
 
 def _print(found: Summaries, path: str, request: Request) -> None:

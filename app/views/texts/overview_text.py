@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetui.analysis.dependencies.critical_path import CriticalPath
+    from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.findings.core.finding import Finding
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.timeline.step_lanes import BusyLane
@@ -80,6 +81,8 @@ class OverviewData:
     """Whether the rules failed."""
     ranks: pl.DataFrame | None = None
     """`analysis.ranks.files.at_hand.ranks_of`; null for one rank."""
+    verdict: Limit | None = None
+    """What the run waits for as its job knows it; null while that is not known, or of one rank."""
     job: str = ""
     """What all ranks say together (`analysis.ranks.together.said.brief`); empty for one rank."""
     unread: int = 0
@@ -194,8 +197,9 @@ def overview_text(
 
 
 def _verdict(writer: _Writer, data: OverviewData) -> list[Text]:
+    said = (data.verdict or data.overview.verdict).sentence
     # the base of all numbers stands once, with the step
-    sentence = re.sub(r" \((" + re.escape(data.overview.base) + r"|no steps)\)\.$", ".", data.overview.verdict.sentence)
+    sentence = re.sub(r" \((" + re.escape(data.overview.base) + r"|no steps)\)\.$", ".", said)
     return _paragraph(writer, sentence)
 
 

@@ -1,0 +1,306 @@
+"""Jobs that no rule was made for, with known plants: 3D parallelism, experts, steps that a rank lacks, odd names."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from nsys_file import NsysFile
+from parallel_jobs import BASE_NS, FIRST_STEP, Simulated
+from rank_traces import Job as MadeJob
+from rank_traces import Plant
+from test_nsys_collectives import COLLECTIVE, COMM, FIELDS, NCCL_DOMAIN, payload
+
+from tracetui.analysis.ranks.files.at_hand import jobs_of
+from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all
+from tracetui.analysis.ranks.together.job import Job, jobs
+from tracetui.analysis.ranks.together.said import answer, step_words
+from tracetui.parsers import open_path
+from tracetui.parsers.progress import Watch
+from tracetui.parsers.runs.opening import find_ranks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXTRA_US = 3_000.0
+
+
+def job_of(folder: Path) -> Job:
+    """The job in a folder, however many ranks it has."""
+    run = open_path(folder, cache=False)
+    if not run.unread:
+        (job,) = jobs_of(run)
+        return job
+    (job,) = jobs([summarise(file.read(Watch())) for file in run.rank_files if file.read is not None])
+    return job
+
+
+def late(job: Job) -> dict[int, str]:
+    """Who is late in the program, and why."""
+    return {one.rank: one.cause.kind if one.cause is not None else "" for one in job.answers.program}
+
+
+def two_kinds(size: int, extra: dict[int, float], **how: object) -> Simulated:
+    made = Simulated(size, **how)  # type: ignore[arg-type]
+    made.two_kinds(extra)
+    return made
+
+
+# --- tensor, pipeline and data parallel
+
+
+@pytest.mark.parametrize(("size", "tensor", "stages"), [(8, 2, 2), (12, 2, 3), (16, 4, 2)])
+@pytest.mark.parametrize(
+    ("plant", "cause"), [({"slow": {5: 1.5}}, "slow_gpu"), ({"sleeps": {5: 3000.0}}, "host"), ({}, "")]
+)
+def test_a_straggler_in_one_tensor_group_of_many(
+    tmp_path: Path, size: int, tensor: int, stages: int, plant: dict[str, dict[int, float]], cause: str
+) -> None:
+    made = Simulated(size)
+    made.three_d(tensor, stages, **plant)  # type: ignore[arg-type]
+    job = job_of(made.write(tmp_path))
+    assert late(job) == ({5: cause} if cause else {})
+    # the others wait for it through tensor, pipeline and data groups, which a chain leads back to
+    last = job.answers.recording
+    assert (last.rank if last is not None else None) == (5 if cause else None)
+    if cause:
+        for rank in set(range(size)) - {5}:
+            mine = job.waits.filter(job.waits["rank"] == rank).sort("wait_ns", descending=True)
+            assert mine["for_rank"][0] == 5, f"rank {rank}"
+    assert job.pipeline["ranks"].to_list() == [size // stages] * stages
+    # groups of one kind work at the same time: what a rank waits in them is no sum of all of theirs
+    assert job.step_ns is not None
+    assert job.kinds["wait_ns"].sum() < job.step_ns
+
+
+def test_who_is_still_late_at_the_next_gradients_leads_back_to_the_first(tmp_path: Path) -> None:
+    """Gradients are reduced while their GPUs compute: the tensor group of a late rank comes late to each of them."""
+    MadeJob(ranks=16, tensor=4, plants=(Plant(5, "gpu", 4000),)).write(tmp_path)
+    job = job_of(tmp_path)
+    assert late(job) == {5: "gpu_work"}
+    others = job.collectives.filter(~job.collectives["group"].str.starts_with("tp"))
+    told = others.filter(others["last_rank"].is_in([4, 6, 7]) & (others["late_ns"] > 1_000_000))
+    assert told.height
+    assert set(told["root_rank"]) == {5}
+
+
+def test_one_name_may_stand_for_many_groups(tmp_path: Path) -> None:
+    made = Simulated(8)
+    made.three_d(2, 2, slow={5: 1.5}, names="shared")
+    job = job_of(made.write(tmp_path))
+    assert late(job) == {5: "slow_gpu"}
+    assert job.unmatched.height == 0
+
+
+# --- experts
+
+
+def test_a_rank_whose_experts_get_more_tokens(tmp_path: Path) -> None:
+    loads = (1.0, 1.0, 1.0, 2.5, 0.6, 0.9, 0.5, 0.5)
+    for work, named in ((True, {3: "larger"}), (False, {})):
+        made = Simulated(8)
+        made.experts(loads, work=work)
+        job = job_of(made.write(tmp_path / str(work)))
+        assert late(job) == named
+        uneven = uneven_all_to_all(job)
+        assert uneven is not None
+        assert (uneven.rank, uneven.largest) == (3, pytest.approx(2.5 * (8 << 20), rel=0.35))
+        assert uneven.percent > 30
+        assert uneven.own_percent is not None
+        assert (uneven.own_percent > 30) is work
+    even = Simulated(8)
+    even.experts([1.0] * 8)
+    uneven = uneven_all_to_all(job_of(even.write(tmp_path / "even")))
+    assert uneven is not None
+    assert uneven.percent == pytest.approx(0, abs=0.1)
+
+
+# --- steps
+
+
+def waits(job: Job, made: Simulated, rank: int, for_rank: int) -> tuple[float, float]:
+    """µs per step that one rank waited for another: as said, and as it was."""
+    rows = job.waits.filter((job.waits["rank"] == rank) & (job.waits["for_rank"] == for_rank))
+    return float(rows["wait_ns"].sum()) / 1e3 / job.called_steps, made.waited[rank, for_rank] / made.steps
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"lacking": {2: (FIRST_STEP,), 3: (FIRST_STEP + 5,)}},
+        {"lacking": {2: (FIRST_STEP + 2,)}},
+        {"unmarked": {2: (FIRST_STEP + 2,), 3: (FIRST_STEP + 3,)}},
+    ],
+    ids=["at the ends", "in the middle", "their marks alone"],
+)
+@pytest.mark.parametrize("seq", [True, False])
+def test_steps_that_a_rank_lacks_make_nothing_of_another_step(
+    tmp_path: Path, how: dict[str, dict[int, tuple[int, ...]]], seq: bool
+) -> None:
+    made = two_kinds(4, {1: EXTRA_US}, steps=6, seq=seq, **how)
+    job = job_of(made.write(tmp_path))
+    assert late(job) == {1: "gpu_work"}
+    assert job.one_clock
+    said, was = waits(job, made, 0, 1)
+    assert said == pytest.approx(was, rel=0.03)
+    per_step = job.kinds["per_step"].sum()
+    assert per_step == pytest.approx(12, abs=0.01)  # six gathers and six reductions
+
+
+# --- clocks
+
+
+@pytest.mark.parametrize("planted", [{}, {6: EXTRA_US}])
+def test_a_clock_that_drifts_and_is_steps_off(tmp_path: Path, planted: dict[int, float]) -> None:
+    """Steps of 5 and 8 ms on a clock that is 40 ms off: other steps lie nearer in time, but their numbers differ."""
+    made = two_kinds(8, planted, steps=30, clocks={3: (40_000.0, 200.0)})
+    job = job_of(made.write(tmp_path))
+    assert late(job) == dict.fromkeys(planted, "gpu_work")
+    assert job.unmatched.height == 0
+    fitted = dict(job.clocks.select("rank", "drift_ppm").iter_rows())
+    assert fitted[3] - fitted[0] == pytest.approx(200, abs=10)
+    assert job.residual_ns is not None
+    assert job.residual_ns < 5_000  # ends differ by 3 µs at most
+    for rank in planted:
+        said, was = waits(job, made, 0, rank)
+        assert said == pytest.approx(was, rel=0.03)
+
+
+# --- what recordings say
+
+
+@pytest.mark.parametrize("described", ["kernel", "operator", "nowhere"])
+@pytest.mark.parametrize("amd", [False, True])
+def test_two_groups_of_the_same_ranks_on_two_streams(tmp_path: Path, described: str, amd: bool) -> None:
+    made = two_kinds(8, {6: EXTRA_US}, described=described, amd=amd)
+    job = job_of(made.write(tmp_path))
+    assert late(job) == {6: "gpu_work"}
+    said, was = waits(job, made, 0, 6)
+    assert said == pytest.approx(was, rel=0.03)
+    if described != "nowhere":
+        assert sorted(set(job.collectives["group"])) == ["default_pg", "fsdp_shards"]
+        assert set(job.collectives["kind"]) == {"all_gather", "all_reduce"}
+
+
+def test_what_is_not_recorded_of_many_groups_is_matched_with_nothing(tmp_path: Path) -> None:
+    made = Simulated(8, described="nowhere")
+    made.three_d(2, 2, slow={5: 1.5})
+    job = job_of(made.write(tmp_path))
+    assert late(job) == {5: "slow_gpu"}
+    assert job.collectives.height == 0
+    assert any("nothing tells who came last" in said for said in answer((job,)))
+
+
+# --- other tools
+
+
+def exported(made: Simulated, number: int, path: Path) -> Path:
+    """The same rank as Nsight Systems records it: steps as ranges, collectives with the payloads of NCCL's ranges."""
+    file = NsysFile()
+    file.row("TARGET_INFO_SESSION_START_TIME", utcEpochNs=BASE_NS, utcTime="", localTime="")
+    file.domain("NCCL", NCCL_DOMAIN)
+    for schema, fields in FIELDS.items():
+        for place, (name, kind, offset, _) in enumerate(fields):
+            file.row("NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=NCCL_DOMAIN, schemaId=schema, idx=place, type=kind,
+                     name=name, offset=offset)  # fmt: skip
+    groups = {name.split()[0]: place for place, name in enumerate(made.groups)}
+    described = {}
+    for event in made.ranks[number].events:
+        if "Collective name" in event["args"]:
+            described[event["args"]["correlation"]] = event["args"]
+    for event in made.ranks[number].events:
+        begin, end = (round(1000 * time) for time in (event["ts"], event["ts"] + event["dur"]))
+        args = event["args"]
+        if event["cat"] == "cuda_runtime":
+            file.call(f"{event['name']}_v7000", begin, end, correlation=args.get("correlation", 10**6 + begin % 10**6))
+            if (said := described.get(args.get("correlation"))) is not None:
+                name = {"allreduce": "ncclAllReduce", "_allgather_base": "ncclAllGather"}[said["Collective name"]]
+                told = payload(COLLECTIVE, COMM + groups[said["Process Group Name"]], 2 * said["In msg nelems"])
+                file.push_pop(name, begin - 200, end + 200, domain=NCCL_DOMAIN, binaryData=told)
+        elif event["cat"] == "kernel":
+            file.kernel(event["name"], begin, end, stream=args["stream"], correlation=args["correlation"])
+        elif event["cat"] == "user_annotation":
+            step = event["name"].startswith("ProfilerStep")
+            file.push_pop("train_step" if step else event["name"], begin, end)
+    return file.write(path)
+
+
+def test_ranks_of_nsight_systems(tmp_path: Path) -> None:
+    made = two_kinds(4, {2: EXTRA_US}, steps=6)
+    for rank in range(4):
+        exported(made, rank, tmp_path / f"report_rank{rank}.sqlite")
+    run = open_path(tmp_path, cache=False)
+    assert (run.ranks, run.others, {trace.info.kind for trace in run.traces}) == ((0, 1, 2, 3), (), {"nsys"})
+    job = job_of(tmp_path)
+    assert late(job) == {2: "gpu_work"}
+    assert set(job.collectives["kind"]) == {"all_gather", "all_reduce"}
+    said, was = waits(job, made, 0, 2)
+    assert said == pytest.approx(was, rel=0.05)
+
+
+def test_of_ranks_by_two_tools_it_is_said_whose_are_compared(tmp_path: Path) -> None:
+    made = two_kinds(4, {2: EXTRA_US}, steps=6)
+    folder = made.write(tmp_path)
+    for rank in (1, 3):
+        exported(made, rank, folder / f"rank{rank}.sqlite")
+        (folder / f"rank{rank}.pt.trace.json").unlink()
+    job = job_of(folder)
+    assert late(job) == {2: "gpu_work"}
+    # tools name groups otherwise, so a collective is matched on the ranks of one tool only
+    assert set(job.collectives["ranks"]) == {2}
+    assert job.bounded
+    assert any("matched on few of their ranks" in said for said in answer((job,)))
+    assert "at most 2." in step_words(job)
+    files, _ = find_ranks(folder)
+    assert [file.rank for file in files] == [0, 2]  # summaries are of one tool
+
+
+# --- files
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("node{rank}/trace.json", True),
+        ("node{node}/rank{local}.json", True),
+        ("rank_{rank}.json", False),
+        ("Rank-{rank}.pt.trace.json", False),
+        ("rank{rank}/trace.json", False),
+        ("node{node}_rank{rank}.json", True),
+    ],
+)
+def test_ranks_are_told_however_they_are_called(tmp_path: Path, name: str, header: bool) -> None:
+    folder = two_kinds(8, {6: EXTRA_US}, steps=3).write(tmp_path, name, header=header)
+    run = open_path(folder, cache=False)
+    assert (run.ranks, run.others) == (tuple(range(8)), ())
+    assert late(job_of(folder)) == {6: "gpu_work"}
+
+
+def test_ranks_that_are_numbered_per_node_are_not_called_whole(tmp_path: Path) -> None:
+    """Without headers `node1/rank0` may be another job's: but collectives say that there are eight ranks."""
+    folder = two_kinds(8, {6: EXTRA_US}, steps=3).write(tmp_path, "node{node}/rank{local}.json", header=False)
+    job = job_of(folder)
+    assert (job.here, job.world_size, job.missing) == (4, 8, (4, 5, 6, 7))
+    assert answer((job,))[0].startswith("In the program no rank of the 4 that are here is late")
+
+
+@pytest.mark.parametrize("copy", ["rank2_copy.pt.trace.json", "copy_of_rank2.pt.trace.json"])
+def test_a_rank_that_is_there_twice_counts_once(tmp_path: Path, copy: str) -> None:
+    folder = two_kinds(4, {2: EXTRA_US}, steps=3).write(tmp_path)
+    shutil.copy(folder / "rank2.pt.trace.json", folder / copy)
+    run = open_path(folder, cache=False)
+    assert [trace.source.path.name for trace in run.traces] == [f"rank{rank}.pt.trace.json" for rank in range(4)]
+    assert [name for name, _ in run.others] == [copy]
+    assert late(job_of(folder)) == {2: "gpu_work"}
+
+
+def test_of_two_jobs_in_a_folder_none_takes_the_others_ranks(tmp_path: Path) -> None:
+    folder = two_kinds(4, {2: EXTRA_US}, steps=3).write(tmp_path, "a_rank{rank}.json")
+    two_kinds(4, {1: EXTRA_US}, steps=3, seed=9).write(tmp_path, "b_rank{rank}.json")
+    (folder / "a_rank3.json").unlink()
+    run = open_path(folder, cache=False)
+    assert [trace.source.path.name for trace in run.traces] == [f"a_rank{rank}.json" for rank in range(3)]
+    assert [[path.name for path in files] for _, files in run.others] == [[f"b_rank{rank}.json" for rank in range(4)]]
+    assert late(job_of(folder)) == {2: "gpu_work"}
