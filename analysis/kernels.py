@@ -48,7 +48,12 @@ def kernels(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
 
 def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRACETUI) -> pl.DataFrame:
     """The table of `kernels` for some of the device rows; ``percent`` is of their own time."""
-    table = rows.lazy().group_by("name").agg(**sums(sel)).collect()
+    unknown = [column for column in _WEIGHTED if rows[column].null_count() == rows.height]
+    numbers = sums(sel) | {column: pl.lit(None, pl.Float64) for column in unknown}
+    # these need each group's values side by side; Polars adds the others up in one pass, but not together with them
+    spread = {name: numbers.pop(name) for name in ("median_ns", "std_ns")}
+    groups = rows.lazy().group_by("name")
+    table = groups.agg(**numbers).collect().join(groups.agg(**spread).collect(), on="name", nulls_equal=True)
     raw = table["name"].cast(pl.String)
     distinct = raw.to_list()
     told = tensor_cores_known(sel.trace, conventions)
@@ -74,7 +79,7 @@ def sums(sel: Selection) -> dict[str, pl.Expr]:
     """The aggregations of a group of launches: the numbers of `kernels`; no time is known without a duration."""
     spent = pl.col("duration")
     measured = spent.count() > 0
-    steps = pl.when(measured).then(spent.filter(pl.col("step").is_not_null()).sum())
+    steps = pl.when(measured).then(pl.when(pl.col("step").is_not_null()).then(spent).sum())
     return {
         "calls": pl.len().cast(pl.UInt32),
         "total_ns": pl.when(measured).then(spent.sum()),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from made_run import ADD, SGEMM, Made, facts_of
 from sample_runs import run_of
 
+from tracetui.analysis.dependencies.costs import as_recorded
 from tracetui.analysis.dependencies.critical_path import RESOURCES, critical_path
 from tracetui.analysis.dependencies.graph import Graph, graph
 from tracetui.analysis.dependencies.model import LAUNCHING_NS, faster_work, model, without_calls
@@ -21,7 +22,7 @@ from tracetui.analysis.dependencies.path_lane import path_lane
 from tracetui.analysis.dependencies.slack import UNKNOWN, slacks
 from tracetui.analysis.dependencies.steps import recorded_steps, step_times
 from tracetui.analysis.dependencies.waits import FREE, FULL, LOST, WAIT
-from tracetui.analysis.dependencies.walk import as_recorded, blocks, by_blocks, one_by_one, walk
+from tracetui.analysis.dependencies.walk import blocks, by_blocks, by_items, one_by_one, walk
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.overview import overview
 from tracetui.analysis.selection import Scope, select
@@ -58,18 +59,20 @@ def _model(made: Made, folder: Path, clean: tuple[int, ...] = ()) -> Model:
 
 
 def _same(graph: Graph, costs) -> None:
-    found = blocks(graph)
-    assert found is not None
-    plain, quick = one_by_one(graph, costs), by_blocks(graph, costs, found)
+    plain = one_by_one(graph, costs)
+    quick = [by_items(graph, costs)]
+    if (found := blocks(graph)) is not None:
+        quick.append(by_blocks(graph, costs, found))
     for name in ("call_start", "call_end", "work_start", "work_end", "followed", "released"):
-        assert np.array_equal(getattr(plain, name), getattr(quick, name)), name
+        for other in quick:
+            assert np.array_equal(getattr(plain, name), getattr(other, name)), name
 
 
 @pytest.mark.parametrize("name", RECORDED_TIMELINES)
 def test_blocks_give_what_one_call_after_the_other_gives(name: str) -> None:
     found = graph(select(run_of(name).main))
-    if found is None or blocks(found) is None:
-        pytest.skip("no launches of GPU work, or work that runs in another order")
+    if found is None:
+        pytest.skip("no launches of GPU work")
     costs = as_recorded(found)
     nothing = np.zeros_like(costs.stretch)
     _same(found, costs)
@@ -130,6 +133,14 @@ def schema_steps():
 @given(_graphs())
 def test_blocks_give_what_one_call_after_the_other_gives_for_any_graph(found: Graph) -> None:
     _same(found, as_recorded(found))
+
+
+@given(_graphs())
+def test_sums_that_fit_no_64_bits_are_replayed_in_plain_numbers(found: Graph) -> None:
+    costs = replace(as_recorded(found), stretch=np.full(found.calls.start.size, 1 << 61))
+    plain, quick = one_by_one(found, costs), walk(found, costs)
+    for name in ("call_start", "call_end", "work_start", "work_end"):
+        assert np.array_equal(getattr(plain, name), getattr(quick, name)), name
 
 
 def _step_ends(found: Graph, costs) -> list[int]:

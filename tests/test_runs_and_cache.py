@@ -140,18 +140,30 @@ def test_a_changed_file_is_read_again(tmp_path, store, stages):
     assert "cached" not in seen
 
 
-def test_the_columns_of_a_long_entry_are_in_one_piece():
-    part = pl.DataFrame({"name": ["a", None], "start": [1, 2]}, schema_overrides={"name": pl.Categorical})
-    part = part.with_columns(nothing=pl.lit(None, pl.Int64))
-    pieces = pl.concat([part, part.with_columns(start=pl.col("start") + 2)], rechunk=False)
-    assert pieces.n_chunks() == 2
-    expected = pieces.rechunk()
-    whole = cache._whole(pieces)
-    assert set(whole.n_chunks("all")) == {1}
-    assert whole.equals(expected)
-    assert whole.schema == expected.schema
-    nothing = pl.concat([part.select("nothing"), part.select("nothing")], rechunk=False)
-    assert cache._whole(nothing).height == 4
+def test_the_columns_of_a_long_entry_are_in_one_piece(tmp_path, store, stages):
+    seen, watch = stages
+    path = trace_file(tmp_path / "t.json", count=130_000)  # Polars' own batches have fewer rows
+    first = open_path(path).main
+    second = open_path(path, progress=watch).main
+    assert seen == ["cached"]
+    assert set(second.device.n_chunks("all")) == {1}
+    assert first.device.equals(second.device)
+    assert first.device.schema == second.device.schema
+
+
+def test_columns_without_values_are_not_written(tmp_path, store, stages):
+    seen, watch = stages
+    path = trace_file(tmp_path / "t.json", count=3)
+    first = open_path(path).main
+    (file,) = store.rglob("device.arrow")
+    written = pl.read_ipc_schema(file)
+    assert first.device["grid"].null_count() == 3
+    assert "grid" not in written
+    assert "start" in written
+    second = open_path(path, progress=watch).main
+    assert seen == ["cached"]
+    assert first.device.equals(second.device)
+    assert first.device.schema == second.device.schema
 
 
 def test_no_cache_writes_nothing(tmp_path, store):

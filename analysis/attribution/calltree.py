@@ -238,5 +238,6 @@ def lanes_of(host: pl.DataFrame) -> Ints:
         values = host[column]
         numbers = (values.fill_null(NONE) if values.null_count() else values).to_numpy()
         changes[1:] |= numbers[1:] != numbers[:-1]
-    lanes: Ints = np.cumsum(changes)
+    heads = np.append(0, np.flatnonzero(changes))
+    lanes: Ints = np.repeat(np.arange(heads.size), np.diff(np.append(heads, host.height)))
     return lanes

@@ -55,8 +55,9 @@ def numbered(
     names: pl.Series, chosen: NDArray[np.bool_], word: Callable[[str], str], default: str
 ) -> tuple[NDArray[np.int64], list[str]]:
     """A text for each chosen row's name, as its place in a list of the texts; `default` for null."""
-    codes, limit, _ = _codes(names)
-    codes = codes[chosen]
+    physical = names.cast(pl.Categorical).to_physical().filter(pl.Series(chosen))
+    limit = _above(physical)
+    codes: Codes = (physical.fill_null(limit) if physical.null_count() else physical).to_numpy()
     distinct = _distinct(codes, limit)
     found = [*map(word, _texts(distinct)), default]
     place = {text: number for number, text in enumerate(dict.fromkeys(found))}

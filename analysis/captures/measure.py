@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense, lanes_of, row_ids
+from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, dense, lanes_of, row_ids
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import EVER, NEVER, over_slices
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.captures import spans
 from tracetui.analysis.gpu.activities import distinct
 from tracetui.parsers.categories import encode, texts
@@ -133,28 +134,31 @@ class Measure:
         lanes = self._process.size
         # a set's ranges of one thread are a group
         groups, group = spans.dense_groups(ranges.name * lanes + ranges.lane)
+        of_group = groups // lanes
         ordered = spans.in_order(group, ranges.start, ranges.end)
-        outer = ordered.take(spans.outermost(ordered))
-        number = (groups // lanes)[outer.group]
-        on_threads = spans.union(ordered)
-        of_thread = (groups // lanes)[on_threads.group]
-        instances = count(number, size)
-        host = add_up(of_thread, on_threads.end - on_threads.start, size)
+        reached = spans.reached_before(ordered)
+        is_outer = spans.outermost(ordered, reached)
+        on_threads = spans.union(ordered, reached)
+        instances = add_up(of_group, spans.per_group(ordered, is_outer, groups.size), size)
+        host = add_up(of_group, spans.per_group(on_threads, on_threads.end - on_threads.start, groups.size), size)
+        outer = ordered.take(is_outer) if self._apart else None
+        del ordered, reached, is_outer, group
         processes, of_lane = np.unique(self._process, return_inverse=True)
-        of_process = of_lane[groups % lanes] * size + groups // lanes
+        of_process = of_lane[groups % lanes] * size + of_group
         pieces = spans.union(spans.regrouped(on_threads, of_process[on_threads.group]))
         spent, calls, span, inside = self._launched(pieces, processes, size)
-        if self._steps is None or not self._apart:
+        if self._steps is None or outer is None:
             return Sums(instances, host, spent, calls, span)
         begun = _begun_in(self._steps, outer.start)
+        covered = intervals.covered(self._steps, on_threads.start, on_threads.end)
         return Sums(
             instances,
             host,
             spent,
             calls,
             span,
-            step_instances=count(np.where(begun, number, NONE), size),
-            step_host=add_up(of_thread, intervals.covered(self._steps, on_threads.start, on_threads.end), size),
+            step_instances=add_up(of_group, spans.per_group(outer, begun, groups.size), size),
+            step_host=add_up(of_group, spans.per_group(on_threads, covered, groups.size), size),
             step_launched=inside,
         )
 
@@ -174,39 +178,35 @@ class Measure:
         spent: dict[str, Ints] = {}
         calls: dict[str, Ints] = {}
         span, inside = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        edges = np.searchsorted(pieces.group, np.arange(processes.size + 1) * size)
-        for process, begin, stop in zip(processes.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            if (launched := self._work.get(process)) is None or begin == stop:
+        edges = np.searchsorted(pieces.group, np.arange(processes.size * size + 1))
+        for at, process in enumerate(processes.tolist()):
+            # where the stretches of each set begin, and where the last one's end
+            sets = edges[at * size : (at + 1) * size + 1]
+            here = slice(int(sets[0]), int(sets[-1]))
+            if (launched := self._work.get(process)) is None or here.start == here.stop:
                 continue
-            here = slice(begin, stop)
-            number, start, end = pieces.group[here] % size, pieces.start[here], pieces.end[here]
-            low = np.searchsorted(launched.time, start, side="left")
-            high = np.searchsorted(launched.time, end, side="left")
+            of_set = sets[:-1] - here.start, sets[1:] - here.start
+            low = np.searchsorted(launched.time, pieces.start[here], side="left")
+            high = np.searchsorted(launched.time, pieces.end[here], side="left")
             first = over_slices(np.minimum, launched.start, low, high, EVER)
             last = over_slices(np.maximum, launched.end, low, high, NEVER)
-            span += add_up(number, np.where(high > low, last - first, 0), size)
+            span += spans.between(np.where(high > low, last - first, 0), *of_set)
+            del first, last
             none = np.zeros(size, np.int64)
             for code, category in launched.names.items():
                 mine = launched.category == code
                 whole = len(launched.names) == 1
-                among = high - low if whole else _between(mine, low, high)
-                calls[category] = calls.get(category, none) + add_up(number, among, size)
-                among = _between(launched.spent if whole else np.where(mine, launched.spent, 0), low, high)
-                spent[category] = spent.get(category, none) + add_up(number, among, size)
+                among = high - low if whole else spans.between(mine, low, high)
+                calls[category] = calls.get(category, none) + spans.between(among, *of_set)
+                among = spans.between(launched.spent if whole else np.where(mine, launched.spent, 0), low, high)
+                spent[category] = spent.get(category, none) + spans.between(among, *of_set)
             if launched.in_steps is not None:
                 mine = np.where(launched.in_steps, launched.spent, 0)
-                inside += add_up(number, _between(mine, low, high), size)
+                inside += spans.between(spans.between(mine, low, high), *of_set)
         return spent, calls, span, inside
 
 
-def _between(values: Ints | Bools, low: Ints, high: Ints) -> Ints:
-    """The sum of ``values[low:high]`` of each pair."""
-    running = np.zeros(values.size + 1, np.int64)
-    np.cumsum(values, out=running[1:])
-    found: Ints = running[high] - running[low]
-    return found
-
-
+@latest
 def _process_of_lanes(host: pl.DataFrame) -> Ints:
     """The process of each of `lanes_of`."""
     lane = lanes_of(host)
@@ -252,9 +252,13 @@ def _launches(sel: Selection, *, apart: bool) -> _Work:
         category = codes_of(_category_of(device, pl.Categorical()))
     else:
         category = np.full(device.height, encode([""])[0])
+    process = _process_of_lanes(host)
     return _Work(
         host["start"].to_numpy()[launch],
-        _process_of_lanes(host)[lanes_of(host)[launch]],
+        # of most recordings there is only one
+        np.broadcast_to(process[:1], launch.shape)
+        if bool((process == process[:1]).all())
+        else process[lanes_of(host)[launch]],
         device["start"].to_numpy(),
         device["duration"].fill_null(0).to_numpy(),
         category,

@@ -147,7 +147,9 @@ def _labelled(sel: Selection, chosen: Bools) -> _Labelled:
         host["name"], chosen, lambda text: NUMBERED.sub("", text) if text in step_names else text, ""
     )
     domain, domains = names.numbered(host["domain"], chosen, str, "")
-    sets, number = spans.dense_groups(label * len(domains) + domain)
+    label *= len(domains)
+    label += domain
+    sets, number = spans.dense_groups(label)
     steps = {NUMBERED.sub("", text) for text in step_names}
     operators = _operators(sel, chosen)
     of_label = [None if text in operators else _role(text, steps) for text in labels]

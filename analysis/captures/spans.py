@@ -79,18 +79,30 @@ def _same_groups(old: Ints, new: Ints) -> bool:
     return bool((changes == (old[1:] != old[:-1])).all()) and bool((new[1:][changes] > new[:-1][changes]).all())
 
 
-def outermost(ordered: Spans) -> Bools:
-    """Which stretches are not inside another one of their group."""
-    reached = _reached(ordered)
+def outermost(ordered: Spans, reached: Ints | None = None) -> Bools:
+    """Which stretches are not inside another one of their group.
+
+    Args:
+        ordered: the stretches.
+        reached: `reached_before`, if it is known.
+    """
+    reached = reached_before(ordered) if reached is None else reached
     at_its_end = (ordered.start == reached) & (ordered.end == reached)  # an instant, right behind another
     found: Bools = (ordered.end > reached) | at_its_end
     return found
 
 
-def union(ordered: Spans) -> Spans:
-    """The time that lies in at least one stretch of its group, as disjoint stretches."""
+def union(ordered: Spans, reached: Ints | None = None) -> Spans:
+    """The time that lies in at least one stretch of its group, as disjoint stretches.
+
+    Args:
+        ordered: the stretches.
+        reached: `reached_before`, if it is known.
+    """
     lasting = ordered.take(ordered.end > ordered.start)
-    first = np.flatnonzero(lasting.start > _reached(lasting))
+    if reached is None or lasting is not ordered:
+        reached = reached_before(lasting)
+    first = np.flatnonzero(lasting.start > reached)
     if first.size == lasting.start.size:
         return lasting
     return Spans(lasting.group[first], lasting.start[first], np.maximum.reduceat(lasting.end, first))
@@ -108,7 +120,20 @@ def dense_groups(label: Ints) -> tuple[Ints, Ints]:
     return found, number
 
 
-def _reached(spans: Spans) -> Ints:
+def per_group(ordered: Spans, values: Ints | Bools, groups: int) -> Ints:
+    """The sum of the values of each group from 0 to `groups`."""
+    return between(values, *(np.searchsorted(ordered.group, np.arange(groups) + more) for more in (0, 1)))
+
+
+def between(values: Ints | Bools, low: Ints, high: Ints) -> Ints:
+    """The sum of ``values[low:high]`` of each pair."""
+    running = np.zeros(values.size + 1, np.int64)
+    np.cumsum(values, out=running[1:])
+    found: Ints = running[high] - running[low]
+    return found
+
+
+def reached_before(spans: Spans) -> Ints:
     """How far what stands before each in its group reaches; before the first of a group the smallest number."""
     group, end = spans.group, spans.end
     reached = np.empty(end.size, np.int64)

@@ -11,11 +11,12 @@ import numpy as np
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.remembered import kept, latest
+from tracetui.analysis.dependencies.costs import Costs, Times, as_recorded
 from tracetui.analysis.dependencies.graph import Graph, graph
 from tracetui.analysis.dependencies.recording_cost import RecordingCost, recording_cost
 from tracetui.analysis.dependencies.sides import agreed, sides
 from tracetui.analysis.dependencies.steps import recorded_steps, step_times
-from tracetui.analysis.dependencies.walk import Costs, Times, as_recorded, walk
+from tracetui.analysis.dependencies.walk import walk
 from tracetui.analysis.gpu.transfers import transfers
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.costs import Times
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.dependencies.host_layers import HostLayers
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.dependencies.walk import Times
 
     Codes = NDArray[np.uint8]
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies.costs import anchored
 from tracetui.analysis.dependencies.nodes import NONE
 from tracetui.analysis.dependencies.waits import WAIT
-from tracetui.analysis.dependencies.walk import anchored
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.costs import Costs, Times
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.dependencies.walk import Costs, Times
 
 UNKNOWN = -1
 """The slack of work that no step launched."""

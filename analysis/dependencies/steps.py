@@ -10,8 +10,8 @@ from tracetui.analysis.dependencies.nodes import LEAST_ENDS, NONE
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.costs import Times
     from tracetui.analysis.dependencies.graph import Graph
-    from tracetui.analysis.dependencies.walk import Times
 
 
 def recorded_steps(graph: Graph) -> Ints:

@@ -3,70 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies.costs import LONG_AGO, RAN, Times, anchor_of, anchored
 from tracetui.analysis.dependencies.waits import WAIT
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.dependencies.graph import Graph
 
-WAIT_NS, FULL_NS = 2_000, 5_000
-"""What a waiting call, and a launch into a queue that has room, cost the host at most."""
+    Bools = NDArray[np.bool_]
+
 LEAST_CALLS = 40
 """With so many calls to each stream of a block on the mean, running sums are faster than one call after the other."""
-_EVER, _LONG_AGO = np.iinfo(np.int64).max, np.iinfo(np.int64).min // 4
-RAN = -1
-"""The work's launch decided when it began; otherwise the position of the work that it followed."""
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What everything takes in a replay, ns."""
-
-    stretch: Ints
-    """Host time before each call."""
-    call: Ints
-    """What each call takes of the host, without its waiting."""
-    work: Ints
-    """The duration of each activity."""
-    gap: Ints
-    """Time between each activity and the one before it on its stream."""
-    latency_ns: int
-    no_wait: frozenset[int] = frozenset()
-    """Calls that no longer wait."""
-
-
-@dataclass(frozen=True)
-class Times:
-    """When everything happens in a replay."""
-
-    call_start: Ints
-    call_end: Ints
-    work_start: Ints
-    work_end: Ints
-    followed: Ints
-    """For each activity the one that it had to wait for, or `RAN` where its launch decided."""
-    released: Ints
-    """For each call the activity whose end let it return, or -1."""
-
-
-def as_recorded(graph: Graph) -> Costs:
-    """The costs that the recording has."""
-    calls, work = graph.calls, graph.work
-    within = np.append(False, (work.call[1:] == work.call[:-1]) & (work.call[1:] >= 0))[: work.call.size]
-    return Costs(
-        calls.stretch,
-        np.minimum(calls.end - calls.start, np.array((_EVER, WAIT_NS, FULL_NS, _EVER))[calls.kind]),
-        work.end - work.start,
-        np.where(within, graph.inner_gap_ns, graph.gap_ns),
-        graph.latency_ns,
-    )
-
-
 _LATEST = 1 << 62
 """ns: later than any clock shows."""
 
@@ -77,10 +33,17 @@ def walk(graph: Graph, costs: Costs) -> Times:
     A call begins after the host's stretch before it; its work begins when the launch has reached the GPU, the stream is
     free and the work that it waits for is done; a waiting call returns when what it waited for has ended.
     """
-    found = blocks(graph)
-    if found is not None and _runs(graph, found) < graph.calls.start.size / LEAST_CALLS:
+    found = _few_blocks(graph)
+    if found is not None:
         return by_blocks(graph, costs, found)
-    return one_by_one(graph, costs)
+    return by_items(graph, costs) if _fits(graph, costs) else one_by_one(graph, costs)
+
+
+@latest
+def _few_blocks(graph: Graph) -> Ints | None:
+    """`blocks`, if they are so few that running sums are fast."""
+    found = blocks(graph)
+    return found if found is not None and _runs(graph, found) < graph.calls.start.size / LEAST_CALLS else None
 
 
 def _runs(graph: Graph, found: Ints) -> int:
@@ -92,29 +55,28 @@ def _runs(graph: Graph, found: Ints) -> int:
     return max(blocks, int(np.unique(block * streams + graph.work.stream).size))
 
 
+def _fits(graph: Graph, costs: Costs) -> bool:
+    """Whether no sum of these costs can leave the range of 64 bits, as absurd durations may."""
+    calls, work = graph.calls, graph.work
+    ends = (int(abs(times).max(initial=0)) for times in (calls.start, calls.end, work.start, work.end, graph.held))
+    spent = (float(part.sum(dtype=np.float64)) for part in (costs.stretch, costs.call, costs.work, costs.gap))
+    return max(ends) + sum(spent) + costs.latency_ns + graph.return_ns * calls.start.size < _LATEST
+
+
 def one_by_one(graph: Graph, costs: Costs) -> Times:
-    """`walk` call by call."""
-    calls = graph.calls
+    """`walk` call by call, in plain numbers of any size: the form that the others are held to."""
+    calls, work = graph.calls, graph.work
     call_start, call_end = [0] * calls.start.size, [0] * calls.start.size
-    plain = _lists(graph)
-    work_start, work_end = plain.start.copy(), plain.end.copy()
+    work_start, work_end = work.start.tolist(), work.end.tolist()
     followed, released = [RAN] * len(work_start), [-1] * len(call_start)
-    durations, gaps, queued, after = costs.work.tolist(), costs.gap.tolist(), plain.queued, plain.after
-    first, latency, back = plain.first, costs.latency_ns, graph.return_ns
-    wait_from, waited = plain.wait_from, plain.waited
+    durations, gaps, queued, after = (of.tolist() for of in (costs.work, costs.gap, work.queued, work.after))
+    first, latency, back = graph.first.tolist(), costs.latency_ns, graph.return_ns
+    wait_from, waited = calls.wait_from.tolist(), calls.waited.tolist()
     anchor, earliest, lag = anchored(graph, costs)
-    held, stream = plain.held, plain.stream
-    rows = zip(
-        plain.before,
-        costs.stretch.tolist(),
-        plain.own,
-        plain.kind,
-        costs.call.tolist(),
-        plain.recorded,
-        first,
-        first[1:],
-        strict=False,  # the last entry of `first` is the end of the work
-    )
+    held, stream = graph.held.tolist(), work.stream.tolist()
+    columns = calls.before, costs.stretch, calls.own, calls.kind, costs.call, calls.start - calls.stretch
+    # the last entry of `first` is the end of the work
+    rows = zip(*(column.tolist() for column in columns), first, first[1:], strict=False)
     for position, (before, stretch, own, kind, length, recorded, item, stop) in enumerate(rows):
         now = call_end[before] + stretch if before >= 0 else recorded + stretch
         if own >= 0 and call_end[own] > now:
@@ -156,67 +118,166 @@ def _whole(values: list[int]) -> Ints:
         return np.array([min(max(value, -_LATEST), _LATEST) for value in values], np.int64)
 
 
-@dataclass(frozen=True)
-class _Lists:
-    """What `one_by_one` reads of a graph, as Python's own numbers."""
+def by_items(graph: Graph, costs: Costs) -> Times:
+    """`walk` activity by activity: within a stretch of calls the host's time is a running sum, and only its end waits.
 
-    start: list[int]
-    end: list[int]
+    Sums of the costs must fit 64 bits (`_fits`).
+    """
+    calls, work = graph.calls, graph.work
+    spent = np.cumsum(costs.stretch + costs.call)
+    before_call = spent - costs.call
+    shared = _stretches(graph)
+    found = shared.edges
+    unlaunched = int(graph.first[0])
+    ends: list[int] = work.end[:unlaunched].tolist()
+    followed = [RAN] * unlaunched
+    released: dict[int, int] = {}
+    items = zip(
+        (before_call[work.call[unlaunched:]] + costs.latency_ns).tolist(),
+        shared.queued,
+        np.where(work.queued >= 0, costs.gap, graph.held[work.stream])[unlaunched:].tolist(),
+        shared.after,
+        costs.work[unlaunched:].tolist(),
+        strict=True,
+    )
+    anchor, earliest, lag = anchored(graph, costs)
+    heads, tails = found[:-1], found[1:] - 1
+    rows = zip(
+        heads.tolist(),
+        before_call[heads].tolist(),
+        spent[tails].tolist(),
+        costs.stretch[heads].tolist(),
+        shared.recorded,
+        *_ends_of(calls.before[heads], shared.stretch, tails, spent),
+        *_ends_of(calls.own[heads], shared.stretch, tails, spent),
+        shared.number,
+        shared.waiting,
+        strict=True,
+    )
+    bases: list[int] = []
+    last: list[int] = []
+    """When each stretch ends, with its waiting."""
+    back, no_wait = graph.return_ns, costs.no_wait
+    for head, ahead, total, stretch, recorded, before, before_spent, own, own_spent, number, waited in rows:
+        if before < 0:
+            now = recorded + stretch
+        else:
+            now = (last[before] if before_spent is None else bases[before] + before_spent) + stretch
+        if own >= 0:
+            returned = last[own] if own_spent is None else bases[own] + own_spent
+            if returned > now:
+                now = returned
+        base = now - ahead
+        bases.append(base)
+        if head == anchor:
+            base += max(earliest - now - costs.latency_ns, lag - costs.latency_ns, 0)
+        for arrives, previous, gap, other, lasting in islice(items, number):
+            begin, cause = base + arrives, RAN
+            if previous >= 0:
+                ready = ends[previous] + gap
+                if ready > begin:
+                    begin, cause = ready, previous
+            elif gap > begin:  # here until when the stream was held
+                begin = gap
+            if other >= 0:
+                ready = ends[other]
+                if ready > begin:
+                    begin, cause = ready, other
+            ends.append(begin + lasting)
+            followed.append(cause)
+        end = now - ahead + total
+        if waited is not None and (position := waited[0]) not in no_wait:
+            for item in waited[1]:
+                if ends[item] + back > end:
+                    end, released[position] = ends[item] + back, item
+        last.append(end)
+    call_end = np.repeat(np.array(bases, np.int64), np.diff(found)) + spent
+    call_start = call_end - costs.call
+    call_end[tails] = last
+    work_end = np.array(ends, np.int64)
+    work_start = work_end - costs.work
+    work_start[:unlaunched] = work.start[:unlaunched]
+    returns = np.full(calls.start.size, -1, np.int64)
+    returns[list(released)] = list(released.values())
+    return Times(call_start, call_end, work_start, work_end, np.array(followed, np.int64), returns)
+
+
+@dataclass(frozen=True)
+class _Stretches:
+    """What `by_items` reads of a graph, as Python's own numbers.
+
+    Within a stretch each call follows the one before it, and only the last one waits.
+    """
+
+    edges: Ints
+    """Where the stretches begin, and the number of calls."""
+    stretch: Ints
+    """The stretch of each call."""
+    recorded: list[int]
+    """When the host's time before each stretch began."""
+    number: list[int]
+    """How many activities each stretch launches."""
+    waiting: list[tuple[int, list[int]] | None]
+    """The waiting call at the end of each stretch, with what it waited for; None where the last call does not wait."""
     queued: list[int]
     after: list[int]
-    first: list[int]
-    wait_from: list[int]
-    waited: list[int]
-    before: list[int]
-    own: list[int]
-    kind: list[int]
-    recorded: list[int]
-    stream: list[int]
-    held: list[int]
 
 
 @latest
-def _lists(graph: Graph) -> _Lists:
-    """A graph is replayed at several costs; only the last one's lists are kept."""
+def _stretches(graph: Graph) -> _Stretches:
     calls, work = graph.calls, graph.work
-    return _Lists(
-        start=work.start.tolist(),
-        end=work.end.tolist(),
-        queued=work.queued.tolist(),
-        after=work.after.tolist(),
-        first=graph.first.tolist(),
-        wait_from=calls.wait_from.tolist(),
-        waited=calls.waited.tolist(),
-        before=calls.before.tolist(),
-        own=calls.own.tolist(),
-        kind=calls.kind.tolist(),
-        recorded=(calls.start - calls.stretch).tolist(),
-        stream=work.stream.tolist(),
-        held=graph.held.tolist(),
+    found = np.flatnonzero(_cuts(graph))
+    heads, tails, unlaunched = found[:-1], found[1:] - 1, int(graph.first[0])
+    waiting = [
+        (tail, calls.waited[low:high].tolist()) if waits else None
+        for tail, waits, low, high in zip(
+            tails.tolist(),
+            (calls.kind[tails] == WAIT).tolist(),
+            calls.wait_from[tails].tolist(),
+            calls.wait_from[tails + 1].tolist(),
+            strict=True,
+        )
+    ]
+    return _Stretches(
+        found,
+        np.repeat(np.arange(heads.size), np.diff(found)),
+        (calls.start[heads] - calls.stretch[heads]).tolist(),
+        np.diff(graph.first[found]).tolist(),
+        waiting,
+        work.queued[unlaunched:].tolist(),
+        work.after[unlaunched:].tolist(),
     )
 
 
-def _anchor(graph: Graph) -> int:
-    """The first launching call, or -1: it also loads what it runs."""
-    item = int(graph.first[0])
-    return int(graph.work.call[item]) if item < graph.work.call.size else -1
+def _ends_of(followed: Ints, stretch: Ints, tails: Ints, spent: Ints) -> tuple[list[int], list[int | None]]:
+    """The stretch of each call that is followed, and its own part of it; None for the last call of a stretch."""
+    known = followed >= 0
+    of = np.where(known, stretch[followed], RAN)
+    is_last = known & (tails[of] == followed)
+    parts: list[int | None] = np.where(known, spent[followed], 0).tolist()
+    for place in np.flatnonzero(is_last).tolist():
+        parts[place] = None
+    return of.tolist(), parts
 
 
-def anchored(graph: Graph, costs: Costs) -> tuple[int, int, int]:
-    """The first launching call, when its work begins at the earliest, and how long after the call.
-
-    It is taken as it was. Where a step begins with its host, that is as long after the call as in the recording: what
-    the host did before it may take less. What the call itself takes less comes off too.
-    """
-    anchor = _anchor(graph)
-    if anchor < 0:
-        return anchor, _LONG_AGO, 0
-    began, called = int(graph.work.start[graph.first[0]]), int(graph.calls.start[anchor])
-    if graph.begin is None:
-        return anchor, began, 0
-    lasted = min(int(graph.calls.end[anchor]) - called, (_EVER, WAIT_NS, FULL_NS, _EVER)[graph.calls.kind[anchor]])
-    spared = lasted - int(costs.call[anchor])
-    return anchor, _LONG_AGO, max(began - called - max(spared, 0), min(began - called, costs.latency_ns))
+def _cuts(graph: Graph) -> Bools:
+    """Marks where stretches of calls begin and the last one ends: where more than the host's own time may decide."""
+    calls = graph.calls
+    size = calls.start.size
+    cut = np.zeros(size + 1, np.bool_)
+    cut[0] = cut[size] = True
+    jumps = calls.before[1:] != np.arange(size - 1)
+    cut[1:size] |= jumps
+    handed = calls.own >= 0
+    if not (calls.end < calls.start).any():
+        # a call that others followed without a jump had ended when the last of them did
+        chain = np.append(0, np.cumsum(jumps))
+        handed &= chain[calls.own] != chain
+    cut[:size] |= handed
+    cut[1 : size + 1] |= calls.kind == WAIT
+    anchor = anchor_of(graph)
+    cut[anchor] = cut[anchor + 1] = True
+    return cut
 
 
 def blocks(graph: Graph) -> Ints | None:
@@ -228,8 +289,7 @@ def blocks(graph: Graph) -> Ints | None:
     Returns:
         Where the blocks begin, and the number of calls; None for work that does not run in the order of its launches.
     """
-    calls, work = graph.calls, graph.work
-    size = calls.start.size
+    work = graph.work
     order = np.argsort(work.stream, kind="stable")
     before = np.full(work.stream.size, RAN, np.int64)
     same = work.stream[order[1:]] == work.stream[order[:-1]]
@@ -237,15 +297,9 @@ def blocks(graph: Graph) -> Ints | None:
     launched = work.call >= 0
     if (before[launched] != work.queued[launched]).any():
         return None
-    cut = np.zeros(size + 1, np.bool_)
-    cut[0] = cut[size] = True
-    cut[1:size] |= calls.before[1:] != np.arange(size - 1)
-    cut[:size] |= calls.own >= 0
-    cut[1 : size + 1] |= calls.kind == WAIT
+    cut = _cuts(graph)
     waits = work.call[(work.after >= 0) & launched]
     cut[waits] = cut[waits + 1] = True
-    anchor = _anchor(graph)
-    cut[anchor] = cut[anchor + 1] = True
     return np.flatnonzero(cut)
 
 
@@ -316,7 +370,7 @@ def _run(graph: Graph, costs: Costs, arrives: Ints, chosen: slice | Ints, work_e
     if before >= 0:
         reach = np.maximum(reach, int(work_end[before]))
     ends = total + reach
-    done = np.append(work_end[before] if before >= 0 else _LONG_AGO, ends[:-1]) + gap
+    done = np.append(work_end[before] if before >= 0 else LONG_AGO, ends[:-1]) + gap
     work_end[chosen] = ends
     begin = ends - lasting
     followed[chosen] = np.where(

@@ -77,6 +77,8 @@ class Activities:
 
 def distinct(values: Ints) -> list[int]:
     """The different values of a column that has few of them, ascending."""
+    if values.size and values.min() == values.max():
+        return [int(values[0])]
     return sorted(pl.Series(values).unique().to_list())
 
 

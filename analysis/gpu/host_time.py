@@ -35,10 +35,9 @@ def host_ranges(trace: Trace, conventions: Conventions = TRACETUI) -> dict[str, 
     if conventions.driver_is_runtime:
         runtime |= kind == DRIVER
     busy = (kind == OPERATOR) | (kind == ANNOTATION)
-    marks = np.flatnonzero(kind == ANNOTATION)
     steps = frozenset((trace if conventions.named_steps else as_recorded(trace)).steps["name"])
-    is_step = names.matching(trace.host["name"][marks], lambda name: name in steps or name.startswith("ProfilerStep#"))
-    busy[marks[is_step]] = False
+    is_step = names.matching(trace.host["name"], lambda name: name in steps or name.startswith("ProfilerStep#"))
+    busy &= ~(is_step & (kind == ANNOTATION))
     ranges = {
         "runtime": intervals.union(start[runtime], end[runtime]),
         "dataloader": intervals.union(start[kind == DATALOADER], end[kind == DATALOADER]),

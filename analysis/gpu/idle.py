@@ -93,7 +93,7 @@ def shares(found: pl.DataFrame) -> pl.DataFrame:
     total = pl.col("duration_ns").sum()
     share = [
         pl.when(total != 0)
-        .then(100 * pl.col("duration_ns").filter(pl.col("cause") == cause).sum() / total)
+        .then(100 * pl.when(pl.col("cause") == cause).then(pl.col("duration_ns")).sum() / total)
         .alias(f"{cause}_percent")
         for cause in CAUSES
     ]
@@ -141,8 +141,10 @@ _UNKNOWN = np.iinfo(np.int64).min
 def _launch_start(trace: Trace, work: Activities) -> Ints:
     """When the call that launched each activity began; `_UNKNOWN` where the trace doesn't hold it."""
     launch = work.column("launch")
-    called: Ints = np.full(launch.size, _UNKNOWN, np.int64)
     known = launch >= 0
+    if known.all():
+        return trace.host["start"].to_numpy()[launch]
+    called: Ints = np.full(launch.size, _UNKNOWN, np.int64)
     called[known] = trace.host["start"].to_numpy()[launch[known]]
     return called
 
@@ -166,7 +168,8 @@ def _signed(start: Ints, end: Ints, called: Ints, device: int, stream: int) -> _
 def _between(start: Ints, end: Ints, called: Ints, window: tuple[int, int], device: int, stream: int) -> _Gaps:
     """Time of the window in which none of the activities runs, each gap with the activity that ends it."""
     lasting = end > start
-    start, end, called = start[lasting], end[lasting], called[lasting]
+    if not lasting.all():
+        start, end, called = start[lasting], end[lasting], called[lasting]
     never, ever = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     idle_from = np.concatenate(([never], np.maximum.accumulate(end)))
     idle_to = np.append(start, ever)

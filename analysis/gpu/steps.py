@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.base.kinds import rows_of
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.scope import Scope
@@ -78,14 +79,13 @@ def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots
 def _steps(trace: Trace) -> StepSlots:
     start = trace.steps["start"].to_numpy()
     end = start + trace.steps["duration"].to_numpy()
-    kind = trace.device["kind"].to_physical().to_numpy()
-    work = np.isin(kind, np.array([schema.DEVICE_KINDS.index(name) for name in WORK], np.uint8))
-    begins = trace.device["start"].to_numpy()[work]
-    ends = begins + trace.device["duration"].to_numpy()[work]
-    step = trace.device["step"].cast(pl.Int64).fill_null(-1).to_numpy()[work]
-    launched = trace.device["launch"].is_not_null().to_numpy()[work]
-    if launched.any():  # what was launched before the recording belongs to an earlier step than the one it runs in
-        step = np.where(launched, step, -1)
+    device = rows_of(trace.device.select("kind", "start", "duration", "step", "launch"), *WORK)
+    begins = device["start"].to_numpy()
+    ends = begins + device["duration"].to_numpy()
+    step, launched = device["step"].cast(pl.Int64).fill_null(-1).to_numpy(), device["launch"]
+    if 0 < launched.null_count() < device.height:
+        # what was launched before the recording belongs to an earlier step than the one it runs in
+        step = np.where(launched.is_null().to_numpy(), -1, step)
     start, end, _ = _extend(start, end, step, begins, ends)
     return StepSlots(tuple(trace.steps["index"].to_list()), tuple(trace.steps["name"].to_list()), start, end, True)
 
@@ -97,13 +97,14 @@ def _extend(start: Ints, end: Ints, step: Ints, begins: Ints, ends: Ints) -> tup
         Starts, ends, and how many activities each step has.
     """
     known = step >= 0
-    of_step = step[known]
+    chosen = slice(None) if known.all() else known
+    of_step = step[chosen]
     counts = np.bincount(of_step, minlength=start.size)
     if not counts.any():
         return start, end, counts
     first, last = np.full(start.size, _EVER), np.full(start.size, _NEVER)
-    np.minimum.at(first, of_step, begins[known])
-    np.maximum.at(last, of_step, ends[known])
+    np.minimum.at(first, of_step, begins[chosen])
+    np.maximum.at(last, of_step, ends[chosen])
     before = ends[~known & (ends < first[0])] if counts[0] else ends[:0]
     previous = max(int(start[0]), int(before.max(initial=_NEVER)))
     slots = np.empty((2, start.size), np.int64)

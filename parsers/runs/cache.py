@@ -27,7 +27,7 @@ from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, ProcessGr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARSER_VERSION = 16
+PARSER_VERSION = 17
 """Raise this whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
@@ -126,7 +126,10 @@ def _read(entry: Path, path: Path) -> Trace:
         if _check(entry / f"{name}.arrow") != context["frames"][name]:
             raise ValueError(f"{name} of {entry} is damaged")
     read = pl.collect_all([pl.scan_ipc(entry / f"{name}.arrow") for name in FRAMES])
-    frames = {name: _whole(read.pop(0)) for name in FRAMES}
+    frames = {
+        name: _with_nothing(read.pop(0), layout, context["nothing"][name])
+        for name, layout in zip(FRAMES, _layouts(), strict=True)
+    }
     _fits(frames)
     return Trace(
         steps=frames["steps"],
@@ -142,20 +145,26 @@ def _read(entry: Path, path: Path) -> Trace:
     )
 
 
-def _whole(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with each column in one piece, which NumPy then sees without a copy; columns without values are one.
+def _nothing(frame: pl.DataFrame) -> list[str]:
+    """The columns without a value, which need not be written; the first column tells how many rows there are."""
+    if not frame.height:
+        return []
+    return [column.name for column in frame.get_columns()[1:] if column.null_count() == frame.height]
 
-    Long files come in many pieces. One column is joined after the other, so that only one is there twice.
+
+def _with_nothing(frame: pl.DataFrame, layout: dict[str, pl.DataType], nothing: list[str]) -> pl.DataFrame:
+    """The frame with the columns that were not written, in the order of its schema.
+
+    Raises:
+        ValueError: it has columns that it should not have.
     """
-    if frame.n_chunks() == 1:
+    if not nothing:
         return frame
-    layout = frame.schema
-    empty = [name for name in layout if frame[name].null_count() == frame.height]
-    joined = {name: frame.drop_in_place(name).rechunk() for name in layout if name not in empty}
-    if not joined:
-        return frame
-    nothing = [pl.lit(None, layout[name]).alias(name) for name in empty]
-    return pl.DataFrame(joined).with_columns(nothing).select(layout.names())
+    if not set(nothing).isdisjoint(frame.columns):
+        raise ValueError("a column without values was written")
+    frame = frame.with_columns(pl.lit(None, layout[name]).alias(name) for name in nothing)
+    order = list(layout)
+    return frame.select(sorted(frame.columns, key=lambda name: order.index(name)))
 
 
 ROW_IDS = {
@@ -217,10 +226,12 @@ def store(key: str, trace: Trace) -> None:
 
 def _write(scratch: Path, key: str, trace: Trace) -> None:
     """Writes the files of an entry."""
-    checks = {}
+    checks, nothing = {}, {}
     for name in FRAMES:
-        file = scratch / f"{name}.arrow"
-        getattr(trace, name).write_ipc(file, compression="lz4")
+        file, frame = scratch / f"{name}.arrow", getattr(trace, name)
+        nothing[name] = _nothing(frame)
+        # one batch, so that each column comes back in one piece, which NumPy then sees without a copy
+        frame.drop(nothing[name]).write_ipc(file, compression="lz4", record_batch_size=max(frame.height, 1))
         checks[name] = _check(file)
     source = {field: value for field, value in asdict(trace.source).items() if field != "path"}
     context = {
@@ -229,6 +240,7 @@ def _write(scratch: Path, key: str, trace: Trace) -> None:
         "notes": [asdict(note) for note in trace.notes],
         "marked_by": None if trace.marked_by is None else asdict(trace.marked_by),
         "frames": checks,
+        "nothing": nothing,
     }
     text = json.dumps(context)
     checked = {"key": key, "check": zlib.crc32(text.encode()), "context": text}

@@ -19,7 +19,7 @@ from tracetui.parsers.names import kernel_names
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracetui.analysis.dependencies.walk import Costs
+    from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.findings.core.facts import Facts
 
 EVERYWHERE = frozenset({"dtype", "train", "optimizer", "compile", "cuda_graphs", "workers", "batch"})

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.dependencies.walk import Costs
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Severity
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import lane_order, numbered_by
+from tracetui.analysis.attribution.calltree import lane_order, numbered_by, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -172,8 +172,10 @@ def _in_order(facts: Facts) -> _Ordered:
     columns = ("kind", "name", "device", "stream", "context", "process", "start", "duration", "launch", "graph_node")
     work = facts.trace.device.select(*columns, "correlation").filter(pl.col("kind").is_in(WORK))
     work = work.drop_nulls(["start", "duration"])
-    called = names.matching(facts.trace.host["name"].gather(work["launch"]), lambda name: "GraphLaunch" in name)
-    of_graph = (work["graph_node"].is_not_null() | pl.Series(called)) & work["correlation"].is_not_null()
+    # with a place more, for no launch
+    called = np.append(names.matching(facts.trace.host["name"], lambda name: "GraphLaunch" in name), False)
+    launched = called[row_ids(work["launch"])] if called.any() else np.zeros(work.height, np.bool_)
+    of_graph = (work["graph_node"].is_not_null() | pl.Series(launched)) & work["correlation"].is_not_null()
     work = work.select(
         "kind", "name", "device", "stream", "context", "process", "start", "correlation",
         end=pl.col("start") + pl.col("duration"),

@@ -1,0 +1,86 @@
+"""What everything costs in a replay of the graph, and when everything happens at those costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.graph import Graph
+
+WAIT_NS, FULL_NS = 2_000, 5_000
+"""What a waiting call, and a launch into a queue that has room, cost the host at most."""
+RAN = -1
+"""The work's launch decided when it began; otherwise the position of the work that it followed."""
+LONG_AGO = np.iinfo(np.int64).min // 4
+_EVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What everything takes in a replay, ns."""
+
+    stretch: Ints
+    """Host time before each call."""
+    call: Ints
+    """What each call takes of the host, without its waiting."""
+    work: Ints
+    """The duration of each activity."""
+    gap: Ints
+    """Time between each activity and the one before it on its stream."""
+    latency_ns: int
+    no_wait: frozenset[int] = frozenset()
+    """Calls that no longer wait."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """When everything happens in a replay."""
+
+    call_start: Ints
+    call_end: Ints
+    work_start: Ints
+    work_end: Ints
+    followed: Ints
+    """For each activity the one that it had to wait for, or `RAN` where its launch decided."""
+    released: Ints
+    """For each call the activity whose end let it return, or -1."""
+
+
+def as_recorded(graph: Graph) -> Costs:
+    """The costs that the recording has."""
+    calls, work = graph.calls, graph.work
+    within = np.append(False, (work.call[1:] == work.call[:-1]) & (work.call[1:] >= 0))[: work.call.size]
+    return Costs(
+        calls.stretch,
+        np.minimum(calls.end - calls.start, np.array((_EVER, WAIT_NS, FULL_NS, _EVER))[calls.kind]),
+        work.end - work.start,
+        np.where(within, graph.inner_gap_ns, graph.gap_ns),
+        graph.latency_ns,
+    )
+
+
+def anchor_of(graph: Graph) -> int:
+    """The first launching call, or -1: it also loads what it runs."""
+    item = int(graph.first[0])
+    return int(graph.work.call[item]) if item < graph.work.call.size else -1
+
+
+def anchored(graph: Graph, costs: Costs) -> tuple[int, int, int]:
+    """The first launching call, when its work begins at the earliest, and how long after the call.
+
+    It is taken as it was. Where a step begins with its host, that is as long after the call as in the recording: what
+    the host did before it may take less. What the call itself takes less comes off too.
+    """
+    anchor = anchor_of(graph)
+    if anchor < 0:
+        return anchor, LONG_AGO, 0
+    began, called = int(graph.work.start[graph.first[0]]), int(graph.calls.start[anchor])
+    if graph.begin is None:
+        return anchor, began, 0
+    lasted = min(int(graph.calls.end[anchor]) - called, (_EVER, WAIT_NS, FULL_NS, _EVER)[graph.calls.kind[anchor]])
+    spared = lasted - int(costs.call[anchor])
+    return anchor, LONG_AGO, max(began - called - max(spared, 0), min(began - called, costs.latency_ns))
