@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -271,6 +272,45 @@ def test_a_process_that_does_not_look_up_is_ended(monkeypatch) -> None:
         asked("select levenshtein(repeat('a', 600000), repeat('b', 600000))", seconds=0.2)
     with pytest.raises(asking.QueryError):  # DuckDB 2.0 reads it for long, 1.5 refuses it
         asked("select " + "(" * 5000, seconds=0.1)
+
+
+def test_the_process_ends_with_the_one_that_asked(tmp_path) -> None:
+    """A closed terminal ends the screen by a signal, and a query would go on for half a minute."""
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_query import asked, asking
+started = asking._Process.__init__
+def told(self, folder):
+    started(self, folder)
+    print(self.process.pid, flush=True)
+asking._Process.__init__ = told
+asked("select count(*) from host a, host b, host c where a.name || b.name > c.name", memory=1 << 32)
+"""
+    folder = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=folder) as one:
+        assert one.stdout is not None
+        worker = int(one.stdout.readline())
+        ends = time.monotonic() + 20
+        while not list(tmp_path.glob("*/host.parquet")):
+            assert one.poll() is None
+            assert time.monotonic() < ends
+            time.sleep(0.02)
+        one.kill()
+    while (left := list(tmp_path.iterdir())) and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert not left
+    while (runs := is_running(worker)) and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert not runs
+
+
+def is_running(process: int) -> bool:
+    """Whether a process runs; one that has ended may still have its number."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def test_the_process_knows_nothing_of_the_user(monkeypatch, tmp_path) -> None:
