@@ -185,10 +185,10 @@ class TableView(OrderedView):
         self.query_one("#title", Line).show(left, place)
 
     @property
-    def comment(self) -> str:
-        """Returns what was written about the row under the cursor; empty if nothing was."""
+    def written_comment(self) -> str:
+        """Returns what was written about the row under the cursor, as the file has it; empty if nothing was."""
         row = self.table.row_number(self.table.cursor)
-        return fitting.printable(self._comments.get(row, ""), ascii=self.session.ascii) if row is not None else ""
+        return self._comments.get(row, "") if row is not None else ""
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
         """Follows the cursor, or the rows that have changed."""
