@@ -237,6 +237,7 @@ DEFAULTS: tuple[Command, ...] = (
             ("swap", "x", "x", "Swap A and B", "swap"),
             ("captures", "C", "C", "Compare all captures of the folder", "compare all"),
             ("close", "D,delete", "D Del", "Close this run", "close"),
+            ("help", "question_mark,f1", "?", "Keys of this list", "help"),
             ("cancel", "escape", "Esc", "Back", "back"),
         )
     ),

@@ -170,9 +170,11 @@ class TableView(OrderedView):
         if state is None:
             return
         # a breadcrumb of long kernel names keeps its ends: where one came from, and where one is
-        crumbs = [fitting.printable(s.page.title) for s in self._stack]
+        titles = [*(s.page.crumb or s.page.title for s in self._stack[:-1]), state.page.title]
+        crumbs = list(map(fitting.printable, titles))
         unit = f", {state.page.unit}" if state.page.unit else ""
-        crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs) - len(unit))) + unit
+        kept = max(fitting.cell_width(state.page.total) + 2, 4)
+        crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - 10 - kept - 3 * len(crumbs) - len(unit))) + unit
         own = self.host.own
         # with two runs open, tabs that show only one say which
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
