@@ -265,6 +265,20 @@ def test_what_would_use_too_much_is_stopped(sql, said, shared) -> None:
     assert time.monotonic() - begins < 20
 
 
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select duration_ns from device", r"; device has row, kind, name, start, duration, "),
+        ("select d.dur from device d join steps s on true", r"; steps has row, index, .*; device has row|; device has .*; steps"),
+        ("select dur_ns from kernels", r'"dur_ns" not found.*; kernels has name, .*total_us'),
+    ],
+)  # fmt: skip
+def test_a_wrong_column_is_told_with_those_that_there_are(sql, said) -> None:
+    with pytest.raises(asking.QueryError, match=said) as refused:
+        answer_of(sample(), sample().main, sql)
+    assert "Candidate" not in str(refused.value)
+
+
 def test_a_process_that_does_not_look_up_is_ended(monkeypatch) -> None:
     """Within one call of a function DuckDB obeys no interrupt."""
     monkeypatch.setattr(asking, "GRACE_S", 0.3)

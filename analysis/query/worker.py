@@ -125,7 +125,7 @@ def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dic
     except TimeoutError as error:
         raise Refused(_too_long(request)) from error
     except duckdb.Error as error:
-        raise Refused(_line(error, request)) from error
+        raise Refused(_line(error, request) + _columns_of(connection, frames, error)) from error
     finally:
         timer.cancel()
 
@@ -165,6 +165,14 @@ def _value(value: Any) -> Any:
     return str(value)
 
 
+def _columns_of(connection: Any, frames: list[str], error: Exception) -> str:
+    """After a wrong name of a column: those that there are, of which DuckDB names only what is spelled alike."""
+    if not re.search(r"column .* not found|not have a column named", str(error), re.IGNORECASE):
+        return ""
+    found = ((name, connection.execute(f'DESCRIBE "{name}"').fetchall()) for name in frames)
+    return "".join(f"; {name} has {', '.join(row[0] for row in rows)}" for name, rows in found)
+
+
 def _line(error: Exception, request: dict[str, Any]) -> str:
     """What DuckDB says, in one line, without its excerpt of the query and without the folder."""
     message = str(error) or type(error).__name__
@@ -175,6 +183,7 @@ def _line(error: Exception, request: dict[str, Any]) -> str:
         if line.strip():
             lines.append(line.strip())
     said = "; ".join(lines).replace(request["folder"], "")
+    said = re.sub(r"; Candidate bindings: .*", "", said) if "not found in FROM clause" in said else said
     return re.sub(r"^(?:[A-Za-z]+ )+Error: ", "", said)[:600]
 
 

@@ -158,7 +158,7 @@ class SavingView(View):
         svg = (
             without_fonts(self.app.export_screenshot(title="tracetui"))
             if chart is None
-            else as_slide(self.session, self.TAB, filter if not self.own_filter else "", chart)
+            else as_slide(self.session, self.TAB, filter if not self.own_filter else "", chart, compares=self.COMPARES)
         )
         try:
             content = svg.encode() if path.suffix.lower() == ".svg" else png(svg)
