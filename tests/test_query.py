@@ -269,7 +269,7 @@ def test_what_would_use_too_much_is_stopped(sql, said, shared) -> None:
     ("sql", "said"),
     [
         ("select duration_ns from device", r"; device has row, kind, name, start, duration, "),
-        ("select d.dur from device d join steps s on true", r"; steps has row, index, .*; device has row|; device has .*; steps"),
+        ("select d.dur from device d join steps s on true", r"; steps has row.*device|; device has row.*steps"),
         ("select dur_ns from kernels", r'"dur_ns" not found.*; kernels has name, .*total_us'),
     ],
 )  # fmt: skip
