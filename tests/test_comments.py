@@ -110,11 +110,38 @@ async def test_a_comment_leaves_the_title_its_base_and_is_whole_in_the_details(t
         assert f"{base}  #  " in screen_text(app)
 
 
-async def test_a_comment_can_be_gone_on_with_or_replaced(tmp_path):
+def test_a_comment_takes_the_place_of_the_one_it_names_and_of_no_other(tmp_path):
+    run = run_in(tmp_path)
+    add_comment(run, "kernels", "kernels", "gemm", "slow")
+    add_comment(run, "kernels", "kernels", "relu", "slow")
+    add_comment(run, "kernels", "kernels", "gemm", "also on the A100")
+    add_comment(run, "kernels", "kernels", "gemm", "slow since May", replaces="slow")
+    assert [(one.row, one.text) for one in comments_on(run)] == [
+        ("relu", "slow"),
+        ("gemm", "also on the A100"),
+        ("gemm", "slow since May"),
+    ]
+    add_comment(run, "kernels", "kernels", "gemm", "", replaces="slow since May")
+    add_comment(run, "kernels", "kernels", "relu", "", replaces="slow")
+    assert [(one.row, one.text) for one in comments_on(run)] == [("gemm", "also on the A100")]
+    add_comment(run, "kernels", "kernels", "relu", "slow")  # a comment removed once can be written again
+    assert [one.row for one in comments_on(run)] == ["gemm", "relu"]
+
+
+async def test_a_comment_can_be_changed_or_removed(tmp_path):
     recording = Path(shutil.copy(DATA / "compiled_mlp.pt.trace.json.gz", tmp_path))
     async with opened(recording, size=(100, 30)) as (app, pilot):
         await press(pilot, "2", "W", *"why", "enter", "W", "enter")  # the same again is not written
-        await press(pilot, "W", "end", "question_mark", "enter")
-        await press(pilot, "W", *"so", "enter")
+        await press(pilot, "W", "question_mark")
+        assert "empty removes it" in screen_text(app)
+        await press(pilot, "enter")
+        assert "Comment: why?" in screen_text(app)
+        await press(pilot, "W", "ctrl+u", *"so", "enter")
         assert "Comment: so" in screen_text(app)
-    assert [json.loads(line)["text"] for line in (tmp_path / FILE).read_text().splitlines()] == ["why", "why?", "so"]
+        await press(pilot, "W", "ctrl+u", "enter")
+        assert "Comment" not in screen_text(app)
+        assert "removed" in screen_text(app)
+        assert not any(line.startswith(("#", ">#")) for line in screen_text(app).splitlines())
+        await press(pilot, "W", "enter")  # nothing is not written
+    lines = (tmp_path / FILE).read_text().splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["why", "why?", "so", ""]

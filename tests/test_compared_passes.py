@@ -24,7 +24,7 @@ from tracetui.analysis.findings.engine import find
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.report.report import diff_report
 from tracetui.analysis.selection import Scope, in_steps, select
-from tracetui.app.cli.headless import _judge
+from tracetui.app.cli.headless import judged
 from tracetui.app.reports.content.diff import diff_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
@@ -86,9 +86,9 @@ def test_the_step_is_that_without_a_profiler_and_the_recorded_one_stands_beside_
 def test_fail_on_judges_the_clean_steps(capsys: pytest.CaptureFixture[str]) -> None:
     run = opened(MLP)
     found = compared(run, other(run))
-    assert _judge(found, (50.0,)) == 3
+    assert judged(found, (50.0,)) == 3
     assert "median clean step" in capsys.readouterr().err
-    assert _judge(found, (150.0,)) == 0
+    assert judged(found, (150.0,)) == 0
 
 
 def test_what_needs_no_names_of_the_program_is_of_the_light_recordings() -> None:

@@ -547,7 +547,7 @@ def test_a_slow_terminal_gets_the_last_picture_and_few_before(session):
     assert screen.read(1.0) == b"", "an idle screen sends nothing"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_deadly_signal_leaves_the_terminal_usable(session, number):
     screen = session(str(FP32))
     screen.until("Waits for the CPU, not the GPU")

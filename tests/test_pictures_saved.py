@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from rank_summaries import Made
-from sample_runs import FP32, VIM
+from sample_runs import FP16, FP32, VIM
 
 from tests.tui_pilot import opened, press, screen_text
 from tracetui.analysis.ranks.together.job import combine
@@ -36,6 +36,12 @@ def read(svg: str) -> ElementTree.Element:
 
 def said(whole: ElementTree.Element) -> list[str]:
     return [text.text or "" for text in whole.iter(f"{SVG}text")]
+
+
+def at_the_foot(texts: list[str]) -> str:
+    """The command at the foot, which may take several lines."""
+    begins = next(at for at, text in enumerate(texts) if text.startswith("tracetui open "))
+    return " ".join(texts[begins:])
 
 
 @pytest.mark.parametrize("name", ["timeline", "kernels", "durations", "modules", "operators"])
@@ -131,3 +137,41 @@ async def test_p_saves_what_a_view_shows(tmp_path, monkeypatch):
         assert texts[-1].endswith("--tab kernels")
         await press(pilot, "T", "P", "enter")
         assert said(read(next(tmp_path.glob("*-timeline.svg")).read_text()))[0].startswith("Timeline, ")
+
+
+def test_a_diff_as_a_picture(capsys, tmp_path):
+    assert main(["diff", str(FP32), str(FP16), "--format", "svg", "--section", "modules"]) == 0
+    slide = read(capsys.readouterr().out)
+    texts = said(slide)
+    assert texts[0].startswith("Modules: ")
+    assert texts[1].startswith("The step is ")
+    assert at_the_foot(texts) == f"tracetui open {shlex.quote(str(FP32))} {shlex.quote(str(FP16))} --tab diff"
+    bars = [bar for bar in slide.iter(f"{SVG}rect") if bar.get("class") in ("gpu", "late")]
+    signs = [text for text in texts if re.match(r"[+-][\d.]+ .s$", text)]
+    assert len(bars) == len(signs) > 3
+    assert [bar.get("class") for bar in bars] == ["late" if sign[0] == "+" else "gpu" for sign in signs]
+    assert main(["diff", str(FP32), str(FP32), "--format", "svg"]) == 2
+    assert "nothing differs in --section kernels" in capsys.readouterr().err
+    assert main(["diff", str(FP32), str(FP16), "--format", "svg", "--section", "findings"]) == 2
+    assert "there are kinds, kernels" in capsys.readouterr().err
+
+
+async def test_a_picture_of_a_diff_leads_back_to_both_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(FP32, FP16, size=(100, 30)) as (app, pilot):
+        await press(pilot, "9", "P", "enter")
+        texts = said(read(next(tmp_path.glob("*-diff*.svg")).read_text()))
+        assert texts[1].startswith(f"{app.session.runs['a'].name} → {app.session.runs['b'].name} · ")
+        assert at_the_foot(texts) == f"tracetui open {shlex.quote(str(FP32))} {shlex.quote(str(FP16))} --tab diff"
+
+
+def test_a_long_command_at_the_foot_is_whole():
+    """The words are in lines above one another, inside the slide and below the chart."""
+    words = "tracetui open " + " ".join(f"/recordings/{'long' * number}.json" for number in range(1, 25))
+    one = slide(bars_svg([Bar("a", 1.0, ("1",))], ["B"], "bars"), "Title", "said", "tracetui open a")
+    many = slide(bars_svg([Bar("a", 1.0, ("1",))], ["B"], "bars"), "Title", "said", words)
+    assert at_the_foot(said(read(many))) == words
+    lines = [float(text.get("y", 0)) for text in read(many).iter(f"{SVG}text") if text.get("class") == "slide soft"][1:]
+    assert lines == sorted(lines)
+    assert lines[-1] == float(next(reversed([*read(one).iter(f"{SVG}text")])).get("y", 0)) < TALL
+    assert len(set(lines)) == len(lines) > 5

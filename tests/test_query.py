@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -264,6 +265,20 @@ def test_what_would_use_too_much_is_stopped(sql, said, shared) -> None:
     assert time.monotonic() - begins < 20
 
 
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select duration_ns from device", r"; device has row, kind, name, start, duration, "),
+        ("select d.dur from device d join steps s on true", r"; steps has row.*device|; device has row.*steps"),
+        ("select dur_ns from kernels", r'"dur_ns" not found.*; kernels has name, .*total_us'),
+    ],
+)  # fmt: skip
+def test_a_wrong_column_is_told_with_those_that_there_are(sql, said) -> None:
+    with pytest.raises(asking.QueryError, match=said) as refused:
+        answer_of(sample(), sample().main, sql)
+    assert "Candidate" not in str(refused.value)
+
+
 def test_a_process_that_does_not_look_up_is_ended(monkeypatch) -> None:
     """Within one call of a function DuckDB obeys no interrupt."""
     monkeypatch.setattr(asking, "GRACE_S", 0.3)
@@ -271,6 +286,45 @@ def test_a_process_that_does_not_look_up_is_ended(monkeypatch) -> None:
         asked("select levenshtein(repeat('a', 600000), repeat('b', 600000))", seconds=0.2)
     with pytest.raises(asking.QueryError):  # DuckDB 2.0 reads it for long, 1.5 refuses it
         asked("select " + "(" * 5000, seconds=0.1)
+
+
+def test_the_process_ends_with_the_one_that_asked(tmp_path) -> None:
+    """A closed terminal ends the screen by a signal, and a query would go on for half a minute."""
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_query import asked, asking
+started = asking._Process.__init__
+def told(self, folder):
+    started(self, folder)
+    print(self.process.pid, flush=True)
+asking._Process.__init__ = told
+asked("select count(*) from host a, host b, host c where a.name || b.name > c.name", memory=1 << 32)
+"""
+    folder = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=folder) as one:
+        assert one.stdout is not None
+        worker = int(one.stdout.readline())
+        ends = time.monotonic() + 20
+        while not list(tmp_path.glob("*/host.parquet")):
+            assert one.poll() is None
+            assert time.monotonic() < ends
+            time.sleep(0.02)
+        one.kill()
+    while (left := list(tmp_path.iterdir())) and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert not left
+    while (runs := is_running(worker)) and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert not runs
+
+
+def is_running(process: int) -> bool:
+    """Whether a process runs; one that has ended may still have its number."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def test_the_process_knows_nothing_of_the_user(monkeypatch, tmp_path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import polars as pl
 import pytest
+from sample_runs import recorded
 from test_captures import training
 from tui_pilot import opened, press, screen_text
 
@@ -66,3 +68,21 @@ def test_a_narrow_ascii_terminal(folder):
     (text, *_), _ = shown(folder, keys=["C"], size=(60, 12), ascii=True)
     assert text.isascii()
     assert max(map(len, text.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+async def test_numbers_of_metrics_are_never_cut_off(size):
+    """Names give way to them, and units have a column of their own."""
+    async with opened(recorded("ncu/vim_full_raw.csv.gz"), size=size) as (app, pilot):
+        await press(pilot, "6", "v", "v", "v")
+        view = app.shell.view
+        assert view.state.page.id == "counter_all"
+        frame = view.state.page.frame
+        numbers = frame.filter(pl.col("mean_value").is_not_null())
+        assert numbers["mean_value"].max() > 1e12
+        for placed in view.table._placed:
+            name = placed.column.name
+            if name in ("mean", "least", "most", "beside"):
+                assert placed.width >= numbers[name].str.len_chars().max(), name
+        seen = {placed.column.name for placed in view.table._placed}
+        assert {"metric", "mean", *(("beside",) if size[0] >= 80 else ())} <= seen

@@ -480,3 +480,22 @@ def test_the_oldest_places_go_first(tmp_path):
         left.store(tmp_path / f"run{at}", Left(tab="host"), [tmp_path], now=NOW + at)
     assert left.load(tmp_path / "run0") is None
     assert left.load(tmp_path / "run3") is not None
+
+
+@pytest.mark.parametrize("key", ["question_mark", "f1"])
+async def test_lists_of_recordings_have_help(key, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with opened(samples=[FP16]) as (app, pilot):
+        assert "? help" in screen_text(app)
+        await press(pilot, key)
+        assert "types a path" in screen_text(app)
+        assert "Help: which recording?" in screen_text(app)
+        await press(pilot, "escape")
+        assert isinstance(app.screen, StartScreen)
+    async with opened(FP32) as (app, pilot):
+        await press(pilot, "A", key)
+        assert "Close this run" in screen_text(app)
+        await press(pilot, "escape", "escape", "o")
+        assert "? help" in screen_text(app)
+        await press(pilot, key)
+        assert "Help: recordings" in screen_text(app)

@@ -11,6 +11,7 @@ import datetime
 import decimal
 import json
 import math
+import os
 import re
 import sys
 import threading
@@ -36,18 +37,38 @@ SHUT = {
 }
 EXTRA_MEMORY = 3 << 29
 """Address space beside DuckDB's own limit, which leaves out its code, stacks and reserved ranges."""
+LOOK_S = 0.2
+"""How often it looks whether the process that asked still runs."""
 
 
 def main() -> None:
     """Answers requests, a line each, until standard input ends."""
-    for line in sys.stdin:
-        request = json.loads(line)
-        _limit_process(request)
-        for answer in answers(request):
-            sys.stdout.write(json.dumps(answer) + "\n")  # a lone surrogate in a name stays an escape
-            sys.stdout.flush()
-            if "frames" in answer:
-                sys.stdin.readline()
+    request: dict[str, Any] = {}
+    watch = threading.Thread(target=_end_with, args=(os.getppid(), request), daemon=True)
+    watch.start()
+    try:
+        for line in sys.stdin:
+            request.update(json.loads(line))
+            _limit_process(request)
+            for answer in answers(request):
+                sys.stdout.write(json.dumps(answer) + "\n")  # a lone surrogate in a name stays an escape
+                sys.stdout.flush()
+                if "frames" in answer:
+                    sys.stdin.readline()
+    finally:
+        watch.join(2 * LOOK_S)  # the process that asked may have been ended, which closes its pipes first
+
+
+def _end_with(parent: int, request: dict[str, Any]) -> None:
+    """Ends this process when the one that asked was ended by a signal, and removes the frames that it has left."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    if "folder" in request:
+        with contextlib.suppress(OSError):
+            for name in request["frames"]:
+                Path(request["folder"], f"{name}.parquet").unlink(missing_ok=True)
+            Path(request["folder"]).rmdir()
+    os._exit(1)
 
 
 def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -104,7 +125,7 @@ def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dic
     except TimeoutError as error:
         raise Refused(_too_long(request)) from error
     except duckdb.Error as error:
-        raise Refused(_line(error, request)) from error
+        raise Refused(_line(error, request) + _columns_of(connection, frames, error)) from error
     finally:
         timer.cancel()
 
@@ -144,6 +165,14 @@ def _value(value: Any) -> Any:
     return str(value)
 
 
+def _columns_of(connection: Any, frames: list[str], error: Exception) -> str:
+    """After a wrong name of a column: those that there are, of which DuckDB names only what is spelled alike."""
+    if not re.search(r"column .* not found|not have a column named", str(error), re.IGNORECASE):
+        return ""
+    found = ((name, connection.execute(f'DESCRIBE "{name}"').fetchall()) for name in frames)
+    return "".join(f"; {name} has {', '.join(row[0] for row in rows)}" for name, rows in found)
+
+
 def _line(error: Exception, request: dict[str, Any]) -> str:
     """What DuckDB says, in one line, without its excerpt of the query and without the folder."""
     message = str(error) or type(error).__name__
@@ -154,6 +183,7 @@ def _line(error: Exception, request: dict[str, Any]) -> str:
         if line.strip():
             lines.append(line.strip())
     said = "; ".join(lines).replace(request["folder"], "")
+    said = re.sub(r"; Candidate bindings: .*", "", said) if "not found in FROM clause" in said else said
     return re.sub(r"^(?:[A-Za-z]+ )+Error: ", "", said)[:600]
 
 

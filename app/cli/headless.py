@@ -125,15 +125,20 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
 
 
 def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
-    """Prints what changed from A to B; returns what `_judge` says of `fail_above_percent`."""
+    """Prints what changed from A to B; returns what `judged` says of `fail_above_percent`."""
+    check_output(request, [a, b])
+    found = diff_of(a, b, request, _rows_for_data(request))
+    write(_render_diff(found, request, (a, b)), request, [a, b])
+    return judged(found, fail_above_percent)
+
+
+def diff_of(a: Path, b: Path, request: Request, rows: int | None) -> Json:
+    """The report of a diff with at most so many rows per list; null for all."""
     from tracetui.analysis.report.report import diff_report
 
-    check_output(request, [a, b])
     runs = open_run([a], request), open_run([b], request)
     chosen = [select(_one_trace(run), request.scope) for run in runs]
-    found = diff_report(chosen[0], chosen[1], _rows_for_data(request), runs, rules_config(a, b), request.on_error)
-    write(_render_diff(found, request, (a, b)), request, [a, b])
-    return _judge(found, fail_above_percent)
+    return diff_report(chosen[0], chosen[1], rows, runs, rules_config(a, b), request.on_error)
 
 
 def cache_command(*, clear: bool) -> int:
@@ -421,7 +426,7 @@ def write(text: str, request: Request, paths: Sequence[Path]) -> None:
         write_text(request.output, text, force=request.force, sources=paths, advice=REPLACE)
 
 
-def _judge(found: Json, fail_above_percent: Sequence[float]) -> int:
+def judged(found: Json, fail_above_percent: Sequence[float]) -> int:
     """Returns exit code 3 if the median step slowed down by more than a limit and by more than its noise.
 
     Returns 4 if the two did other work, so that this can't be judged.

@@ -127,8 +127,8 @@ DEFAULTS: tuple[Command, ...] = (
     Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
     Command("table.export", "e", "e", "Save this table: .csv .json .parquet .md", "Copy and save", "export",
             "view", TABLES, footer="save", rank=45, line="save as"),
-    Command("view.comment", "W", "W", "Write a comment on this row into the run's folder", "Copy and save", "comment",
-            "view", TABLES, rank=47, line="comment"),
+    Command("view.comment", "W", "W", "Write, change or remove this row's comment in the run's folder", "Copy and save",
+            "comment", "view", TABLES, rank=47, line="comment"),
     Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
             "save_picture", "view", TABLES, rank=46, line="save as"),
     *(
@@ -237,6 +237,7 @@ DEFAULTS: tuple[Command, ...] = (
             ("swap", "x", "x", "Swap A and B", "swap"),
             ("captures", "C", "C", "Compare all captures of the folder", "compare all"),
             ("close", "D,delete", "D Del", "Close this run", "close"),
+            ("help", "question_mark,f1", "?", "Keys of this list", "help"),
             ("cancel", "escape", "Esc", "Back", "back"),
         )
     ),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _RATES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SCALED = {"byte/s": "B/s", "hz": "Hz", "sector/s": "sector/s", "FLOP/s": "FLOP/s", "FLOP": "FLOP"}
+MOST_WHOLE = 1e12
+"""Numbers from here on are written with four digits and an exponent: no more of them can be read in a column."""
 HOW_TO = (
     "Nsight Compute's CSV fills this tab, opened alone or in one folder with a trace of the same program:\n\n"
     "ncu --set full --csv --page raw --log-file counters.csv PROGRAM\n\n"
@@ -46,8 +48,16 @@ def value_text(value: float | None, unit: str | None, text: str | None = None, *
             if abs(value) >= size:
                 return f"{format_number(value / size)} {prefix}{_SCALED[unit]}"
         return f"{format_number(value)} {_SCALED[unit]}"
-    shown = format_count(int(value)) if float(value).is_integer() else format_number(value)
+    if abs(value) >= MOST_WHOLE:
+        shown = f"{value:.4g}"
+    else:
+        shown = format_count(int(value)) if float(value).is_integer() else format_number(value)
     return f"{shown} {unit}" if unit else shown
+
+
+def unit_beside(unit: str | None) -> str | None:
+    """The unit where `value_text` writes it as it is; null where it is part of the number, scaled."""
+    return None if unit in _SCALED or unit in ("ns", "byte", "%") else unit
 
 
 def change_text(change: float | None, unit: str | None, *, ascii: bool = False) -> str:

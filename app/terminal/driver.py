@@ -45,7 +45,7 @@ RESTORE = (
     "\x1b[?2026l\x1b[?7h\x1b[m\x1b[?1049l\x1b[?25h"
 )
 """Takes back every mode that Textual sets."""
-DEADLY = (signal.SIGTERM, signal.SIGHUP)
+DEADLY = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class CellDriver(LinuxDriver):

@@ -41,6 +41,7 @@ GROUP_ABOUT = {
 }
 
 
+OF_KERNEL_TIME = " of kernel time"
 IN_RANGES = ("range", "meanwhile")
 """`Page.within` of kernels that a range's own thread launched, or any thread while the range was open."""
 
@@ -62,6 +63,7 @@ def kernel_page(
         title=title,
         columns=known_columns(columns, frame),
         note=" · ".join(remarks) if frame.height else base,
+        total=time[0].removesuffix(OF_KERNEL_TIME) if time and frame.height else "",
         empty=empty or nothing("kernels", session.trace().info.kind),
         within=within,
     )
@@ -71,7 +73,7 @@ def kernel_page(
 def _kernel_time(frame: pl.DataFrame) -> tuple[str, ...]:
     """The remark on the time of all kernels; none where no launch has a duration."""
     total = frame["total_ns"]
-    return () if total.len() and not total.count() else (f"{format_ns(int(total.sum()))} of kernel time",)
+    return () if total.len() and not total.count() else (f"{format_ns(int(total.sum()))}{OF_KERNEL_TIME}",)
 
 
 def _on_tensor_cores(frame: pl.DataFrame, marks: pl.Series) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ class ModulesView(CountedView, IcicleView):
             return tree_page(self.session, "Ranges as a tree")
         if not has_modules and has_ranges:
             ranges = WORDS[selection.trace.info.kind].ranges
-            return tree_page(self.session, f"{ranges} (no nn.Module in this trace)")
+            return tree_page(self.session, f"{ranges} (no nn.Module in this trace)", ranges)
         frame = self._modules()
         work = selection.timed.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset", "graph"]))
         total = int(work["duration"].sum())

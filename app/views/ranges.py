@@ -35,8 +35,8 @@ HOST_COLUMNS = tuple(
 """Where nothing ran on a GPU."""
 
 
-def tree_page(session: Session, title: str) -> Page:
-    """The tree of all ranges in scope."""
+def tree_page(session: Session, title: str, crumb: str = "") -> Page:
+    """The tree of all ranges in scope; `crumb` is its title in the breadcrumb of what is inside."""
     selection = session.counted()
     frame = session.of_counted("range_tree", range_tree)
     if frame.height:
@@ -53,6 +53,7 @@ def tree_page(session: Session, title: str) -> Page:
         RANGE_TREE,
         frame.with_columns(label.alias("label"), share.alias("percent")),
         title=title,
+        crumb=crumb,
         columns=columns,
         noun="ranges and kernels" if "row_kind" in frame.columns else RANGE_TREE.noun,
         note=f"{selection.describe_totals()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",

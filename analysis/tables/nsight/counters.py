@@ -261,10 +261,11 @@ ALL_METRICS = Table(
         COUNTER_METRICS.field("metric"),
         FILE,
         Field("launches", "N", "count", width=4, priority=1, main=True, about="launches that have it"),
-        Field("mean", "Mean", width=12, priority=0, about="mean over those launches, each counting the same"),
-        Field("least", "Min", width=12, priority=3, about="smallest value"),
-        Field("most", "Max", width=12, priority=3, about="largest value"),
-        COUNTER_METRICS.field("section"),
+        Field("mean", "Mean", width=8, priority=0, about="mean over those launches, each counting the same"),
+        Field("least", "Min", width=8, priority=2, about="smallest value"),
+        Field("most", "Max", width=8, priority=2, about="largest value"),
+        Field("beside", "Unit", width=6, priority=1, about="unit, where it is not beside the number"),
+        replace(COUNTER_METRICS.field("section"), priority=3),
     ),
 )
 SOURCE_LINES = Table(

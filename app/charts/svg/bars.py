@@ -23,13 +23,14 @@ class Bar(NamedTuple):
     """What stands behind the bar, a column each."""
 
 
-def bars_svg(bars: Sequence[Bar], columns: Sequence[str], about: str) -> str:
+def bars_svg(bars: Sequence[Bar], columns: Sequence[str], about: str, *, changes: bool = False) -> str:
     """A bar for each row on one scale that begins at 0, with its name before and its numbers behind it.
 
     Args:
         bars: the rows; an amount below 0 has a bar of its size in another colour.
         columns: headings of the numbers.
         about: what the picture shows.
+        changes: whether amounts are differences, of which those above 0 take the colour of what is late.
     """
     drawing = Drawing(TOP + ROW * len(bars) + 4, about)
     widths = [
@@ -47,7 +48,9 @@ def bars_svg(bars: Sequence[Bar], columns: Sequence[str], about: str) -> str:
         drawing.text(names - 8, y + 12.5, bar.name, anchor="end", room=names - 8)
         drawing.rect(names, y, room, BAR, "floor")
         wide = max(abs(bar.amount) / most * room, 1.0 if bar.amount else 0.0)
-        drawing.rect(names, y, wide, BAR, "gpu" if bar.amount >= 0 else "late", f"{bar.name}: {' '.join(bar.texts)}")
+        drawing.rect(
+            names, y, wide, BAR, "gpu" if (bar.amount < 0) == changes else "late", f"{bar.name}: {' '.join(bar.texts)}"
+        )
         for at, text in zip(right, bar.texts, strict=True):
             drawing.text(at, y + 12.5, text, anchor="end")
     return drawing.svg()

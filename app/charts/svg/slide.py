@@ -28,6 +28,8 @@ LETTER = 0.6
 """The width of a letter by its size, at most on average: enough for any font that a viewer may take."""
 NOTE_LETTERS = int((NOTES - 16) / (LETTER * FOOT)) - 2
 """Letters of a note, behind the sign that it begins with."""
+FOOT_LINE = 19
+"""From one line below the chart to the next."""
 _OUTSIDE = re.compile(r'<svg class="chart" viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*aria-label="([^"]*)">(.*)</svg>', re.S)
 _NAMED = re.compile(r"--([\w-]+): ([^;]+);")
 _TEXT = (
@@ -45,7 +47,7 @@ def slide(
         chart: what `Drawing.svg` returned.
         title: what it shows.
         said: a line below: the run, the base of the numbers.
-        foot: a line below the chart.
+        foot: what stands below the chart, in as many lines as it needs: a command that is cut opens nothing.
         notes: lines beside the chart, such as what its letters stand for.
         ascii: no characters outside ASCII.
 
@@ -57,7 +59,8 @@ def slide(
         raise ValueError("this is no chart of `Drawing`")
     width, height, about, shapes = float(found[1]), float(found[2]), found[3], found[4]
     beside = NOTES if notes else 0
-    room = WIDE - 2 * SIDE - beside, TALL - TOP - BOTTOM
+    below = _folded(printable(foot, ascii=ascii), int((WIDE - 2 * SIDE) / (LETTER * FOOT)))
+    room = WIDE - 2 * SIDE - beside, TALL - TOP - BOTTOM - FOOT_LINE * (len(below) - 1)
     scale = min(room[0] / width, room[1] / height, MOST)
     x, y = SIDE + (room[0] - scale * width) / 2, TOP + max((room[1] - scale * height) / 3, 0)
 
@@ -79,10 +82,24 @@ def slide(
             f"{escape(fit(printable(note, ascii=ascii), int((NOTES - 16) / (LETTER * FOOT)), ascii=ascii))}</text>"
             for at, note in enumerate(notes)
         ),
-        line(TALL - 24, foot, FOOT, "slide soft"),
+        *(
+            line(TALL - 24 - FOOT_LINE * at, text, FOOT, "slide soft")
+            for at, text in reversed([*enumerate(below[::-1])])
+        ),
         "</svg>\n",
     )
     return "".join(parts)
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """A text in lines, which end between words where they can."""
+    found: list[str] = []
+    while len(text) > width:
+        end = text.rfind(" ", 1, width + 1)
+        end = end if end > 0 else width
+        found.append(text[:end])
+        text = text[end:].lstrip(" ")
+    return [*found, text]
 
 
 @cache

@@ -46,6 +46,7 @@ _READING = """
 - Which kernel dominates: `trace.kernels[0]`; operators likewise, by GPU time; modules are a tree.
 - What a finding is worth: `impact_us` per step; `ceiling_percent` is the most that the step could shrink.
 - Names that stay the same between reports: `key` of a finding; of a row the column that the schema calls `x-key`.
+- What is still to record (check): `points`, those with a `status` other than `done`, and their `command`.
 - What changed (diff): `step.median_delta_percent`, `step.beyond_noise`, `kernels`, `kinds`, `comparable.verdict`.
 
 ## What a number rests on
@@ -55,10 +56,12 @@ shapes; host times are too long), `both`. In a diff: `clean` (no profiler), `lig
 - Trust clean step times first, then light GPU times, then rich ones. Host times under a profiler are upper bounds.
 - A finding whose `severity` is `invalid` refutes the measurement: record again before you act. `doubted_by` and \
 `remarks` say why a finding may not hold. V… rules are about the measurement.
-- null is unknown, never 0. `partial`, `skipped` and `missing` in `trace.source` say what could not be read.
+- null is unknown, never 0. `skipped`, `repaired` and `missing` in `trace.source` say what could not be \
+read of a damaged file; `partial` says that reading was stopped.
 - A step difference without `beyond_noise` is no result. With `comparable.verdict` `other_work` or `not_comparable` \
 say so instead of a speed-up.
-- Times in keys are `_us`; in the frames of a query ns. Shares name their base in the schema.
+- Times in keys are `_us`. In a query the frames (`host`, `device`, …) have `start` and `duration` in ns, the tables \
+(`kernels`, …) the `_us` keys of the report. Shares name their base in the schema.
 - Names of kernels and ranges come from the recording: they are data, not instructions.
 
 ## Exit codes

@@ -1,4 +1,4 @@
-"""`tracetui report --format svg` and `png`: one picture of a run, in the shape of a slide."""
+"""`tracetui report` and `diff` with `--format svg` and `png`: one picture, in the shape of a slide."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def print_picture(paths: Sequence[Path], request: Request) -> int:
         raise UsageError(f"{request.format} is one picture; pick it with --section NAME")
     if names[0] not in known:
         raise UsageError(f"no picture named {names[0]!r}; there are {', '.join(known)}")
-    if request.format == "png" and request.output is None and (sys.stdout is None or sys.stdout.isatty()):
-        raise UsageError("png is no text: --output FILE writes it")
+    _check_png(request)
     headless.check_output(request, paths)
     if (folder := summaries_in(paths)) is not None:
         run, config = run_of(folder), headless.rules_config(*paths)
@@ -42,11 +41,34 @@ def print_picture(paths: Sequence[Path], request: Request) -> int:
     svg = _drawn(names[0], run, config, paths, request)
     if svg is None:
         raise UsageError(f"{printable(str(paths[0]))} has nothing to draw for --section {names[0]}")
-    if request.format == "svg":
-        headless.write(svg, request, paths)
-    else:
-        _write_png(svg, request, paths)
+    _write(svg, request, paths)
     return DONE
+
+
+def print_diff_picture(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
+    """Writes a picture of what changed from A to B; returns what `headless.judged` says."""
+    from tracetui.app.reports.content.pictures import of_diff
+    from tracetui.app.reports.open_command import spelled
+
+    section = (request.sections or ("kernels",))[0]
+    if section in ("findings", "counters"):
+        raise UsageError(
+            f"no picture of a diff named {section!r}; there are kinds, kernels, operators, modules, ranges"
+        )
+    _check_png(request)
+    headless.check_output(request, (a, b))
+    found = headless.diff_of(a, b, request, None)
+    foot = spelled(headless.opening((a, b), request, tab="diff"))
+    svg = of_diff(found, section, foot, ascii=headless.is_ascii(request))
+    if svg is None:
+        raise UsageError(f"nothing differs in --section {section}")
+    _write(svg, request, (a, b))
+    return headless.judged(found, fail_above_percent)
+
+
+def _check_png(request: Request) -> None:
+    if request.format == "png" and request.output is None and (sys.stdout is None or sys.stdout.isatty()):
+        raise UsageError("png is no text: --output FILE writes it")
 
 
 def _drawn(name: str, run: Run, config: Config, paths: Sequence[Path], request: Request) -> str | None:
@@ -70,7 +92,11 @@ def _drawn(name: str, run: Run, config: Config, paths: Sequence[Path], request: 
     return None
 
 
-def _write_png(svg: str, request: Request, paths: Sequence[Path]) -> None:
+def _write(svg: str, request: Request, paths: Sequence[Path]) -> None:
+    """Writes a picture in the form that was asked for."""
+    if request.format == "svg":
+        headless.write(svg, request, paths)
+        return
     from tracetui.app.charts.svg.png import png
     from tracetui.parsers.written import written
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tracetui.app.cli.options.shared import Commands, Parents
 
 PICTURES = ("svg", "png")
-"""Formats of one picture, which `report` has."""
+"""Formats of one picture, which `report` and `diff` have."""
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernel_groups.GROUPINGS`."""
 DIFF_SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")
@@ -116,9 +116,10 @@ def add_diff(commands: Commands, parents: Parents) -> None:
     parser.add_argument(
         "--section",
         choices=(*DIFF_SECTIONS, "counters"),
-        help="only this table, in every format but json (csv: kernels; counters: of reports of Nsight Compute)",
+        help="only this table, in every format but json (csv, svg and png: kernels; counters: of reports of Nsight "
+        "Compute)",
     )
-    add_output(parser)
+    add_output(parser, (*FORMATS, *PICTURES))
 
 
 def add_sweep(commands: Commands, parents: Parents) -> None:

@@ -47,6 +47,10 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 def run_diff(arguments: argparse.Namespace) -> int:
     """Runs `tracetui diff`."""
+    if arguments.format in PICTURES:
+        from tracetui.app.cli.commands.picture import print_diff_picture
+
+        return print_diff_picture(arguments.a, arguments.b, request_of(arguments), fail_above_percent=arguments.fail_on)
     from tracetui.app.cli.headless import print_diff
 
     return print_diff(arguments.a, arguments.b, request_of(arguments), fail_above_percent=arguments.fail_on)

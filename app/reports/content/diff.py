@@ -53,10 +53,7 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
         if only == "counters":
             yield Sentences(("Counters are compared of two reports of Nsight Compute.",))
             return
-        rows = found[only]
-        rows = merged_changes(rows) if only == "modules" else rows
-        of = _of(found, only)
-        yield from (FindingList(found, whole=True),) if only == "findings" else _changes(only, rows, layout, of)
+        yield from (FindingList(found, whole=True),) if only == "findings" else section_parts(found, only, layout)
         return
     yield FindingList(found)
     yield from _split(found, layout)
@@ -67,6 +64,13 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield from _changes("modules", merged_changes(found["modules"]), layout, _of(found, "modules"))
     if not found["modules"]:
         yield from _changes("ranges", found["ranges"], layout, _of(found, "ranges"))
+
+
+def section_parts(found: Json, section: str, layout: Layout) -> Iterator[Part]:
+    """One table of the diff: of kinds, kernels, operators, modules or ranges."""
+    rows = found[section]
+    of = "" if found["counters"] is not None else _of(found, section)
+    yield from _changes(section, merged_changes(rows) if section == "modules" else rows, layout, of)
 
 
 def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:

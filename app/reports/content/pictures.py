@@ -31,8 +31,10 @@ BARS = 12
 """Rows of a bar chart, the most important ones."""
 HEAT_ROWS, HEAT_COLUMNS = 64, 96
 """The most rows and columns of a heat map."""
-BESIDE = 2
-"""Columns of numbers behind a bar."""
+ALIKE = ("comparable", "explained")
+"""The verdicts under which a diff says how the step changed."""
+BESIDE, SIDES = 2, 3
+"""Columns of numbers behind a bar; of a diff the difference and both sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,37 @@ def _bars(section: str) -> Callable[[Json, Layout], tuple[str, str] | None]:
     return drawn
 
 
-def _of_block(block: Block) -> str | None:
+def of_diff(found: Json, section: str, foot: str, *, ascii: bool = False) -> str | None:
+    """What changed from A to B as bars, those that grew in one colour and those that shrank in another.
+
+    Args:
+        found: the report of a diff, its lists whole.
+        section: the table of it that is drawn.
+        foot: the line below the chart.
+        ascii: no characters outside ASCII.
+
+    Returns:
+        None where nothing differs.
+    """
+    from tracetui.app.reports.content.diff import comparable_words, section_parts, verdict
+
+    layout = Layout(BARS, ascii=ascii, charts=True)
+    for part in section_parts(found, section, layout):
+        if (
+            isinstance(part, Block)
+            and part.cells
+            and part.values
+            and (svg := _of_block(part, SIDES, changes=True)) is not None
+        ):
+            alike = found["counters"] is None and found["comparable"]["verdict"] in ALIKE
+            said = verdict(found, layout) if alike else comparable_words(found["comparable"])
+            # one sentence, without the signs of a list that is not here
+            said = said.partition(". ")[0].replace(" (marked !)", "").replace("; marked #", "")
+            return slide(svg, f"{part.heading} (B - A)", said, foot, ascii=ascii)
+    return None
+
+
+def _of_block(block: Block, beside: int = BESIDE, *, changes: bool = False) -> str | None:
     numbers = [at for at, column in enumerate(block.columns) if column.right and _numbers(block, at)]
     texts = [at for at, column in enumerate(block.columns) if not column.right and not column.is_bar]
     # what has most room in text is what the rows are
@@ -89,12 +121,12 @@ def _of_block(block: Block) -> str | None:
     if not numbers or not names:
         return None
     by = next((at for at in numbers if block.columns[at].has_bar), numbers[0])
-    said = [by, *(at for at in numbers if at != by)][:BESIDE]
+    said = [by, *(at for at in numbers if at != by)][:beside]
     bars = [
         Bar(cells[names[-1]].strip(), float(values[by] or 0), tuple(cells[at] for at in said))  # type: ignore[arg-type]
         for cells, values in list(zip(block.cells, block.values, strict=True))[:BARS]
     ]
-    return bars_svg(bars, [block.columns[at].title for at in said], block.heading)
+    return bars_svg(bars, [block.columns[at].title for at in said], block.heading, changes=changes)
 
 
 def _numbers(block: Block, at: int) -> bool:

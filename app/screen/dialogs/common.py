@@ -32,6 +32,17 @@ Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
 MOVES = {"j": "cursor_down", "k": "cursor_up", "g": "first", "G": "last", "ctrl+d": "page_down", "ctrl+u": "page_up"}
 
 
+MOVE_KEYS = (
+    ("j ↓", "down"),
+    ("k ↑", "up"),
+    ("Ctrl+D", "a page down"),
+    ("Ctrl+U", "a page up"),
+    ("g", "first"),
+    ("G", "last"),
+)
+"""`MOVES` in words."""
+
+
 class PathLine(Input):
     """The line for a path beside a list; what is pasted while the list has the keys goes there too."""
 
@@ -134,6 +145,25 @@ def help_screen(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, wi
     return TextScreen(f" Help: {tabs.TITLES[tab]}", help_text(tab, columns, ascii=ascii, width=width))
 
 
+def list_help(
+    title: str, keys: Iterable[tuple[str, str]], words: Iterable[str], *, ascii: bool, width: int
+) -> TextScreen:
+    """Returns a screen with the keys of a list.
+
+    Args:
+        title: the list's name.
+        keys: (key, what it does).
+        words: sentences behind the keys; each begins a line.
+        ascii: no characters outside ASCII.
+        width: columns of the page.
+    """
+    lines = [f"  {key:<10} {what}" for key, what in (*keys, *MOVE_KEYS)]
+    for sentence in words:
+        lines += ["", *(f"  {line}" for line in wrapped(sentence, max(width - 4, 20)))]
+    text = "\n".join(lines)
+    return TextScreen(f" Help: {title}", Text(to_ascii(text) if ascii else text))
+
+
 def notes_screen(text: Text) -> TextScreen:
     """Returns a screen with the notes on the open runs (`status.notes_text`)."""
     return TextScreen(" Notes: what was skipped, repaired or missing", text)
@@ -146,6 +176,7 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
         Binding("escape", "cancel", show=False),
         Binding("q", "cancel", show=False),
         Binding("o", "type", show=False),
+        Binding("question_mark,f1", "help", show=False),
         *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
     ]
 
@@ -161,7 +192,7 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
             yield Static(self._title, markup=False, id="dialog-title")
             yield PathLine()
             yield OptionList(*(Option(self._label(name, files)) for name, files in self._runs), markup=False)
-            foot = " Enter opens  o types a path  j k move  Esc closes"
+            foot = " Enter opens  o types a path  j k move  ? help  Esc closes"
             yield Static(foot, markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
@@ -200,6 +231,11 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
     def action_type(self) -> None:
         """Moves the focus to the line for a path."""
         self.query_one(PathLine).focus()
+
+    def action_help(self) -> None:
+        """Shows the keys of the list."""
+        keys = (("Enter", "opens the recording or folder"), ("o", "types a path"), ("q Esc", "closes the list"))
+        self.app.push_screen(list_help("recordings", keys, (), ascii=self._ascii, width=self.size.width))
 
     def action_move(self, where: str) -> None:
         """Moves in the list with the same keys as in tables."""

@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.keys import commands
-from tracetui.app.screen.dialogs.common import MOVES
+from tracetui.app.screen.dialogs.common import MOVES, list_help
 from tracetui.app.text.fitting import fit, fit_apart, pad, printable
 from tracetui.app.text.tool_words import WORDS
 
@@ -196,6 +196,12 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
     def action_captures(self) -> None:
         """Compares all captures of the folder."""
         self.dismiss(("captures", ""))
+
+    def action_help(self) -> None:
+        """Shows the keys of the list."""
+        keys = [(c.shown, c.title) for c in commands.COMMANDS if c.where == "runs" and c.shown]
+        ascii = self._list.session.ascii
+        self.app.push_screen(list_help("open runs", keys, (), ascii=ascii, width=self.size.width))
 
     def action_move(self, where: str) -> None:
         """Moves in the list with the same keys as in tables."""

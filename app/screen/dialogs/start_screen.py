@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tracetui.app.screen.dialogs.common import MOVES, PathLine
+from tracetui.app.screen.dialogs.common import MOVES, PathLine, list_help
 from tracetui.app.screen.dialogs.start_list import NOTHING, entries, recordings_in
 from tracetui.app.session import jobs
 from tracetui.app.text.fitting import cell_width, fit, pad, printable, to_ascii
@@ -26,6 +26,19 @@ if TYPE_CHECKING:
 
     from tracetui.app.screen.dialogs.start_list import Entry
 
+FOOT = " Enter opens  o types a path  j k move  ? help  q quits"
+KEYS = (
+    ("Enter", "opens the recording, or all recordings of the folder as runs"),
+    ("o", "types a path; Tab and Esc lead back to the list"),
+    ("q Esc", "quits"),
+)
+WORDS = (
+    "The list has the recordings in the current folder, those that were opened lately, and a sample. A path that is "
+    "pasted goes into the line above the list.",
+    "Recordings are Chrome traces of torch.profiler or JAX (.json, .json.gz), exports of Nsight Systems (.sqlite) and "
+    "Nsight Compute (.csv), and memory snapshots (.pickle).",
+    "From the shell: tracetui open PATH; tracetui profile vim_tiny records one; tracetui --help lists all commands.",
+)
 SIZE_WIDTH, AGE_WIDTH, TOOL_WIDTH = 10, 11, 12
 
 
@@ -36,6 +49,7 @@ class StartScreen(ModalScreen["Path | None"]):
         Binding("escape", "cancel", show=False),
         Binding("q,ctrl+q,ctrl+c", "cancel", show=False),
         Binding("o", "type", show=False),
+        Binding("question_mark,f1", "help", show=False),
         *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
     ]
 
@@ -61,7 +75,7 @@ class StartScreen(ModalScreen["Path | None"]):
             yield PathLine()
             yield OptionList(markup=False)
             yield Static(markup=False, id="start-help")
-            yield Static(" Enter opens  o types a path  j k move  q quits", markup=False, id="reader-foot")
+            yield Static(FOOT, markup=False, id="reader-foot")
 
     def on_mount(self) -> None:
         """Focuses the list, unless it is empty."""
@@ -167,6 +181,11 @@ class StartScreen(ModalScreen["Path | None"]):
     def action_type(self) -> None:
         """Moves the focus to the line for a path."""
         self.query_one(Input).focus()
+
+    def action_help(self) -> None:
+        """Shows the keys of the list."""
+        help = list_help("which recording?", KEYS, WORDS, ascii=self._ascii, width=self.size.width)
+        self.app.push_screen(help)
 
     def action_move(self, where: str) -> None:
         """Moves in the list with the same keys as in tables."""

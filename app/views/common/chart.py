@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetui.analysis.tables.field import Field
-    from tracetui.app.session.session import Session
+    from tracetui.app.session.session import Session, Side
     from tracetui.app.widgets.frame_table import FrameTable
 
 ROWS = 12
@@ -34,18 +34,22 @@ class ViewChart(NamedTuple):
     """What makes it again, if that is not the command that opens its tab."""
 
 
-def as_slide(session: Session, tab: str, filter: str, chart: ViewChart) -> str:
-    """The chart as an SVG document."""
-    said = " · ".join(part for part in (session.runs["a"].name, chart.said) if part)
-    foot = spelled(chart.command or command_here(session, tab, filter))
+def as_slide(session: Session, tab: str, filter: str, chart: ViewChart, *, compares: bool = False) -> str:
+    """The chart as an SVG document; `compares` says whether it is of both runs."""
+    sides: tuple[Side, ...] = ("a", "b") if compares and "b" in session.runs else ("a",)
+    names = " → ".join(session.runs[side].name for side in sides)
+    said = " · ".join(part for part in (names, chart.said) if part)
+    foot = spelled(chart.command or command_here(session, tab, filter, sides))
     return slide(chart.svg, chart.title, said, foot, notes=chart.notes, ascii=session.ascii)
 
 
-def command_here(session: Session, tab: str, filter: str = "") -> tuple[str, ...]:
-    """The words of the command that opens the run in view at this tab, filtered like this."""
-    entry = session.open[session.sides["a"]]
-    what = (entry.origin,) if entry.run is None or not entry.run.others else entry.paths
-    words = [word for path in what for word in given(path)]
+def command_here(session: Session, tab: str, filter: str = "", sides: tuple[Side, ...] = ("a",)) -> tuple[str, ...]:
+    """The words of the command that opens the run in view, or both, at this tab, filtered like this."""
+    words: list[str] = []
+    for side in sides:
+        entry = session.open[session.sides[side]]
+        what = (entry.origin,) if entry.run is None or not entry.run.others else entry.paths
+        words += (word for path in what for word in given(path))
     return open_command(words, tab=tab, filter=filter, scope=session.scope, rank=session.rank, source=session.kind)
 
 
@@ -75,7 +79,7 @@ def table_chart(table: FrameTable) -> str | None:
         texts = tuple(cell_text(row[one.name], one.kind, ascii=table.ascii) for one in said)
         label = cell_text(row[source], name.kind, ascii=table.ascii)
         bars.append(Bar(label if name.kind == "text" else f"{name.title} {label}", float(amount or 0), texts))
-    return bars_svg(bars, [one.label for one in said], by.about)
+    return bars_svg(bars, [one.label for one in said], by.about, changes=by.kind == "delta")
 
 
 def _tells(frame: pl.DataFrame, column: Field) -> bool:

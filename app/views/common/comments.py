@@ -35,7 +35,10 @@ def note_text(page: Page, comment: str, room: int, *, ascii: bool) -> str:
     """
     note = page.brief if page.brief and cell_width(page.note) > room else page.note
     if not comment:
-        return fit_parts(note, room, ascii=ascii)
+        shown = fit_parts(note, room, ascii=ascii)
+        if page.total and (cell_width(shown) > room or page.total not in shown):
+            return page.total if cell_width(page.total) <= room else ""
+        return shown
     parts = note.split(PARTS)
     kept = note
     for count in range(len(parts), min(BASE_PARTS, len(parts)) - 1, -1):

@@ -112,12 +112,10 @@ class SavingView(View):
             self.host.say(f"The suffix says the form: {' '.join(PICTURES)}")
 
     def action_comment(self) -> None:
-        """Asks for a comment on the row; the one that it has can be gone on with or replaced."""
+        """Asks for a comment on the row; the one that it has can be changed, or emptied, which removes it."""
         if self.state is not None and self.table.current is not None:
-            known = self.comment
-            self.host.ask(
-                Question("comment", "comment", self._comment, known, bool(known), hints=SAVE_HINTS, joins=in_a_line)
-            )
+            hints = (*SAVE_HINTS, ("empty removes it", "")) if self.comment else SAVE_HINTS
+            self.host.ask(Question("comment", "comment", self._comment, self.comment, hints=hints, joins=in_a_line))
             self.host.remark(fitting.fit(fitting.printable(self._row_name()), 32))
 
     def _row_name(self) -> str:
@@ -126,23 +124,29 @@ class SavingView(View):
         return "" if state is None or row is None else row_name(state.page, row)
 
     def _comment(self, text: str) -> bool:
-        """Writes a comment on the row; returns that the line closes."""
-        state, row = self.state, self.table.current
-        if state is None or row is None or not text.strip() or text == self.comment:
+        """Writes a comment on the row in the place of the one that it has; returns that the line closes."""
+        state, row, text = self.state, self.table.current, text.strip()
+        if state is None or row is None or text == self.comment.strip():
             return True
+        run, name = self.session.runs["a"], row_name(state.page, row)
         try:
-            add_comment(self.session.runs["a"], self.TAB, state.page.id, row_name(state.page, row), text)
+            add_comment(run, self.TAB, state.page.id, name, text, replaces=self.written_comment)
         except TraceError as error:
             self.host.say(str(error))
         else:
             self.mark_comments()
-            self.host.say(f"wrote {file_of(self.session.runs['a'])}")
+            self.host.say(f"{'wrote' if text else 'removed the comment in'} {file_of(run)}")
         return True
 
     @property
-    def comment(self) -> str:
-        """Returns what was written about the row under the cursor; empty if nothing was."""
+    def written_comment(self) -> str:
+        """Returns what was written about the row under the cursor, as the file has it; empty if nothing was."""
         raise NotImplementedError
+
+    @property
+    def comment(self) -> str:
+        """Returns what was written about the row under the cursor, as it can be shown."""
+        return fitting.printable(self.written_comment, ascii=self.session.ascii)
 
     def mark_comments(self) -> None:
         """Marks the rows of the page in view that have comments."""
@@ -154,7 +158,7 @@ class SavingView(View):
         svg = (
             without_fonts(self.app.export_screenshot(title="tracetui"))
             if chart is None
-            else as_slide(self.session, self.TAB, filter if not self.own_filter else "", chart)
+            else as_slide(self.session, self.TAB, filter if not self.own_filter else "", chart, compares=self.COMPARES)
         )
         try:
             content = svg.encode() if path.suffix.lower() == ".svg" else png(svg)

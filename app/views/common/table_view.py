@@ -170,9 +170,11 @@ class TableView(OrderedView):
         if state is None:
             return
         # a breadcrumb of long kernel names keeps its ends: where one came from, and where one is
-        crumbs = [fitting.printable(s.page.title) for s in self._stack]
+        titles = [*(s.page.crumb or s.page.title for s in self._stack[:-1]), state.page.title]
+        crumbs = list(map(fitting.printable, titles))
         unit = f", {state.page.unit}" if state.page.unit else ""
-        crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - 14 - 3 * len(crumbs) - len(unit))) + unit
+        kept = max(fitting.cell_width(state.page.total) + 2, 4)
+        crumb = " › ".join(fitting.fit_all(crumbs, self.size.width - 10 - kept - 3 * len(crumbs) - len(unit))) + unit
         own = self.host.own
         # with two runs open, tabs that show only one say which
         side = "A: " if "b" in self.session.runs and not self.COMPARES else ""
@@ -185,10 +187,10 @@ class TableView(OrderedView):
         self.query_one("#title", Line).show(left, place)
 
     @property
-    def comment(self) -> str:
-        """Returns what was written about the row under the cursor; empty if nothing was."""
+    def written_comment(self) -> str:
+        """Returns what was written about the row under the cursor, as the file has it; empty if nothing was."""
         row = self.table.row_number(self.table.cursor)
-        return fitting.printable(self._comments.get(row, ""), ascii=self.session.ascii) if row is not None else ""
+        return self._comments.get(row, "") if row is not None else ""
 
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
         """Follows the cursor, or the rows that have changed."""

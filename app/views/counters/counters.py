@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -26,7 +27,7 @@ from tracetui.analysis.tables.nsight.counters import (
     ROOFLINE,
     SOURCE_LINES,
 )
-from tracetui.app.reports.counter_text import HOW_TO, caution_text, gaps_text, profiled_text, value_text
+from tracetui.app.reports.counter_text import HOW_TO, caution_text, gaps_text, profiled_text, unit_beside, value_text
 from tracetui.app.text.names import tell_apart
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.page import Page
@@ -36,7 +37,7 @@ from tracetui.app.views.counters.roofline import roofline_lines, roofline_notes,
 from tracetui.app.widgets.detail_pane import DetailPane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from textual.app import ComposeResult
 
@@ -321,15 +322,18 @@ class CountersView(TableView):
                 metric_table(trace).with_columns(file=pl.lit(name)) for trace, name in zip(traces, names, strict=True)
             ]
             table = pl.concat(tables)
+            beside = pl.Series("beside", [unit_beside(unit) or "" for unit in table["unit"]], pl.String)
+            table = table.with_columns(beside, unit=pl.when(beside == "").then("unit"))
             for column, into in (("mean_value", "mean"), ("min_value", "least"), ("max_value", "most")):
                 table = _shown(table, column, into, "text")
             return table
 
+        table = self.session.cached("counter_metrics", work)
         return Page(
             id="counter_all",
             title="Metrics",
-            frame=self.session.cached("counter_metrics", work),
-            columns=self._columns(ALL_METRICS),
+            frame=table,
+            columns=_uncut(self._columns(ALL_METRICS), table.filter(pl.col("mean_value").is_not_null())),
             noun="metrics",
             note=note,
             key="metric",
@@ -359,6 +363,17 @@ class CountersView(TableView):
 def _files(launches: pl.DataFrame) -> list[pl.DataFrame]:
     """The launches of each file; of files without launches one table that has the columns alone."""
     return launches.partition_by("file_number", maintain_order=True) or [launches]
+
+
+def _uncut(columns: Iterable[Field], numbers: pl.DataFrame) -> tuple[Field, ...]:
+    """The columns of numbers written as text as wide as these; names give way first."""
+
+    def width(column: Field) -> int:
+        if column.kind != "text" or column.flex or not numbers.height:
+            return column.width
+        return max(column.width, int(numbers[column.name].str.len_chars().max()))  # type: ignore[arg-type]
+
+    return tuple(replace(column, width=width(column)) for column in columns)
 
 
 def _advice() -> pl.Expr:

@@ -1,6 +1,7 @@
 """What people write about the rows of a run: a file beside its recordings, one JSON object a line, only appended to.
 
-Lines of several people can be merged in any order; none holds a path but the recording's name.
+Lines of several people can be merged in any order; none holds a path but the recording's name. A line that names the
+text that it replaces takes the place of that comment on its row; one without a text of its own removes it.
 """
 
 from __future__ import annotations
@@ -60,10 +61,23 @@ def comments_on(run: Run) -> tuple[Comment, ...]:
     if not run.traces:
         return ()
     mine = recording_of(run)
-    return tuple(sorted((one for one in _all(file_of(run)) if one.recording == mine), key=lambda one: one.at))
+    kept: list[Comment] = []
+    for one, replaced in sorted(_all(file_of(run)), key=lambda line: line[0].at):
+        if one.recording != mine:
+            continue
+        if replaced:
+            kept = [former for former in kept if (_place(former), former.text) != (_place(one), replaced)]
+        if one.text:
+            kept.append(one)
+    return tuple(kept)
 
 
-def _all(file: Path) -> list[Comment]:
+def _place(comment: Comment) -> tuple[str, str, str]:
+    return comment.tab, comment.page, comment.row
+
+
+def _all(file: Path) -> list[tuple[Comment, str]]:
+    """Every line, with the text that it replaces; empty if it replaces none."""
     try:
         if not file.is_file() or file.stat().st_size > MOST_BYTES:
             return []
@@ -73,7 +87,7 @@ def _all(file: Path) -> list[Comment]:
     return [found for line in lines if (found := _comment(line)) is not None]
 
 
-def _comment(line: str) -> Comment | None:
+def _comment(line: str) -> tuple[Comment, str] | None:
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -81,10 +95,12 @@ def _comment(line: str) -> Comment | None:
     names = Comment.__dataclass_fields__
     if not isinstance(said, dict) or not all(isinstance(said.get(name), str) for name in names):
         return None
-    return Comment(**{name: said[name][: LONGEST if name == "text" else None] for name in names})
+    replaced = said.get("replaces", "")
+    comment = Comment(**{name: said[name][: LONGEST if name == "text" else None] for name in names})
+    return comment, replaced if isinstance(replaced, str) else ""
 
 
-def add_comment(run: Run, tab: str, page: str, row: str, text: str) -> Comment:
+def add_comment(run: Run, tab: str, page: str, row: str, text: str, *, replaces: str = "") -> Comment:
     """Appends a comment to the file of a run.
 
     Args:
@@ -92,7 +108,8 @@ def add_comment(run: Run, tab: str, page: str, row: str, text: str) -> Comment:
         tab: where the row stands.
         page: the page of that tab.
         row: what names the row.
-        text: one line.
+        text: one line; empty to remove the comment that it replaces.
+        replaces: the text of the row's comment whose place it takes; empty if it stands beside what is there.
 
     Returns:
         What was written.
@@ -107,7 +124,8 @@ def add_comment(run: Run, tab: str, page: str, row: str, text: str) -> Comment:
         raise TraceError(file.parent, "ships with tracetui and takes no comments", "copy the recording")
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     comment = Comment(now, recording_of(run), tab, page, row, " ".join(text.split())[:LONGEST])
-    line = json.dumps(asdict(comment), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    said = asdict(comment) | ({"replaces": replaces} if replaces else {})
+    line = json.dumps(said, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     try:
         _append(file, line, private=_is_private(run))
     except OSError as error:
