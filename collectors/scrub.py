@@ -300,11 +300,11 @@ def _copy_chrome(source: Path, target: Path, redactor: Redactor) -> None:
 
 
 def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.keys import document
+    from tracetui.collectors.scrubbing.keys import decoded, document
 
     try:
-        value: Any = json.loads(_whole(source))
-    except (ValueError, RecursionError):  # cut off when the run ended abruptly
+        value: Any = decoded(_whole(source))
+    except ValueError:  # cut off when the run ended abruptly
         _copy_chrome(source, target, redactor)
         return
     host = value.get("identity") or {} if isinstance(value, dict) else {}
@@ -378,13 +378,13 @@ def _copy_log(source: Path, target: Path, redactor: Redactor) -> None:
 
 def _copy_comments(source: Path, target: Path, redactor: Redactor) -> None:
     """Copies comments, which have the certainty of a log, line by line."""
-    from tracetui.collectors.scrubbing.keys import document
+    from tracetui.collectors.scrubbing.keys import decoded, document
 
     lines = []
     for line in _whole(source).decode("utf-8", "replace").splitlines():
         try:
-            lines.append(json.dumps(document(json.loads(line), redactor), ensure_ascii=False))
-        except (ValueError, RecursionError):  # noqa: PERF203  a line that somebody wrote by hand
+            lines.append(json.dumps(document(decoded(line), redactor), ensure_ascii=False))
+        except ValueError:  # noqa: PERF203  a line that somebody wrote by hand
             lines.append(redactor.value(line))
     target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
     Event = dict[str, Any]
 
-_DECODER = json.JSONDecoder(strict=False, parse_float=str)
+
+class Real(str):
+    """A number with a fraction or an exponent, as it is written: as a float it would lose digits."""
+
+    __slots__ = ()
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=Real)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BARE_WORD = re.compile(r"(:\s*)(?:N/A|-?inf|-?nan|-?Inf|-?NAN|None|undefined)(?=\s*[,}\]])")
 _BLANKS = re.compile(r"[\s,]*")
@@ -28,6 +35,22 @@ CANDIDATES = 8
 NEAR = 1 << 12
 """Characters behind an event that are searched for the next one where no comma stands between them."""
 _RESUME = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"\s*:)')
+
+
+def json_text(value: Any) -> str | None:
+    """A decoded value as JSON; None for null, and for what is nested too deep to be walked through."""
+    try:
+        return None if value is None else json.dumps(_with_floats(value), ensure_ascii=False)
+    except RecursionError:
+        return None
+
+
+def _with_floats(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_floats(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_floats(item) for key, item in value.items()}
+    return float(value) if isinstance(value, Real) else value
 
 
 def split(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, Event]]:

@@ -27,7 +27,7 @@ from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, ProcessGr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARSER_VERSION = 16
+PARSER_VERSION = 17
 """Raise this whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
