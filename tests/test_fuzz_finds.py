@@ -503,6 +503,14 @@ def test_what_is_no_event_before_an_empty_one_is_counted(
     assert (trace.source.events_total, trace.host.height, skipped(trace)) == (7, 6, 1)
 
 
+def test_an_event_between_damage_and_an_empty_one_is_read(tmp_path: Path, path_of_reading: None) -> None:
+    events = [json.dumps(work(n)) for n in range(6)]
+    path = tmp_path / "a.json"
+    path.write_text('{"traceEvents": [\n' + ",\n".join([*events[:3], "nul", events[3], "{}", *events[4:]]) + "\n]}\n")
+    trace = opened(path)
+    assert (trace.source.events_total, trace.host.height, skipped(trace)) == (7, 6, 1)
+
+
 def test_a_lone_brace_between_events_is_counted_in_the_trace_and_its_cut(tmp_path: Path, path_of_reading: None) -> None:
     events = [json.dumps(work(n), separators=(",", ":")) for n in range(6)]
     path, part = tmp_path / "a.json", tmp_path / "b.json"

@@ -29,7 +29,10 @@ _BLANKS = re.compile(r"[\s,]*")
 _BLANK = re.compile(r"\s*")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 _EVENT = re.compile(r'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"\s*:')
-_CLOSING = re.compile(r"[\s,]*(?:\].*)?", re.DOTALL)
+_EMPTY = r"(?:\s*,\s*\{\s*\})*"
+"""Empty objects, which are no events, with the commas before them."""
+_CLOSING = re.compile(_EMPTY + r"[\s,]*(?:\].*)?", re.DOTALL)
+_ENDING = re.compile(_EMPTY)
 CANDIDATES = 8
 """So many places are tried, the last ones: dictionaries within an event begin as events do."""
 NEAR = 1 << 12
@@ -153,7 +156,8 @@ def _intact(content: str, at: int, end: int, *, cut_off: bool) -> int | None:
             event, after = _DECODER.raw_decode(content, begin)
         except UNDECODABLE:
             continue
-        is_last = after <= end and _CLOSING.fullmatch(content, after, end) is not None if cut_off else after == end
+        behind = _CLOSING if cut_off else _ENDING
+        is_last = after <= end and behind.fullmatch(content, after, end) is not None
         if is_last and isinstance(event, dict) and "ph" in event:
             return begin
     return None
