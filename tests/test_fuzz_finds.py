@@ -22,7 +22,7 @@ from snapshot_file import Allocator, snapshot, write
 from tracetui.analysis.dependencies import walk
 from tracetui.analysis.dependencies.path_pieces import inner_calls
 from tracetui.analysis.findings.config import parse
-from tracetui.analysis.gpu.occupancy import estimated_occupancy
+from tracetui.analysis.gpu.occupancy import SmLimits, estimated_occupancy, occupancy
 from tracetui.analysis.report.report import report
 from tracetui.app.reports.content.charts import levels
 from tracetui.app.reports.content.run import run_parts
@@ -177,6 +177,13 @@ def test_the_critical_path_of_a_thread_without_calls(tmp_path: Path) -> None:
 def test_an_occupancy_that_is_no_share_is_unknown() -> None:
     device = schema.empty(schema.DEVICE).clear(4).with_columns(occupancy_percent=pl.Series([50.0, 1e308, -1.0, 100.0]))
     assert device.select(estimated_occupancy())["occupancy_percent"].to_list() == [50.0, None, None, 100.0]
+
+
+@pytest.mark.parametrize("registers", [-1, -7, -8, -(2**62), 0])
+@pytest.mark.parametrize("shared", [-1, -1024, -(2**40), None])
+def test_registers_and_shared_memory_below_zero_are_unknown(registers: int, shared: int | None) -> None:
+    sm = SmLimits(64, 32, 1 << 16, 1 << 17, 128, 1024, 4)
+    assert occupancy(256, registers, shared, sm) == occupancy(256, None, None, sm)
 
 
 def test_a_number_of_a_gpu_that_no_column_holds_places_nothing(tmp_path: Path) -> None:
