@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors.machine.secret_forms import NUMBER, names_secret
-from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, PLACE, SECRET, USER, UUID
+from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, MASK, PLACE, SECRET, TORN, USER, UUID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +22,8 @@ KEPT_NUMBERS = "version"
 STALE = "no longer true"
 """The kind of values, such as checksums, that are wrong once the file has been rewritten."""
 FOLDER = "folder"
+LOST = "lost"
+"""The kind of values whose key, or a part of their own, damage has taken away."""
 EMPTIED = (COMMAND, ENVIRONMENT, UUID, SECRET)
 """Kinds whose values are replaced by empty ones, whatever they are."""
 
@@ -65,6 +67,9 @@ def kind_of(key: str) -> str:
 
 def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
     """The text that replaces a value under a key of this kind; None if the value is removed."""
+    if kind == LOST:
+        redactor.count(TORN)
+        return MASK
     if not text or (kind == KEPT and len(text) <= LONGEST_KEPT and not redactor.would_change(text)):
         return text
     if kind == NAME:
