@@ -54,7 +54,9 @@ _ENDS = re.compile(rb"[ \t\r\n]*(?:[,}\]]|\Z)")
 _STRAY = re.compile(rb"[^\s\"{}\[\],:](?:[^\"{}\[\],]*[^\s\"{}\[\],:])?")
 """A value that has lost its quotes."""
 _NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
-_WORD = re.compile(rb"[^\s\"{}\[\],:]+")
+_WORD = re.compile(rb"(?:[^\s\"{}\[\],:\\]|\\.?)+", re.DOTALL)
+_OF_EVENTS = frozenset(b"ph cat ts dur pid tid id s bp args".split())
+"""Keys with which an event may begin: behind damage, they tell a reader where the next one does."""
 _IN_WORD = bytes(set(range(256)) - set(b' \t\r\n\f\v"{}[],:'))
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
 _HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS, HASH, PROGRAM})
@@ -179,7 +181,7 @@ class JsonScrubber:
                 if found[1].lstrip().startswith(b":"):  # what stands before it is a key, or the end of one
                     self._key = before.strip(b' \t\r\n,{[:"')
                     kind = kind_of(self._key.decode("utf-8", "replace"))
-                    self._kind = LOST if kind in _HARMLESS else kind
+                    self._kind = LOST if kind in _HARMLESS and self._key not in _OF_EVENTS else kind
                 position = found.start() + 1
                 continue
             out.append(self._outside(before))
@@ -200,7 +202,11 @@ class JsonScrubber:
             else:
                 self._sign = b'"'
                 misplaced = sign not in _BEFORE_VALUE or (sign == b"," and self._keyed)
-                if misplaced or _ENDS.match(text, position) is None or (self._kind != NAME and _is_torn(found[1])):
+                if misplaced or _ENDS.match(text, position) is None:  # it may be what stands between two strings
+                    self._kind = LOST
+                    out.append(b'"' + self._masked(found[1]) + b'"')
+                    continue
+                if self._kind != NAME and _is_torn(found[1]):
                     self._kind = LOST
                 out.append(self._value(found[1], found[0]))
         rest = text.find(b'"', position)
@@ -273,14 +279,18 @@ class JsonScrubber:
             return before + quote + name.replace(b'"', b"")
         shown = _STRAY.sub(lambda match: self._unquoted(match[0]), before)
         if quote:  # a string without an end, in which a number is as private as a word
-            shown += quote + _WORD.sub(MASK.encode(), behind)
-            self._redactor.count(TORN)
+            shown += quote + self._masked(behind)
         self._kind = LOST
         self._redactor.unjudged.setdefault(" ".join(_text(shown).split()), DAMAGED)
         return shown
 
+    def _masked(self, text: bytes) -> bytes:
+        """The text with a mark in the place of every word, so that what stands between strings stays."""
+        self._redactor.count(TORN)
+        return _WORD.sub(lambda match: match[0] if match[0] in _OF_EVENTS else MASK.encode(), text)
+
     def _unquoted(self, text: bytes) -> bytes:
-        if _is_plain(text):
+        if _is_plain(text) or text in _OF_EVENTS:
             return text
         result = replaced(self._redactor, LOST if self._kind in _HARMLESS else self._kind, _text(text))
         return b"null" if result is None else result.encode("utf-8", "surrogateescape")
