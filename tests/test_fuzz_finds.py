@@ -580,3 +580,17 @@ def test_a_snapshot_cut_off_within_the_length_of_a_frame(tmp_path: Path) -> None
         loaded = load_plain(whole[:end])
         assert loaded.value is None
         assert loaded.damage
+
+
+@pytest.mark.parametrize("number", ["16774.5ize59", "23/*.755", "43008\0\0783.02", "1.5.5", "12-3", "7x"])
+@pytest.mark.parametrize("key", ["ts", "dur", "tid"])
+def test_a_damaged_number_is_not_read_by_half(tmp_path: Path, path_of_reading: None, key: str, number: str) -> None:
+    """The fast path took the digits at its beginning for the whole of it."""
+    events = ["{\n    " + json.dumps(work(n))[1:-1] + "\n  }" for n in range(6)]
+    told = json.dumps(work(2)[key])
+    events[2] = events[2].replace(f'"{key}": {told}', f'"{key}": {number}')
+    path = tmp_path / "a.json"
+    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(events) + "\n  ]\n}\n")
+    trace = opened(path)
+    assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op3", "op4", "op5"]
+    assert skipped(trace) == 1

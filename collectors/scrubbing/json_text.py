@@ -22,7 +22,7 @@ from tracetui.collectors.scrubbing.keys import (
     kind_of,
     replaced,
 )
-from tracetui.collectors.scrubbing.marks import DAMAGED, MASK, TORN
+from tracetui.collectors.scrubbing.marks import DAMAGED, TORN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,6 +55,9 @@ _STRAY = re.compile(rb"[^\s\"{}\[\],:](?:[^\"{}\[\],]*[^\s\"{}\[\],:])?")
 """A value that has lost its quotes."""
 _NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _WORD = re.compile(rb"(?:[^\s\"{}\[\],:\\]|\\.?)+", re.DOTALL)
+_ODD = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\udc80-\udcff]|\\[^\"\\/bfnrtu]")
+_LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
+_LETTERS = re.compile(r"\\u[0-9a-fA-F]{4}|\\[^u]|[^\W_]")
 _OF_EVENTS = frozenset(b"ph cat ts dur pid tid id s bp args".split())
 """Keys with which an event may begin: behind damage, they tell a reader where the next one does."""
 _IN_WORD = bytes(set(range(256)) - set(b' \t\r\n\f\v"{}[],:'))
@@ -189,10 +192,11 @@ class JsonScrubber:
             sign = self._sign
             if found[2] is not None:
                 self._sign, self._keyed = b":", True
-                torn = sign not in _BEFORE_KEY or _is_torn(found[1])
-                kind = LOST if torn else VALUE
+                misplaced = sign not in _BEFORE_KEY
+                kind = LOST if misplaced or self._is_torn_apart(found[1]) else VALUE
                 out.append(self._rewritten(kind, found[1], found[0][: -len(found[2])]) + found[2])
-                self._key, self._kind = found[1], LOST if torn else kind_of(found[1].decode("utf-8", "replace"))
+                lost = misplaced or _is_torn(found[1])
+                self._key, self._kind = found[1], LOST if lost else kind_of(found[1].decode("utf-8", "replace"))
                 opening = _OPENING.match(text, position) if self._kind in EMPTIED else None
                 if opening:
                     out.append(b" {}" if opening[1] == b"{" else b" []")
@@ -206,7 +210,7 @@ class JsonScrubber:
                     self._kind = LOST
                     out.append(b'"' + self._masked(found[1]) + b'"')
                     continue
-                if self._kind != NAME and _is_torn(found[1]):
+                if self._kind != NAME and self._is_torn_apart(found[1]):
                     self._kind = LOST
                 out.append(self._value(found[1], found[0]))
         rest = text.find(b'"', position)
@@ -241,6 +245,8 @@ class JsonScrubber:
 
     def _rewritten(self, kind: str, inner: bytes, whole: bytes) -> bytes:
         """The string in quotes, without what must not be shown."""
+        if kind == LOST:
+            return b'"' + self._masked(inner) + b'"'
         known = self._cache.get((kind, inner))
         if known is None:
             known = self._judged(kind, inner, whole)
@@ -284,16 +290,33 @@ class JsonScrubber:
         self._redactor.unjudged.setdefault(" ".join(_text(shown).split()), DAMAGED)
         return shown
 
+    def _is_torn_apart(self, inner: bytes) -> bool:
+        """Whether odd bytes stand in the middle of something private, which then has no known form."""
+        return _is_torn(inner) and self._redactor.would_change(_ODD.sub("", _text(inner)))
+
     def _masked(self, text: bytes) -> bytes:
-        """The text with a mark in the place of every word, so that what stands between strings stays."""
+        """The text without its letters and digits: what damage left of its form tells a reader what it told before."""
         self._redactor.count(TORN)
-        return _WORD.sub(lambda match: match[0] if match[0] in _OF_EVENTS else MASK.encode(), text)
+        return _WORD.sub(lambda match: match[0] if match[0] in _OF_EVENTS else _form(match[0]), text)
 
     def _unquoted(self, text: bytes) -> bytes:
-        if _is_plain(text) or text in _OF_EVENTS:
+        if _is_plain(text) or not _LETTER.search(text):
             return text
-        result = replaced(self._redactor, LOST if self._kind in _HARMLESS else self._kind, _text(text))
+        if self._kind in _HARMLESS or self._kind == LOST:
+            return self._masked(text)
+        result = replaced(self._redactor, self._kind, _text(text))
         return b"null" if result is None else result.encode("utf-8", "surrogateescape")
+
+
+def _form(word: bytes) -> bytes:
+    """A word with each letter as x and each digit as 0; escapes and bytes that are no UTF-8 stay what they are."""
+    return _LETTERS.sub(lambda match: _same_form(match[0]), _text(word)).encode("utf-8", "surrogateescape")
+
+
+def _same_form(letter: str) -> str:
+    if letter.startswith("\\"):
+        return "\\u0078" if len(letter) > 2 else letter
+    return "0" if letter.isdecimal() else "x"
 
 
 def _text(raw: bytes) -> str:

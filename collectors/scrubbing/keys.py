@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors.machine.secret_forms import NUMBER, names_secret
-from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, MASK, PLACE, SECRET, TORN, USER, UUID
+from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, PLACE, SECRET, USER, UUID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,9 +67,6 @@ def kind_of(key: str) -> str:
 
 def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
     """The text that replaces a value under a key of this kind; None if the value is removed."""
-    if kind == LOST:
-        redactor.count(TORN)
-        return MASK
     if not text or (kind == KEPT and len(text) <= LONGEST_KEPT and not redactor.would_change(text)):
         return text
     if kind == NAME:
