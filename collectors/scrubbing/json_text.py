@@ -45,10 +45,10 @@ _LITERALS = re.compile(rb"\b(?:true|false|null|NaN|Infinity|N/A|inf|nan|Inf|NAN|
 """Words that stand for a value, those that the reader takes for null among them."""
 _CONTROL = bytes(range(9)) + bytes((11, 12)) + bytes(range(14, 32))
 _BLANKS = b" \t\r\n"
-_DISORDER = re.compile(rb'""|[:\[]":|"[\[\]{}]+"|[\]}]"|"[\[{]|\{"[,}\]]|:","[,}\]]')
+_DISORDER = tuple(b'"" :": [": ]" }" "[ "{ {", {"} {"] :",", :","} :","]'.split())
 """What is no JSON where each string is a quote and numbers are left out: two strings side by side, two colons, …"""
 _NO_STRUCTURE = bytes(set(range(256)) - set(b'":,{}[]'))
-_BAD_ESCAPE = re.compile(rb'(?<!\\)(?:\\\\)*\\(?:[^"\\/bfnrtu]|u(?![0-9a-fA-F]{4}))')
+_ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BEFORE_KEY, _BEFORE_VALUE = (b"{", b","), (b":", b"[", b",")
 _ENDS = re.compile(rb"[ \t\r\n]*(?:[,}\]]|\Z)")
 _STRAY = re.compile(rb"[^\s\"{}\[\],:](?:[^\"{}\[\],]*[^\s\"{}\[\],:])?")
@@ -127,7 +127,8 @@ class JsonScrubber:
         outside = b"".join(parts[::2])
         if b"/" in outside or outside.translate(None, b"".join(_OUTSIDE)):
             return None  # a quote is missing
-        if _DISORDER.search(b'"'.join(parts[::2]).translate(None, _NO_STRUCTURE)) or _is_torn(text):
+        structure = b'"'.join(parts[::2]).translate(None, _NO_STRUCTURE)
+        if any(found in structure for found in _DISORDER) or _is_torn(text):
             return None
         strings = dict.fromkeys(parts[1::2])  # in their order: what is learned from one counts for the next
         for inner in [inner for inner in strings if inner not in self._seen]:
@@ -369,7 +370,7 @@ def _end_of_objects(text: bytes) -> int:
 
 def _is_torn(text: bytes) -> bool:
     """Whether a text has what no JSON holds: control characters, no UTF-8, or a backslash before no escape."""
-    if len(text.translate(None, _CONTROL)) < len(text) or (b"\\" in text and _BAD_ESCAPE.search(text)):
+    if len(text.translate(None, _CONTROL)) < len(text) or (b"\\" in text and b"\\" in _ESCAPE.sub(b"", text)):
         return True
     try:
         text.decode("utf-8")
