@@ -19,7 +19,7 @@ import numpy as np
 from tracetui.collectors.folder import manifest_text
 from tracetui.collectors.machine.secret_forms import without_blocks
 from tracetui.collectors.scrubbing import file_names
-from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, RANDOM, SECRET, USER
+from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, MASK, RANDOM, SECRET, TORN, USER
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
@@ -52,6 +52,8 @@ MAX_IN_MEMORY = 4 << 30
 _PEOPLE = re.compile(rb'/(?:home|Users)/+([^/"\\\s:;,]{1,64})|"(?:host_?name|host)"\s*:\s*"([^"\\]{1,128})"')
 _LIKELY = (b"/home/", b"/Users/", b'host"', b'host_name"', b'hostname"')
 _OVERLAP = 256
+_GAP = re.compile(r"\[\d+ bytes left out\]")
+"""What stands in a log in the place of its middle, which may begin and end within a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +302,11 @@ def _copy_chrome(source: Path, target: Path, redactor: Redactor) -> None:
 
 
 def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.keys import document
+    from tracetui.collectors.scrubbing.keys import decoded, document
 
     try:
-        value: Any = json.loads(_whole(source))
-    except (ValueError, RecursionError):  # cut off when the run ended abruptly
+        value: Any = decoded(_whole(source))
+    except ValueError:  # cut off when the run ended abruptly
         _copy_chrome(source, target, redactor)
         return
     host = value.get("identity") or {} if isinstance(value, dict) else {}
@@ -372,20 +374,30 @@ def _copy_log(source: Path, target: Path, redactor: Redactor) -> None:
     """Copies what a program printed, line by line; it is asked for by name only, for there is least certainty in it."""
     text = without_blocks(_whole(source).decode("utf-8", "surrogateescape"), lambda key: redactor.mark(SECRET, key))
     redactor.learn_from_environment(text)
-    lines = (redactor.value(line) for line in text.split("\n"))
-    target.write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
+    lines = text.split("\n")
+    cut = {len(lines) - 1, *(at + by for at, line in enumerate(lines) if _GAP.fullmatch(line) for by in (-1, 1))}
+    copy = [_rest(line, redactor) if at in cut else redactor.value(line) for at, line in enumerate(lines)]
+    target.write_bytes("\n".join(copy).encode("utf-8", "surrogateescape"))
+
+
+def _rest(line: str, redactor: Redactor) -> str:
+    """A mark in the place of a line that is not whole: a part of a key has no known form."""
+    redactor.count(TORN, bool(line))
+    return MASK if line else ""
 
 
 def _copy_comments(source: Path, target: Path, redactor: Redactor) -> None:
     """Copies comments, which have the certainty of a log, line by line."""
-    from tracetui.collectors.scrubbing.keys import document
+    from tracetui.collectors.scrubbing.keys import decoded, document
 
     lines = []
-    for line in _whole(source).decode("utf-8", "replace").splitlines():
+    text = _whole(source).decode("utf-8", "replace")
+    for line in text.splitlines(keepends=True):
         try:
-            lines.append(json.dumps(document(json.loads(line), redactor), ensure_ascii=False))
-        except (ValueError, RecursionError):  # noqa: PERF203  a line that somebody wrote by hand
-            lines.append(redactor.value(line))
+            lines.append(json.dumps(document(decoded(line), redactor), ensure_ascii=False))
+        except ValueError:  # noqa: PERF203  a line that somebody wrote by hand, or the last one, cut off
+            whole = line.rstrip("\r\n")
+            lines.append(redactor.value(whole) if whole != line else _rest(line, redactor))
     target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 

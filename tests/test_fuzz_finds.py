@@ -22,7 +22,7 @@ from snapshot_file import Allocator, snapshot, write
 from tracetui.analysis.dependencies import walk
 from tracetui.analysis.dependencies.path_pieces import inner_calls
 from tracetui.analysis.findings.config import parse
-from tracetui.analysis.gpu.occupancy import estimated_occupancy
+from tracetui.analysis.gpu.occupancy import SmLimits, estimated_occupancy, occupancy
 from tracetui.analysis.report.report import report
 from tracetui.app.reports.content.charts import levels
 from tracetui.app.reports.content.run import run_parts
@@ -32,7 +32,9 @@ from tracetui.collectors.scrub import scrub_file
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import TraceError, open_path, schema
 from tracetui.parsers.chrome import pieces, reader
+from tracetui.parsers.chrome.cut.cutting import cut
 from tracetui.parsers.chrome.tokens import Irregular
+from tracetui.parsers.memory.pickle_scan import load_plain
 from tracetui.parsers.nsys.reader import read_nsys
 from tracetui.parsers.runs import cache
 
@@ -175,6 +177,13 @@ def test_the_critical_path_of_a_thread_without_calls(tmp_path: Path) -> None:
 def test_an_occupancy_that_is_no_share_is_unknown() -> None:
     device = schema.empty(schema.DEVICE).clear(4).with_columns(occupancy_percent=pl.Series([50.0, 1e308, -1.0, 100.0]))
     assert device.select(estimated_occupancy())["occupancy_percent"].to_list() == [50.0, None, None, 100.0]
+
+
+@pytest.mark.parametrize("registers", [-1, -7, -8, -(2**62), 0])
+@pytest.mark.parametrize("shared", [-1, -1024, -(2**40), None])
+def test_registers_and_shared_memory_below_zero_are_unknown(registers: int, shared: int | None) -> None:
+    sm = SmLimits(64, 32, 1 << 16, 1 << 17, 128, 1024, 4)
+    assert occupancy(256, registers, shared, sm) == occupancy(256, None, None, sm)
 
 
 def test_a_number_of_a_gpu_that_no_column_holds_places_nothing(tmp_path: Path) -> None:
@@ -470,3 +479,119 @@ def test_a_threshold_that_no_float_holds(tmp_path: Path) -> None:
     found = parse(path)
     assert found.thresholds == {}
     assert "threshold S2.late_percent is no number" in found.problems[0]
+
+
+@pytest.mark.parametrize("depth", [10, 300, 600, 950, 5000])
+@pytest.mark.parametrize("where", ["run.json", "comments.tracetui.jsonl", "trace.json"])
+def test_json_of_any_depth_is_scrubbed(tmp_path: Path, depth: int, where: str) -> None:
+    """What Python decodes, no recursion of ours need be able to walk through."""
+    deep = "[" * depth + '"/home/ada/x/model.pt"' + "]" * depth
+    if where == "trace.json":
+        inner = json.dumps(f'{{"schema": "tracetui.run/1", "x": {deep}}}')
+        content = f'{{"tracetui": {inner}, "traceEvents": [{json.dumps(work(1))}, {json.dumps(work(2))}]}}'
+    else:
+        content = f'{{"schema": "tracetui.run/1", "x": {deep}}}\n'
+    (path := tmp_path / where).write_text(content)
+    scrub_file(path, copy := tmp_path / "copy", Redactor())
+    assert "ada" not in copy.read_text()
+    assert "model" in copy.read_text()
+
+
+@pytest.mark.parametrize("foreign", ["null", "[1]", '"text"'])
+@pytest.mark.parametrize("place", [0, 3])
+def test_what_is_no_event_before_an_empty_one_is_counted(
+    tmp_path: Path, path_of_reading: None, foreign: str, place: int
+) -> None:
+    """With braces on lines of their own an empty object looked like the end of the event before it."""
+    events = ["{\n    " + json.dumps(work(n))[1:-1] + "\n  }" for n in range(6)]
+    events[place:place] = [foreign] if place == 0 else [foreign, "{}"]
+    path = tmp_path / "a.json"
+    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(events) + "\n  ]\n}\n")
+    trace = opened(path)
+    assert (trace.source.events_total, trace.host.height, skipped(trace)) == (7, 6, 1)
+
+
+def test_an_event_between_damage_and_an_empty_one_is_read(tmp_path: Path, path_of_reading: None) -> None:
+    events = [json.dumps(work(n)) for n in range(6)]
+    path = tmp_path / "a.json"
+    path.write_text('{"traceEvents": [\n' + ",\n".join([*events[:3], "nul", events[3], "{}", *events[4:]]) + "\n]}\n")
+    trace = opened(path)
+    assert (trace.source.events_total, trace.host.height, skipped(trace)) == (7, 6, 1)
+
+
+def test_a_lone_brace_between_events_is_counted_in_the_trace_and_its_cut(tmp_path: Path, path_of_reading: None) -> None:
+    events = [json.dumps(work(n), separators=(",", ":")) for n in range(6)]
+    path, part = tmp_path / "a.json", tmp_path / "b.json"
+    path.write_text('{"traceEvents":[' + ",".join([*events[:3], "}", *events[3:]]) + "]}")
+    trace = opened(path)
+    assert (trace.source.events_total, trace.host.height, skipped(trace)) == (7, 6, 1)
+    assert cut(path, part, (0, 10**9)).kept == 6
+    assert (opened(part).source.events_total, opened(part).host.height) == (6, 6)
+
+
+def test_counted_kernels_of_a_trace_that_looks_like_jaxs(tmp_path: Path) -> None:
+    file = ChromeFile()
+    file.operator("aten::mm", 0, 9)
+    file.event("cuda_profiler_range", "gemm", (2, 3), smsp__inst_executed__sum=7)
+    file.events.append({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:GPU:0"}})
+    path = file.write(tmp_path / "a.json")
+    assert [trace.info.kind for trace in open_path(path, cache=False).traces] == ["jax", "ncu"]
+    assert "gemm" in printed(path)
+
+
+@pytest.mark.parametrize(
+    ("types", "read"), [('[1e+308, -1, "x"]', '[1e+308, -1, "x"]'), ("[0.50, 1E2, -0]", "[0.5, 100.0, 0]")]
+)
+def test_numbers_among_types_are_read_alike_on_both_paths(
+    tmp_path: Path, path_of_reading: None, types: str, read: str
+) -> None:
+    event = json.dumps(work(1)).replace('"n": 1', f'"Input Dims": [[2]], "Input type": {types}')
+    path = tmp_path / "a.json"
+    events = ["{\n    " + text[1:-1] + "\n  }" for text in (event, json.dumps(work(2)), json.dumps(work(3)))]
+    path.write_text('{\n  "traceEvents": [\n  ' + ",\n  ".join(events) + "\n  ]\n}\n")
+    assert opened(path).host["input_types"].cast(pl.String)[0] == read
+
+
+def test_a_name_in_a_schema_that_is_no_utf_8_is_scrubbed(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.launch("gemm", call=(0, 10), kernel=(20, 30))
+    file.process("/home/ada/python")
+    path, copy = file.write(tmp_path / "a.sqlite"), tmp_path / "b.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE odd_name (processId INTEGER, secret TEXT)")
+        connection.execute("INSERT INTO odd_name VALUES (1, '/home/ada/x')")
+    path.write_bytes(path.read_bytes().replace(b"odd_name", b"odd\x80name").replace(b"processId I", b"proc\xfessId I"))
+    scrub_file(path, copy, Redactor())
+    assert b"ada" not in copy.read_bytes()
+    assert opened(copy).device.equals(opened(path).device)
+
+
+def test_one_stream_beyond_32_bits_leaves_the_others_unknown(tmp_path: Path) -> None:
+    file = NsysFile()
+    for at in (0, 100, 200):
+        file.synchronization(at, at + 50)
+    file.synchronization(300, 350, stream=2**53)
+    assert opened(file.write(tmp_path / "a.sqlite")).device["stream"].to_list() == [None, None, None, 2**53]
+
+
+def test_a_snapshot_cut_off_within_the_length_of_a_frame(tmp_path: Path) -> None:
+    whole = pickle.dumps(snapshot(Allocator()), 4)
+    frame = whole.index(b"\x95")
+    for end in range(frame, frame + 10):
+        loaded = load_plain(whole[:end])
+        assert loaded.value is None
+        assert loaded.damage
+
+
+@pytest.mark.parametrize("number", ["16774.5ize59", "23/*.755", "43008\0\0783.02", "1.5.5", "12-3", "7x"])
+@pytest.mark.parametrize("key", ["ts", "dur", "tid"])
+def test_a_damaged_number_is_not_read_by_half(tmp_path: Path, path_of_reading: None, key: str, number: str) -> None:
+    """The fast path took the digits at its beginning for the whole of it."""
+    events = ["{\n    " + json.dumps(work(n))[1:-1] + "\n  }" for n in range(6)]
+    told = json.dumps(work(2)[key])
+    events[2] = events[2].replace(f'"{key}": {told}', f'"{key}": {number}')
+    path = tmp_path / "a.json"
+    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(events) + "\n  ]\n}\n")
+    trace = opened(path)
+    assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op3", "op4", "op5"]
+    assert skipped(trace) == 1

@@ -32,6 +32,7 @@ UNTOLD = {
     "public/hta_cupti.json.gz": ("kernels", "it launched 77 kernels, and no GPU work was recorded", None),
     "jax_cpu.trace.json.gz": ("no_gpu", "nothing to wait for but the CPU", None),
     "chrome/forms/cpu_only_rank34.json.gz": ("no_gpu", "nothing to wait for but the CPU and other ranks", None),
+    "broken/only_metadata_events.json": ("no_gpu", "Nothing was recorded: the file holds no event", None),
 }
 
 

@@ -160,6 +160,8 @@ def _without_model(sel: Selection) -> tuple[Why, str]:
     if not device.height or not device["kind"].is_in(["kernel", "memcpy", "memset", "graph"]).any():
         if calls := launch_calls(sel.trace).height:
             return "kernels", f"{untold}it launched {format_count(calls)} kernels, and no GPU work was recorded"
+        if not sel.trace.host.height:
+            return "no_gpu", "Nothing was recorded: the file holds no event of the host or of a GPU"
         others = " and other ranks" if _exchanges(sel.trace) else ""
         return "no_gpu", f"No GPU work was recorded: there is nothing to wait for but the CPU{others}"
     if not sel.trace.has_timeline:

@@ -80,7 +80,8 @@ def occupancy(threads: int, registers: int | None, shared: int | None, sm: SmLim
 
     Args:
         threads: per block.
-        registers: per thread; null where unknown, and then registers are no limit.
+        registers: per thread; null where unknown, and then registers are no limit. A damaged file may have any number:
+            what no launch has is unknown, too.
         shared: bytes per block, static and dynamic, without what the system takes; null where unknown.
         sm: what an SM holds.
     """
@@ -114,7 +115,7 @@ def tail_loss(filled: float) -> float:
 
 
 def _by_registers(warps: int, registers: int | None, sm: SmLimits) -> int | None:
-    if not registers:
+    if registers is None or registers <= 0:
         return None
     per_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
     held = sm.registers // sm.partitions // per_warp * sm.partitions
@@ -122,7 +123,7 @@ def _by_registers(warps: int, registers: int | None, sm: SmLimits) -> int | None
 
 
 def _by_shared_memory(shared: int | None, sm: SmLimits) -> int | None:
-    if shared is None:
+    if shared is None or shared < 0:
         return None
     per_block = -(-(shared + sm.shared_reserved) // sm.shared_unit) * sm.shared_unit
     return sm.shared // per_block if per_block else None

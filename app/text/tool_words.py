@@ -58,7 +58,7 @@ WORDS: dict[str, ToolWords] = {
         recording="Chrome trace",
         absent={
             "steps": "steps: the profiler's step() was not called, and no range repeats around most GPU work",
-            "device": "GPU work: the trace holds host events only",
+            "device": "GPU work: the trace holds none",
             "modules": "module names: record with with_stack=True (torch.profiler)",
             "memory": "memory use: record with profile_memory=True",
         },
@@ -82,7 +82,7 @@ WORDS: dict[str, ToolWords] = {
         absent={
             "steps": "steps: wrap each iteration in jax.profiler.StepTraceAnnotation; the whole file counts as one "
             "step",
-            "device": "GPU work: the trace holds host events only",
+            "device": "GPU work: the trace holds none",
         },
         advice={
             "kernels": "Either XLA ran on the host only, or jaxlib could not trace the GPU.\n"

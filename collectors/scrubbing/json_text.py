@@ -15,13 +15,14 @@ from tracetui.collectors.scrubbing.keys import (
     HASH,
     KEPT,
     KEPT_NUMBERS,
+    LOST,
     NAME,
     PROGRAM,
     VALUE,
     kind_of,
     replaced,
 )
-from tracetui.collectors.scrubbing.marks import DAMAGED
+from tracetui.collectors.scrubbing.marks import DAMAGED, TORN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,10 +40,27 @@ _BETWEEN = re.compile(rb"\s*[:,}\]](?:[\s,:{}\[\]0-9.eE+-]|true|false|null|NaN|I
 """What stands between two strings: in quotes behind a word without any, it tells that a quote is missing."""
 _OUTSIDE = b" \t\r\n,:{}[]0123456789.eE+-", b"trufalsnNaIity"
 """Letters of which everything outside of strings consists, and those of its words."""
-_LITERALS = re.compile(rb"\b(?:true|false|null|NaN|Infinity)\b")
+BOM = b"\xef\xbb\xbf"
+_LITERALS = re.compile(rb"\b(?:true|false|null|NaN|Infinity|N/A|inf|nan|Inf|NAN|None|undefined)\b")
+"""Words that stand for a value, those that the reader takes for null among them."""
+_CONTROL = bytes(range(9)) + bytes((11, 12)) + bytes(range(14, 32))
+_BLANKS = b" \t\r\n"
+_DISORDER = tuple(b'"" :": [": ]" }" "[ "{ {", {"} {"] :",", :","} :","]'.split())
+"""What is no JSON where each string is a quote and numbers are left out: two strings side by side, two colons, …"""
+_NO_STRUCTURE = bytes(set(range(256)) - set(b'":,{}[]'))
+_ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_BEFORE_KEY, _BEFORE_VALUE = (b"{", b","), (b":", b"[", b",")
+_ENDS = re.compile(rb"[ \t\r\n]*(?:[,}\]]|\Z)")
 _STRAY = re.compile(rb"[^\s\"{}\[\],:](?:[^\"{}\[\],]*[^\s\"{}\[\],:])?")
 """A value that has lost its quotes."""
 _NESTING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_WORD = re.compile(rb"(?:[^\s\"{}\[\],:\\]|\\.?)+", re.DOTALL)
+_ODD = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\udc80-\udcff]|\\[^\"\\/bfnrtu]")
+_LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
+_LETTERS = re.compile(r"\\u[0-9a-fA-F]{4}|\\[^u]|[^\W_]")
+_OF_EVENTS = frozenset(b"ph cat ts dur pid tid id s bp args".split())
+"""Keys with which an event may begin: behind damage, they tell a reader where the next one does."""
+_IN_WORD = bytes(set(range(256)) - set(b' \t\r\n\f\v"{}[],:'))
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
 _HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS, HASH, PROGRAM})
 _METADATA = ("process_name", "thread_name", "process_labels")
@@ -59,6 +77,10 @@ class JsonScrubber:
         self._kind = VALUE
         """The kind of the key whose value comes next."""
         self._key = b""
+        self._sign = b"{"
+        """What stands before the current position, outside of strings; a quote behind a value."""
+        self._keyed = False
+        """Whether what came before the current position in the same container had a key."""
         self._named = ""
         """The last value of a key `name`, if it says that the next one names a process or thread."""
         self._seen: dict[bytes, bool | None] = {}
@@ -69,8 +91,15 @@ class JsonScrubber:
     def scrub(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yields the copy, piece by piece."""
         held = b""
+        first = True
         for piece in pieces:
             held += piece
+            if first and held.startswith(BOM):
+                yield BOM
+                held = held[len(BOM) :]
+            elif first and BOM.startswith(held):
+                continue
+            first = False
             cut = _end_of_objects(held)
             quick = self._quickly(held[:cut]) if cut and not self._depth else None
             if quick is not None:
@@ -98,6 +127,9 @@ class JsonScrubber:
         outside = b"".join(parts[::2])
         if b"/" in outside or outside.translate(None, b"".join(_OUTSIDE)):
             return None  # a quote is missing
+        structure = b'"'.join(parts[::2]).translate(None, _NO_STRUCTURE)
+        if any(found in structure for found in _DISORDER) or _is_torn(text):
+            return None
         strings = dict.fromkeys(parts[1::2])  # in their order: what is learned from one counts for the next
         for inner in [inner for inner in strings if inner not in self._seen]:
             if len(self._seen) >= CACHED:
@@ -111,7 +143,8 @@ class JsonScrubber:
         for n in [n for n in range(1, len(parts), 2) if parts[n] in changing] if changing else ():
             kind = self._kind_at(parts, n)
             parts[n] = self._rewritten(kind, parts[n], b'"' + parts[n] + b'"')[1:-1]
-        self._key, self._kind, self._named = b"", VALUE, ""
+        self._key, self._kind, self._named, self._sign = b"", VALUE, "", b"}"
+        self._keyed = False
         return b'"'.join(parts) if changing else text
 
     def _kind_at(self, parts: list[bytes], n: int) -> str:
@@ -147,18 +180,24 @@ class JsonScrubber:
             if found is None or (found.end() > limit and not final):
                 break
             before = text[position : found.start()]
-            out.append(self._outside(before))
             if not _is_plain(before) and _BETWEEN.fullmatch(found[1]) is not None:  # the quotes have changed sides
-                out.append(b'"')
-                if found[1].lstrip().startswith(b":"):  # what stands before it is a key
+                out.append(self._outside(before, is_string=True) + b'"')
+                if found[1].lstrip().startswith(b":"):  # what stands before it is a key, or the end of one
                     self._key = before.strip(b' \t\r\n,{[:"')
-                    self._kind = kind_of(self._key.decode("utf-8", "replace"))
+                    kind = kind_of(self._key.decode("utf-8", "replace"))
+                    self._kind = LOST if kind in _HARMLESS and self._key not in _OF_EVENTS else kind
                 position = found.start() + 1
                 continue
+            out.append(self._outside(before))
             position = found.end()
+            sign = self._sign
             if found[2] is not None:
-                out.append(self._rewritten(VALUE, found[1], found[0][: -len(found[2])]) + found[2])
-                self._key, self._kind = found[1], kind_of(found[1].decode("utf-8", "replace"))
+                self._sign, self._keyed = b":", True
+                misplaced = sign not in _BEFORE_KEY
+                kind = LOST if misplaced or self._is_torn_apart(found[1]) else VALUE
+                out.append(self._rewritten(kind, found[1], found[0][: -len(found[2])]) + found[2])
+                lost = misplaced or _is_torn(found[1])
+                self._key, self._kind = found[1], LOST if lost else kind_of(found[1].decode("utf-8", "replace"))
                 opening = _OPENING.match(text, position) if self._kind in EMPTIED else None
                 if opening:
                     out.append(b" {}" if opening[1] == b"{" else b" []")
@@ -166,9 +205,19 @@ class JsonScrubber:
                     self._kind = VALUE
                     position, self._depth = opening.end(), 1
             else:
+                self._sign = b'"'
+                misplaced = sign not in _BEFORE_VALUE or (sign == b"," and self._keyed)
+                if misplaced or _ENDS.match(text, position) is None:  # it may be what stands between two strings
+                    self._kind = LOST
+                    out.append(b'"' + self._masked(found[1]) + b'"')
+                    continue
+                if self._kind != NAME and self._is_torn_apart(found[1]):
+                    self._kind = LOST
                 out.append(self._value(found[1], found[0]))
         rest = text.find(b'"', position)
         end = len(text) if rest < 0 else rest
+        if rest < 0 and not final:  # a word or number may go on in the next piece
+            end = max(position, len(text.rstrip(_IN_WORD)))
         out.append(self._outside(text[position:end]))
         return out, end
 
@@ -197,6 +246,8 @@ class JsonScrubber:
 
     def _rewritten(self, kind: str, inner: bytes, whole: bytes) -> bytes:
         """The string in quotes, without what must not be shown."""
+        if kind == LOST:
+            return b'"' + self._masked(inner) + b'"'
         known = self._cache.get((kind, inner))
         if known is None:
             known = self._judged(kind, inner, whole)
@@ -215,29 +266,67 @@ class JsonScrubber:
         found, self._redactor.counts = tuple((+self._redactor.counts).items()), counts
         return b"null" if result is None else whole if result == text else _encoded(result), found
 
-    def _outside(self, text: bytes) -> bytes:
-        """Handles what lies between strings: numbers and brackets, but anything at all in a damaged file."""
+    def _outside(self, text: bytes, *, is_string: bool = False) -> bytes:
+        """Handles what lies between strings: numbers and brackets, but anything at all in a damaged file.
+
+        Args:
+            text: what lies there.
+            is_string: whether it ends with a string's text, whose first quote is missing or on an earlier line.
+        """
         if _closes(text):  # the value of the last key has ended
             self._key, self._kind = b"", VALUE
+        if said := text.strip(_BLANKS):
+            self._sign = said[-1:]
+            self._keyed &= not any(bracket in said for bracket in (b"{", b"}", b"[", b"]"))
         if _is_plain(text):
             return text
-        if self._kind not in _HARMLESS:
-            text = _STRAY.sub(lambda match: self._unquoted(match[0]), text)
-        shown = self._redactor.value(text.decode("utf-8", "surrogateescape"))
-        if not self._redactor.unjudged.get(shown):
-            self._redactor.unjudged[" ".join(shown.split())] = DAMAGED
-        return shown.encode("utf-8", "surrogateescape")
+        before, quote, behind = text.partition(b'"')
+        if quote and is_string and self._kind == NAME:  # a name of several lines
+            name = self._redactor.name(_text(behind)).encode("utf-8", "surrogateescape")
+            return before + quote + name.replace(b'"', b"")
+        shown = _STRAY.sub(lambda match: self._unquoted(match[0]), before)
+        if quote:  # a string without an end, in which a number is as private as a word
+            shown += quote + self._masked(behind)
+        self._kind = LOST
+        self._redactor.unjudged.setdefault(" ".join(_text(shown).split()), DAMAGED)
+        return shown
+
+    def _is_torn_apart(self, inner: bytes) -> bool:
+        """Whether odd bytes stand in the middle of something private, which then has no known form."""
+        return _is_torn(inner) and self._redactor.would_change(_ODD.sub("", _text(inner)))
+
+    def _masked(self, text: bytes) -> bytes:
+        """The text without its letters and digits: what damage left of its form tells a reader what it told before."""
+        self._redactor.count(TORN)
+        return _WORD.sub(lambda match: match[0] if match[0] in _OF_EVENTS else _form(match[0]), text)
 
     def _unquoted(self, text: bytes) -> bytes:
-        if _is_plain(text):
+        if _is_plain(text) or not _LETTER.search(text):
             return text
-        result = replaced(self._redactor, self._kind, text.decode("utf-8", "surrogateescape"))
+        if self._kind in _HARMLESS or self._kind == LOST:
+            return self._masked(text)
+        result = replaced(self._redactor, self._kind, _text(text))
         return b"null" if result is None else result.encode("utf-8", "surrogateescape")
+
+
+def _form(word: bytes) -> bytes:
+    """A word with each letter as x and each digit as 0; escapes and bytes that are no UTF-8 stay what they are."""
+    return _LETTERS.sub(lambda match: _same_form(match[0]), _text(word)).encode("utf-8", "surrogateescape")
+
+
+def _same_form(letter: str) -> str:
+    if letter.startswith("\\"):
+        return "\\u0078" if len(letter) > 2 else letter
+    return "0" if letter.isdecimal() else "x"
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def _decoded(inner: bytes) -> str:
     """The decoded text of a string; the raw text if its escapes are damaged."""
-    text = inner.decode("utf-8", "surrogateescape")
+    text = _text(inner)
     if "\\" not in text:
         return text
     try:
@@ -277,3 +366,14 @@ def _end_of_objects(text: bytes) -> int:
         if line.count(b'"') % 2 == 0:
             return end + 1
     return 0
+
+
+def _is_torn(text: bytes) -> bool:
+    """Whether a text has what no JSON holds: control characters, no UTF-8, or a backslash before no escape."""
+    if len(text.translate(None, _CONTROL)) < len(text) or (b"\\" in text and b"\\" in _ESCAPE.sub(b"", text)):
+        return True
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return True
+    return False

@@ -11,6 +11,8 @@ from tracetui.collectors.machine.secret_forms import NUMBER, names_secret
 from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, PLACE, SECRET, USER, UUID
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tracetui.collectors.scrubbing.redactor import Redactor
 
 NAME, VALUE, KEPT, OWN, HASH, PROGRAM = "name", "value", "kept", "own manifest", "hash", "program"
@@ -20,6 +22,8 @@ KEPT_NUMBERS = "version"
 STALE = "no longer true"
 """The kind of values, such as checksums, that are wrong once the file has been rewritten."""
 FOLDER = "folder"
+LOST = "lost"
+"""The kind of values whose key, or a part of their own, damage has taken away."""
 EMPTIED = (COMMAND, ENVIRONMENT, UUID, SECRET)
 """Kinds whose values are replaced by empty ones, whatever they are."""
 
@@ -37,6 +41,7 @@ _KINDS = {
     OWN: "tracetui",
     STALE: "sha256",
 }
+DEEPEST = 64
 _VERSION = re.compile(r"[vV]?\d+(?:\.\d+)*(?:[-+.]?[\w.]+)?")
 _HASH = re.compile(r"[a-z0-9]{8,64}|[A-Z0-9]{8,64}")
 LONGEST_KEPT = 64
@@ -88,10 +93,32 @@ def replaced(redactor: Redactor, kind: str, text: str) -> str | None:
         return PLACE
     if kind == OWN and text.lstrip().startswith("{"):
         try:
-            return json.dumps(document(json.loads(text), redactor))
-        except (ValueError, RecursionError):
+            return json.dumps(document(decoded(text), redactor))
+        except (ValueError, RecursionError):  # such texts in each other may be too deep, too
             pass
     return redactor.value(text)
+
+
+def decoded(text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: it is no JSON, or nested deeper than anything that a profiler writes.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    level, depth = [value], 0
+    while level := [item for each in level for item in _inside(each)]:
+        depth += 1
+        if depth > DEEPEST:  # newer Pythons decode what no recursion of ours could walk through
+            raise ValueError("nested too deep")
+    return value
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def document(value: Any, redactor: Redactor, kind: str = VALUE) -> Any:

@@ -14,6 +14,8 @@ SETTING, LOCATION, PROCESS, JOB, IDENTITY = (
     "serial number or id",
 )
 ZONE = "time zone or locale"
+TORN = "damaged text"
+"""What damage cut from what tells whether it is private."""
 IN_NAME, RANDOM, DAMAGED = "in a name", "random", "damaged"
 """Why something was left that may be private."""
 REDACTED = "redacted"

@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.scrubbing.marks import HOST, OUTPUT
+from tracetui.collectors.scrubbing.marks import HOST, MASK, OUTPUT, TORN
 from tracetui.collectors.scrubbing.paths import is_absolute
 from tracetui.parsers.ncu.sniff import SOURCE_PAGE, decode, header_start
 from tracetui.parsers.ncu.source_page import FILE_TITLES, KERNEL_TITLES
@@ -80,15 +80,17 @@ class _Copy:
             if line.startswith('"') and not line.startswith('"ID"') and self._columns:
                 if line.count('"') % 2:
                     line, position, is_whole = _joined(lines, line, position)
-                    out.append(self._row(line) if is_whole else self._row(line)[:-1])
+                    out.append(self._row(line) if is_whole else self._row(line, is_cut=True)[:-1])
                 else:
                     out.append(self._row(line))
             elif (start := header_start(line)) >= 0:
                 self._columns = [name.strip() for name in _fields(line[start:])]
                 self._redactor.count(OUTPUT, bool(start))
                 out.append(self._header(line[start:]))
-            elif _TOOL_LINE.match(line) or any(part in line for part in _TELLING):
-                out.append(self._redactor.value(line))
+            elif (tool := _TOOL_LINE.match(line)) or any(part in line for part in _TELLING):
+                # a file that was cut off ends in the middle of a line
+                is_cut = tool is not None and position == len(lines)
+                out.append(tool[0] + self._torn() if tool and is_cut else self._redactor.value(line))
             else:
                 out.append(self._other(line))
         return out
@@ -111,12 +113,21 @@ class _Copy:
         self._redactor.count(OUTPUT)
         return SAID_BY_PROGRAM
 
-    def _row(self, line: str) -> str:
-        """The row with the machine and the program blanked; unchanged if it names neither."""
+    def _torn(self) -> str:
+        self._redactor.count(TORN)
+        return MASK
+
+    def _row(self, line: str, *, is_cut: bool = False) -> str:
+        """The row with the machine and the program blanked; unchanged if it names neither.
+
+        Of one whose last cell has no end, that cell says nothing.
+        """
         row = _fields(line)
         if len(row) in self._widths and HOST_COLUMN in self._columns[: len(row)]:
             self._redactor.learn(row[self._columns.index(HOST_COLUMN)], HOST)
         new = [self._cell(name, cell) for name, cell in zip_longest(self._columns[: len(row)], row, fillvalue="")]
+        if is_cut and new:
+            new[-1] = self._torn()
         if new == row and line.count('"') % 2 == 0:
             return line
         return _line(new)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, OUTPUT, PROCESS, SETTING, USER, UUID
-from tracetui.collectors.scrubbing.nsys_schema import without_private_statements
+from tracetui.collectors.scrubbing.nsys_schema import with_plain_statements, without_private_statements
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys.database import open_database, quoted
 from tracetui.parsers.nsys.metadata import SHOWN_SETTINGS, VALUE_LENGTH
@@ -56,6 +56,7 @@ def scrub_nsys(path: Path, target: Path, redactor: Redactor) -> None:
             source = sqlite3.connect(database.uri, uri=True)
             with sqlite3.connect(work) as into:  # includes what is still in a write-ahead log
                 source.backup(into)
+                with_plain_statements(into)
             source.close()
             into.close()
         connection = sqlite3.connect(work, isolation_level=None)

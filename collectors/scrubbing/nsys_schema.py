@@ -14,6 +14,19 @@ _PLAIN = ("index", "view")
 _TYPE_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_() ,")
 
 
+def with_plain_statements(connection: sqlite3.Connection) -> None:
+    """Puts a mark in the place of bytes that are no UTF-8 in statements and names, which no query could name else.
+
+    Connections that are opened later see the new names.
+    """
+    query = "SELECT rowid, CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master"
+    connection.execute("PRAGMA writable_schema=ON")
+    for row, *raw in connection.execute(query).fetchall():
+        texts = [None if part is None else part.decode("utf-8", "replace") for part in raw]
+        if any(text is not None and text.encode() != part for text, part in zip(texts, raw, strict=True)):
+            connection.execute("UPDATE sqlite_master SET name=?, tbl_name=?, sql=? WHERE rowid=?", (*texts, row))
+
+
 def without_private_statements(connection: sqlite3.Connection, is_private: Callable[[str], bool]) -> int:
     """Removes or rewrites the parts of a schema whose statement holds something private; returns how many.
 

@@ -31,7 +31,10 @@ _MICROSECOND_DIGITS = 16
 """The most digits of microseconds, as a clock shows them today: a thousand times as many ns fit in uint64."""
 _LARGEST = _U(2**63 - 1)
 
-_MINUS, _DOT, _LOWER_E = 45, 46, 101
+_MINUS, _DOT = 45, 46
+_ENDS = np.zeros(256, np.bool_)
+_ENDS[list(b" \t\r\n,]}")] = True
+"""What may follow a number; an exponent does not, and neither does what damage puts there."""
 _NS_PER_US = _U(1000)
 
 
@@ -90,13 +93,15 @@ def _after_minus(buffer: Bytes, at: Ints) -> tuple[Ints, Bools | None]:
 
 
 def integers(buffer: Bytes, words: Words, at: Ints, closing: int | None = None) -> tuple[Ints, Bools]:
-    """Whole numbers as int64; a fraction, an exponent, or a following byte other than `closing` is not plain."""
+    """Whole numbers as int64.
+
+    What is followed by a fraction, an exponent, or anything but `closing` or the end of a value is not plain.
+    """
     at, negative = _after_minus(buffer, at)
     count, value = _whole(words, at)
     following = buffer[at + count.view(np.int64)]
-    plain = (count > 0) & (count <= MAX_DIGITS) & (following != _DOT) & ((following | 32) != _LOWER_E)
-    if closing is not None:
-        plain &= following == closing
+    plain = (count > 0) & (count <= MAX_DIGITS)
+    plain &= _ENDS[following] if closing is None else following == closing
     return _signed(value, negative), plain
 
 
@@ -130,7 +135,7 @@ def nanoseconds(buffer: Bytes, words: Words, at: Ints) -> tuple[Ints, Bools]:
             value += np.where(dot, fraction, _U(0))
             end = end + np.where(dot, 1 + digits.view(np.int64), 0)
     plain &= value <= _LARGEST
-    plain &= (buffer[end] | 32) != _LOWER_E
+    plain &= _ENDS[buffer[end]]
     return _signed(value, negative), plain
 
 
@@ -161,5 +166,5 @@ def reals(buffer: Bytes, words: Words, at: Ints) -> tuple[NDArray[np.float64], B
         result = (result * power + np.where(dot, scaled, _U(0))) / power
         end = end + np.where(dot, 1 + digits.view(np.int64), 0)
         plain &= ~dot | (digits < _U16)
-    plain &= (buffer[end] | 32) != _LOWER_E
+    plain &= _ENDS[buffer[end]]
     return (result if negative is None else np.where(negative, -result, result)), plain

@@ -15,19 +15,45 @@ if TYPE_CHECKING:
 
     Event = dict[str, Any]
 
-_DECODER = json.JSONDecoder(strict=False, parse_float=str)
+
+class Real(str):
+    """A number with a fraction or an exponent, as it is written: as a float it would lose digits."""
+
+    __slots__ = ()
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=Real)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BARE_WORD = re.compile(r"(:\s*)(?:N/A|-?inf|-?nan|-?Inf|-?NAN|None|undefined)(?=\s*[,}\]])")
 _BLANKS = re.compile(r"[\s,]*")
 _BLANK = re.compile(r"\s*")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 _EVENT = re.compile(r'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"\s*:')
-_CLOSING = re.compile(r"[\s,]*(?:\].*)?", re.DOTALL)
+_EMPTY = r"(?:\s*,\s*\{\s*\})*"
+"""Empty objects, which are no events, with the commas before them."""
+_CLOSING = re.compile(_EMPTY + r"[\s,]*(?:\].*)?", re.DOTALL)
+_ENDING = re.compile(_EMPTY)
 CANDIDATES = 8
 """So many places are tried, the last ones: dictionaries within an event begin as events do."""
 NEAR = 1 << 12
 """Characters behind an event that are searched for the next one where no comma stands between them."""
 _RESUME = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|args|bp)"\s*:)')
+
+
+def json_text(value: Any) -> str | None:
+    """A decoded value as JSON; None for null, and for what is nested too deep to be walked through."""
+    try:
+        return None if value is None else json.dumps(_with_floats(value), ensure_ascii=False)
+    except RecursionError:
+        return None
+
+
+def _with_floats(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_floats(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_floats(item) for key, item in value.items()}
+    return float(value) if isinstance(value, Real) else value
 
 
 def split(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, Event]]:
@@ -130,7 +156,8 @@ def _intact(content: str, at: int, end: int, *, cut_off: bool) -> int | None:
             event, after = _DECODER.raw_decode(content, begin)
         except UNDECODABLE:
             continue
-        is_last = after <= end and _CLOSING.fullmatch(content, after, end) is not None if cut_off else after == end
+        behind = _CLOSING if cut_off else _ENDING
+        is_last = after <= end and behind.fullmatch(content, after, end) is not None
         if is_last and isinstance(event, dict) and "ph" in event:
             return begin
     return None

@@ -41,6 +41,8 @@ ESCAPABLE = {"name", "stack", *XLA_TEXTS, *TEXTS}
 """Columns of plain strings."""
 JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of raw JSON text."""
+ODD_NUMBERS = r"\d[.eE]|-0"
+"""What numbers have that may be spelled in several ways."""
 STREAMED = {"host", "device", "memory"}
 
 
@@ -73,8 +75,7 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
             parts[name].append(group)
     resources.release_freed()
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
-    if not scanner.is_kineto:
-        _respace(groups["host"])
+    _respace(groups["host"], only="" if not scanner.is_kineto else ODD_NUMBERS)
     _without_homes(groups["host"])
     return Events(
         groups,
@@ -193,10 +194,16 @@ def _without_homes(host: Columns) -> None:
             _rewrite(host[column], without_home)
 
 
-def _respace(host: Columns) -> None:
-    """Spells shapes and types as Kineto does, so that the same shape is the same text in every file."""
+def _respace(host: Columns, only: str) -> None:
+    """Spells shapes and types as Kineto does, so that the same shape is the same text in every file.
+
+    Args:
+        host: the host events; changed in place.
+        only: a regular expression of the texts that may be spelled otherwise; empty for all of them.
+    """
     for column in JSON_TEXTS:
-        _rewrite(host[column], _spelled)
+        if not only or categories.matching(host[column], only).any():
+            _rewrite(host[column], _spelled)
 
 
 def _spelled(text: str) -> str:

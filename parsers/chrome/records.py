@@ -16,6 +16,7 @@ from tracetui.parsers.chrome import classify, columns
 from tracetui.parsers.chrome.collectives.arguments import described, tells
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL
 from tracetui.parsers.chrome.devices.counted import COUNTED
+from tracetui.parsers.chrome.pieces import json_text
 from tracetui.parsers.chrome.scan import (
     ALIASES,
     DEVICE_INTS,
@@ -144,7 +145,7 @@ class Collector:
         if category in classify.HOST_CATEGORIES:
             row["kind"] = schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category])
             row |= {column: self._int(args, key) for column, key in HOST_INTS.items()}
-            row |= {column: _raw(args.get(key)) for column, key in HOST_TEXTS.items()}
+            row |= {column: json_text(args.get(key)) for column, key in HOST_TEXTS.items()}
             row["stack"] = (stack or None) if isinstance(stack := args.get("Call stack"), str) else None
             self._rows["host"].append(row)
             return
@@ -288,10 +289,6 @@ def _plain(args: Event, key: str) -> str | None:
     """The value as text, printed if it is not text; None if it is empty."""
     value = args.get(key, args.get(ALIASES.get(key, key)))
     return None if value is None or value == "" else str(value)
-
-
-def _raw(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _shown(event: Event) -> str:

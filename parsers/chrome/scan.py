@@ -221,13 +221,6 @@ class ChunkScan:
             "offset": self._offsets(rows),
         }  # fmt: skip
 
-    def _first_brace(self) -> int:
-        """Where the chunk's first event begins; a comma and blanks may precede it."""
-        text = self._chunk.buffer[: self._chunk.end]
-        return next(
-            (int(found[0]) for part in (text[:4096], text) if (found := np.flatnonzero(part == ord("{"))).size), 0
-        )
-
     def _memory(self, rows: Ints, common: dict[str, Any]) -> Columns:
         result: Columns = {"time": self.start[rows]}
         for column in ("process", "thread"):
@@ -245,7 +238,7 @@ class ChunkScan:
     def _offsets(self, rows: Ints) -> Ints:
         """Where events begin in the file."""
         begins = np.empty(self.tokens.events, np.int64)
-        begins[0] = self._first_brace()
+        begins[0] = self.tokens.first
         layout = self._chunk.layout
         begins[1:] = self.tokens.ends[:-1] + (1 if layout is None else layout.separator.index(b"{"))
         return begins[rows] + self._chunk.position

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
     Ints = NDArray[np.int64]
 
-_QUOTE, _COMMA, _BACKSLASH, _CLOSE_BRACE, _COLON, _SPACE = b'",\\}: '
+_QUOTE, _COMMA, _BACKSLASH, _OPEN_BRACE, _CLOSE_BRACE, _COLON, _SPACE = b'",\\{}: '
 _LOWER, _LETTER_A, _LETTERS = np.uint8(32), np.uint8(ord("a")), np.uint8(26)
 _ENDS_VALUE = np.zeros(256, np.bool_)
 _ENDS_VALUE[[_COMMA, _CLOSE_BRACE, *range(_SPACE + 1)]] = True
@@ -79,6 +79,10 @@ class Tokens:
         self.ends: Ints = np.append(self._key_begin[first] - len(chunk.layout.separator), self.size - 1)
         """The closing brace of each event."""
         self.events = self.ends.size
+        self.first = self._first_brace(text)
+        """Where the first event begins."""
+        if self._is_anything_between():
+            raise Irregular("something that is no event")
         self._every = np.arange(self.events)
         self._key_event = np.repeat(self._every, np.diff(first, prepend=0, append=self._key.size))
         code = TABLE.classify(first4[self._key_begin])
@@ -103,6 +107,24 @@ class Tokens:
                 position -= 1
                 escaped[number] ^= True
         return escaped
+
+    @staticmethod
+    def _first_brace(text: Bytes) -> int:
+        for part in (text[:4096], text):
+            if (found := np.flatnonzero(part == _OPEN_BRACE)).size:
+                return int(found[0])
+        return 0
+
+    def _is_anything_between(self) -> bool:
+        """Whether something stands before the first event, or an empty object or a lone brace ends another's text."""
+        before = self.buffer[: self.first]
+        if not ((before <= _SPACE) | (before == _COMMA)).all():
+            return True
+        last = self.ends - 1
+        while (blank := self.buffer[last] <= _SPACE).any():
+            last = last - blank
+        ends_with = self.buffer[last]
+        return bool(((ends_with == _OPEN_BRACE) | (ends_with == _COMMA)).any())
 
     def _keys(self, name: str) -> Ints:
         """Which of the keys are this one."""

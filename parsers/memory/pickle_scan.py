@@ -182,8 +182,8 @@ def _scan(data: bytes, tick: Callable[[int], None] | None) -> tuple[str, int, in
             large += op in _NUMBERS and end - start > 9
         elif op == 0x95:
             end = position + 9
-            frame_end = end + int.from_bytes(data[position + 1 : end], "little")
-            frame = position
+            if end <= size:  # of a frame whose own length is cut off, nothing is there
+                frame, frame_end = position, end + int.from_bytes(data[position + 1 : end], "little")
         elif op in _TUPLES:
             tuples += 1
             if tuples > MAX_NESTED_TUPLES:

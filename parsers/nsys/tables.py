@@ -161,7 +161,8 @@ def _duration(batch: pl.DataFrame, shared: Shared) -> pl.Series:
 def _ids(batch: pl.DataFrame, name: str) -> Any:
     """Ids of which 2^32 - 1 is none."""
     values = _column(batch, name)
-    if values.max() == UNSIGNED_NONE:
+    highest = values.max()
+    if isinstance(highest, int) and highest >= UNSIGNED_NONE:
         values = values.replace(UNSIGNED_NONE, None)
     return narrow(values)
 

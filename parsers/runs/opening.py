@@ -220,7 +220,7 @@ def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: l
 
 def _has_counted(trace: Trace) -> bool:
     """Whether the file has counters of kernels in place of their times."""
-    return trace.info.kind == "chrome" and "counted" in trace.device["kind"].unique().to_list()
+    return "counted" in trace.device["kind"].unique().to_list()
 
 
 def _read(candidate: Candidate, watch: Watch) -> Trace:

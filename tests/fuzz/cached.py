@@ -41,7 +41,8 @@ class CachedDoc:
         cache = folder / "cache"
         shutil.copytree(entry, cache / entry.name)
         os.environ["TRACETUI_CACHE_DIR"] = str(cache)
-        for change, seed, sealed in self.changes:
+        # a seal fits all of a frame, also what an earlier step changed that no schema forbids: those come last
+        for change, seed, sealed in sorted(self.changes, key=lambda each: not each[2]):
             # a later step may meet what an earlier one took away
             with contextlib.suppress(
                 OSError, KeyError, ValueError, TypeError, AttributeError, RecursionError, *_of_polars()
@@ -118,7 +119,8 @@ def _other_type(frame: Any, dice: Random) -> Any:
     import polars as pl
 
     name = dice.choice(frame.columns)
-    return frame.with_columns(pl.lit(None, dtype=dice.choice((pl.String, pl.Float64, pl.Boolean, pl.Int8))).alias(name))
+    others = [kind for kind in (pl.String, pl.Float64, pl.Boolean, pl.Int8) if kind != frame.schema[name]]
+    return frame.with_columns(pl.lit(None, dtype=dice.choice(others)).alias(name))
 
 
 def _odd_context(entry: Entry, dice: Random) -> None:
@@ -128,7 +130,7 @@ def _odd_context(entry: Entry, dice: Random) -> None:
             if isinstance(context[(key := dice.choice(list(context)))], dict) and dice.random() < 0.7
             else context
         )
-        part[dice.choice(list(part))] = values.anything(dice)
+        part[dice.choice(list(part) or ["x"])] = values.anything(dice)
 
     entry.context(change)
 

@@ -6,6 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from tracetui.parsers.chrome.pieces import json_text
 from tracetui.parsers.names import collectives as words
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def described(position: int, args: dict[str, Any], whole: Callable[[dict[str, An
         value = args.get(key)
         row[column] = None if value is None or value == "" else str(value)
     for column, key in LISTS.items():
-        row[column] = None if args.get(key) is None else json.dumps(args[key], ensure_ascii=False)
+        row[column] = json_text(args.get(key))
     return row
 
 
