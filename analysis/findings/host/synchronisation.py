@@ -13,8 +13,8 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.projection import enclosing, lanes_of, walk
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.dependencies.costs import WAIT_NS
 from tracetui.analysis.dependencies.waits import waits_by_name
-from tracetui.analysis.dependencies.walk import WAIT_NS
 from tracetui.analysis.findings.core import gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
