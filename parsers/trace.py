@@ -6,6 +6,8 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from tracetui.parsers import schema
 from tracetui.parsers.tool_registry import WITHOUT_TIME_LINE
 
@@ -55,8 +57,7 @@ class DeviceInfo:
     """What its DRAM can move at most, byte/s."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessGroup:
+class ProcessGroup(Struct, frozen=True):
     """Ranks that communicate with each other."""
 
     name: str

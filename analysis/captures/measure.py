@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense, lanes_of, row_ids
 from tracetui.analysis.attribution.operator_tree import device_work
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 
-@dataclass(slots=True)
-class Launched:
+class Launched(Struct):
     """GPU work of one process in the order of its launches."""
 
     time: Ints
@@ -43,8 +43,7 @@ class Launched:
     """What was launched in a step; None without steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(Struct, frozen=True):
     """One value per set of ranges; times in ns."""
 
     instances: Ints
@@ -223,8 +222,7 @@ def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype
     return inside
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Struct, frozen=True):
     """The device work in scope whose launch is known."""
 
     time: Ints

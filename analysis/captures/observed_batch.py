@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.selection import in_steps
 
@@ -30,8 +30,7 @@ LOOKED_AT = 20
 _BATCH_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:bs|batch|batch[_-]?size)[_=-]?(\d+)(?![a-z0-9])", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class BatchSeen:
+class BatchSeen(Struct, frozen=True):
     """The first input of a step whose shape shows the batch."""
 
     operator: str

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of
 from tracetui.analysis.attribution.operator_tree import device_work
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """Some of a capture's GPU work of one category."""
 
     category: str
@@ -110,8 +110,7 @@ def phase_of(sel: Selection, role: str) -> Phase | None:
     return next((phase for phase in phases(sel).by_role if phase.role == role), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Labelled:
+class _Labelled(Struct, frozen=True):
     """The ranges of a capture, and the sets that they are measured in: those of one name and domain."""
 
     ranges: Ranges

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.counters import tensor_counters
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
 
-@dataclass(frozen=True, slots=True)
-class BoundLimits:
+class BoundLimits(Struct, frozen=True):
     """Where Nsight Compute's rule SOLBottleneck draws its lines, in percent of peak."""
 
     low: float = 60.0

@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.remembered import kept, latest
@@ -42,8 +43,7 @@ LAUNCHING_NS = 200_000
 _ROUNDS = 12
 
 
-@dataclass(frozen=True, eq=False)
-class End:
+class End(Struct, frozen=True, eq=False):
     """One price of the host's time."""
 
     costs: Costs

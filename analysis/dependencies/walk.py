@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.waits import WAIT
@@ -40,8 +41,7 @@ class Costs:
     """Calls that no longer wait."""
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(Struct, frozen=True):
     """When everything happens in a replay."""
 
     call_start: Ints
@@ -156,8 +156,7 @@ def _whole(values: list[int]) -> Ints:
         return np.array([min(max(value, -_LATEST), _LATEST) for value in values], np.int64)
 
 
-@dataclass(frozen=True)
-class _Lists:
+class _Lists(Struct, frozen=True):
     """What `one_by_one` reads of a graph, as Python's own numbers."""
 
     start: list[int]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order, paired
 from tracetui.parsers import schema
@@ -27,8 +28,7 @@ MORE_OFTEN = "more often than in the rich step, or in another order"
 """The reasons in `PassMatch.unmatched`."""
 
 
-@dataclass(frozen=True)
-class PassMatch:
+class PassMatch(Struct, frozen=True):
     """What `match_passes` found. Rows are those of the device frames."""
 
     rich_row: Ints

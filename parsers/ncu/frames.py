@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracetui.parsers import schema
 from tracetui.parsers.ncu import nvtx
@@ -49,8 +49,7 @@ _IDENTITY = (
 )
 
 
-@dataclass
-class Launches:
+class Launches(Struct):
     """What identifies each launch, in the file's spelling; lists of equal length."""
 
     names: list[str] = field(default_factory=list)

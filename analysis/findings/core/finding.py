@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.change import Given
@@ -15,8 +17,7 @@ SEVERITIES: tuple[Severity, ...] = ("invalid", "critical", "warning", "info")
 """Worst first: ``invalid`` refutes the measurement itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """Where to find the rows that prove a finding."""
 
     tab: str
@@ -27,8 +28,7 @@ class Query:
     """Name of the row to put the cursor on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """One number or word that a finding rests on."""
 
     label: str
@@ -79,8 +79,7 @@ class Finding:
     """Rows of the device frame that it is about; None if it is not about certain GPU work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Abstention:
+class Abstention(Struct, frozen=True):
     """A rule that could not judge because its evidence is missing."""
 
     id: str
@@ -88,8 +87,7 @@ class Abstention:
     """What is missing, and how to record it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suppressed:
+class Suppressed(Struct, frozen=True):
     """A finding that rests on something a validity rule refuted, or that the user silenced."""
 
     finding: Finding

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.ranks import summary as contract
 
@@ -21,8 +21,7 @@ CHANNEL_BITS = 24
 """A channel is the sender's rank, shifted by so many bits, and the receiver's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """All calls with the number of their group."""
 
     calls: pl.DataFrame

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -114,8 +114,7 @@ def stall_reason(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]
         yield _stalled(facts, one, bound.get(one.kernel), known[one.kernel]["percent"], limits)
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """What the warps of a kernel wait for most."""
 
     kernel: str
