@@ -6,8 +6,6 @@ import importlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from tracetui.parsers import schema
 from tracetui.parsers.tool_registry import WITHOUT_TIME_LINE
 
@@ -57,7 +55,8 @@ class DeviceInfo:
     """What its DRAM can move at most, byte/s."""
 
 
-class ProcessGroup(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
     """Ranks that communicate with each other."""
 
     name: str
