@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,8 +68,7 @@ def _category_of(device: pl.DataFrame, dtype: pl.DataType) -> pl.Series:
     return by_name if is_kernel.all() else by_name.zip_with(is_kernel, device["kind"].cast(pl.String).cast(dtype))
 
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
+class Ranges(Struct, frozen=True):
     """Ranges of the host as arrays, thread by thread in the order of the host frame; times in ns."""
 
     lane: Ints

@@ -7,12 +7,12 @@ of its process, is what a person means by "the GPU time of the backward pass": t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of
 from tracetui.analysis.attribution.operator_tree import device_work
@@ -36,8 +36,7 @@ class Share(Struct, frozen=True):
     ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """All ranges of one name, or of one role. Times in ns; null where the source can't tell."""
 
     name: str
@@ -62,8 +61,7 @@ class Phase:
     step_launched_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Struct, frozen=True):
     """The ranges of a capture, the most host time first."""
 
     by_name: tuple[Phase, ...]

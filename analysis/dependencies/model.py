@@ -58,8 +58,7 @@ class End(Struct, frozen=True, eq=False):
         return float(np.median(self.step_ns))
 
 
-@dataclass(frozen=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """What a change would save of the median step, ns: the least and the most that the recording allows."""
 
     least_ns: float

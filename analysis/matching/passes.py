@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,8 +94,7 @@ def match_passes(light: Trace, rich: Trace) -> PassMatch:
     )
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """The GPU work in a recording's steps, step by step in the order of the launches."""
 
     rows: Ints

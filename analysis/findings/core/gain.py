@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.model import Saved, faster_work, without_calls

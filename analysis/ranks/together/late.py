@@ -91,8 +91,7 @@ def excess(
     return Excess(over, limit, median)
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(Struct, frozen=True):
     """One rank that is late, and what is known of it. Times are per step, or of the recording without steps."""
 
     rank: int
