@@ -20,7 +20,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.captures import spans
 from tracetui.analysis.captures.measure import Measure, Ranges, category_of
 from tracetui.parsers import schema
-from tracetui.parsers.names.range_roles import NUMBERED, role_of
+from tracetui.parsers.names.range_roles import NUMBERED, any_of_role, role_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
@@ -103,7 +103,7 @@ def phase_of(sel: Selection, role: str) -> Phase | None:
     """The phase of one role; None where no range has it."""
     known = names.distinct(sel.trace.host["name"])
     # the steps may have any name
-    if role != "step" and known and not any(role in (role_of(name), role_of(NUMBERED.sub("", name))) for name in known):
+    if role != "step" and known and not any_of_role(known, role):
         return None
     return next((phase for phase in phases(sel).by_role if phase.role == role), None)
 
