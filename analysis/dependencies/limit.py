@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from tracetui.analysis.attribution.launch_calls import launch_calls
 from tracetui.analysis.base import names
@@ -52,7 +52,8 @@ UNEVEN = 1.1
 """From this ratio of mean and median on, the median step does not stand for all of them."""
 
 
-class Limit(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Limit:
     """The verdict on a run, and the two numbers that it rests on."""
 
     kind: Kind

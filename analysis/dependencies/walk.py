@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.waits import WAIT
@@ -41,7 +40,8 @@ class Costs:
     """Calls that no longer wait."""
 
 
-class Times(Struct, frozen=True):
+@dataclass(frozen=True)
+class Times:
     """When everything happens in a replay."""
 
     call_start: Ints
@@ -156,7 +156,8 @@ def _whole(values: list[int]) -> Ints:
         return np.array([min(max(value, -_LATEST), _LATEST) for value in values], np.int64)
 
 
-class _Lists(Struct, frozen=True):
+@dataclass(frozen=True)
+class _Lists:
     """What `one_by_one` reads of a graph, as Python's own numbers."""
 
     start: list[int]

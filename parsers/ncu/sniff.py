@@ -74,7 +74,7 @@ def looks_like_ncu(head: bytes) -> bool:
     if not any(word in head for word in _WORDS):  # most files need no decoding
         return False
     text = decode(head)
-    return ("== " in text and _TOOL_LINE.search(text) is not None) or _has_table(text)
+    return _TOOL_LINE.search(text) is not None or _has_table(text)
 
 
 def has_table(head: bytes) -> bool:
@@ -83,9 +83,7 @@ def has_table(head: bytes) -> bool:
 
 
 def _has_table(text: str) -> bool:
-    if '"Source",' in text and SOURCE_PAGE.search(text) is not None:
-        return True
-    return any(header_start(line) >= 0 for line in _candidates(text))
+    return SOURCE_PAGE.search(text) is not None or any(header_start(line) >= 0 for line in _candidates(text))
 
 
 def decode(content: bytes) -> str:
