@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.statistics import timings
@@ -28,8 +28,7 @@ LAUNCHES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Launches:
+class Launches(Struct, frozen=True):
     """Launch statistics of a selection (definitions: HTA's `cuda_kernel_launch_stats`)."""
 
     count: int

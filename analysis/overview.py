@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.conventions import CATEGORIES, TRACETUI, Conventions
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CATEGORIES", "Limit", "Overview", "overview"]
 
 
-@dataclass(frozen=True)
-class Overview:
+class Overview(Struct, frozen=True, dict=True):
     """The execution summary of a selection."""
 
     steps: int

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, count
 from tracetui.analysis.attribution.concurrent_launches import in_ranges, launched_meanwhile, open_elsewhere
@@ -41,8 +41,7 @@ LAYOUT = {
 """The columns of `range_tree`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RangePaths:
+class RangePaths(Struct, frozen=True):
     """Every range that can contain others, and every distinct path among them."""
 
     rows: Ints

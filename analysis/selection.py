@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.scope import Scope
@@ -27,8 +28,7 @@ NO_STEPS, WORK_ONLY = "whole file (no steps)", "first to last GPU work (no steps
 __all__ = ["Scope", "Selection", "WorkTimes", "in_steps", "run_by", "select", "trace_by"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class WorkTimes:
+class WorkTimes(Struct, frozen=True, eq=False):
     """How long each activity of a recording takes in another recording of the same run."""
 
     duration: pl.Series

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.parsers import links, schema
 from tracetui.parsers.names.range_roles import (
@@ -102,8 +103,7 @@ def as_recorded(trace: Trace, *, keep_own: bool = True) -> Trace:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Struct, frozen=True):
     """The GPU work by the time of its launch, or of its start where no launch is known."""
 
     when: Ints

@@ -6,10 +6,10 @@ so that a parent always precedes its children. ``-1`` stands for "none" in array
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,8 +69,7 @@ def order(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Ints:
     return by_start
 
 
-@dataclass(frozen=True, slots=True)
-class Nesting:
+class Nesting(Struct, frozen=True):
     """The tree of a set of host events."""
 
     parent: Ints

@@ -7,15 +7,15 @@ It has data only: it names functions, and whoever calls one imports it. What peo
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 REPORT = "_report"
 """The suffix for the kind of files that only the tool which wrote them can read, as in ``nsys_report``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A kind of recording and the tool that writes it."""
 
     kind: str

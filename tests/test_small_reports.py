@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from laid_out import report_text
 
 from tracetui.analysis.attribution.calltree import add_up, call_tree
@@ -22,6 +24,7 @@ from tracetui.analysis.report.report import SECTIONS, report
 from tracetui.analysis.tables.registry import OF_RUNS
 from tracetui.app.reports.content.run import printed_sections
 from tracetui.parsers import Run, open_path
+from tracetui.parsers.names.range_roles import NUMBERED, ROLES, any_of_role, role_of
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "vim_tiny"
 
@@ -52,6 +55,33 @@ def test_a_chrome_traces_tree_stands_in_its_frame(run: Run, kinds: tuple[str, ..
     sought, stood = call_tree(run.main.host, kinds), call_tree(run.main.host, kinds, nested=True)
     for field in ("rows", "start", "duration", "parent", "last"):
         assert np.array_equal(getattr(sought, field), getattr(stood, field)), field
+
+
+WORDS = st.sampled_from(
+    [
+        "warm",
+        "up",
+        "WarmUp",
+        "warmup",
+        "Optimizer",
+        "opt",
+        "zero",
+        "loss",
+        "eval",
+        "bwd",
+        "::",
+        "step",
+        "qk",
+        "#1",
+        "\n",
+    ]
+)
+
+
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=5).map("".join), max_size=4), st.sampled_from(sorted(ROLES)))
+def test_a_role_is_sought_in_all_names_as_in_each(texts: list[str], role: str) -> None:
+    plain = any(role in (role_of(text), role_of(NUMBERED.sub("", text))) for text in texts)
+    assert any_of_role(texts, role) == plain
 
 
 def test_names_are_asked_once_each_and_null_never() -> None:

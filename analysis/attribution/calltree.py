@@ -6,12 +6,12 @@ nodes right after it: sums over subtrees are differences of one running sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.orders import stable_order
 from tracetui.analysis.base.remembered import latest
@@ -37,8 +37,7 @@ _NO_ROW = 0xFFFFFFFF
 _NULL = np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True, slots=True)
-class CallTree:
+class CallTree(Struct, frozen=True):
     """Nodes in the order of a depth-first walk, thread by thread."""
 
     rows: Ints

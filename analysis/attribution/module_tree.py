@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, CallTree, call_tree, codes_of, dense
 from tracetui.analysis.base.remembered import latest
@@ -21,8 +21,7 @@ PREFIX = "nn.Module: "
 _INSTANCE = re.compile(r"_\d+$")
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleTree:
+class ModuleTree(Struct, frozen=True):
     """Every module call, and every distinct path among them."""
 
     calls: CallTree

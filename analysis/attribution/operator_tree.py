@@ -5,10 +5,10 @@ Both the operator table and torch-tb-profiler's module table are sums over this 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import (
     NONE,
@@ -43,8 +43,7 @@ OPERATOR, MODULE, ANNOTATION, DATALOADER, RUNTIME, DRIVER = (
 _TB_NOT_OPERATORS = frozenset({"DataParallel.forward", "DistributedDataParallel.forward"})
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorTree:
+class OperatorTree(Struct, frozen=True):
     """One value per node (a call of an operator or module); times in ns. Device time is that of the scope."""
 
     tree: CallTree

@@ -7,10 +7,10 @@ ranges that overlap without nesting need no special case.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, row_ids
 from tracetui.parsers.nesting import LaneClock, nest
@@ -25,8 +25,7 @@ __all__ = ["Projection", "enclosing", "innermost", "lanes_of", "over_slices", "p
 NEVER, EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(Struct, frozen=True):
     """Ranges and what was launched inside them; one entry per range, in the order they were given."""
 
     begin: Ints

@@ -7,11 +7,11 @@ then JAX's name stack (`jax.named_scope`, Flax modules), the last part being the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense
 from tracetui.analysis.attribution.kernel_sums import kernel_sums
@@ -31,8 +31,7 @@ _PROGRAM_CALL = ":XLA GPU module"
 """What XLA adds to a program's name in the host event around its launches."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeTree:
+class ScopeTree(Struct, frozen=True):
     """The paths of some device rows."""
 
     paths: list[str]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,8 +20,7 @@ ROUNDED = 2
 """How far a duration may be from a multiple of the tick, ns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """Durations of launches in bins, ns."""
 
     log: bool

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, dense, lanes_of, row_ids
 from tracetui.analysis.attribution.operator_tree import device_work
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 
-@dataclass(slots=True)
-class Launched:
+class Launched(Struct):
     """GPU work of one process in the order of its launches."""
 
     time: Ints
@@ -44,8 +43,7 @@ class Launched:
     """What was launched in a step; None without steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(Struct, frozen=True):
     """One value per set of ranges; times in ns."""
 
     instances: Ints
@@ -71,8 +69,7 @@ def _category_of(device: pl.DataFrame, dtype: pl.DataType) -> pl.Series:
     return by_name if is_kernel.all() else by_name.zip_with(is_kernel, device["kind"].cast(pl.String).cast(dtype))
 
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
+class Ranges(Struct, frozen=True):
     """Ranges of the host as arrays, thread by thread in the order of the host frame; times in ns."""
 
     lane: Ints
@@ -223,8 +220,7 @@ def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype
     return inside
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Struct, frozen=True):
     """The device work in scope whose launch is known."""
 
     time: Ints

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.selection import in_steps
+from tracetui.parsers.categories import encode, matching
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
@@ -30,8 +31,7 @@ LOOKED_AT = 20
 _BATCH_IN_NAME = re.compile(r"(?:^|[^a-z0-9])(?:bs|batch|batch[_-]?size)[_=-]?(\d+)(?![a-z0-9])", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class BatchSeen:
+class BatchSeen(Struct, frozen=True):
     """The first input of a step whose shape shows the batch."""
 
     operator: str
@@ -54,9 +54,10 @@ def batch_in_shapes(sel: Selection) -> BatchSeen | None:
     """
     sel = in_steps(sel)
     host = sel.host.filter((pl.col("kind") == "operator") & pl.col("input_shapes").is_not_null())
-    host = host.with_columns(name=pl.col("name").cast(pl.String), shapes=pl.col("input_shapes").cast(pl.String))
+    names = encode(host["name"])
     for pattern, place, least in ((_CONVOLUTION, 0, 3), (_EMBEDDING, 1, 2), (_LINEAR, 0, 3)):
-        rows = host.filter(pl.col("name").str.contains(pattern.pattern)).sort("start")
+        rows = host.filter(pl.Series(matching(names, pattern.pattern))).sort("start")
+        rows = rows.with_columns(name=pl.col("name").cast(pl.String), shapes=pl.col("input_shapes").cast(pl.String))
         known = [(row, _shape(row["shapes"], place)) for row in rows.head(LOOKED_AT).iter_rows(named=True)]
         # positions, which all samples share, are looked up once
         for row, shape in sorted(known, key=lambda entry: entry[1][:1] == (1,)):

@@ -7,11 +7,12 @@ of its process, is what a person means by "the GPU time of the backward pass": t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of
 from tracetui.analysis.attribution.operator_tree import device_work
@@ -19,7 +20,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.captures import spans
 from tracetui.analysis.captures.measure import Measure, Ranges, category_of
 from tracetui.parsers import schema
-from tracetui.parsers.names.range_roles import NUMBERED, role_of
+from tracetui.parsers.names.range_roles import NUMBERED, any_of_role, role_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """Some of a capture's GPU work of one category."""
 
     category: str
@@ -36,8 +36,7 @@ class Share:
     ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """All ranges of one name, or of one role. Times in ns; null where the source can't tell."""
 
     name: str
@@ -62,8 +61,7 @@ class Phase:
     step_launched_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Struct, frozen=True):
     """The ranges of a capture, the most host time first."""
 
     by_name: tuple[Phase, ...]
@@ -105,13 +103,12 @@ def phase_of(sel: Selection, role: str) -> Phase | None:
     """The phase of one role; None where no range has it."""
     known = names.distinct(sel.trace.host["name"])
     # the steps may have any name
-    if role != "step" and known and not any(role in (role_of(name), role_of(NUMBERED.sub("", name))) for name in known):
+    if role != "step" and known and not any_of_role(known, role):
         return None
     return next((phase for phase in phases(sel).by_role if phase.role == role), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Labelled:
+class _Labelled(Struct, frozen=True):
     """The ranges of a capture, and the sets that they are measured in: those of one name and domain."""
 
     ranges: Ranges

@@ -5,11 +5,11 @@ Long recordings have millions of ranges, so nothing here makes a frame of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import dense
 from tracetui.analysis.base.orders import stable_order
@@ -24,8 +24,7 @@ _FEW_GROUPS = 1 << 10
 """So many groups are gone through one after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(Struct, frozen=True):
     """Stretches ordered by group, then by start; times in ns."""
 
     group: Ints

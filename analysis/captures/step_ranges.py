@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.parsers.names.range_roles import NUMBERED, role_of
 
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 
-@dataclass(frozen=True, eq=False)
-class StepRanges:
+class StepRanges(Struct, frozen=True, eq=False):
     """Iterations in order."""
 
     name: str

@@ -5,16 +5,14 @@ https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
+from msgspec import Struct
 
 _SHARED = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
 _WHOLE = ("broadcast", "reduce", "send", "recv")
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """What connects the GPUs of one host."""
 
     name: str

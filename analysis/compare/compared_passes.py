@@ -6,10 +6,10 @@ partly the profiler's. What rests on less is taken where both runs have it, neve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.compare.step_difference import StepDifference, step_difference
 from tracetui.analysis.gpu.steps import step_slots
@@ -30,8 +30,7 @@ OF_NAMES = ("operators", "modules", "ranges")
 """Parts that need what only rich recordings have."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepsCompared:
+class StepsCompared(Struct, frozen=True):
     """The difference in step time, and what it is of."""
 
     rests_on: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import statistics
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +31,7 @@ OF_ITS_OWN = frozenset({"batch", "dtype", "device", "workers", "seed", "data", "
 """Options that `Workload` has a field for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One thing in which two runs differ; null where a run does not say."""
 
     field: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.base import student
 from tracetui.analysis.base.rank_interval import LEAST, shift_interval
@@ -26,8 +26,7 @@ MOST_ALIKE = 0.95
 """The most that steps are taken to depend on the step before."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepDifference:
+class StepDifference(Struct, frozen=True):
     """Mean step time of both runs, ns."""
 
     a_ns: float | None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import intervals

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.counters.counters import MEANS, launch_counters
 from tracetui.analysis.counters.metrics import by_column
@@ -34,8 +34,7 @@ LABELS = {
 SUFFIXES = (".gz", ".csv", ".txt", ".log", ".ncu-rep")
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """Reports side by side; every list has an item per file, in their order."""
 
     files: pl.DataFrame

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.counters.compared import identities
 from tracetui.analysis.counters.counters import bound_class
@@ -17,8 +17,7 @@ TIME, COUNT = "duration_ns", "one"
 """Weights that every mean can fall back to: the launch's time, and nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(Struct, frozen=True):
     """A rate of a launch, and what it is a share of."""
 
     column: str

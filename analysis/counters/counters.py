@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.counters import tensor_counters
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
 
 
-@dataclass(frozen=True, slots=True)
-class BoundLimits:
+class BoundLimits(Struct, frozen=True):
     """Where Nsight Compute's rule SOLBottleneck draws its lines, in percent of peak."""
 
     low: float = 60.0
@@ -247,8 +246,9 @@ def _named(measured: pl.DataFrame) -> pl.DataFrame:
         names, schema={"metric": pl.String, "wanted": pl.String, "column": pl.String, "order": pl.UInt8}, orient="row"
     )
     found = (
-        measured.select("device_row", "metric", pl.col("unit").cast(pl.String), "value")
+        measured.select("device_row", "metric", "unit", "value")
         .join(mapping.with_columns(pl.col("metric").cast(pl.Categorical)), on="metric")
+        .with_columns(pl.col("unit").cast(pl.String))
         .filter((pl.col("unit") == pl.col("wanted")) | (pl.col("unit").fill_null("") == "") | (pl.col("wanted") == ""))
         .sort("order", maintain_order=True)
         .unique(["device_row", "column"], keep="first", maintain_order=True)
@@ -263,7 +263,7 @@ def _named(measured: pl.DataFrame) -> pl.DataFrame:
 def _unlimited(metrics: pl.DataFrame) -> pl.DataFrame:
     """The limits of resident blocks that old versions print as ``inf``: the frame holds no such number."""
     names = [name for metric in METRICS if metric.column in LIMITS for name in (*metric.raw, *metric.labels)]
-    infinite = metrics.filter(pl.col("value").is_null() & (pl.col("text").str.to_lowercase() == "inf"))
+    infinite = metrics.filter(pl.col("value").is_null()).filter(pl.col("text").str.to_lowercase() == "inf")
     infinite = infinite.filter(pl.col("metric").cast(pl.String).is_in(names))
     return infinite.with_columns(value=pl.lit(float("inf")))
 
@@ -322,7 +322,5 @@ def _rule_lists(launches: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ranges(trace: Trace) -> pl.DataFrame:
-    found = trace.counters.filter(
-        (pl.col("section").cast(pl.String) == NVTX_SECTION) & (pl.col("metric").cast(pl.String) == RANGE)
-    )
+    found = trace.counters.filter((pl.col("section") == NVTX_SECTION) & (pl.col("metric") == RANGE))
     return found.select("device_row", range="text").unique("device_row", keep="first")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.counters.metrics import METRICS, by_column
 
@@ -35,8 +35,7 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NotCollected:
+class NotCollected(Struct, frozen=True):
     """What the counters of a file leave unknown, and what would collect it."""
 
     what: tuple[str, ...]

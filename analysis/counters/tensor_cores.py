@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.matrix_units import tensor_cores_known
@@ -17,8 +17,7 @@ USES, UNCLEAR = "*", "?"
 """Signs behind a kernel's time: it runs on tensor cores; it is matrix work of which neither name nor counters tell."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorCores:
+class TensorCores(Struct, frozen=True):
     """The kernels of a table, by whether they use tensor cores; shares are of its kernel time."""
 
     kernels: int

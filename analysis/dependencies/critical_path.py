@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.host_layers import host_layers
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["GPU_RESOURCES", "HOST_RESOURCES", "RESOURCES", "CriticalPath", "critical_path"]
 
 
-@dataclass(frozen=True)
-class CriticalPath:
+class CriticalPath(Struct, frozen=True):
     """The critical path of a selection's steps."""
 
     resources: pl.DataFrame

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import parents_of
 from tracetui.analysis.base.remembered import latest
@@ -26,8 +26,7 @@ _OUTSIDE = (LOADER, RANGE, schema.HOST_KINDS.index("os"))
 """Kinds of host events that are no calls, and calls that a tracer saw in threads of its own."""
 
 
-@dataclass(frozen=True)
-class HostLayers:
+class HostLayers(Struct, frozen=True):
     """The time of several threads, each cut where its innermost call changes: pieces by thread, then by time."""
 
     thread: Ints

@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.remembered import kept, latest
@@ -44,8 +45,7 @@ LAUNCHING_NS = 200_000
 _ROUNDS = 12
 
 
-@dataclass(frozen=True, eq=False)
-class End:
+class End(Struct, frozen=True, eq=False):
     """One price of the host's time."""
 
     costs: Costs
@@ -60,8 +60,7 @@ class End:
         return float(np.median(self.step_ns))
 
 
-@dataclass(frozen=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """What a change would save of the median step, ns: the least and the most that the recording allows."""
 
     least_ns: float

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from tracetui.analysis.base.conventions import is_collective_kernel
 from tracetui.analysis.base.intervals import covered
@@ -53,8 +53,7 @@ GPU_RESOURCES = ("kernel", "communication", "memcpy", "memset", "gap")
 _HOST_KINDS = {"python": ("python", "module"), "operator": ("operator",), "api": ("runtime", "driver")}
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(Struct, frozen=True):
     """The pieces of all steps' paths, each step's from its end to its beginning."""
 
     what: Ints
@@ -71,8 +70,7 @@ class Pieces:
     """When it ends there: where the piece after it begins."""
 
 
-@dataclass(slots=True)
-class _Walked:
+class _Walked(Struct):
     """What the walk back has found, and how far it has come on both clocks."""
 
     begin: int = 0
@@ -196,8 +194,7 @@ def call_resources(graph: Graph, at: Ints, what: Ints) -> Codes:
     return resource
 
 
-@dataclass(frozen=True)
-class Inner:
+class Inner(Struct, frozen=True):
     """Pieces of host time, cut where the innermost call changes."""
 
     owner: Ints

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.graph import launching_threads
@@ -39,8 +39,7 @@ At least nine of ten programs whose steps were timed without a profiler too stay
 _PYTHON = ("python", "module")
 
 
-@dataclass(frozen=True)
-class RecordingCost:
+class RecordingCost(Struct, frozen=True):
     """The most that is the profiler's of each stretch of host time before a call, with the call itself, ns."""
 
     most: Ints

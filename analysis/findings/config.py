@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +22,7 @@ USER_FILE = "config.toml"
 FOLDER_VARIABLE = "TRACETUI_CONFIG_DIR"
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Struct, frozen=True):
     """What the files set; empty if there is no file."""
 
     thresholds: dict[str, float] = field(default_factory=dict)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import (
@@ -37,8 +37,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Activities:
+class Activities(Struct, frozen=True):
     """Device activities in order of start, an array per property."""
 
     frame: pl.DataFrame

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import WORK, activities, by_value
@@ -105,8 +105,7 @@ def shares(found: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Gaps:
+class _Gaps(Struct, frozen=True):
     """The gaps of one device or stream."""
 
     device: int

@@ -8,9 +8,8 @@ as shared memory is taken at its largest: the driver grows it to what resident b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
+from msgspec import Struct
 
 WARP = 32
 MOST_THREADS = 2048
@@ -20,8 +19,7 @@ REGISTER_UNIT = 256
 LIMITERS = ("blocks", "warps", "registers", "shared memory")
 
 
-@dataclass(frozen=True, slots=True)
-class SmLimits:
+class SmLimits(Struct, frozen=True):
     """What an SM of a compute capability can hold at a time."""
 
     warps: int
@@ -37,8 +35,7 @@ class SmLimits:
     """Parts of the register file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """The theoretical occupancy of one launch configuration."""
 
     blocks: int

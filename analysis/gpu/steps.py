@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.kinds import rows_of
@@ -26,8 +27,7 @@ _API = [schema.HOST_KINDS.index(kind) for kind in ("runtime", "driver")]
 _EXTENT = [*_API, *(schema.HOST_KINDS.index(kind) for kind in ("operator", "annotation", "dataloader"))]
 
 
-@dataclass(frozen=True, slots=True)
-class StepSlots:
+class StepSlots(Struct, frozen=True):
     """Steps that follow each other without overlap."""
 
     index: tuple[int, ...]

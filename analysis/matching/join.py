@@ -8,11 +8,11 @@ in every process. Kernels that can't be told apart are ambiguous.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.matching.launch_order import in_order, paired
 from tracetui.parsers.names.kernel_key import function_name, scoped_words
@@ -29,8 +29,7 @@ Evidence = pl.Enum(["name", "launch order", "grid and block"])
 NONE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class KernelJoin:
+class KernelJoin(Struct, frozen=True):
     """Which kernels of one recording those of another are."""
 
     launches: pl.DataFrame
@@ -58,8 +57,7 @@ class KernelJoin:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Launches:
+class _Launches(Struct, frozen=True):
     """A recording's kernel launches in launch order."""
 
     frame: pl.DataFrame

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.matching.light_times import light_selection

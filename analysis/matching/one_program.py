@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept_of_pair
 from tracetui.analysis.captures.observed_batch import batch_in_shapes
@@ -22,8 +22,7 @@ COMMON_PERCENT = 20.0
 """The other's kernel time that is in kernels which this one has too, at least."""
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """Something that two recordings of one program have alike, and these don't."""
 
     what: str
@@ -31,8 +30,7 @@ class Difference:
     theirs: str
 
 
-@dataclass(frozen=True)
-class Apart:
+class Apart(Struct, frozen=True):
     """What another recording has in common with this one, and in what they differ."""
 
     differences: tuple[Difference, ...]

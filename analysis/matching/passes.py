@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order, paired
 from tracetui.parsers import schema
@@ -27,8 +27,7 @@ MORE_OFTEN = "more often than in the rich step, or in another order"
 """The reasons in `PassMatch.unmatched`."""
 
 
-@dataclass(frozen=True)
-class PassMatch:
+class PassMatch(Struct, frozen=True):
     """What `match_passes` found. Rows are those of the device frames."""
 
     rich_row: Ints
@@ -95,8 +94,7 @@ def match_passes(light: Trace, rich: Trace) -> PassMatch:
     )
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """The GPU work in a recording's steps, step by step in the order of the launches."""
 
     rows: Ints

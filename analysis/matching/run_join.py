@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import kept_of_pair
@@ -27,8 +28,7 @@ MEASURED = "measured_"
 """Prefix of these columns' names next to a recording's own columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """One recording matched with another of the same run."""
 
     main: Trace
@@ -36,8 +36,7 @@ class Joined:
     join: KernelJoin
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """What Nsight Compute measured of a recording's kernels."""
 
     kernels: pl.DataFrame

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.parsers.schema import MEMORY_ACTIONS
@@ -26,8 +26,7 @@ ALLOC, FREE, REQUESTED = _CODE["alloc"], _CODE["free"], _CODE["free_requested"]
 END_STATE = ("segment", "block", "free_block")
 
 
-@dataclass(frozen=True, slots=True)
-class Allocations:
+class Allocations(Struct, frozen=True):
     """All allocations of one memory (a GPU's, or the host's); arrays of one length."""
 
     begin: Ints

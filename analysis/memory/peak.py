@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.memory.allocations import BEFORE, END_STATE, Allocations, allocations, of_memory
@@ -31,8 +31,7 @@ HOLDERS: dict[str, pl.DataType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """The moment at which one memory was fullest."""
 
     device_type: int | None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.memory.owners import own_and_library
 
@@ -48,8 +48,7 @@ BLOCKS: dict[str, pl.DataType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EndState:
+class EndState(Struct, frozen=True):
     """The allocator at the snapshot, of all devices in scope together; null where the source has no segments."""
 
     segments: int

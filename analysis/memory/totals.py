@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.memory.allocations import END_STATE
 from tracetui.analysis.memory.peak import peaks
@@ -17,8 +17,7 @@ CPU_TYPE = 0
 PEAK_COLUMNS = ("device_type", "device", "allocated")
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """Allocator figures of a selection, as the profiler recorded them with each event."""
 
     peak_allocated_bytes: int | None

@@ -5,11 +5,11 @@ Work queued before the recording began is another step's; a rank that ran ahead 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import is_collective_kernel
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 WORK_KINDS = ("kernel", "memcpy", "memset", "graph")
 
 
-@dataclass(frozen=True)
-class OwnWork:
+class OwnWork(Struct, frozen=True):
     """Device rows in the order of their launch."""
 
     row: Ints

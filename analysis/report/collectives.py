@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.collectives.table import by_pair, by_size
-from tracetui.analysis.ranks.files.at_hand import jobs_of
-from tracetui.analysis.ranks.together.own_calls import own_calls
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.roofline.links import link_of
 from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
@@ -19,7 +17,12 @@ if TYPE_CHECKING:
 
 def collective_rows(sel: Selection, run: Run | None, limit: int | None) -> tuple[list[Json], int]:
     """The rows of the table, and how many there are in all."""
-    matched = None if run is None else own_calls(jobs_of(run, make=False), sel.trace)
+    matched = None
+    if run is not None and len(run.ranks) > 1:
+        from tracetui.analysis.ranks.files.at_hand import jobs_of
+        from tracetui.analysis.ranks.together.own_calls import own_calls
+
+        matched = own_calls(jobs_of(run, make=False), sel.trace)
     found = by_size(sel.recorded, link_of(run, sel.trace), matched)
     return table_rows(found, COLLECTIVES, limit), found.height
 

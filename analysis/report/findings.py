@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.json_values import Json, us
-from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.findings.core.rule import REGISTRY
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Finding, Findings
@@ -108,7 +108,7 @@ def stable_key(finding: Finding) -> str:
 
     It is the rule's id; of a rule that may find several things, such as kernels, with a hash of what this one is about.
     """
-    rule = all_rules().get(finding.id)
+    rule = REGISTRY.get(finding.id)
     if rule is None or not rule.finds_several:
         return finding.id
     shown = [item.query for item in finding.evidence if item.query is not None]

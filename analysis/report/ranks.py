@@ -94,6 +94,8 @@ def job_sections(run: Run, scope: Scope, wanted: Collection[str], limit: int | N
     asked = [name for name in SECTIONS if name in wanted]
     if not asked and "ranks" not in wanted:
         return {}
+    if len(run.ranks) < 2:
+        return {"job": None, **{name: [] for name in asked}}
     from tracetui.analysis.ranks.files.at_hand import jobs_of
 
     return of_jobs(jobs_of(run, scope), asked, limit)

@@ -15,6 +15,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from tracetui.analysis.base.machine_samples import own_gpus
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.occupancy import SmLimits
@@ -38,8 +40,7 @@ SOURCES = ("counters", "measured", "metadata", "table")
 """Where a peak can be from, the preferred source first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """One roof."""
 
     value: float

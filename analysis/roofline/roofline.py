@@ -8,10 +8,10 @@ computed and moved at least). Both stand side by side: the difference of their b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.kernels import kernel_rows
 from tracetui.analysis.matching.run_join import conventions_of, joined, kernel_counters_of
@@ -60,8 +60,7 @@ SCHEMA = {
 }
 
 
-@dataclass(frozen=True)
-class Roofline:
+class Roofline(Struct, frozen=True):
     """The roofs and the kernels under them."""
 
     points: pl.DataFrame
@@ -89,8 +88,7 @@ class Roofline:
         return {name: peak.value / self.peaks.bandwidth.value for name, peak in self.peaks.compute.items()}
 
 
-@dataclass
-class _Sum:
+class _Sum(Struct):
     """Work of one kernel, added up."""
 
     launches: int = 0

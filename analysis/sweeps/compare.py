@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tracetui.analysis.sweeps.model import SIZES, place, shown
 
@@ -24,8 +25,7 @@ _NONE = frozenset(
 _WIDEST = ("fp64", "fp32", "float32", "tf32", "bf16", "fp16", "half", "int8", "fp8")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A variant and its baseline at one size."""
 
     x: Value
@@ -63,8 +63,7 @@ class Row:
         return None if self.error is None else abs(self.gain) <= STANDARD_ERRORS * self.error
 
 
-@dataclass(frozen=True, slots=True)
-class Crossover:
+class Crossover(Struct, frozen=True):
     """Where along an axis the variant overtakes its baseline."""
 
     axis: str | None
@@ -77,8 +76,7 @@ class Crossover:
     """In words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """One variant against its baseline, all else alike."""
 
     axis: str

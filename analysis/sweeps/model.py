@@ -7,6 +7,8 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
@@ -65,8 +67,7 @@ class Sample:
     """Launches that Nsight Compute profiled (`roofline.launch_table`), a table per report."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """What all repeats of one combination of options have in common."""
 
     axes: dict[str, Value]

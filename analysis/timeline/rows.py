@@ -6,12 +6,12 @@ without a duration lasts 1 ns here, so that it has a place in some cell.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +29,7 @@ _DIRECT = 4096
 """Up to this many events in view are compared one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """What fills the cells of a row; arrays of one length."""
 
     count: Ints
@@ -41,8 +40,7 @@ class Cells:
     """How much of the cell is covered, ns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """Events that don't overlap, by start; only events too deep for a row of their own may overlap."""
 
     events: Ids

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import add_up
 from tracetui.analysis.attribution.projection import lanes_of
@@ -36,8 +37,7 @@ _DEVICE = ("kind", "name", "start", "duration", "device", "stream")
 _IDLE = pl.DataFrame(schema={"device": pl.Int64, "start": pl.Int64, "duration": pl.Int64})
 
 
-@dataclass(frozen=True, slots=True)
-class LongEvent:
+class LongEvent(Struct, frozen=True):
     """An event of a lane's first row that takes much of the stretch."""
 
     name: str
@@ -46,8 +46,7 @@ class LongEvent:
     end: float
 
 
-@dataclass(frozen=True, slots=True)
-class BusyLane:
+class BusyLane(Struct, frozen=True):
     """A lane of the timeline, divided into equal parts."""
 
     lane: Lane

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from tracetui.analysis.base import number_format
 from tracetui.app.text import fitting
@@ -19,8 +20,7 @@ LEAST_NAME = 3
 LEAST_WIDTH = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """What a box represents."""
 
     rows: tuple[int, ...]
@@ -33,8 +33,7 @@ class Node:
     """The rows that it is grouped with by default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """A node's place."""
 
     node: Node

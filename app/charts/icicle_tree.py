@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tracetui.app.charts.icicle import Node
 from tracetui.app.text.fitting import printable
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from tracetui.app.charts.icicle import Box
 
 
-@dataclass(slots=True)
-class IcicleTree:
+class IcicleTree(Struct):
     """Rows of a tree, and which of them are shown separately."""
 
     names: list[str]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_signed_us, format_us
 from tracetui.analysis.base.spans import spans
-from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.selection import select
 from tracetui.app.cli.job_progress import job_progress
 from tracetui.app.cli.request import LAID_OUT
@@ -433,6 +432,8 @@ def judged(found: Json, fail_above_percent: Sequence[float]) -> int:
     """
     if not fail_above_percent:
         return DONE
+    from tracetui.analysis.compare.comparable import OTHER_WORK
+
     if found["comparable"]["verdict"] == OTHER_WORK:
         rows = [row for row in found["comparable"]["differences"] if row["work"]]
         what = "; ".join(f"{row['field']}: A {row['a']}, B {row['b']}" for row in rows)

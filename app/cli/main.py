@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 SELDOM = (20_000, 20, 20)
 """When the cycle collector runs: importing makes many objects and hardly a cycle, and it would take 4 % of a report."""
+NEARLY_NEVER = (200_000, 20, 20)
+"""The same for commands that print and end: a small report makes 110,000 objects, and one look at them takes 3 % of it.
+A screen would show the pause."""
+_SCREENS = ("open", "serve")
 MAX_MEMORY = "TRACETUI_MAX_MEMORY"
 """`parsers.runs.memory_limit.VARIABLE`, whose module would import NumPy."""
 
@@ -72,7 +76,8 @@ def script() -> NoReturn:
 
     Freeing a large trace would take as long as opening it from the cache, and the process ends anyway.
     """
-    gc.set_threshold(*SELDOM)
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), _SCREENS[0])
+    gc.set_threshold(*(SELDOM if command in _SCREENS else NEARLY_NEVER))
     code = main()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.fitting import letter_of
@@ -24,8 +25,7 @@ LISTED = 20
 """How many runs a message lists."""
 
 
-@dataclass(eq=False)
-class OpenRun:
+class OpenRun(Struct, eq=False):
     """One entry of the list of runs; it may not have been read yet."""
 
     letter: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tracetui.analysis.base import number_format
 from tracetui.app.text import fitting
@@ -18,8 +20,7 @@ MIN_BAR, MAX_BAR = 6, 16
 MIN_COLUMNS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A column with the width that it got."""
 
     column: Field

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +16,7 @@ NOT_ATTRIBUTED = "(not attributed)"
 """The row of the report for time that belongs to no module."""
 
 
-@dataclass(slots=True)
-class Mean:
+class Mean(Struct):
     """The mean of shares, each weighted by the time that it is of."""
 
     weight: float = 0.0
@@ -37,8 +37,7 @@ class Mean:
         return self.total / self.weight if self.weight and not self.unknown else None
 
 
-@dataclass(slots=True)
-class MergedModule:
+class MergedModule(Struct):
     """Several module instances that share their class and their ancestors' classes."""
 
     class_name: str
@@ -67,8 +66,7 @@ class MergedModule:
         return f"{self.class_name} ×{self.instances}" if self.instances > 1 else self.class_name
 
 
-@dataclass(frozen=True, slots=True)
-class MergedTree:
+class MergedTree(Struct, frozen=True):
     """The lines to show, depth first, and how many there are in all."""
 
     shown: tuple[MergedModule, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tracetui.app.text.names import without_number
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 _SUMMED = ("calls", "device_us", "device_meanwhile_us")
 
 
-@dataclass(slots=True)
-class MergedRange:
+class MergedRange(Struct):
     """Several range paths whose names differ only by numbers."""
 
     name: str
@@ -73,8 +73,7 @@ def merged_ranges(rows: Iterable[Json]) -> list[MergedRange]:
     return found
 
 
-@dataclass
-class _Branch:
+class _Branch(Struct):
     """A merged range and those inside it, by their name without its number, in order of appearance."""
 
     node: MergedRange

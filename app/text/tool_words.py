@@ -5,15 +5,15 @@ Only data, so that the command line and the first paint need no Polars.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class ToolWords:
+class ToolWords(Struct, frozen=True):
     """The words for one kind of recording, and the tab it opens on."""
 
     label: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from tracetui.parsers.chrome import layout
 from tracetui.parsers.errors import TraceError
@@ -31,8 +31,7 @@ KEY_BYTES = 1 << 10
 RESNIFF_BYTES = 16 << 20
 
 
-@dataclass(slots=True)
-class Chunk:
+class Chunk(Struct):
     """Whole events: ``buffer[:end]`` ends with the last one's brace; a comma and blanks may precede the first."""
 
     buffer: NDArray[np.uint8]
@@ -43,8 +42,7 @@ class Chunk:
     """None if no separator is known; then the events must be found one by one."""
 
 
-@dataclass(slots=True)
-class ChunkReader:
+class ChunkReader(Struct):
     """Iterates over the chunks of one file; `header`, `last` and the flags are complete once it is exhausted."""
 
     source: ByteSource

@@ -5,10 +5,10 @@ Whole numbers are int64 with `NULL` for "missing", strings are category codes (s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from tracetui.parsers import categories, resources
 from tracetui.parsers.categories import NULL_CODE
@@ -125,8 +125,7 @@ def concatenate(group: dict[str, np.dtype[Any] | None], parts: list[Columns]) ->
     return joined
 
 
-@dataclass(slots=True)
-class Events:
+class Events(Struct):
     """What a reader returns: the groups, and what it learned about the file."""
 
     groups: dict[str, Columns]

@@ -12,8 +12,9 @@ import io
 import pickle
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,8 +86,7 @@ class Refused(Exception):  # noqa: N818  the pickle is not ours to load, which i
     """The pickle contains something other than plain containers; the message says what."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """The content of a pickle."""
 
     value: Any

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tracetui.parsers.names.cxx_groups import ANONYMOUS, CLOSES, Group
 
@@ -43,8 +44,7 @@ _LONGEST_NUMBER = 40
 _LONGEST_RESOLVED = 1 << 16
 
 
-@dataclass(slots=True)
-class _Component:
+class _Component(Struct):
     """One part of a qualified name."""
 
     own: str
@@ -56,8 +56,7 @@ class _Component:
         return self.own if self.arguments is None else f"{self.own}<{','.join(self.arguments)}>"
 
 
-@dataclass(slots=True)
-class Name:
+class Name(Struct):
     """A qualified name."""
 
     spaces: bool
@@ -294,8 +293,7 @@ def normal(items: list[str | Group], *, spaces: bool) -> str:
     return form.text()
 
 
-@dataclass(slots=True)
-class _Form:
+class _Form(Struct):
     """The normal form of an element, as far as it has been read."""
 
     base: str = ""

@@ -7,8 +7,9 @@ text of any depth is read in linear time.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +37,7 @@ _NEVER_TEMPLATES = frozenset({"const", "volatile", "true", "false", "nullptr"})
 CLOSES = {")": "(", ">": "<", "]": "[", "}": "{"}
 
 
-@dataclass(slots=True, eq=False)
-class Group:
+class Group(Struct, eq=False):
     """A bracketed group."""
 
     kind: str

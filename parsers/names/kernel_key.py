@@ -10,8 +10,9 @@ for types, constants and lambdas (`cxx_forms`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache, partial
+
+from msgspec import Struct
 
 from tracetui.parsers.names.cxx_forms import function, normal
 from tracetui.parsers.names.cxx_groups import read
@@ -24,8 +25,7 @@ _WITHOUT_NAME = ("_NV_ANON_NAMESPACE_", "_INTERNAL_", "_GLOBAL__N_")
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionName:
+class FunctionName(Struct, frozen=True):
     """A kernel's name taken apart."""
 
     key: str

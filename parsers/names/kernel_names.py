@@ -6,8 +6,9 @@ Names are read once each (`lru_cache`): call these on the distinct names of a fr
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from tracetui.parsers.names.itanium import demangle
 from tracetui.parsers.names.kernel_categories import CATEGORIES as CATEGORIES
@@ -77,8 +78,7 @@ _FUNCTOR_ENDINGS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     """A C++ function name taken apart."""
 
     path: tuple[str, ...]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROLES = {
     "softmax": re.compile(r"softmax"),
@@ -26,6 +30,7 @@ MADE_BY_LIBRARY = re.compile(
 """Ranges that a library sets around a part of its work."""
 _STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
 _WORDS = re.compile(r"[^a-z0-9]+")
+_WORDS_OF_LINES = re.compile(r"[^a-z0-9\n]+")
 _COUNTED = re.compile(
     r"(?:[a-z]+[\s_.\-]+)*(?:steps?|iters?|iterations?|(?:mini)?batch(?:es)?)"
     r"(?:\s*[#:=_\-(\[]\s*|\s+)?#[)\]]?(?:\s*(?:/|of)\s*#)?",
@@ -47,11 +52,25 @@ def role_of(name: str) -> str | None:
     """The role of a range of this name; None where the name doesn't say, and for operators (``aten::softmax``)."""
     if "::" in name:
         return None
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    words = " ".join(_WORDS.split(spaced.lower()))
+    words = _words(name)
     if _STEP.fullmatch(words):
         return "step"
     return next((role for role, pattern in ROLES.items() if pattern.search(words)), None)
+
+
+def _words(name: str, between: re.Pattern[str] = _WORDS) -> str:
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return " ".join(between.split(spaced.lower()))
+
+
+def any_of_role(names: Sequence[str], role: str) -> bool:
+    """Whether one of these names has this role, which is none of steps, with or without the number at its end."""
+    both = [*names, *(NUMBERED.sub("", name) for name in names)]
+    # one search through all names first, since most recordings have none
+    lines = "\n".join(name.replace("\n", " ") for name in both)
+    if not ROLES[role].search(_words(lines, _WORDS_OF_LINES)):
+        return False
+    return any(role_of(name) == role for name in both)
 
 
 def means_step(label: str) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracetui.parsers import schema
 from tracetui.parsers.ncu import nvtx
@@ -49,8 +49,7 @@ _IDENTITY = (
 )
 
 
-@dataclass
-class Launches:
+class Launches(Struct):
     """What identifies each launch, in the file's spelling; lists of equal length."""
 
     names: list[str] = field(default_factory=list)
@@ -135,12 +134,13 @@ def _lookup(counters: pl.DataFrame, size: int) -> Callable[[tuple[str, ...]], pl
     wanted = {*DURATIONS, *REGISTERS, *STATIC_SHARED, *DYNAMIC_SHARED}
     wanted |= {f"launch__{name}_dim_{axis}" for name in ("grid", "block") for axis in "xyz"}
     known = rows_of(counters, sorted(wanted)).filter(pl.col("value").is_not_null())
+    of_metric = known.partition_by("metric", as_dict=True)
 
     def value(metrics: tuple[str, ...]) -> pl.Series:
         found = np.full(size, np.nan)
         for metric in reversed(metrics):
-            rows = known.filter(pl.col("metric") == metric)
-            found[rows["device_row"].to_numpy()] = rows["value"].to_numpy()
+            if (rows := of_metric.get((metric,))) is not None:
+                found[rows["device_row"].to_numpy()] = rows["value"].to_numpy()
         return pl.Series(found, nan_to_null=True)
 
     return value
@@ -310,6 +310,11 @@ def _none_if_empty(texts: pl.Series) -> pl.Series:
     return pl.select(pl.when(texts != "").then(texts)).to_series()
 
 
+def _repeated(value: str | None, dtype: pl.DataType | type[pl.DataType], size: int) -> pl.Series:
+    repeated: pl.Series = pl.Series([value], dtype=dtype).new_from_index(0, size)
+    return repeated
+
+
 def _rows(
     *,
     rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
@@ -329,19 +334,17 @@ def _rows(
     size = len(cells)
     frame = pl.DataFrame(
         {
-            "kind": pl.repeat("metric", size, dtype=pl.String, eager=True).cast(schema.CounterKind),
+            "kind": _repeated("metric", schema.CounterKind, size),
             "device_row": pl.Series(rows, dtype=schema.RowId),
-            "time": pl.repeat(None, size, dtype=pl.Int64, eager=True),
-            "section": (pl.repeat(None, size, dtype=pl.String, eager=True) if section is None else section).cast(
-                schema.Name
-            ),
+            "time": _repeated(None, pl.Int64(), size),
+            "section": _repeated(None, schema.Name, size) if section is None else section.cast(schema.Name),
             "metric": metric,
             "unit": unit,
             "value": _times(value, factors),
             "text": text,
         }
     ).filter(pl.col("value").is_not_null() | pl.col("text").is_not_null())
-    without = frame.filter(
+    without = frame.filter(pl.col("text").is_not_null()).filter(
         pl.col("text").str.to_lowercase().str.strip_prefix("(!)").str.strip_chars().is_in(WITHOUT_VALUE)
     )
     if without.height:

@@ -62,7 +62,7 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
     watch = watch or Watch()
     tally = Tally()
     text, size = _read(path, tally, watch)
-    if SOURCE_PAGE.search(text):
+    if '"Source",' in text and SOURCE_PAGE.search(text):
         return _source(path, text, size, tally)
     tables, log = read_tables(text, tally)
     del text

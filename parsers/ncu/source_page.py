@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracetui.parsers import schema
 
@@ -29,8 +29,7 @@ LONGEST = 200
 """Characters of a line that are kept."""
 
 
-@dataclass
-class _Kernel:
+class _Kernel(Struct):
     name: str
     file: str = ""
     places: dict[str, dict[str, float]] = field(default_factory=dict)

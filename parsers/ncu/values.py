@@ -91,14 +91,15 @@ def parse(cells: pl.Series, *, comma: bool = False) -> tuple[pl.Series, pl.Serie
         return _spelled(trimmed, comma=True)
     # most cells are plain numbers, which need no pattern
     direct = trimmed.cast(pl.Float64, strict=False)
-    frame = pl.DataFrame({"direct": direct, "raw": trimmed}).with_row_index("row")
-    rest = frame.filter(~pl.col("direct").is_finite().fill_null(value=False))
+    frame = pl.DataFrame({"direct": direct, "raw": trimmed})
+    rest = frame.filter(~pl.col("direct").is_finite().fill_null(value=False) & (pl.col("raw") != ""))
     if rest.height == frame.height:
         return _spelled(trimmed, comma=False)
-    number, text = _spelled(rest["raw"], comma=False)
-    found = frame.select("row", "direct").join(
-        rest.select("row", number=number, text=text), on="row", how="left", maintain_order="left"
-    )
+    # a metric has the same few texts in many launches
+    texts = rest["raw"].unique()
+    number, text = _spelled(texts, comma=False)
+    spelled = pl.DataFrame({"raw": texts, "number": number, "text": text})
+    found = frame.join(spelled, on="raw", how="left", maintain_order="left")
     known = pl.col("direct").is_finite()
     found = found.select("text", number=pl.when(known).then("direct").otherwise("number"))
     return found["number"], found["text"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import Cancelled, TraceError
@@ -50,8 +51,7 @@ class Table:
     """The name of its row number; None if it has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Database:
+class Database(Struct, frozen=True):
     """An SQLite file that can be read, and its tables by name."""
 
     path: Path

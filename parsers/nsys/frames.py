@@ -7,11 +7,11 @@ host frame they follow one another for each thread of the program.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.parsers import categories, links, resources, schema
 from tracetui.parsers.frame_columns import frame
@@ -35,8 +35,7 @@ STRETCH = 1 << 18
 NESTED_STYLES = [tables.STYLES["push_pop"], tables.STYLES["mark"]]
 
 
-@dataclass(slots=True)
-class Events:
+class Events(Struct):
     """A file's events as columns, not yet sorted or linked, with their context."""
 
     device: Columns
@@ -141,8 +140,7 @@ def _apart(ranges: Columns) -> tuple[Columns, Columns]:
     return ranges, loose
 
 
-@dataclass(slots=True)
-class _Lanes:
+class _Lanes(Struct):
     """Host events of one kind, sorted by thread, start, then the longer first, and their tree."""
 
     columns: Columns
@@ -182,8 +180,7 @@ class _Lanes:
         return edges
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """The positions of the rows of one kind in the host frame."""
 
     edges: Ints

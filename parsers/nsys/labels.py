@@ -7,11 +7,11 @@ PyTorch's emit_nvtx writes a call's numbers into its range's name: ``aten::to, s
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.parsers import categories
 from tracetui.parsers.nsys.compact import NULL
@@ -35,8 +35,7 @@ _MAY_FOLD = r", (?:stashed )?seq ?= ?-?\d|, op_id ?= ?\d|, sizes ?= ?\["
 _VERSION = re.compile(r"_v\d{4}$")
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(Struct, frozen=True):
     """The parts of a column of range texts, by row."""
 
     name: Codes

@@ -5,8 +5,9 @@ Settings and system properties are selected by name, since the same tables hold 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import careful
@@ -53,8 +54,7 @@ SHOWN_SETTINGS = {
 VALUE_LENGTH = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Struct, frozen=True):
     """Labels for the numbers of copy kinds and memory kinds."""
 
     copies: dict[int, str]
@@ -69,8 +69,7 @@ class Vocabulary:
         return None if kind is None else self.memories.get(kind, f"kind {kind}")
 
 
-@dataclass(slots=True)
-class Metadata:
+class Metadata(Struct):
     """The context of a recording."""
 
     product_version: str | None = None

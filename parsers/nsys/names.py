@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.parsers import categories
 from tracetui.parsers.categories import NULL_CODE
@@ -32,8 +32,7 @@ STRETCH = 1 << 18
 UNNAMED = "(unknown)"
 
 
-@dataclass(frozen=True, slots=True)
-class ById:
+class ById(Struct, frozen=True):
     """Values by the number of their string."""
 
     ids: NDArray[np.int64]

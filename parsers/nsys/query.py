@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.parsers.nsys.database import quoted
 
@@ -16,8 +16,7 @@ INTEGER, TEXT = pl.Int64(), pl.Binary()
 """A column of whole numbers, null where there is none; one of undecoded text, empty where there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A selection of one table's columns, without those that the table lacks."""
 
     table: Table

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tracetui.parsers import resources
 from tracetui.parsers.nsys import careful, tables
@@ -31,8 +32,7 @@ LARGEST_TEMPORARY = 4 << 20
 """Larger blocks are columns of the whole file, whose memory must return to the system when they are freed."""
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(Struct):
     """The rows of all event tables as columns, by group."""
 
     groups: dict[str, Columns]
@@ -41,8 +41,7 @@ class Scan:
     partial: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(Struct, frozen=True):
     event_table: EventTable
     query: Query
     first: int | None

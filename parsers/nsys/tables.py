@@ -7,11 +7,11 @@ them; whatever a file lacks is null.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.nsys import labels
@@ -53,8 +53,7 @@ LATEST = 1 << 61
 """ns before or after a clock's zero: 73 years."""
 
 
-@dataclass(slots=True)
-class Shared:
+class Shared(Struct):
     """State shared by the batches of all tables; several threads may fill it."""
 
     tally: Tally
@@ -88,8 +87,7 @@ class Shared:
             self.strings.setdefault(purpose, set()).update(distinct)
 
 
-@dataclass(frozen=True, slots=True)
-class EventTable:
+class EventTable(Struct, frozen=True):
     """One table of events: the group its rows belong to, its columns, and how a batch becomes columns."""
 
     name: str

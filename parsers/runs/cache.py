@@ -15,11 +15,12 @@ import tempfile
 import time
 import zlib
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.parsers import schema
 from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, ProcessGroup, Source, Trace, TraceInfo
@@ -44,8 +45,7 @@ _ENTRY = re.compile(r"[0-9a-f]{40}")
 _UNFINISHED = ".writing-"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheInfo:
+class CacheInfo(Struct, frozen=True):
     """What the cache holds."""
 
     folder: Path

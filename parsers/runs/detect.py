@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tracetui.parsers.bytes_source import read_all
 from tracetui.parsers.chrome import layout, marks
@@ -40,8 +41,7 @@ _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 _STAMP = re.compile(r"\.(\d{13,19})\.pt\.trace\.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A file that can be opened, and what its beginning says about the run it is of."""
 
     path: Path

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
@@ -45,8 +47,7 @@ def _boot_id() -> str | None:
         return None
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """The files of one run, before any is read."""
 
     files: list[Candidate]

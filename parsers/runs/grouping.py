@@ -7,10 +7,11 @@ snapshot belongs to the run it lies beside. What is left are runs of their own.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import combinations
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tracetui.parsers.tool_registry import WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
 
@@ -29,8 +30,7 @@ _SAYS_NOTHING = frozenset(
 """Words that don't distinguish runs."""
 
 
-@dataclass(slots=True)
-class _Unit:
+class _Unit(Struct):
     """Files that belong together, of at most one tool each until units are joined."""
 
     candidates: list[Candidate]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tracetui.parsers.errors import TraceError
 
@@ -19,8 +20,7 @@ LIGHT, RICH = "light", "rich"
 """Values of `Candidate.recorded_pass` and `TraceInfo.recorded_pass`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedPass:
+class RecordedPass(Struct, frozen=True):
     """One recording of a run."""
 
     name: str

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.base import names
 from tracetui.analysis.dependencies.model import faster_work
@@ -65,8 +66,7 @@ class Change:
         return Given(self, value)
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(Struct, frozen=True):
     """A change as it applies to one run."""
 
     change: Change

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.loading import loading_rows, loading_time
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 
-@dataclass(frozen=True)
-class Loader:
+class Loader(Struct, frozen=True):
     """The wait for the next batch, per step."""
 
     waited_ns: float

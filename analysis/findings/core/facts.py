@@ -302,6 +302,8 @@ class Facts:
 
         Rules read no other recordings: a table of ranks does, and leaves at hand what it found.
         """
+        if len(self.run.ranks) < 2:
+            return None
         from tracetui.analysis.ranks.files.at_hand import jobs_of
 
         found = jobs_of(self.run, make=False)

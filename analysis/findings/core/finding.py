@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.findings.core.change import Given
@@ -15,8 +17,7 @@ SEVERITIES: tuple[Severity, ...] = ("invalid", "critical", "warning", "info")
 """Worst first: ``invalid`` refutes the measurement itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """Where to find the rows that prove a finding."""
 
     tab: str
@@ -27,8 +28,7 @@ class Query:
     """Name of the row to put the cursor on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """One number or word that a finding rests on."""
 
     label: str
@@ -81,8 +81,7 @@ class Finding:
     """The host's time that it would spare, on the recording's clock; None if it spares none, or it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Abstention:
+class Abstention(Struct, frozen=True):
     """A rule that could not judge because its evidence is missing."""
 
     id: str
@@ -90,8 +89,7 @@ class Abstention:
     """What is missing, and how to record it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suppressed:
+class Suppressed(Struct, frozen=True):
     """A finding that rests on something a validity rule refuted, or that the user silenced."""
 
     finding: Finding

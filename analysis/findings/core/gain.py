@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.model import Saved, faster_work, without_calls
@@ -31,8 +32,7 @@ CRITICAL_PERCENT, WARNING_PERCENT = 25.0, 5.0
 """Shares of the step from which the time at stake makes a finding critical, or a warning."""
 
 
-@dataclass(frozen=True)
-class Gain:
+class Gain(Struct, frozen=True):
     """The most that a step could shrink, and how much of that is certain."""
 
     ns: float

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from tracetui.analysis.base import names
 
@@ -39,8 +40,7 @@ _LIBRARY = re.compile(
 """Kernels of libraries, of other frameworks and of other devices: they don't tell what calls them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """The framework of a program, and what shows it."""
 
     framework: Framework

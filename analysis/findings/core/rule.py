@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +28,7 @@ BASES = {
 """The bases that findings rest on and that validity rules refute or doubt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Struct, frozen=True):
     """A number that a rule compares with; users override it as ``[thresholds]`` ``"S2.late_percent" = 40``."""
 
     value: float
@@ -38,8 +38,7 @@ class Threshold:
     """Whether we chose the value ourselves; otherwise it comes from a tool or a vendor."""
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule and how to call it."""
 
     id: str
@@ -71,8 +70,7 @@ class Rule:
         return re.search("Iterator|list", str(inspect.signature(self.look).return_annotation)) is not None
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """A rule's thresholds as attributes; a value that the user set replaces the default."""
 
     values: dict[str, float] = field(default_factory=dict)

@@ -7,8 +7,9 @@ work by name. A share of any but the verdict's says which.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import hints
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 STEP = "the step"
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """The steps of the Overview's figures of the GPU."""
 
     sel: Selection

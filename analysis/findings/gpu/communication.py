@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.findings.core import gain, hints, shown, words
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.rule import Limits
 
 
-@dataclass(frozen=True, slots=True)
-class Talk:
+class Talk(Struct, frozen=True):
     """What a GPU communicates, per step."""
 
     gpu: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Query
@@ -33,8 +33,7 @@ STREAMING = frozenset({"elementwise", "copy", "reduce", "norm", "softmax", "opti
 """Categories that read their input once: a cache can't help them, and a few blocks keep memory busy."""
 
 
-@dataclass(frozen=True)
-class Stake:
+class Stake(Struct, frozen=True):
     """What a step could gain from faster kernels."""
 
     ns: float | None
@@ -46,8 +45,7 @@ class Stake:
     """Device rows of these kernels; None without a time line."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """One launch configuration of a kernel."""
 
     name: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
@@ -127,8 +127,7 @@ def casts(facts: Facts) -> Bools:
     return np.where(told, (target != source).fill_null(value=False).to_numpy(), cast)
 
 
-@dataclass(frozen=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """Chains of separate kernels that compute one attention each."""
 
     chains: int
@@ -223,8 +222,7 @@ def _to_gemm(category: np.ndarray[tuple[int], np.dtype[np.object_]], at: int, st
     return None
 
 
-@dataclass(frozen=True)
-class Optimizer:
+class Optimizer(Struct, frozen=True):
     """The optimizer's steps and what they launch."""
 
     start: Ints

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.findings.core import change, gain, hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.rule import Limits
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(Struct, frozen=True):
     """How many times as fast tensor cores are as the fp32 units."""
 
     value: float

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, parents_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
@@ -36,8 +37,7 @@ ASKS = frozenset(
 """Operators that need a result from the GPU, and so wait for it."""
 
 
-@dataclass(frozen=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """The calls in which the host waits for the GPU, within the steps."""
 
     frame: pl.DataFrame

@@ -10,7 +10,6 @@ from tracetui.analysis.base.spans import spans
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.ranks.matching.matched import COALESCED
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -34,6 +33,8 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     Calls that were queued before a recording began are on some ranks only, and unmatched for that; more than half says
     that the recordings are not of the same steps.
     """
+    from tracetui.analysis.ranks.matching.matched import COALESCED
+
     job = facts.job
     assert job is not None
     # operations that share a kernel can't be told apart on any rank, whatever was recorded

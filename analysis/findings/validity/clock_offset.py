@@ -8,12 +8,12 @@ work returns as soon as the last of it has ended.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base import names
 from tracetui.analysis.base.kinds import of_kinds, rows_where
@@ -50,8 +50,7 @@ ADVICE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """How late the GPU's times are in one part of the recording, ns; null where nothing tells."""
 
     start: float | None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import lane_order, numbered_by, row_ids
 from tracetui.analysis.base import names
@@ -153,8 +153,7 @@ def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     )
 
 
-@dataclass(frozen=True)
-class _Ordered:
+class _Ordered(Struct, frozen=True):
     """What streams do one after the other."""
 
     start: Ints

@@ -12,7 +12,6 @@ from tracetui.analysis.base.kinds import of_kinds
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.parsers.nsys.beside import diagnostics
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -247,10 +246,13 @@ def _doubted(surely: list[str]) -> tuple[str, ...]:
 
 def _told(trace: Trace) -> list[Note]:
     """The profiler's own messages about events that it did not keep, but those about programs beside the recorded."""
+    said = [note for note in trace.notes if note.reason.startswith("Nsight Systems ")]
+    if not said:
+        return []
+    from tracetui.parsers.nsys.beside import diagnostics
+
     return [
         note
-        for note in trace.notes
-        if note.reason.startswith("Nsight Systems ")
-        and diagnostics.ELSEWHERE not in note.reason
-        and any(word in note.reason.lower() for word in DROPPED)
+        for note in said
+        if diagnostics.ELSEWHERE not in note.reason and any(word in note.reason.lower() for word in DROPPED)
     ]

@@ -9,7 +9,6 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
-from tracetui.parsers.chrome.classify import COUNTERS_NOT_KERNELS
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -48,6 +47,8 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None  # without any call it is an empty capture, which V11 reports
     if int(kernels["duration"].sum()) > 0 or (not calls and kernels.height):
         return None
+    from tracetui.parsers.chrome.classify import COUNTERS_NOT_KERNELS
+
     counted = sum(note.count for note in trace.notes if note.reason == COUNTERS_NOT_KERNELS)
     what = "none took any time" if kernels.height else "no kernel was recorded"
     if counted and not kernels.height:

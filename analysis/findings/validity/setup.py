@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
@@ -39,8 +39,7 @@ LEAST_COPIES = 20
 """So many copies to the GPU before anything computes are a model's weights, one by one, and no batch."""
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """What comes before the first kernel that computes; times in ns."""
 
     begin: int

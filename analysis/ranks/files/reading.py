@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tracetui.analysis.ranks.files.stored import mark_of, unpacked
 from tracetui.analysis.ranks.files.worker import Task
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.run import RankFile
 
 
-@dataclass(frozen=True, slots=True)
-class Summaries:
+class Summaries(Struct, frozen=True):
     """What is known of a job's ranks."""
 
     ranks: tuple[RankSummary, ...]
@@ -37,8 +37,7 @@ class Summaries:
     """How many recordings were not summarised because only what is at hand was asked for."""
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     """The state of one pass over the recordings."""
 
     entries: dict[str, Stored] = field(default_factory=dict)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """One recording to summarise."""
 
     path: Path
@@ -26,8 +26,7 @@ class Task:
     recorded_pass: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What became of a task."""
 
     task: Task

@@ -6,12 +6,12 @@ What is left of the ends is the residual: nothing finer than it can be said of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +41,7 @@ FITTED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+class Clocks(Struct, frozen=True):
     """How each rank's clock differs from the reference's."""
 
     fitted: pl.DataFrame

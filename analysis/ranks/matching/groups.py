@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.ranks import summary as contract
 
@@ -23,8 +23,7 @@ EXCHANGE = 1 << 2 * CHANNEL_BITS
 """What a channel has more whose calls send and receive at once: of its ranks the lower is the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """All calls with the number of their group."""
 
     calls: pl.DataFrame

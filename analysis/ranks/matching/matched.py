@@ -7,11 +7,11 @@ longest run that fits is taken. What can't be matched is counted with its reason
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.ranks.matching import groups, order
 from tracetui.analysis.ranks.matching.groups import CHANNEL_BITS, EXCHANGE
@@ -34,8 +34,7 @@ COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT, UNSHARED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """The collectives that all present ranks of a group share."""
 
     calls: pl.DataFrame

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.ranks.together.causes import Works, cause, contended
 from tracetui.analysis.ranks.together.late import (

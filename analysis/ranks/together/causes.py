@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.ranks.environment import OTHERS
 from tracetui.analysis.ranks.together.late import OWN_PERCENT, Cause, lower_median
@@ -28,8 +28,7 @@ RANGES = ("gpu_range", "gpu_module", "kernel")
 """What may name GPU work, best first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Works:
+class Works(Struct, frozen=True):
     """The work of all ranks, and their steps."""
 
     frame: pl.DataFrame

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from tracetui.analysis.ranks.together.job import Job
 
 
-@dataclass(frozen=True, slots=True)
-class Uneven:
+class Uneven(Struct, frozen=True):
     """What ranks send, or get, in all-to-all; whichever is less even."""
 
     percent: float

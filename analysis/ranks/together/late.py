@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,8 +41,7 @@ def lower_median(values: Floats) -> float:
     return float(known[(known.size - 1) // 2]) if known.size else float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
+class Excess(Struct, frozen=True):
     """What ranks have more of than the median of their peers, per rank."""
 
     over: Floats
@@ -91,8 +91,7 @@ def excess(
     return Excess(over, limit, median)
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(Struct, frozen=True):
     """One rank that is late, and what is known of it. Times are per step, or of the recording without steps."""
 
     rank: int

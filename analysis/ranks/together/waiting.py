@@ -6,11 +6,11 @@ lasts longer is waiting. This needs no common clock. Who came last is told by th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,8 +23,7 @@ NOBODY = -1
 WAITS = {"rank": pl.Int64(), "for_rank": pl.Int64(), "wait_ns": pl.Int64(), "collectives": pl.Int64()}
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """Arrays per call, in the order of `Matched.calls`, and per instance."""
 
     wait: Ints

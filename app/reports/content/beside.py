@@ -11,7 +11,6 @@ from tracetui.app.reports.content.charts import samples_chart
 from tracetui.app.reports.layout import WIDTH
 from tracetui.app.reports.parts import Sentences, listed
 from tracetui.parsers.names.kernel_names import short_name
-from tracetui.parsers.nsys.beside.reading import REPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +37,8 @@ def _section(name: str) -> Callable[[Json, Layout], Iterable[Part]]:
     def parts(trace: Json, layout: Layout) -> Iterator[Part]:
         rows = trace[name]
         if not rows:
+            from tracetui.parsers.nsys.beside.reading import REPORTS
+
             is_report = trace["source"]["path"].lower().endswith(REPORTS)
             yield Sentences((EXPORT_FIRST if is_report else NOTHING[name],))
             return

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys import metadata, names, privacy, tables
@@ -28,8 +28,7 @@ REPORTS = (".nsys-rep", ".qdrep")
 ADDRESS = "0x"
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """The tables of an export, for reading."""
 
     database: Database

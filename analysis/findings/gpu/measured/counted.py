@@ -41,23 +41,28 @@ def total(column: str) -> pl.Expr:
 
 
 def _of_trace(facts: Facts, trace: Trace, metrics: Mapping[str, tuple[str, ...]], said_by: str) -> pl.DataFrame:
-    rows = trace.counters.select("device_row", "kind", "value", "text", metric=pl.col("metric").cast(pl.String))
     names = [name for spellings in metrics.values() for name in spellings]
-    values = rows.filter((pl.col("kind") == "metric") & pl.col("metric").is_in(names) & pl.col("value").is_not_null())
-    said = rows.filter((pl.col("kind") != "metric") & (pl.col("metric") == said_by))
-    if not values.height and not said.height:
-        return pl.DataFrame()
-    value, metric = pl.col("value"), pl.col("metric")
-    of_launch = values.group_by("device_row").agg(
-        **{
-            column: pl.coalesce(*(value.filter(metric == name).first() for name in spellings))
-            for column, spellings in metrics.items()
-        }
+    rows, value, metric = trace.counters.lazy(), pl.col("value"), pl.col("metric")
+    is_metric = pl.col("kind") == "metric"
+    values = rows.filter(is_metric & metric.is_in(names) & value.is_not_null())
+    values = (
+        values.select("device_row", "value", metric.cast(pl.String))
+        .group_by("device_row")
+        .agg(
+            **{
+                column: pl.coalesce(*(value.filter(metric == name).first() for name in spellings))
+                for column, spellings in metrics.items()
+            }
+        )
     )
-    advice = said.drop_nulls("text").group_by("device_row").agg(pl.col("text").str.join("\n"))
+    said = rows.filter(~is_metric & (metric == said_by)).select("device_row", "text")
+    of_launch, advice = pl.collect_all([values, said])
+    if not of_launch.height and not advice.height:
+        return pl.DataFrame()
+    texts = advice.drop_nulls("text").group_by("device_row").agg(pl.col("text").str.join("\n"))
     durations = launch_counters(trace).select("device_row", ns="duration_ns")
     table = _spelled(facts, trace).join(durations, on="device_row")
-    table = table.join(of_launch, on="device_row", how="left").join(advice, on="device_row", how="left")
+    table = table.join(of_launch, on="device_row", how="left").join(texts, on="device_row", how="left")
     return table.drop("device_row").select("kernel", "ns", *metrics, "text")
 
 

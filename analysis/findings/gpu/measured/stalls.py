@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -94,28 +94,27 @@ def stall_reason(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]
     """
     if is_beside_timeline(facts):
         return
-    table = _reasons(facts)
-    if not table:
-        yield Abstention("K11", _MISSING)
-        return
     known = {row["name"]: row for row in facts.kernels.iter_rows(named=True)}
     bound = bounds(facts)
-    table.sort(key=lambda one: -(known[one.kernel]["total_ns"] or 0) if one.kernel in known else 0)
-    long = [
-        one
-        for one in table
-        if one.kernel in known
-        and (known[one.kernel]["percent"] or 0.0) >= limits.share_percent
-        and (known[one.kernel]["mean_ns"] or 0) >= 1000 * limits.mean_us
-        and one.percent >= limits.stall_percent
-        and bound.get(one.kernel) != "compute"
-    ]
-    for one in long[:MOST]:
+    launches = _launches(facts)
+    long = {
+        kernel
+        for kernel in launches
+        if kernel in known
+        and (known[kernel]["percent"] or 0.0) >= limits.share_percent
+        and (known[kernel]["mean_ns"] or 0) >= 1000 * limits.mean_us
+        and bound.get(kernel) != "compute"
+    }
+    table = [stall for kernel in launches if kernel in long and (stall := _reason_of(kernel, launches[kernel]))]
+    if not table and not any(_reason_of(*each) for each in launches.items() if each[0] not in long):
+        yield Abstention("K11", _MISSING)
+        return
+    table.sort(key=lambda one: -(known[one.kernel]["total_ns"] or 0))
+    for one in [one for one in table if one.percent >= limits.stall_percent][:MOST]:
         yield _stalled(facts, one, bound.get(one.kernel), known[one.kernel]["percent"], limits)
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """What the warps of a kernel wait for most."""
 
     kernel: str
@@ -165,24 +164,27 @@ def _stalled(facts: Facts, one: Stall, bound: str | None, share: float, limits: 
     )
 
 
-def _reasons(facts: Facts) -> list[Stall]:
-    """The largest reason of each kernel, as far as it was counted or ncu's rule tells it."""
+def _launches(facts: Facts) -> dict[str, pl.DataFrame]:
+    """The measured launches of each kernel (`counted`), with their cycles per reason."""
     stalls = {name: (PER_ISSUE.format(name),) for name in REASONS}
     table = counted(facts, {**stalls, "whole": LATENCY, "issuing": ISSUING}, ADVICE_OF_NCU)
-    found = []
-    for (kernel,), rows in table.group_by("kernel", maintain_order=True) if table.height else ():
-        means: dict[str, float | None] = rows.select(by_time(name) for name in (*stalls, "whole", "issuing")).row(
-            0, named=True
-        )
-        waits = {name: mean for name in stalls if (mean := means[name]) is not None}
-        whole, issuing = means["whole"], means["issuing"]
-        if waits and whole:
-            reason = max(waits, key=lambda name: waits[name])
-            share = 100 * waits[reason] / whole
-            found.append(Stall(str(kernel), reason, share, waits[reason], whole, issuing))
-        elif (told := _told(rows)) is not None:
-            found.append(Stall(str(kernel), *told, issuing))
-    return found
+    if not table.height:
+        return {}
+    return {str(kernel): rows for (kernel,), rows in table.group_by("kernel", maintain_order=True)}
+
+
+def _reason_of(kernel: str, rows: pl.DataFrame) -> Stall | None:
+    """The largest reason, as far as it was counted or ncu's rule tells it."""
+    means: dict[str, float | None] = rows.select(by_time(name) for name in (*REASONS, "whole", "issuing")).row(
+        0, named=True
+    )
+    waits = {name: mean for name in REASONS if (mean := means[name]) is not None}
+    whole, issuing = means["whole"], means["issuing"]
+    if waits and whole:
+        reason = max(waits, key=lambda name: waits[name])
+        return Stall(kernel, reason, 100 * waits[reason] / whole, waits[reason], whole, issuing)
+    told = _told(rows)
+    return None if told is None else Stall(kernel, *told, issuing)
 
 
 def _told(rows: pl.DataFrame) -> tuple[str, float, float, float] | None:
