@@ -163,7 +163,7 @@ def _with_nothing(frame: pl.DataFrame, layout: dict[str, pl.DataType], nothing: 
     if not set(nothing).isdisjoint(frame.columns):
         raise ValueError("a column without values was written")
     frame = frame.with_columns(pl.lit(None, layout[name]).alias(name) for name in nothing)
-    return frame.select(sorted(frame.columns, key=list(layout).index))
+    return frame.select([name for name in layout if name in frame.columns])
 
 
 ROW_IDS = {
