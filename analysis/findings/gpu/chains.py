@@ -21,8 +21,8 @@ LEAST_PASSES = 3
 """So often kernels follow one another in the same order where they are a loop."""
 
 
-def but_the_longest(launched: pl.DataFrame, mask: Bools, moves: Bools) -> Bools:
-    """The chosen launches without what stays if each chain of them is fused: its longest.
+def but_the_longest(launched: pl.DataFrame, mask: Bools, moves: Bools, sums: Bools) -> Bools:
+    """The chosen launches, and the sums between them, without what stays if each chain of them is fused: its longest.
 
     A chain is uninterrupted on its stream. A loop in it is a chain of its own for each pass, if its passes move data:
     what one moves, the pass before has written, or it is other data, which has to be read and written too.
@@ -31,13 +31,14 @@ def but_the_longest(launched: pl.DataFrame, mask: Bools, moves: Bools) -> Bools:
         launched: `kernel_rows`, in the order of their starts.
         mask: the chosen ones.
         moves: the ones that move data to another place, such as rolls and transposes.
+        sums: launches that a chain goes on through, as a norm made of separate operations does.
     """
-    rest: Bools = mask.copy()
+    rest: Bools = mask | sums
     if not mask.any():
-        return rest
+        return mask
     lane = numbered_by(launched, ("device", "stream"))
     order = stable_order(lane)
-    chosen, lane = mask[order], lane[order]
+    chosen, lane = rest[order], lane[order]
     begins = chosen & np.append(True, ~chosen[:-1] | (lane[1:] != lane[:-1]))
     order, begins = order[chosen], begins[chosen]
     begins |= _passes(launched["name"].to_physical().to_numpy()[order], moves[order], np.cumsum(begins))
@@ -46,6 +47,8 @@ def but_the_longest(launched: pl.DataFrame, mask: Bools, moves: Bools) -> Bools:
     longest = np.flatnonzero(lasting == np.maximum.reduceat(lasting, np.flatnonzero(begins))[chain])
     first = np.append(True, chain[longest[1:]] != chain[longest[:-1]])
     rest[order[longest[first]]] = False
+    has_chosen = np.bincount(chain, weights=mask[order]) > 0
+    rest[order[~has_chosen[chain]]] = False
     return rest
 
 

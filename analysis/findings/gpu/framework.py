@@ -64,7 +64,8 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     A loop launches several kernels for every parameter tensor. ``foreach`` launches one per operation for many tensors,
     and each of these kernels reads and writes all of them again. ``fused`` launches one that does everything. The rule
     counts parameters by the gradients that autograd accumulates, and only kernels of single tensors make a loop. The
-    whole optimizer step is at stake, on the host and on the GPU.
+    whole optimizer step is at stake on the host, and on the GPU all but the operation of ``foreach`` that takes
+    longest: a fused kernel reads and writes as much.
     """
     found = kernel_sorts.optimizer(facts)
     if found is None or not found.kernels.any():
@@ -72,7 +73,7 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     spent, _ = kernel_sorts.spent(facts, found.kernels)
     host = facts.ceiling(facts.per_step(float(found.host_ns))) or 0.0
     device = shown.shown(facts).share(facts.per_step(float(spent))) or 0.0
-    mine = facts.launches.select("row", "name").filter(pl.Series(found.kernels))
+    mine = facts.launches.select("row", "name", "duration").filter(pl.Series(found.kernels))
     fused = kernel_sorts.by_name(mine, lambda name: _FUSED.search(name) is not None)
     per_call = mine.height / found.calls
     limit = limits.per_parameter * found.parameters if found.parameters else limits.loop_kernels
@@ -80,8 +81,15 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     loop = int((~foreach).sum()) / found.calls >= limit
     if max(host, device) <= limits.share_percent or fused.any() or not (loop or foreach.any()):
         return None
-    bound = gain.of_calls(facts, found.start, found.end, mine["row"].cast(pl.Int64).to_numpy())
+    spared = mine if loop else mine.filter(pl.col("name") != _longest_operation(mine))
+    bound = gain.of_calls(facts, found.start, found.end, spared["row"].cast(pl.Int64).to_numpy())
     return _optimizer_finding(facts, limits, found, bound, (host, device, per_call), loop=loop)
+
+
+def _longest_operation(launched: pl.DataFrame) -> str:
+    """The name of the kernels that take most time together."""
+    sums = launched.group_by(pl.col("name").cast(pl.String)).agg(pl.col("duration").sum())
+    return str(sums.sort("duration", "name", descending=[True, False])["name"][0])
 
 
 def _optimizer_finding(
@@ -185,8 +193,9 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     fusions) do not count. A fused attention keeps softmax on the chip. Any other fused kernel must still read and write
     its data once, so the longest of each uninterrupted chain of such kernels on a stream stays, and of a loop in it
     that moves data (a stencil, a scan) the longest of each pass, which needs what the pass before has written; the time
-    and the launches of the rest are at stake. The names of a program's own kernels are its author's, so for a program
-    without a framework the finding is only a remark.
+    and the launches of the rest are at stake. A chain goes on through sums, as in a norm of separate operations. The
+    names of a program's own kernels are its author's, so for a program without a framework the finding is only a
+    remark.
     """
     fused = kernel_sorts.by_name(facts.launches, lambda name: _FUSED_BY_COMPILER.search(name) is not None)
     softmax = kernel_sorts.of_category(facts.launches, "softmax")
@@ -198,11 +207,12 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     if not (much or many):
         return None
     moved = kernel_sorts.of_category(facts.launches, "copy") & ~kernel_sorts.casts(facts)
-    fused_away = (softmax & much) | chains.but_the_longest(facts.launches, others & many, moved)
+    sums = kernel_sorts.of_category(facts.launches, "reduce")
+    fused_away = (softmax & much) | chains.but_the_longest(facts.launches, others & many, moved, sums)
     bound = _without(facts, fused_away)
     parts = [f"softmax {words.percent(soft)}"] if much else []
     parts += [f"elementwise work, norms and copies {words.percent(other)}"] if many else []
-    sums = [
+    by_sort = [
         (name, kernel_sorts.spent(facts, kernel_sorts.of_category(facts.launches, name) & ~(fused & ~softmax))[0])
         for name in ("softmax", "elementwise", "norm", "copy")
     ]
@@ -213,7 +223,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         (
             *(
                 Evidence(f"{name} {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
-                for name, spent in sorted(sums, key=lambda part: -part[1])
+                for name, spent in sorted(by_sort, key=lambda part: -part[1])
                 if spent
             ),
             *_fused_already(facts, fused),

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 4
 """How many host calls a finding names."""
+MOST_PART = 1 / 3
+"""From this part of the host's own work on the critical path on, a call is named in the title."""
 _CAPTURE = r"StreamBeginCapture"
 
 _THRESHOLDS = {
@@ -203,11 +205,12 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
     bound = _bound(facts, limits, launching=False)
     if model is None or path is None or bound is None:
         return None
-    working = path.stretches.filter(pl.col("resource").is_in(["python", "operator", "host"])).head(MOST_CALLS)
+    working = path.stretches.filter(pl.col("resource").is_in(["python", "operator", "host"]))
+    most = _most_of(working)
     return Finding(
         "S13",
         bound.severity,
-        f"The GPU waits for other work of the host than launching: without it {_span(facts)} would be"
+        f"The GPU waits for other work of the host than launching{most}: without it {_span(facts)} would be"
         f" {words.percent(bound.ceiling_percent)} shorter",
         (
             *_evidence(facts, model),
@@ -221,7 +224,7 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
                     if row["row"] >= 0
                     else Query("host:critical path", row=row["resource"]),
                 )
-                for row in working.iter_rows(named=True)
+                for row in working.head(MOST_CALLS).iter_rows(named=True)
             ),
         ),
         f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(bound.ceiling_percent)}; {bound.why}",
@@ -233,6 +236,14 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
         sure_percent=bound.sure_percent,
         host=_host_time(facts, launching=False),
     )
+
+
+def _most_of(working: pl.DataFrame) -> str:
+    """Names the call that takes a large part of the host's own work on the critical path, if one does."""
+    first = working.head(1)
+    if not first.height or first["row"][0] < 0 or first["ns"][0] < MOST_PART * working["ns"].sum():
+        return ""
+    return f", most by {first['name'][0]}"
 
 
 def _work_advice(facts: Facts) -> str:

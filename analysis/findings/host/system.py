@@ -215,11 +215,12 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_kernels(facts, rows, fewer_launches=True)
     ceiling = bound.ceiling_percent if spare.any() else None
     proof = Query("kernels", f"mean_ns<{limits.kernel_us:g}us")
+    each, of = (facts.per_step(runs), f" {hints.per(facts)}") if facts.per_step(runs) >= 1 else (float(runs), " in all")
     return Finding(
         "S12",
         bound.severity if spare.any() else "info",
         f"{words.percent(by_count)} of the kernel launches take less than {limits.kernel_us:g} µs, in"
-        f" {words.things(facts.per_step(runs), 'chain')} of {limits.run:g} or more {hints.per(facts)}",
+        f" {words.things(each, 'chain')} of {limits.run:g} or more{of}",
         (
             Evidence("small kernels, of launches", by_count, "%", proof),
             Evidence("small kernels, of kernel time", by_time, "%", proof),
