@@ -163,8 +163,8 @@ def _with_nothing(frame: pl.DataFrame, layout: dict[str, pl.DataType], nothing: 
     if not set(nothing).isdisjoint(frame.columns):
         raise ValueError("a column without values was written")
     frame = frame.with_columns(pl.lit(None, layout[name]).alias(name) for name in nothing)
-    order = list(layout)
-    return frame.select(sorted(frame.columns, key=lambda name: order.index(name)))
+    columns: list[str] = sorted(frame.columns, key=list(layout).index)
+    return frame.select(columns)
 
 
 ROW_IDS = {
