@@ -50,8 +50,8 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
     """The table of `kernels` for some of the device rows; ``percent`` is of their own time."""
     unknown = [column for column in _WEIGHTED if rows[column].null_count() == rows.height]
     numbers = sums(sel) | {column: pl.lit(None, pl.Float64) for column in unknown}
-    # these need each group's values side by side; Polars adds the others up in one pass, but not together with them
-    spread = {name: numbers.pop(name) for name in ("median_ns", "std_ns")}
+    # these need each group's values side by side; Polars adds whole numbers up in one pass, but not together with them
+    spread = {name: numbers.pop(name) for name in ("median_ns", "std_ns", *_WEIGHTED)}
     groups = rows.lazy().group_by("name")
     table = groups.agg(**numbers).collect().join(groups.agg(**spread).collect(), on="name", nulls_equal=True)
     raw = table["name"].cast(pl.String)

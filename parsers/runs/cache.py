@@ -15,12 +15,11 @@ import tempfile
 import time
 import zlib
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from msgspec import Struct
 
 from tracetui.parsers import schema
 from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, ProcessGroup, Source, Trace, TraceInfo
@@ -45,7 +44,8 @@ _ENTRY = re.compile(r"[0-9a-f]{40}")
 _UNFINISHED = ".writing-"
 
 
-class CacheInfo(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
     """What the cache holds."""
 
     folder: Path
@@ -163,7 +163,8 @@ def _with_nothing(frame: pl.DataFrame, layout: dict[str, pl.DataType], nothing: 
     if not set(nothing).isdisjoint(frame.columns):
         raise ValueError("a column without values was written")
     frame = frame.with_columns(pl.lit(None, layout[name]).alias(name) for name in nothing)
-    return frame.select([name for name in layout if name in frame.columns])
+    columns: list[str] = sorted(frame.columns, key=list(layout).index)
+    return frame.select(columns)
 
 
 ROW_IDS = {
