@@ -16,7 +16,7 @@ from tracetui.analysis.ranks.files.at_hand import jobs_of
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all
 from tracetui.analysis.ranks.together.job import Job, jobs
-from tracetui.analysis.ranks.together.said import answer, step_words
+from tracetui.analysis.ranks.together.said import answer, in_recording, step_words
 from tracetui.parsers import open_path
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.runs.opening import find_ranks
@@ -73,6 +73,18 @@ def test_a_straggler_in_one_tensor_group_of_many(
     # groups of one kind work at the same time: what a rank waits in them is no sum of all of theirs
     assert job.step_ns is not None
     assert job.kinds["wait_ns"].sum() < job.step_ns
+
+
+def test_a_late_stage_of_a_long_pipeline_is_not_blamed_on_its_host(tmp_path: Path) -> None:
+    """Rank 0 comes late to its gradients by what stages behind it wait; its host launches as all others do."""
+    made = Simulated(16)
+    made.three_d(2, 4, slow={5: 1.5})
+    job = job_of(made.write(tmp_path))
+    assert late(job) == {5: "slow_gpu"}
+    last = job.answers.recording
+    assert last is not None
+    said = in_recording(job)
+    assert last.rank == 5 or "is what its pipeline made it wait, or its host" in said
 
 
 def test_who_is_still_late_at_the_next_gradients_leads_back_to_the_first(tmp_path: Path) -> None:

@@ -117,6 +117,8 @@ class Facts:
     @cached_property
     def verdict(self) -> Limit:
         """What the run waits for; of one rank of a job, as all of them know it."""
+        if len(self.run.ranks) < 2:
+            return self.run_overview.verdict
         from tracetui.analysis.ranks.together.own_verdict import in_its_job
 
         return in_its_job(self.run_overview.verdict, self.job, self.trace.info.rank)

@@ -194,9 +194,11 @@ def in_recording(job: Job, *, several: bool = False) -> str:
     # a delay is met again by later collectives, so a half explains it
     if late.untold_ns > 0.5 * late.late_ns:
         rest = "the rest" if told else "that"
+        # what fills and drains a pipeline hides who made a stage late
+        stages = "what its pipeline made it wait, or " if job.pipeline.height else ""
         text += (
-            f"; {rest} is its host, in many short calls: recording slows these, so whether the program has it can't be"
-            " told"
+            f"; {rest} is {stages}its host, in many short calls: recording slows these, so whether the program has it"
+            " can't be told"
         )
     return text + "."
 
