@@ -202,14 +202,20 @@ def _pairs(
         if not source.exists():
             raise TraceError(source, "no such file or folder", "check the path")
         if source.is_dir():
-            name = file_names.clean(source.resolve().name, redactor)
-            base = source.with_name(f"{name}{MARK}") if output is None else output / name if several else output
+            whole = source.resolve()
+            name = file_names.clean(whole.name, redactor)
+            if output is None:  # the name of `.` is not in its path
+                base = (source if source.name else whole).with_name(f"{name}{MARK}")
+            else:
+                base = output / name if several else output
             files = list(detect.files_below(source))
             for file in files:
                 file_names.learn(file, redactor)
             for file in files:
                 yield file, _why_not(file, source) or partial(_within, base, file.relative_to(source).parts)
             continue
+        if not source.is_file():
+            raise TraceError(source, "neither a file nor a folder", "save what it gives to a file and give that")
         file_names.learn(source, redactor)
         if output is None:
             yield source, partial(default_target, source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import pickle
 import sqlite3
 from contextlib import closing
@@ -14,9 +15,11 @@ from ncu_file import long_table
 from nsys_file import NsysFile
 from sample_runs import recorded
 
+from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import Scrubbed, scrub, scrub_file
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import open_path
+from tracetui.parsers.runs.detect import files_below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,3 +158,25 @@ def test_headers_of_ncu_and_keys_of_bytes(tmp_path: Path) -> None:
     (path := tmp_path / "m.pickle").write_bytes(pickle.dumps(value))
     content = pickle.loads(scrub_file(path, tmp_path / "c.pickle", Redactor()).target.read_bytes())
     assert content["x"] == {b"***": 1, b"***2": 2}
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    assert main(["scrub", str(tmp_path / "pipe.json")]) == 1
+    assert "neither a file nor a folder" in capsys.readouterr().err
+
+
+def test_the_current_folder_is_copied_beside_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := tmp_path / "run").mkdir()
+    (folder / "t.json").write_text('{"traceEvents": [{"ph": "X", "name": "k", "ts": 1, "dur": 1, "pid": 1, "tid": 1}]}')
+    monkeypatch.chdir(folder)
+    assert main(["scrub", "."]) == 0
+    assert (tmp_path / "run.scrubbed" / "t.json").exists()
+
+
+def test_a_link_that_leads_back_up_shows_no_file_twice(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text("{}")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "self").symlink_to(".")
+    (tmp_path / "in" / "up").symlink_to("..")
+    assert list(files_below(tmp_path)) == [tmp_path / "t.json"]

@@ -143,8 +143,9 @@ def _has_export(path: Path) -> bool:
     return exported.exists() or exported.with_name(exported.name + ".gz").exists()
 
 
-def files_below(folder: Path, depth: int = MAX_DEPTH) -> Iterator[Path]:
-    """The visible files of a folder and of those in it, by name; links that lead back up end with the depth."""
+def files_below(folder: Path, depth: int = MAX_DEPTH, above: tuple[str, ...] = ()) -> Iterator[Path]:
+    """The visible files of a folder and of those in it, by name, but none behind a link that leads back `above`."""
+    above = (*above, os.path.realpath(folder))
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -154,8 +155,8 @@ def files_below(folder: Path, depth: int = MAX_DEPTH) -> Iterator[Path]:
             continue
         # Path.is_dir raises for a link to a name that is too long, or behind a folder that can't be entered
         if os.path.isdir(entry):  # noqa: PTH112
-            if depth > 1:
-                yield from files_below(entry, depth - 1)
+            if depth > 1 and os.path.realpath(entry) not in above:
+                yield from files_below(entry, depth - 1, above)
         elif os.path.isfile(entry):  # noqa: PTH113
             yield entry
 
