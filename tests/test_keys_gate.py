@@ -305,3 +305,12 @@ async def test_a_key_whose_widget_is_gone_holds_up_the_next_one_only_for_a_while
         await pilot.press("j")
         await settle(pilot)
         assert app.view.table.cursor == 1
+
+
+def test_a_line_feed_is_enter() -> None:
+    """What is typed before the program has the terminal comes through its line discipline."""
+    parser = KeyParser()
+    keys = [event for event in parser.feed("2/gemm\n") if isinstance(event, events.Key)]
+    assert [key.key for key in keys][-1] == "enter"
+    pasted = [event for event in parser.feed("\x1b[200~a\nb\x1b[201~") if isinstance(event, events.Paste)]
+    assert [event.text for event in pasted] == ["a\nb"]

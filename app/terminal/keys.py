@@ -21,6 +21,8 @@ class KeyParser(XTermParser):
 
     Textual waits for more, loses the Esc before a sign, and reads some letters as arrows and digits as other signs. A
     terminal sends the same for Alt; whoever gets the key tells what was meant.
+
+    A line feed is Enter: what is typed before the program has taken the terminal over, the terminal turns into one.
     """
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
@@ -28,7 +30,7 @@ class KeyParser(XTermParser):
         together = len(sequence) == 2 and sequence[0] == ESC and sequence[1] not in BEGIN_SEQUENCES
         if (alone or together) and sequence[-1].isprintable():
             return [Key(with_alt(sequence[-1]), sequence[-1])]
-        return super()._sequence_to_key_events(sequence, alt)
+        return super()._sequence_to_key_events("\r" if sequence == "\n" else sequence, alt)
 
 
 def use_in_textual() -> None:

@@ -25,7 +25,8 @@ from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.critical_path import session_path
 from tracetui.app.views.host import ranked
-from tracetui.app.views.texts.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text
+from tracetui.app.views.texts.overview_text import TOP_HOST, TOP_KERNELS, overview_text
+from tracetui.app.views.texts.overview_writer import OverviewData, StepPicture
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

@@ -15,11 +15,12 @@ import tempfile
 import time
 import zlib
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.parsers import schema
 from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, ProcessGroup, Source, Trace, TraceInfo
@@ -44,8 +45,7 @@ _ENTRY = re.compile(r"[0-9a-f]{40}")
 _UNFINISHED = ".writing-"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheInfo:
+class CacheInfo(Struct, frozen=True):
     """What the cache holds."""
 
     folder: Path
@@ -163,8 +163,7 @@ def _with_nothing(frame: pl.DataFrame, layout: dict[str, pl.DataType], nothing: 
     if not set(nothing).isdisjoint(frame.columns):
         raise ValueError("a column without values was written")
     frame = frame.with_columns(pl.lit(None, layout[name]).alias(name) for name in nothing)
-    columns: list[str] = sorted(frame.columns, key=list(layout).index)
-    return frame.select(columns)
+    return frame.select([name for name in layout if name in frame.columns])
 
 
 ROW_IDS = {

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from rich.text import Text
 
 from tracetui.analysis.base import number_format
-from tracetui.app.charts.gantt import GanttLane, gantt_runs
-from tracetui.app.charts.lane_titles import lane_title
-from tracetui.app.charts.lanes import shown_name
-from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
-from tracetui.app.reports.finding_words import WORK_TIME, titled, whole_of
+from tracetui.app.reports.finding_words import titled, whole_of
 from tracetui.app.text import fitting
 from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, SEVERITY_SIGNS
+from tracetui.app.views.texts.overview_pictures import lanes_picture, steps_picture, whole_words
+from tracetui.app.views.texts.overview_writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,10 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetui.analysis.dependencies.critical_path import CriticalPath
-    from tracetui.analysis.dependencies.limit import Limit
-    from tracetui.analysis.findings.core.finding import Finding
     from tracetui.analysis.overview import Overview
-    from tracetui.analysis.timeline.step_lanes import BusyLane
+    from tracetui.app.views.texts.overview_writer import OverviewData
     from tracetui.parsers import Note
 
 TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3
@@ -38,95 +33,12 @@ WIDE = 100
 """Columns from which on a line has room for the key that leads on; the footer has it on any screen."""
 SMALL_PERCENT = 0.5
 """The least share of the critical path that its line names."""
-WIDE = 100
-"""The least columns for a step to be shown as lanes."""
 TIED = "\xa0"
 """A blank at which no line ends, as between a number and its unit."""
 MOST_RANKS = 8
 """Of more ranks, those that are late, or that the others wait for most, are shown."""
 SIDE_BY_SIDE = 76
 """The least columns for step and GPU to be side by side."""
-
-
-@dataclass(frozen=True)
-class StepPicture:
-    """One step as lanes."""
-
-    step: int | None
-    """Its index; null where the whole file stands for one."""
-    lasting: int
-    """ns."""
-    lanes: list[BusyLane]
-
-
-@dataclass(frozen=True)
-class OverviewData:
-    """All that the page says."""
-
-    overview: Overview
-    notes: tuple[Note, ...] = ()
-    device_names: tuple[tuple[int, str], ...] = ()
-    memory_bytes: int | None = None
-    """The most that the allocator held in tensors; null where it was not recorded."""
-    kernels: pl.DataFrame | None = None
-    """`analysis.kernels`, the first rows."""
-    kernel_count: int = 0
-    kernel_ns: int = 0
-    """Kernel time in scope: the base of their shares."""
-    host: pl.DataFrame | None = None
-    """`analysis.host_functions`, the first rows; null if the host is not the bottleneck."""
-    findings: tuple[Finding, ...] | None = None
-    """What the rules found, worst first; null while they look."""
-    unjudged: bool = False
-    """Whether the rules failed."""
-    ranks: pl.DataFrame | None = None
-    """`analysis.ranks.files.at_hand.ranks_of`; null for one rank."""
-    verdict: Limit | None = None
-    """What the run waits for as its job knows it; null while that is not known, or of one rank."""
-    job: str = ""
-    """What all ranks say together (`analysis.ranks.together.said.brief`); empty for one rank."""
-    unread: int = 0
-    """How many ranks of the run were not read."""
-    path: CriticalPath | None = None
-    """What the average step waited for; null where launches were not recorded."""
-    lanes: StepPicture | None = None
-    """A typical step; null while it is not known."""
-    whole: bool = False
-    """Whether the tables have been computed."""
-
-
-class _Writer:
-    """Lines of styled text."""
-
-    def __init__(self, width: int, height: int, styles: Mapping[str, Style], *, ascii: bool) -> None:
-        self.width = width
-        self.roomy = height > 24
-        """Whether there are lines for what matters less."""
-        self.ascii = ascii
-        self._styles = styles
-        self.lines: list[Text] = []
-
-    def style(self, key: str) -> Style:
-        return self._styles.get(key, Style())
-
-    def own(self, text: str) -> str:
-        return fitting.to_ascii(text) if self.ascii else text
-
-    def head(self, title: str, remark: str = "") -> Text:
-        text = Text().append(f" {self.own(title)}", self.style("head"))
-        if remark:
-            text.append(f"  {self.own(remark)}", self.style("muted"))
-        return text
-
-    def name(self, name: str, width: int) -> str:
-        safe = fitting.printable(name, ascii=self.ascii)
-        return fitting.pad(fitting.fit(safe, width, ascii=self.ascii), width)
-
-    def bar(self, percent: float, width: int) -> Text:
-        return Text(fitting.bar(percent / 100, width, ascii=self.ascii), self.style("bar"))
-
-    def time(self, ns: float | None) -> str:
-        return number_format.format_ns(ns, ascii=self.ascii)
 
 
 def overview_text(
@@ -141,7 +53,7 @@ def overview_text(
         styles: rich styles by key: head, bar, muted, warn, gpu, communication, loader, runtime, cpu.
         ascii: no characters outside ASCII.
     """
-    writer = _Writer(width, height, styles, ascii=ascii)
+    writer = Writer(width, height, styles, ascii=ascii)
     step = _step_and_gpu(writer, data)
     sections = [_verdict(writer, data), step]
     if data.job:
@@ -176,10 +88,10 @@ def overview_text(
         used += 1
     room = height - used - len(sections)
     if data.overview.per_step.height > 1 and room >= 4:
-        steps = _steps(writer, data.overview, room - 2)
+        steps = steps_picture(writer, data.overview, room - 2)
         sections.insert(sections.index(step) + 1, steps)
         used += len(steps)
-    lanes = _lanes(writer, data)
+    lanes = lanes_picture(writer, data)
     if lanes and height - used - len(sections) > len(lanes):
         sections.insert(sections.index(step) + 1 + (data.overview.per_step.height > 1 and room >= 4), lanes)
         used += len(lanes)
@@ -196,14 +108,14 @@ def overview_text(
     return Text("\n").join(lines)
 
 
-def _verdict(writer: _Writer, data: OverviewData) -> list[Text]:
-    said = (data.verdict or data.overview.verdict).sentence
+def _verdict(writer: Writer, data: OverviewData) -> list[Text]:
     # the base of all numbers stands once, with the step
+    said = (data.verdict or data.overview.verdict).sentence
     sentence = re.sub(r" \((" + re.escape(data.overview.base) + r"|no steps)\)\.$", ".", said)
     return _paragraph(writer, sentence)
 
 
-def _paragraph(writer: _Writer, text: str) -> list[Text]:
+def _paragraph(writer: Writer, text: str) -> list[Text]:
     """A sentence or two that answer the page's question, broken into lines."""
     words = fitting.printable(text, ascii=writer.ascii).split()
     lines, line = [], ""
@@ -216,7 +128,7 @@ def _paragraph(writer: _Writer, text: str) -> list[Text]:
     return [Text(f" {line}", writer.style("verdict")) for line in lines]
 
 
-def _path(writer: _Writer, path: CriticalPath) -> list[Text]:
+def _path(writer: Writer, path: CriticalPath) -> list[Text]:
     """The resources of the critical path, the largest first, as far as one line holds them."""
     shares = path.resources.sort("percent", descending=True).select("resource", "percent").iter_rows()
     head = writer.head("Critical path")
@@ -230,7 +142,7 @@ def _path(writer: _Writer, path: CriticalPath) -> list[Text]:
     return [head.append(f"  {writer.own(parts)}")]
 
 
-def _step_and_gpu(writer: _Writer, data: OverviewData) -> list[Text]:
+def _step_and_gpu(writer: Writer, data: OverviewData) -> list[Text]:
     left, right = _step(writer, data.overview), _gpu(writer, data)
     if writer.width < SIDE_BY_SIDE:
         return left + right
@@ -245,9 +157,9 @@ def _step_and_gpu(writer: _Writer, data: OverviewData) -> list[Text]:
     return lines
 
 
-def _step(writer: _Writer, overview: Overview) -> list[Text]:
+def _step(writer: Writer, overview: Overview) -> list[Text]:
     count = f"mean of {overview.base}" if overview.steps > 1 else overview.base if overview.steps else "no steps in it"
-    what = "Average step" if overview.steps else _whole(overview)
+    what = "Average step" if overview.steps else whole_words(overview)
     rich = overview.as_recorded
     if rich is not None:
         count = f"{overview.steps} light step{'s' if overview.steps > 1 else ''}"
@@ -273,7 +185,7 @@ def _step(writer: _Writer, overview: Overview) -> list[Text]:
     return lines
 
 
-def _of_rich(writer: _Writer, light: Overview, rich: Overview) -> str:
+def _of_rich(writer: Writer, light: Overview, rich: Overview) -> str:
     """The rich recording's step, with what the light one can't tell of it."""
     unknown = light.average.filter(light.average["ns"].is_null())["category"]
     spent = {category: ns for category, ns in rich.average.select("category", "ns").iter_rows() if ns}
@@ -282,12 +194,7 @@ def _of_rich(writer: _Writer, light: Overview, rich: Overview) -> str:
     return f"rich recording: {', '.join(told)}"
 
 
-def _whole(overview: Overview) -> str:
-    """What stands for one step in a recording without steps."""
-    return "First to last GPU work" if whole_of(overview.base) == WORK_TIME else "Whole file"
-
-
-def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
+def _gpu(writer: Writer, data: OverviewData) -> list[Text]:
     names = dict(data.device_names)
     frame = data.overview.gpu
     if not frame.height:
@@ -325,7 +232,7 @@ def _gpu(writer: _Writer, data: OverviewData) -> list[Text]:
     return lines
 
 
-def _gpus(writer: _Writer, data: OverviewData, names: Mapping[int, str]) -> list[Text]:
+def _gpus(writer: Writer, data: OverviewData, names: Mapping[int, str]) -> list[Text]:
     """Several devices: a line each."""
     lines = [writer.head("GPU", "busy  kernels  SM eff  occup")]
     for row in data.overview.gpu.iter_rows(named=True):
@@ -337,7 +244,7 @@ def _gpus(writer: _Writer, data: OverviewData, names: Mapping[int, str]) -> list
     return lines
 
 
-def _top_kernels(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]:
+def _top_kernels(writer: Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]:
     more = data.kernel_count - TOP_KERNELS
     rest = f", {more} more in tab {commands.key('tab.kernels')}" if more > 0 else ""
     lines = [writer.head("Top kernels", f"share of {writer.time(data.kernel_ns)} kernel time{rest}")]
@@ -368,7 +275,7 @@ def _name_width(frame: pl.DataFrame, room: int) -> int:
     return max(min(longest + 1, room), 12)
 
 
-def _host(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]:
+def _host(writer: Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]:
     remark = "self time per step, share of the step" if data.overview.steps else "self time, share of the recorded time"
     lines = [writer.head("Top host functions", remark)]
     name_width = _name_width(frame.head(TOP_HOST), writer.width - 2 - 10 - 9 - 10 - 2)
@@ -380,7 +287,7 @@ def _host(writer: _Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text
     return lines
 
 
-def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
+def _findings(writer: Writer, data: OverviewData) -> list[Text]:
     """Writes the worst findings, one per line; reserves the lines while the rules run, so that nothing moves."""
     findings = data.findings
     if findings is None:
@@ -405,7 +312,7 @@ def _findings(writer: _Writer, data: OverviewData) -> list[Text]:
     return lines
 
 
-def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
+def _ranks(writer: Writer, ranks: pl.DataFrame) -> list[Text]:
     """The ranks; of many those that are late, or that the others wait for most."""
     shown = ranks
     if ranks.height > MOST_RANKS:
@@ -428,7 +335,7 @@ def _ranks(writer: _Writer, ranks: pl.DataFrame) -> list[Text]:
     return lines
 
 
-def _unread(writer: _Writer, unread: int) -> list[Text]:
+def _unread(writer: Writer, unread: int) -> list[Text]:
     """What to do to see the ranks of a job that was not read whole."""
     return [
         writer.head("Ranks", f"{unread:,} more were not read (R: next rank)"),
@@ -436,75 +343,7 @@ def _unread(writer: _Writer, unread: int) -> list[Text]:
     ]
 
 
-def _steps(writer: _Writer, overview: Overview, most: int) -> list[Text]:
-    """A stacked bar for each step, all on one scale."""
-    frame = overview.per_step
-    shown = frame.head(most - 1) if frame.height > most else frame
-
-    def step(row: dict[str, Any]) -> Step:
-        parts = [sum(row[f"{c}_ns"] or 0 for c in categories) for _, _, _, categories, _ in GROUPS]
-        return Step(str(row["index"]), row["duration_ns"], parts)
-
-    every = marked([step(row) for row in frame.iter_rows(named=True)])
-    title = writer.head("Steps")
-    for sign, key, meaning in legend(every, ascii=writer.ascii):
-        title.append("  ")
-        title.append(sign, writer.style(key))
-        title.append(f" {meaning}")
-    lines = [title]
-    longest = _ns(frame["duration_ns"].max())
-    lines += _styled(writer, step_runs(every[: shown.height], writer.width, longest=longest, ascii=writer.ascii))
-    if shown.height < frame.height:
-        lines.append(Text(f"  and {frame.height - shown.height} more steps", writer.style("muted")))
-    return lines
-
-
-def _lanes(writer: _Writer, data: OverviewData) -> list[Text]:
-    """One step as lanes, where there is width for them."""
-    if data.lanes is None or not data.lanes.lanes or writer.width < WIDE:
-        return []
-    picture = data.lanes
-    lanes = [
-        GanttLane(
-            fitting.printable(lane_title(one.lane, short=True), ascii=writer.ascii),
-            one.busy,
-            {"calls": "runtime", "copies": "loader"}.get(one.lane.kind, "gpu"),
-            [
-                (_event_name(one.lane.source, event.name, ascii=writer.ascii), event.begin, event.end)
-                for event in one.events
-            ],
-        )
-        for one in picture.lanes
-    ]
-    what = f"Step {picture.step}" if picture.step is not None else _whole(data.overview)
-    remark = f"how busy each lane is; {commands.key('tab.timeline')} has the events"
-    recorded = " as recorded" if data.overview.as_recorded is not None else ""
-    lines = [writer.head(f"{what}, {writer.time(picture.lasting)}{recorded}", remark)]
-    width = writer.width - 2
-    for line in _styled(writer, gantt_runs(lanes, width, picture.lasting, ascii=writer.ascii)):
-        lines.append(Text("  ").append_text(line))
-    return lines
-
-
-def _event_name(source: str, name: str, *, ascii: bool) -> str:
-    return shown_name(source, "kernel" if source == "device" else "python", name, ascii=ascii)
-
-
-def _styled(writer: _Writer, lines: Sequence[Sequence[tuple[str, str]]]) -> list[Text]:
-    found = []
-    for line in lines:
-        text = Text()
-        for part, style in line:
-            text.append(part, writer.style(style))
-        found.append(text)
-    return found
-
-
-def _ns(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _notes(writer: _Writer, notes: Sequence[Note]) -> Text:
+def _notes(writer: Writer, notes: Sequence[Note]) -> Text:
     first = max(notes, key=lambda note: (note.kind == "skipped", note.count))
     words = f"{first.count:,} {first.kind}: {fitting.printable(first.reason, ascii=writer.ascii)}"
     more = f" and {len(notes) - 1} more" if len(notes) > 1 else ""
