@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import parents_of
+from tracetui.analysis.attribution.loading import loading_time
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.graph import launching_threads
-from tracetui.analysis.dependencies.loading import loading_time
 from tracetui.parsers import schema
 from tracetui.parsers.nesting import LaneClock, nearest
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.loading import loading_time
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.costs import as_recorded
 from tracetui.analysis.dependencies.critical_path import critical_path
-from tracetui.analysis.dependencies.loading import loading_time
 from tracetui.analysis.dependencies.model import LAUNCHING_NS
 from tracetui.analysis.findings.core import change, gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
@@ -241,7 +241,7 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
 def _most_of(working: pl.DataFrame) -> str:
     """Names the call that takes a large part of the host's own work on the critical path, if one does."""
     first = working.head(1)
-    if not first.height or first["row"][0] < 0 or first["ns"][0] < MOST_PART * working["ns"].sum():
+    if not first.height or first["row"][0] < 0 or first["ns"][0] < MOST_PART * float(working["ns"].sum()):
         return ""
     return f", most by {first['name'][0]}"
 
