@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from machine_trees import AGX_ORIN_30W, H200, ORIN_NANO_25W, jetson, smi, x86
+from msgspec import Struct, structs
 
 from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main as tracetui
@@ -33,7 +34,9 @@ THIS_MACHINE = {"tracetui", "terminal", "disk"}
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
+        value = structs.asdict(value)
+    elif is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):
         return {key: _plain(held) for key, held in value.items() if key not in OWN}

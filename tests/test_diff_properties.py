@@ -451,7 +451,7 @@ def test_two_runs_side_by_side(runs: tuple[Made, Made]) -> None:
             assert (found.waiting[side] >= 0).all()
     assert found.split.columns == ["part", "a_ns", "b_ns", "delta_ns"]
     step = plain_step(a, b)
-    for field in step.__dataclass_fields__:
+    for field in step.__struct_fields__:
         value = getattr(step, field)
         assert getattr(found.step, field) == (None if value is None else pytest.approx(value)), field
 

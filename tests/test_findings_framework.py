@@ -52,6 +52,11 @@ PLAIN_HALF = (
     "void implicit_convolve_sgemm<__half, __half, 128, 5, 5, 3, 3, 3, 1, false, false, true>(int, int, int,"
     " __half const*, int, __half*, __half const*, kernel_conv_params)"
 )
+SUM = (
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float,"
+    " at::native::sum_functor<float, float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>,"
+    " unsigned int, float, 4, 4> >(int)"
+)
 DGEMM = "sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize128x64x16_cublas"
 FOREACH = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)"
@@ -332,7 +337,8 @@ def test_f4_on_recordings(recording: Callable[[str], Trace]) -> None:
     adamw = finding("F4", facts_of(recording(DEIT)))  # AdamW of today: 22 kernels for all of them
     assert _value(adamw, "kernels per call") == 22
     assert "foreach" in adamw.title
-    assert adamw.ceiling_percent == pytest.approx(10.3, abs=0.1)
+    # all of it is 10.3 %; the operation that takes longest stays, since a fused kernel reads and writes as much
+    assert adamw.ceiling_percent == pytest.approx(10.15, abs=0.05)
     plain = finding("F4", facts_of(recording(GPT)))  # as much of its step as the profiler's stacks made of it
     assert (_value(plain, "kernels per call"), plain.severity) == (20, "warning")
 
@@ -402,6 +408,13 @@ def test_f7_adds_up_elementwise_norms_and_copies(recording: Callable[[str], Trac
     assert "torch.compile" in found.advice
 
 
+def test_f7_counts_sums_between_its_chains(tmp_path: Path) -> None:
+    """A norm of separate operations computes its mean between them; the sum of a gradient of weights does not count."""
+    between = finding("F7", _busy((HGEMM, 400), (ADD, 200), (SUM, 100), (ADD, 200), (SUM, 100)).facts(tmp_path))
+    assert between.impact_ns == 100_000
+    assert "elementwise" in between.title
+
+
 def test_f7_tells_softmax_from_the_rest(tmp_path: Path) -> None:
     found = finding("F7", _busy((HGEMM, 700), (SOFTMAX, 150), (ADD, 150)).facts(tmp_path))
     assert found.title == "Work that moves more than it computes: softmax 15.0 % of kernel time"
@@ -436,7 +449,7 @@ def test_f7_keeps_one_kernel_for_each_pass_of_a_stencil(tmp_path: Path) -> None:
     facts = _passes(40, ROLL, ROLL, ADD, ROLL, ADD, ROLL, ADD, ADD).facts(tmp_path)
     found = finding("F7", facts)
     moves = kernel_sorts.of_category(facts.launches, "copy")
-    chosen = chains.but_the_longest(facts.launches, np.ones_like(moves), moves)
+    chosen = chains.but_the_longest(facts.launches, np.ones_like(moves), moves, np.zeros_like(moves))
     assert facts.launches.height - int(chosen.sum()) == 4 * 40
     assert found.ceiling_percent is not None
     assert found.ceiling_percent < 100 * 7 / 8 + 1
@@ -445,7 +458,7 @@ def test_f7_keeps_one_kernel_for_each_pass_of_a_stencil(tmp_path: Path) -> None:
 def test_a_loop_that_moves_nothing_can_be_one_kernel(tmp_path: Path) -> None:
     launched = _passes(40, ADD, TO_HALF).facts(tmp_path).launches
     nothing, all_of_it = np.zeros(launched.height, np.bool_), np.ones(launched.height, np.bool_)
-    assert launched.height - int(chains.but_the_longest(launched, all_of_it, nothing).sum()) == 1
+    assert launched.height - int(chains.but_the_longest(launched, all_of_it, nothing, nothing).sum()) == 1
 
 
 def test_what_is_left_of_a_step_is_said_where_that_is_little() -> None:

@@ -136,7 +136,8 @@ def _sifted(
         else:
             kept.append(against.doubted(finding, bases))
     kept.sort(key=lambda finding: against.rank(finding, leads))
-    return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
+    ordered = overlap.specific_first(kept)
+    return Findings(tuple(ordered), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
 
 
 class _Against:

@@ -22,23 +22,25 @@ LEAST_PASSES = 3
 
 
 def but_the_longest(launched: pl.DataFrame, mask: Bools, moves: Bools, sums: Bools) -> Bools:
-    """The chosen launches, and the sums between them, without what stays if each chain of them is fused: its longest.
+    """The chosen launches, and the sums between them, without what stays if each chain is fused: its longest.
 
     A chain is uninterrupted on its stream. A loop in it is a chain of its own for each pass, if its passes move data:
-    what one moves, the pass before has written, or it is other data, which has to be read and written too.
+    what one moves, the pass before has written, or it is other data, which has to be read and written too. Sums between
+    two chains, as in a norm made of separate operations, are computed where these are.
 
     Args:
         launched: `kernel_rows`, in the order of their starts.
         mask: the chosen ones.
         moves: the ones that move data to another place, such as rolls and transposes.
-        sums: launches that a chain goes on through, as a norm made of separate operations does.
+        sums: the ones that only add up.
     """
-    rest: Bools = mask | sums
+    rest: Bools = mask.copy()
     if not mask.any():
-        return mask
+        return rest
     lane = numbered_by(launched, ("device", "stream"))
     order = stable_order(lane)
-    chosen, lane = rest[order], lane[order]
+    chosen, lane = mask[order], lane[order]
+    rest[order[_between(chosen, sums[order], lane)]] = True
     begins = chosen & np.append(True, ~chosen[:-1] | (lane[1:] != lane[:-1]))
     order, begins = order[chosen], begins[chosen]
     begins |= _passes(launched["name"].to_physical().to_numpy()[order], moves[order], np.cumsum(begins))
@@ -47,9 +49,20 @@ def but_the_longest(launched: pl.DataFrame, mask: Bools, moves: Bools, sums: Boo
     longest = np.flatnonzero(lasting == np.maximum.reduceat(lasting, np.flatnonzero(begins))[chain])
     first = np.append(True, chain[longest[1:]] != chain[longest[:-1]])
     rest[order[longest[first]]] = False
-    has_chosen = np.bincount(chain, weights=mask[order]) > 0
-    rest[order[~has_chosen[chain]]] = False
     return rest
+
+
+def _between(chosen: Bools, sums: Bools, lane: Ints) -> Bools:
+    """Marks the sums whose nearest other launches on their lane, before and after, are both chosen."""
+    at = np.arange(chosen.size)
+    before = np.maximum.accumulate(np.where(sums, -1, at))
+    after = np.minimum.accumulate(np.where(sums, chosen.size, at)[::-1])[::-1]
+    found: Bools = sums & (before >= 0) & (after < chosen.size)
+    place = np.flatnonzero(found)
+    before, after = before[place], after[place]
+    alike = (lane[before] == lane[place]) & (lane[after] == lane[place])
+    found[place] = alike & chosen[before] & chosen[after]
+    return found
 
 
 def _passes(name: Ints, moves: Bools, chain: Ints) -> Bools:

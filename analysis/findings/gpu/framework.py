@@ -193,7 +193,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     fusions) do not count. A fused attention keeps softmax on the chip. Any other fused kernel must still read and write
     its data once, so the longest of each uninterrupted chain of such kernels on a stream stays, and of a loop in it
     that moves data (a stencil, a scan) the longest of each pass, which needs what the pass before has written; the time
-    and the launches of the rest are at stake. A chain goes on through sums, as in a norm of separate operations. The
+    and the launches of the rest are at stake. So are sums between two chains, as in a norm of separate operations. The
     names of a program's own kernels are its author's, so for a program without a framework the finding is only a
     remark.
     """
