@@ -188,6 +188,23 @@ def test_s16_finds_memory_that_is_taken_from_the_driver_in_every_step(tmp_path: 
     assert [item.value for item in found.evidence] == [2, 580_000]
 
 
+@pytest.mark.parametrize(("late", "gain"), [(0, 200_000), (300, 500_000)])
+def test_s16_may_gain_what_a_replay_lacks(tmp_path: Path, late: int, gain: int) -> None:
+    """After a cudaMalloc a kernel begins 300 µs later than others do, which no latency of the file explains."""
+    made = Made()
+    for number in range(3):
+        at = 1500 * number
+        for place in range(10):
+            made.launch(HGEMM, (at + 10 * place, at + 10 * place + 5), (at + 10 * place + 8, at + 10 * place + 12))
+        made.host("cuda_runtime", "cudaMalloc", at + 110, at + 310)
+        made.launch(HGEMM, (at + 320, at + 325), (at + 328 + late, at + 828))
+        made.host("cuda_runtime", "cudaDeviceSynchronize", at + 330, at + 830)
+        made.step(number, at, at + 850)
+    found = finding("S16", made.facts(tmp_path))
+    assert found.impact_ns == gain
+    assert ("300.0 µs that the replay lacks" in found.formula) == bool(late)
+
+
 def test_s16_is_silent_about_pools_and_short_calls(tmp_path: Path) -> None:
     assert silent("S16", _step(("cudaMallocAsync", 310, 890)).facts(tmp_path))
     assert silent("S16", _step(("cudaMalloc", 310, 315)).facts(tmp_path))

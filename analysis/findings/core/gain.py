@@ -150,10 +150,13 @@ def launching(facts: Facts, rows: Ints) -> Intervals | None:
     return intervals.union((calls.start - calls.stretch)[gone], calls.end[gone])
 
 
-def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints, *, may_hold_loss: bool = False) -> Gain:
+def of_calls(
+    facts: Facts, start: Ints, end: Ints, rows: Ints, *, may_hold_loss: bool = False, may_hold_missed: bool = False
+) -> Gain:
     """The gain without these calls (or other intervals) on the host and the device rows that they launch.
 
-    See `Model.saved` for `may_hold_loss`.
+    See `Model.saved` for `may_hold_loss`. With `may_hold_missed` the bound also holds the time by which the replay of
+    most steps is too short: calls that do more than take their time, such as those of the driver's memory, may take it.
     """
     model = facts.host_model
     if model is None:
@@ -164,7 +167,12 @@ def of_calls(facts: Facts, start: Ints, end: Ints, rows: Ints, *, may_hold_loss:
     def without(costs: Costs) -> Costs:
         return faster_work(model.graph, without_calls(model.graph, costs, gone), mask, 0.0)
 
-    return _gain(model, model.saved(without, may_hold_loss=may_hold_loss), "", " without them")
+    saved, after = model.saved(without, may_hold_loss=may_hold_loss), " without them"
+    lacking = max(model.recorded_ns - model.replayed_ns, 0.0)
+    if may_hold_missed and lacking and model.unexplained:
+        saved = replace(saved, most_ns=saved.most_ns + lacking)
+        after += f", at most with the {words.ns(lacking)} that the replay lacks"
+    return _gain(model, saved, "", after)
 
 
 def of_change(model: Model, change: Callable[[Costs], Costs], what: str = "") -> Gain:

@@ -56,13 +56,15 @@ def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
     """``cudaMalloc`` and ``cudaFree`` wait for the GPU and hold up the thread that launches.
 
     A caching allocator asks the driver for memory in its first steps only. If it goes on asking, shapes change, memory
-    is short, or somebody empties its cache. The gain is how much earlier the steps end in a replay without these calls.
+    is short, or somebody empties its cache. The gain is how much earlier the steps end in a replay without these calls;
+    work on the GPU also begins later after them, so what the replay lacks of a step may be theirs.
     """
     found = allocations(facts)
     if not found.height:
         return None
     start = found["start"].to_numpy()
-    bound = gain.of_calls(facts, start, start + found["duration"].to_numpy(), np.empty(0, np.int64))
+    end = start + found["duration"].to_numpy()
+    bound = gain.of_calls(facts, start, end, np.empty(0, np.int64), may_hold_missed=True)
     share = bound.ceiling_percent
     if share is None or share < limits.share_percent:
         return None
@@ -90,5 +92,5 @@ def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
         impact_ns=bound.ns,
         ceiling_percent=share,
         sure_percent=bound.sure_percent,
-        host=intervals.union(start, start + found["duration"].to_numpy()),
+        host=intervals.union(start, end),
     )
