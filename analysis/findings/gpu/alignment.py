@@ -103,8 +103,8 @@ def unaligned_products(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "F3",
         bound.severity,
-        f"{words.percent(share)} of {kernel_sorts.base(facts)} is matrix work on operands that are not aligned to"
-        f" {WHOLE_BYTES} bytes",
+        f"Operands not aligned to {WHOLE_BYTES} bytes: matrix work on them takes {words.percent(share)} of"
+        f" {kernel_sorts.base(facts)}",
         (
             Evidence(f"such products {hints.per(facts)}", facts.per_step(spent), "ns", proof),
             Evidence(f"of {kernel_sorts.base(facts)}", share, "%", proof),
