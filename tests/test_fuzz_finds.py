@@ -595,3 +595,70 @@ def test_a_damaged_number_is_not_read_by_half(tmp_path: Path, path_of_reading: N
     trace = opened(path)
     assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op3", "op4", "op5"]
     assert skipped(trace) == 1
+
+
+@pytest.mark.parametrize("number", [2**62, -(2**62), 2**61 + 1, -(2**63) + 1])
+@pytest.mark.parametrize("key", ["Bytes", "Total Allocated", "Total Reserved"])
+def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading: None, key: str, number: int) -> None:
+    """Two such numbers are no 64 bits together: the memory at a step's start was made a float, and cast back."""
+    file = ChromeFile()
+    file.step(1, 0, 100)
+    file.step(2, 100, 200)
+    said = {
+        "Device Type": 1,
+        "Device Id": 0,
+        "Addr": 4096,
+        "Bytes": -512,
+        "Total Allocated": 2**62,
+        "Total Reserved": 0,
+    }
+    path = file.write(tmp_path / "a.json")
+    document = json.loads(path.read_text())
+    for at in (5, 105):
+        args = said | {"Total Allocated": 1024} | {key: number}
+        document["traceEvents"].append(
+            {
+                "ph": "i",
+                "s": "t",
+                "cat": "cpu_instant_event",
+                "name": "[memory]",
+                "ts": at,
+                "pid": 1,
+                "tid": 1,
+                "args": args,
+            }
+        )
+    path.write_text(json.dumps(document))
+    trace = opened(path)
+    column = {"Bytes": "bytes", "Total Allocated": "allocated", "Total Reserved": "reserved"}[key]
+    assert trace.memory[column].to_list() == [None, None]
+    assert [note.count for note in trace.notes if "bytes that no memory holds" in note.reason] == [2]
+    printed(path)
+
+
+def test_no_number_of_bytes_is_beyond_64_bits_together_with_another(tmp_path: Path) -> None:
+    file = ChromeFile()
+    file.step(1, 0, 100)
+    path = file.write(tmp_path / "a.json")
+    document = json.loads(path.read_text())
+    args = {"Device Type": 1, "Device Id": 0, "Addr": 1, "Bytes": -(2**62), "Total Allocated": 2**62}
+    document["traceEvents"].append({"ph": "i", "name": "[memory]", "ts": 5, "pid": 1, "tid": 1, "args": args})
+    path.write_text(json.dumps(document))
+    printed(path)
+
+
+@pytest.mark.parametrize(("process", "number"), [(2**64, 0), (2**63, 0), (7, int("9" * 30)), (7, int("9" * 19))])
+def test_an_accelerator_of_endless_number(tmp_path: Path, process: int, number: int) -> None:
+    named = {"ph": "M", "name": "process_labels", "pid": process, "args": {"labels": f"NPU {number}"}}
+    path = tmp_path / "a.json"
+    work_there = {"ph": "X", "name": "MatMul", "ts": 5, "dur": 1, "pid": process, "tid": 2, "args": {}}
+    path.write_text(json.dumps({"traceEvents": [named, work(1), work_there]}))
+    assert opened(path).host.height >= 1
+
+
+@pytest.mark.parametrize("number", [10**30, 1e300, "9" * 30])
+def test_a_property_in_a_header_beyond_64_bits_is_unknown(tmp_path: Path, number: Any) -> None:
+    file = ChromeFile(deviceProperties=[{"id": 0, "name": "GPU", "numSms": number, "totalGlobalMem": number}])
+    file.operator("aten::mm", 0, 9)
+    (device,) = opened(file.write(tmp_path / "a.json")).info.devices
+    assert (device.sm_count, device.memory_bytes) == (None, None)
