@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 from chrome_file import ChromeFile
-from ncu_file import IDS, PLACE, line, long_table
+from ncu_file import IDS, PLACE, line, long_table, wide_table
 from nsys_file import NsysFile
 from snapshot_file import Allocator, snapshot, write
 
@@ -645,6 +645,29 @@ def test_no_number_of_bytes_is_beyond_64_bits_together_with_another(tmp_path: Pa
     document["traceEvents"].append({"ph": "i", "name": "[memory]", "ts": 5, "pid": 1, "tid": 1, "args": args})
     path.write_text(json.dumps(document))
     printed(path)
+
+
+@pytest.mark.parametrize("value", ["1" + "0" * 307, "-1", "1e30"])
+@pytest.mark.parametrize(
+    "attribute", ["clock_rate", "memory_clock_rate", "multiprocessor_count", "warp_size", "compute_capability_minor"]
+)
+def test_an_impossible_property_of_a_gpu_is_unknown(tmp_path: Path, attribute: str, value: str) -> None:
+    metrics = {"clock_rate": "1000", "memory_clock_rate": "500", "global_memory_bus_width": "64",
+               "multiprocessor_count": "80", "warp_size": "32", "compute_capability_major": "9",
+               "compute_capability_minor": "0"}  # fmt: skip
+    said = metrics | {attribute: value}
+    path = tmp_path / "a.csv"
+    table = wide_table({f"device__attribute_{name}": "" for name in said}, [("gemm", list(said.values()))])
+    path.write_text(table.replace('"8.6"', '""'))
+    trace = opened(path)
+    (device,) = trace.info.devices
+    found = (device.clock_hz, device.memory_bandwidth, device.sm_count, device.warp_size, device.compute_capability)
+    unknown = ["clock_rate", "memory_clock_rate", "multiprocessor_count", "warp_size", "compute_capability_minor"]
+    assert found == tuple(
+        None if name == attribute else known
+        for name, known in zip(unknown, (10**6, 8 * 10**6, 80, 32, "9.0"), strict=True)
+    )
+    assert any("property of a GPU" in note.reason for note in trace.notes)
 
 
 @pytest.mark.parametrize(("process", "number"), [(2**64, 0), (2**63, 0), (7, int("9" * 30)), (7, int("9" * 19))])
