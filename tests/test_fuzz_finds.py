@@ -10,6 +10,7 @@ import zlib
 from contextlib import closing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -685,3 +686,27 @@ def test_a_property_in_a_header_beyond_64_bits_is_unknown(tmp_path: Path, number
     file.operator("aten::mm", 0, 9)
     (device,) = opened(file.write(tmp_path / "a.json")).info.devices
     assert (device.sm_count, device.memory_bytes) == (None, None)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize(
+    ("key", "value"), [("name", "inner"), ("ts", 7), ("dur", 1), ("pid", 9), ("tid", 9), ("cat", "kernel")]
+)
+def test_what_stands_among_the_arguments_is_no_property_of_the_event(
+    tmp_path: Path, key: str, value: Any, first: bool, nested: bool
+) -> None:
+    events = [work(n) for n in range(6)]
+    del events[2][key]
+    events[2]["args"] = {"note": "{", "more": {key: value}} if nested else {key: value, "more": {}}
+    if first:
+        events = [{"ph": "X", "args": event.pop("args"), **event} for event in events]
+    path = tmp_path / "a.json"
+    lines = ["{\n    " + json.dumps(event)[1:-1] + "\n  }" for event in events]
+    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}\n")
+    fast = reader.read_chrome(path)
+    with patch.object(reader, "scan", side_effect=Irregular("tested")):
+        slow = reader.read_chrome(path)
+    for frame in ("host", "device"):
+        assert getattr(fast, frame).equals(getattr(slow, frame))
+    assert fast.host.height + fast.device.height == slow.host.height + slow.device.height >= 5

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.parsers.chrome.keys import TABLE
+from tracetui.parsers.chrome.keys import ARGS, TABLE, TOP_LEVEL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,8 @@ class Tokens:
         np.cumsum(np.bincount(code, minlength=TABLE.codes), out=self._cuts[1:])
 
         phases = self._keys("ph")
-        if not self._is_one_per_event(phases):
+        self._arguments = self._first_arguments()
+        if not self._is_one_per_event(phases) or self._in_arguments(phases).any():
             raise Irregular("events and phases don't pair")
         self.phase: Bytes = self.buffer[self.begin[self._key[phases] + 1]]
         """The letter of each event's ``ph``."""
@@ -139,11 +140,39 @@ class Tokens:
     def _is_one_per_event(self, keys: Ints) -> bool:
         return keys.size == self.events and bool((self._key_event[keys] == self._every).all())
 
+    def _first_arguments(self) -> Ints:
+        """The key of each event's arguments; of events without any a number above all keys."""
+        first = np.full(self.events, self._key.size)
+        found = self._keys(ARGS)[::-1]
+        first[self._key_event[found]] = found
+        return first
+
+    def _in_arguments(self, keys: Ints) -> NDArray[np.bool_]:
+        """Which of these keys stand among the arguments of an event, not beside them."""
+        event = self._key_event[keys]
+        found: NDArray[np.bool_] = keys > self._arguments[event]
+        if found.any():  # as they do in the layouts that write the arguments first
+            found[found] = self._depth(self._key_begin[keys[found]]) > self._depth(self.ends[event[found]])
+        return found
+
+    def _depth(self, at: Ints) -> Ints:
+        """How many braces are open before each of these positions."""
+        text = self.buffer[: self.size]
+        opened, closed = (self._outside(np.flatnonzero(text == brace)) for brace in (_OPEN_BRACE, _CLOSE_BRACE))
+        return np.searchsorted(opened, at) - np.searchsorted(closed, at)
+
+    def _outside(self, at: Ints) -> Ints:
+        """Those of some positions that are outside of strings."""
+        string = np.searchsorted(self.begin, at, side="right") - 1
+        return at[(string < 0) | (at >= self.close[string])]
+
     def field(self, name: str) -> Field | None:
-        """A key's occurrences, or None; marks events that have it twice as odd."""
+        """A key's occurrences, or None; marks events as odd that have it twice, or not where it belongs."""
         keys = self._keys(name)
         if not keys.size:
             return None
+        if name in TOP_LEVEL and (inner := self._in_arguments(keys)).any():
+            self.odd[self._key_event[keys[inner]]] = True
         if self._is_one_per_event(keys):
             return Field(None, self._values(name, keys), keys)
         event = self._key_event[keys]
