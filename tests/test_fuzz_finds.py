@@ -710,3 +710,17 @@ def test_what_stands_among_the_arguments_is_no_property_of_the_event(
     for frame in ("host", "device"):
         assert getattr(fast, frame).equals(getattr(slow, frame))
     assert fast.host.height + fast.device.height == slow.host.height + slow.device.height >= 5
+
+
+@pytest.mark.parametrize("separator", [",\n", ",", ", "])
+@pytest.mark.parametrize("bracket", ["]", "],", ",]", "\n]\n"])
+@pytest.mark.parametrize("place", [0, 1, 3, 5])
+def test_a_bracket_that_an_event_follows_does_not_end_the_events(
+    tmp_path: Path, path_of_reading: None, place: int, bracket: str, separator: str
+) -> None:
+    """Behind the first event it made the rest of a file the header's, of which nothing was said."""
+    events = [json.dumps(work(n)) for n in range(6)]
+    before, behind = separator.join(events[:place]), separator.join(events[place:])
+    path = tmp_path / "a.json"
+    path.write_text('{"traceEvents": [' + before + bracket + behind + '], "world_size": 8}')
+    assert opened(path).host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)]
