@@ -691,7 +691,7 @@ def test_a_property_in_a_header_beyond_64_bits_is_unknown(tmp_path: Path, number
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize(
-    ("key", "value"), [("name", "inner"), ("ts", 7), ("dur", 1), ("pid", 9), ("tid", 9), ("cat", "kernel")]
+    ("key", "value"), [("name", "inner"), ("ts", 7), ("dur", 1), ("pid", 9), ("tid", 9), ("cat", "kernel"), ("ph", "X")]
 )
 def test_what_stands_among_the_arguments_is_no_property_of_the_event(
     tmp_path: Path, key: str, value: Any, first: bool, nested: bool

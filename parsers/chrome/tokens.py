@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _QUOTE, _COMMA, _BACKSLASH, _OPEN_BRACE, _CLOSE_BRACE, _COLON, _SPACE = b'",\\{}: '
 _LOWER, _LETTER_A, _LETTERS = np.uint8(32), np.uint8(ord("a")), np.uint8(26)
+FEW = 64
+"""Of so many events one is left to the decoder rather than that all braces are counted."""
 _ENDS_VALUE = np.zeros(256, np.bool_)
 _ENDS_VALUE[[_COMMA, _CLOSE_BRACE, *range(_SPACE + 1)]] = True
 
@@ -92,11 +94,12 @@ class Tokens:
 
         phases = self._keys("ph")
         self._arguments = self._first_arguments()
-        if not self._is_one_per_event(phases) or self._in_arguments(phases).any():
+        if not self._is_one_per_event(phases):
             raise Irregular("events and phases don't pair")
         self.phase: Bytes = self.buffer[self.begin[self._key[phases] + 1]]
         """The letter of each event's ``ph``."""
         self.odd = self._key_begin[phases] + len('ph": "') < self.begin[self._key[phases] + 1]
+        self.odd |= self._in_arguments(phases, self._every)
         """Events that only a JSON decoder reads correctly: so far, those whose phase is not a string."""
 
     def _escaped(self, quotes: Ints) -> NDArray[np.bool_]:
@@ -147,11 +150,11 @@ class Tokens:
         first[self._key_event[found]] = found
         return first
 
-    def _in_arguments(self, keys: Ints) -> NDArray[np.bool_]:
-        """Which of these keys stand among the arguments of an event, not beside them."""
-        event = self._key_event[keys]
-        found: NDArray[np.bool_] = keys > self._arguments[event]
-        if found.any():  # as they do in the layouts that write the arguments first
+    def _in_arguments(self, keys: Ints, event: Ints) -> NDArray[np.bool_]:
+        """Which of these keys, given with their events, may stand among the arguments, not beside them."""
+        behind = self._arguments if event is self._every else self._arguments[event]
+        found: NDArray[np.bool_] = keys > behind
+        if FEW * np.count_nonzero(found) > self.events:  # in a layout that writes the arguments first
             found[found] = self._depth(self._key_begin[keys[found]]) > self._depth(self.ends[event[found]])
         return found
 
@@ -171,11 +174,12 @@ class Tokens:
         keys = self._keys(name)
         if not keys.size:
             return None
-        if name in TOP_LEVEL and (inner := self._in_arguments(keys)).any():
-            self.odd[self._key_event[keys[inner]]] = True
-        if self._is_one_per_event(keys):
+        complete = self._is_one_per_event(keys)
+        event = self._every if complete else self._key_event[keys]
+        if name in TOP_LEVEL and (inner := self._in_arguments(keys, event)).any():
+            self.odd[event[inner]] = True
+        if complete:
             return Field(None, self._values(name, keys), keys)
-        event = self._key_event[keys]
         again = event[1:] == event[:-1]
         if again.any():
             self.odd[event[1:][again]] = True
