@@ -27,6 +27,7 @@ from tracetui.analysis.gpu.occupancy import SmLimits, estimated_occupancy, occup
 from tracetui.analysis.report.report import report
 from tracetui.app.reports.content.charts import levels
 from tracetui.app.reports.content.run import run_parts
+from tracetui.app.reports.json_report import to_json
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.collectors.scrub import scrub_file
@@ -635,6 +636,7 @@ def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading:
     assert trace.memory[column].to_list() == [None, None]
     assert [note.count for note in trace.notes if "bytes that no memory holds" in note.reason] == [2]
     printed(path)
+    assert "bytes that no memory holds" in to_json(report(open_path(path, cache=False)))
 
 
 def test_no_number_of_bytes_is_beyond_64_bits_together_with_another(tmp_path: Path) -> None:
@@ -724,3 +726,53 @@ def test_a_bracket_that_an_event_follows_does_not_end_the_events(
     path = tmp_path / "a.json"
     path.write_text('{"traceEvents": [' + before + bracket + behind + '], "world_size": 8}')
     assert opened(path).host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"ph": "X", ', '"ph": "X". '),
+        ('"ph": "X", ', '"ph": "X"\0'),
+        ('"cat": "kernel", ', '"cat": "kernel"\0'),
+        (', "name"', ', \0\0"name"'),
+        (', "name"', ', \ufeff"name"'),
+        (', "name"', ' "name"'),
+        ('"correlation"', '\0"correlation"'),
+        (', "stream"', '\0"stream"'),
+        (', "ts"', ' "ts"'),
+    ],
+)
+def test_scrub_leaves_a_reader_the_words_by_which_it_knows_a_damaged_event(tmp_path: Path, old: str, new: str) -> None:
+    """A comma that damage took made its neighbours' names strings without a key, of which no letter was left."""
+    file = ChromeFile()
+    for at in range(0, 60, 10):
+        file.launch("gemm", call=(at, at + 2), kernel=(at + 4, at + 6))
+    plain = file.write(tmp_path / "plain.json").read_text()
+    document = json.loads(plain)
+    lines = [json.dumps(event) for event in document["traceEvents"]]
+    assert old in lines[5]
+    lines[5] = lines[5].replace(old, new, 1)
+    path, copy = tmp_path / "a.json", tmp_path / "b.json"
+    path.write_text('{"traceEvents": [\n' + ",\n".join(lines) + "\n]}")
+    scrub_file(path, copy, Redactor())
+    one, two = opened(path), opened(copy)
+    for frame in ("host", "device"):
+        a, b = getattr(one, frame), getattr(two, frame)
+        assert a.drop("name", "offset").equals(b.drop("name", "offset"))
+
+
+@pytest.mark.parametrize("damage", ["", "\0", ". ", "\ufeff", '"x" '])
+def test_scrub_takes_a_secret_beside_damage_though_its_neighbours_are_words_of_a_trace(
+    tmp_path: Path, damage: str
+) -> None:
+    path, copy = tmp_path / "a.json", tmp_path / "b.json"
+    event = json.dumps(work(2) | {"args": {"stream": 7, "password": "zq81-kept", "device": 0}})
+    for torn in (
+        event.replace('"stream": 7, ', f'"stream": 7{damage} '),
+        event.replace('"password": ', f'"password"{damage} '),
+        event.replace('"password": ', f'"password": {damage}'),
+        event.replace('"zq81-kept", ', f'"zq81-kept"{damage} '),
+    ):
+        path.write_text('{"traceEvents": [\n' + ",\n".join([json.dumps(work(1)), torn, json.dumps(work(3))]) + "\n]}")
+        scrub_file(path, copy, Redactor(), force=True)
+        assert "zq81" not in copy.read_text()

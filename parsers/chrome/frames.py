@@ -323,7 +323,7 @@ def _memory_frame(
     for name in ("bytes", "allocated", "reserved"):
         values = memory[name]
         beyond = ((values > schema.MAX_SIZE) | (values < -schema.MAX_SIZE)) & (values != NULL)
-        tally.repaired("number of bytes that no memory holds read as unknown", np.count_nonzero(beyond))
+        tally.repaired("number of bytes that no memory holds read as unknown", int(np.count_nonzero(beyond)))
         values[beyond] = NULL
     action = pl.select(pl.when(freed).then(pl.lit("free")).otherwise(pl.lit("alloc")).cast(schema.MemoryAction))
     return frame(schema.MEMORY, memory, {"operator": operator}, action=action.to_series())
