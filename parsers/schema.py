@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import polars as pl
 
+MAX_SIZE = 1 << 50
+"""Bytes: larger than any request, even one with a mistaken shape, while sums still fit into 64 bits."""
 HOST_KINDS = (
     "operator",  # a framework operator: aten::mm
     "module",  # one call of an nn.Module

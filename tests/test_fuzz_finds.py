@@ -10,12 +10,13 @@ import zlib
 from contextlib import closing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
 import pytest
 from chrome_file import ChromeFile
-from ncu_file import IDS, PLACE, line, long_table
+from ncu_file import IDS, PLACE, line, long_table, wide_table
 from nsys_file import NsysFile
 from snapshot_file import Allocator, snapshot, write
 
@@ -26,6 +27,7 @@ from tracetui.analysis.gpu.occupancy import SmLimits, estimated_occupancy, occup
 from tracetui.analysis.report.report import report
 from tracetui.app.reports.content.charts import levels
 from tracetui.app.reports.content.run import run_parts
+from tracetui.app.reports.json_report import to_json
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.collectors.scrub import scrub_file
@@ -595,3 +597,182 @@ def test_a_damaged_number_is_not_read_by_half(tmp_path: Path, path_of_reading: N
     trace = opened(path)
     assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op3", "op4", "op5"]
     assert skipped(trace) == 1
+
+
+@pytest.mark.parametrize("number", [2**62, -(2**62), 2**61 + 1, -(2**63) + 1])
+@pytest.mark.parametrize("key", ["Bytes", "Total Allocated", "Total Reserved"])
+def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading: None, key: str, number: int) -> None:
+    """Two such numbers are no 64 bits together: the memory at a step's start was made a float, and cast back."""
+    file = ChromeFile()
+    file.step(1, 0, 100)
+    file.step(2, 100, 200)
+    said = {
+        "Device Type": 1,
+        "Device Id": 0,
+        "Addr": 4096,
+        "Bytes": -512,
+        "Total Allocated": 2**62,
+        "Total Reserved": 0,
+    }
+    path = file.write(tmp_path / "a.json")
+    document = json.loads(path.read_text())
+    for at in (5, 105):
+        args = said | {"Total Allocated": 1024} | {key: number}
+        document["traceEvents"].append(
+            {
+                "ph": "i",
+                "s": "t",
+                "cat": "cpu_instant_event",
+                "name": "[memory]",
+                "ts": at,
+                "pid": 1,
+                "tid": 1,
+                "args": args,
+            }
+        )
+    path.write_text(json.dumps(document))
+    trace = opened(path)
+    column = {"Bytes": "bytes", "Total Allocated": "allocated", "Total Reserved": "reserved"}[key]
+    assert trace.memory[column].to_list() == [None, None]
+    assert [note.count for note in trace.notes if "bytes that no memory holds" in note.reason] == [2]
+    printed(path)
+    assert "bytes that no memory holds" in to_json(report(open_path(path, cache=False)))
+
+
+def test_no_number_of_bytes_is_beyond_64_bits_together_with_another(tmp_path: Path) -> None:
+    file = ChromeFile()
+    file.step(1, 0, 100)
+    path = file.write(tmp_path / "a.json")
+    document = json.loads(path.read_text())
+    args = {"Device Type": 1, "Device Id": 0, "Addr": 1, "Bytes": -(2**62), "Total Allocated": 2**62}
+    document["traceEvents"].append({"ph": "i", "name": "[memory]", "ts": 5, "pid": 1, "tid": 1, "args": args})
+    path.write_text(json.dumps(document))
+    printed(path)
+
+
+@pytest.mark.parametrize("value", ["1" + "0" * 307, "-1", "1e30"])
+@pytest.mark.parametrize(
+    "attribute", ["clock_rate", "memory_clock_rate", "multiprocessor_count", "warp_size", "compute_capability_minor"]
+)
+def test_an_impossible_property_of_a_gpu_is_unknown(tmp_path: Path, attribute: str, value: str) -> None:
+    metrics = {"clock_rate": "1000", "memory_clock_rate": "500", "global_memory_bus_width": "64",
+               "multiprocessor_count": "80", "warp_size": "32", "compute_capability_major": "9",
+               "compute_capability_minor": "0"}  # fmt: skip
+    said = metrics | {attribute: value}
+    path = tmp_path / "a.csv"
+    table = wide_table({f"device__attribute_{name}": "" for name in said}, [("gemm", list(said.values()))])
+    path.write_text(table.replace('"8.6"', '""'))
+    trace = opened(path)
+    (device,) = trace.info.devices
+    found = (device.clock_hz, device.memory_bandwidth, device.sm_count, device.warp_size, device.compute_capability)
+    unknown = ["clock_rate", "memory_clock_rate", "multiprocessor_count", "warp_size", "compute_capability_minor"]
+    assert found == tuple(
+        None if name == attribute else known
+        for name, known in zip(unknown, (10**6, 8 * 10**6, 80, 32, "9.0"), strict=True)
+    )
+    assert any("property of a GPU" in note.reason for note in trace.notes)
+
+
+@pytest.mark.parametrize(("process", "number"), [(2**64, 0), (2**63, 0), (7, int("9" * 30)), (7, int("9" * 19))])
+def test_an_accelerator_of_endless_number(tmp_path: Path, process: int, number: int) -> None:
+    named = {"ph": "M", "name": "process_labels", "pid": process, "args": {"labels": f"NPU {number}"}}
+    path = tmp_path / "a.json"
+    work_there = {"ph": "X", "name": "MatMul", "ts": 5, "dur": 1, "pid": process, "tid": 2, "args": {}}
+    path.write_text(json.dumps({"traceEvents": [named, work(1), work_there]}))
+    assert opened(path).host.height >= 1
+
+
+@pytest.mark.parametrize("number", [10**30, 1e300, "9" * 30])
+def test_a_property_in_a_header_beyond_64_bits_is_unknown(tmp_path: Path, number: Any) -> None:
+    file = ChromeFile(deviceProperties=[{"id": 0, "name": "GPU", "numSms": number, "totalGlobalMem": number}])
+    file.operator("aten::mm", 0, 9)
+    (device,) = opened(file.write(tmp_path / "a.json")).info.devices
+    assert (device.sm_count, device.memory_bytes) == (None, None)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize(
+    ("key", "value"), [("name", "inner"), ("ts", 7), ("dur", 1), ("pid", 9), ("tid", 9), ("cat", "kernel"), ("ph", "X")]
+)
+def test_what_stands_among_the_arguments_is_no_property_of_the_event(
+    tmp_path: Path, key: str, value: Any, first: bool, nested: bool
+) -> None:
+    events = [work(n) for n in range(6)]
+    del events[2][key]
+    events[2]["args"] = {"note": "{", "more": {key: value}} if nested else {key: value, "more": {}}
+    if first:
+        events = [{"ph": "X", "args": event.pop("args"), **event} for event in events]
+    path = tmp_path / "a.json"
+    lines = ["{\n    " + json.dumps(event)[1:-1] + "\n  }" for event in events]
+    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}\n")
+    fast = reader.read_chrome(path)
+    with patch.object(reader, "scan", side_effect=Irregular("tested")):
+        slow = reader.read_chrome(path)
+    for frame in ("host", "device"):
+        assert getattr(fast, frame).equals(getattr(slow, frame))
+    assert fast.host.height + fast.device.height == slow.host.height + slow.device.height >= 5
+
+
+@pytest.mark.parametrize("separator", [",\n", ",", ", "])
+@pytest.mark.parametrize("bracket", ["]", "],", ",]", "\n]\n"])
+@pytest.mark.parametrize("place", [0, 1, 3, 5])
+def test_a_bracket_that_an_event_follows_does_not_end_the_events(
+    tmp_path: Path, path_of_reading: None, place: int, bracket: str, separator: str
+) -> None:
+    """Behind the first event it made the rest of a file the header's, of which nothing was said."""
+    events = [json.dumps(work(n)) for n in range(6)]
+    before, behind = separator.join(events[:place]), separator.join(events[place:])
+    path = tmp_path / "a.json"
+    path.write_text('{"traceEvents": [' + before + bracket + behind + '], "world_size": 8}')
+    assert opened(path).host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"ph": "X", ', '"ph": "X". '),
+        ('"ph": "X", ', '"ph": "X"\0'),
+        ('"cat": "kernel", ', '"cat": "kernel"\0'),
+        (', "name"', ', \0\0"name"'),
+        (', "name"', ', \ufeff"name"'),
+        (', "name"', ' "name"'),
+        ('"correlation"', '\0"correlation"'),
+        (', "stream"', '\0"stream"'),
+        (', "ts"', ' "ts"'),
+    ],
+)
+def test_scrub_leaves_a_reader_the_words_by_which_it_knows_a_damaged_event(tmp_path: Path, old: str, new: str) -> None:
+    """A comma that damage took made its neighbours' names strings without a key, of which no letter was left."""
+    file = ChromeFile()
+    for at in range(0, 60, 10):
+        file.launch("gemm", call=(at, at + 2), kernel=(at + 4, at + 6))
+    plain = file.write(tmp_path / "plain.json").read_text()
+    document = json.loads(plain)
+    lines = [json.dumps(event) for event in document["traceEvents"]]
+    assert old in lines[5]
+    lines[5] = lines[5].replace(old, new, 1)
+    path, copy = tmp_path / "a.json", tmp_path / "b.json"
+    path.write_text('{"traceEvents": [\n' + ",\n".join(lines) + "\n]}")
+    scrub_file(path, copy, Redactor())
+    one, two = opened(path), opened(copy)
+    for frame in ("host", "device"):
+        a, b = getattr(one, frame), getattr(two, frame)
+        assert a.drop("name", "offset").equals(b.drop("name", "offset"))
+
+
+@pytest.mark.parametrize("damage", ["", "\0", ". ", "\ufeff", '"x" '])
+def test_scrub_takes_a_secret_beside_damage_though_its_neighbours_are_words_of_a_trace(
+    tmp_path: Path, damage: str
+) -> None:
+    path, copy = tmp_path / "a.json", tmp_path / "b.json"
+    event = json.dumps(work(2) | {"args": {"stream": 7, "password": "zq81-kept", "device": 0}})
+    for torn in (
+        event.replace('"stream": 7, ', f'"stream": 7{damage} '),
+        event.replace('"password": ', f'"password"{damage} '),
+        event.replace('"password": ', f'"password": {damage}'),
+        event.replace('"zq81-kept", ', f'"zq81-kept"{damage} '),
+    ):
+        path.write_text('{"traceEvents": [\n' + ",\n".join([json.dumps(work(1)), torn, json.dumps(work(3))]) + "\n]}")
+        scrub_file(path, copy, Redactor(), force=True)
+        assert "zq81" not in copy.read_text()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import string
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ from tracetui.collectors.scrubbing.keys import (
     replaced,
 )
 from tracetui.collectors.scrubbing.marks import DAMAGED, TORN
+from tracetui.parsers.chrome.classify import DEVICE_CATEGORIES, HOST_CATEGORIES
+from tracetui.parsers.chrome.keys import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -60,6 +63,9 @@ _LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
 _LETTERS = re.compile(r"\\u[0-9a-fA-F]{4}|\\[^u]|[^\W_]")
 _OF_EVENTS = frozenset(b"ph cat ts dur pid tid id s bp args".split())
 """Keys with which an event may begin: behind damage, they tell a reader where the next one does."""
+_KEYS = frozenset(key.encode() for key in ALL)
+_WORDS = _KEYS | {word.encode() for word in (*HOST_CATEGORIES, *DEVICE_CATEGORIES, *string.ascii_letters)}
+"""Whole strings that tell what an event is, letters as its phase among them, and nothing of anybody."""
 _IN_WORD = bytes(set(range(256)) - set(b' \t\r\n\f\v"{}[],:'))
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
 _HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS, HASH, PROGRAM})
@@ -196,7 +202,7 @@ class JsonScrubber:
                 misplaced = sign not in _BEFORE_KEY
                 kind = LOST if misplaced or self._is_torn_apart(found[1]) else VALUE
                 out.append(self._rewritten(kind, found[1], found[0][: -len(found[2])]) + found[2])
-                lost = misplaced or _is_torn(found[1])
+                lost = (misplaced and found[1] not in _KEYS) or _is_torn(found[1])
                 self._key, self._kind = found[1], LOST if lost else kind_of(found[1].decode("utf-8", "replace"))
                 opening = _OPENING.match(text, position) if self._kind in EMPTIED else None
                 if opening:
@@ -297,6 +303,8 @@ class JsonScrubber:
 
     def _masked(self, text: bytes) -> bytes:
         """The text without its letters and digits: what damage left of its form tells a reader what it told before."""
+        if text in _WORDS:
+            return text
         self._redactor.count(TORN)
         return _WORD.sub(lambda match: match[0] if match[0] in _OF_EVENTS else _form(match[0]), text)
 

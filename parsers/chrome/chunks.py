@@ -25,6 +25,8 @@ PADDING = 64
 """Readable bytes after a chunk's last event; readers of numbers look at most this far ahead."""
 SPACE = 32
 LONGEST_KEY = 8
+_END = re.compile(rb"\](?![\s,]*\{)")
+"""The bracket that closes the events; damage put one there that an object follows."""
 HEADER_LIMIT = 64 << 20
 KEY_BYTES = 1 << 10
 """More than the key of the events and the blanks around it take."""
@@ -116,7 +118,7 @@ class ChunkReader(Struct):
         """Divides what follows the last separator into the last event and the file's trailer."""
         text = rest.lstrip(b", \t\r\n")
         self.last_position = position + len(rest) - len(text)
-        if text.startswith(b"]") or not text:
+        if not text or _END.match(text):
             self.last, tail = b"", text
         else:
             self.last, tail = _split_last(text)
@@ -159,10 +161,10 @@ def _split_last(text: bytes) -> tuple[bytes, bytes]:
     There is usually one event, but many if no separator is known.
     """
     intact = layout.events_end(text)
-    if text[intact : intact + 1] == b"]":
+    if _END.match(text, intact):
         return text[:intact], text[intact:]
     # behind the array's bracket the object ends, or has another key; a value would be of a list
-    closing = re.compile(rb"\}\s*,?\s*(\])(?!\s*,\s*[^\"\s])")
+    closing = re.compile(rb"\}\s*,?\s*(\])(?![\s,]*\{)(?!\s*,\s*[^\"\s])")
     # after damage, the array's bracket is the first one whose remainder could end the file
     for match in closing.finditer(text, max(intact - 1, 0)):
         _, closed = layout.trailer(text[match.start(1) :])

@@ -22,7 +22,8 @@ ARGUMENTS = (
     "Process Group Name", "Process Group Description", "Process Group Ranks", "Seq", "Src Rank", "Dst Rank",
     "Concrete Inputs",
 )  # fmt: skip
-ALL = (*TOP_LEVEL, *ARGUMENTS)
+ARGS = "args"
+ALL = (*TOP_LEVEL, ARGS, *ARGUMENTS)
 
 PREFIX, TAIL = 4, 8
 """How many bytes of a key are compared at its start, and at its end including the quote and the colon."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.parsers.chrome.keys import TABLE
+from tracetui.parsers.chrome.keys import ARGS, TABLE, TOP_LEVEL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _QUOTE, _COMMA, _BACKSLASH, _OPEN_BRACE, _CLOSE_BRACE, _COLON, _SPACE = b'",\\{}: '
 _LOWER, _LETTER_A, _LETTERS = np.uint8(32), np.uint8(ord("a")), np.uint8(26)
+FEW = 64
+"""Of so many events one is left to the decoder rather than that all braces are counted."""
 _ENDS_VALUE = np.zeros(256, np.bool_)
 _ENDS_VALUE[[_COMMA, _CLOSE_BRACE, *range(_SPACE + 1)]] = True
 
@@ -91,11 +93,13 @@ class Tokens:
         np.cumsum(np.bincount(code, minlength=TABLE.codes), out=self._cuts[1:])
 
         phases = self._keys("ph")
+        self._arguments = self._first_arguments()
         if not self._is_one_per_event(phases):
             raise Irregular("events and phases don't pair")
         self.phase: Bytes = self.buffer[self.begin[self._key[phases] + 1]]
         """The letter of each event's ``ph``."""
         self.odd = self._key_begin[phases] + len('ph": "') < self.begin[self._key[phases] + 1]
+        self.odd |= self._in_arguments(phases, self._every)
         """Events that only a JSON decoder reads correctly: so far, those whose phase is not a string."""
 
     def _escaped(self, quotes: Ints) -> NDArray[np.bool_]:
@@ -139,14 +143,43 @@ class Tokens:
     def _is_one_per_event(self, keys: Ints) -> bool:
         return keys.size == self.events and bool((self._key_event[keys] == self._every).all())
 
+    def _first_arguments(self) -> Ints:
+        """The key of each event's arguments; of events without any a number above all keys."""
+        first = np.full(self.events, self._key.size)
+        found = self._keys(ARGS)[::-1]
+        first[self._key_event[found]] = found
+        return first
+
+    def _in_arguments(self, keys: Ints, event: Ints) -> NDArray[np.bool_]:
+        """Which of these keys, given with their events, may stand among the arguments, not beside them."""
+        behind = self._arguments if event is self._every else self._arguments[event]
+        found: NDArray[np.bool_] = keys > behind
+        if FEW * np.count_nonzero(found) > self.events:  # in a layout that writes the arguments first
+            found[found] = self._depth(self._key_begin[keys[found]]) > self._depth(self.ends[event[found]])
+        return found
+
+    def _depth(self, at: Ints) -> Ints:
+        """How many braces are open before each of these positions."""
+        text = self.buffer[: self.size]
+        opened, closed = (self._outside(np.flatnonzero(text == brace)) for brace in (_OPEN_BRACE, _CLOSE_BRACE))
+        return np.searchsorted(opened, at) - np.searchsorted(closed, at)
+
+    def _outside(self, at: Ints) -> Ints:
+        """Those of some positions that are outside of strings."""
+        string = np.searchsorted(self.begin, at, side="right") - 1
+        return at[(string < 0) | (at >= self.close[string])]
+
     def field(self, name: str) -> Field | None:
-        """A key's occurrences, or None; marks events that have it twice as odd."""
+        """A key's occurrences, or None; marks events as odd that have it twice, or not where it belongs."""
         keys = self._keys(name)
         if not keys.size:
             return None
-        if self._is_one_per_event(keys):
+        complete = self._is_one_per_event(keys)
+        event = self._every if complete else self._key_event[keys]
+        if name in TOP_LEVEL and (inner := self._in_arguments(keys, event)).any():
+            self.odd[event[inner]] = True
+        if complete:
             return Field(None, self._values(name, keys), keys)
-        event = self._key_event[keys]
         again = event[1:] == event[:-1]
         if again.any():
             self.odd[event[1:][again]] = True

@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode, encodable, encode
 from tracetui.parsers.names.people import without_home
+from tracetui.parsers.schema import MAX_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,8 +41,6 @@ _NEGATIVE = (FREE, REQUESTED, *_RELEASES)
 IN_USE = frozenset({"active_allocated", "active_awaiting_free", "active_pending_free"})
 _KEYS = ("filename", "line", "name")
 _NO_FILE = frozenset({"", "??", "none", None})
-MAX_SIZE = 1 << 50
-"""Bytes: larger than any request, even one with a mistaken shape, while sums still fit into 64 bits."""
 MAX_TIME = 1 << 53
 """µs, so that ns fit 64 bits."""
 MAX_ADDRESS = (1 << 63) - 1

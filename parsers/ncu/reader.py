@@ -86,7 +86,7 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
         info=TraceInfo(
             kind="ncu",
             tool=TOOL,
-            devices=_devices(device, counters, launches),
+            devices=_devices(device, counters, launches, tally),
             captured=_captured(tables, launches, log),
             processes=_processes(launches),
         ),
@@ -163,7 +163,7 @@ def _processes(launches: Launches) -> tuple[tuple[int, str], ...]:
     return tuple(dict.fromkeys((int(pid), name) for pid, name in pairs if _PROCESS_ID.fullmatch(pid)))
 
 
-def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -> tuple[DeviceInfo, ...]:
+def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches, tally: Tally) -> tuple[DeviceInfo, ...]:
     """The GPUs that the launches ran on, with their attributes if the raw page has them."""
     wanted = [metric for metrics in _DEVICE.values() for metric in metrics]
     majors = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
@@ -176,21 +176,29 @@ def _devices(device: pl.DataFrame, counters: pl.DataFrame, launches: Launches) -
         first = mine.unique("metric", keep="first", maintain_order=True)
         values = {row["metric"]: row for row in first.iter_rows(named=True)}
         capability = launches.identity["CC"][int(rows[0])].replace(",", ".")
-        if not capability and all(metric in values for metric in majors):
-            capability = ".".join(f"{values[metric]['value']:.0f}" for metric in majors)
+        parts = [_attribute(values.get(metric, {}).get("value"), tally) for metric in majors]
+        if not capability and None not in parts:
+            capability = ".".join(map(str, parts))
         fields = {
             name: next((values[metric] for metric in metrics if metric in values), None)
             for name, metrics in _DEVICE.items()
         }
         name = fields.pop("name")
-        numbers_of = {
-            field: int(row["value"]) if row is not None and row["value"] is not None else None
-            for field, row in fields.items()
-        }
+        numbers_of = {field: _attribute(None if row is None else row["value"], tally) for field, row in fields.items()}
         clock, memory, bus = (
             (values[metric]["value"] or 0) if metric in values else 0 for metric in (_CLOCK, _MEMORY_CLOCK, _BUS)
         )
-        numbers_of["clock_hz"] = round(clock * 1000) or None
-        numbers_of["memory_bandwidth"] = round(memory * 1000 * 2 * bus / 8) or None
+        numbers_of["clock_hz"] = _attribute(clock * 1000, tally) or None
+        numbers_of["memory_bandwidth"] = _attribute(memory * 1000 * 2 * bus / 8, tally) or None
         found.append(DeviceInfo(number, name["text"] if name else None, capability or None, None, **numbers_of))
     return tuple(found)
+
+
+def _attribute(value: float | None, tally: Tally) -> int | None:
+    """A property of a GPU as a whole number; None if it is unknown or beyond 64 bits, which is counted."""
+    if value is None:
+        return None
+    if not 0 <= value < 2**63:
+        tally.repaired("property of a GPU that is no possible number read as unknown", 1, str(value))
+        return None
+    return round(value)

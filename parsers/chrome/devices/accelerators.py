@@ -14,6 +14,7 @@ import numpy as np
 from tracetui.parsers import schema
 from tracetui.parsers.chrome import columns
 from tracetui.parsers.chrome.columns import NAMED_WORK, NULL, OTHER_KIND
+from tracetui.parsers.chrome.devices.properties import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,11 +82,11 @@ def _devices(metadata: Iterable[dict[str, Any]]) -> dict[int, int]:
     """The processes that are devices, with the number of each: the label's, else the process's own."""
     found: dict[int, int] = {}
     for event in metadata:
-        args, process = event.get("args"), event.get("pid")
-        if not isinstance(args, dict) or not isinstance(process, int):
+        args, process = event.get("args"), whole(event.get("pid"))
+        if not isinstance(args, dict) or process is None:
             continue
         said = str(args.get("labels" if event.get("name") == "process_labels" else "name"))
         if event.get("name") in ("process_name", "process_labels") and _PROCESS.match(said):
-            digits = re.search(r"\d+$", said)
+            digits = re.search(r"(?<!\d)\d{1,18}$", said)
             found[process] = int(digits.group()) if digits else found.get(process, process)
     return found

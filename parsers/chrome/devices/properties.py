@@ -65,8 +65,9 @@ def _architecture(version: str, units: int | None) -> str:
 
 
 def whole(value: Any) -> int | None:
-    """A whole number of the header, or None."""
+    """A whole number of the header that fits 64 bits, or None."""
     try:
-        return int(value)
+        number = int(value)
     except (TypeError, ValueError, OverflowError):
         return None
+    return number if -(2**63) <= number < 2**63 else None
