@@ -46,6 +46,7 @@ def test_of_two_alike_the_more_specific_comes_first(
 ) -> None:
     found = [_finding(name, *rows, impact=impact) for name, (impact, *rows) in (("a", first), ("b", second))]
     assert [one.id for one in overlap.specific_first(found)] == expected
+    assert [one.id for one in overlap.specific_first(found, {"a"})] == ["a", "b"]
 
 
 def _on_host(id: str, *spans: tuple[int, int], work: tuple[int, ...] = ()) -> Finding:

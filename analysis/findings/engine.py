@@ -136,7 +136,7 @@ def _sifted(
         else:
             kept.append(against.doubted(finding, bases))
     kept.sort(key=lambda finding: against.rank(finding, leads))
-    ordered = overlap.specific_first(kept)
+    ordered = overlap.specific_first(kept, leads)
     return Findings(tuple(ordered), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tracetui.analysis.base import intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.finding import Finding
@@ -25,15 +25,16 @@ BITS = 64
 """More findings than this are not compared; no recording has had so many."""
 
 
-def specific_first(found: list[Finding]) -> list[Finding]:
+def specific_first(found: list[Finding], leads: Collection[str] = ()) -> list[Finding]:
     """The findings with the more specific of two neighbours first, where they differ little.
 
     That is the one about fewer launches, if half of them or more are the other's too, their severities are the same and
-    their bounds within `ALIKE`: "attention is not fused" says what to do, "elementwise work takes much" does not.
+    their bounds within `ALIKE`: "attention is not fused" says what to do, "elementwise work takes much" does not. What
+    says the same as the verdict, by the ids of `leads`, keeps its place.
     """
     ordered = found.copy()
     for place, (first, second) in enumerate(pairwise(found)):
-        if ordered[place] is first and _is_more_specific(second, first):
+        if ordered[place] is first and first.id not in leads and _is_more_specific(second, first):
             ordered[place : place + 2] = [second, first]
     return ordered
 
