@@ -52,26 +52,32 @@ def test_lightning_s_optimizer_is_what_follows_the_gradients() -> None:
     assert 700_000 < optimizer.host_ns / optimizer.calls < 1_300_000
 
 
-def _step(made: Made, number: int, begin: float, range_end: float, *, call_after: bool) -> None:
+def _step(made: Made, number: int, begin: float, range_end: float, *, after: str) -> None:
     """A step of 100 µs that ends 40 µs into a range of the optimizer."""
     made.step(number, begin, begin + 100)
     made.host("user_annotation", "Optimizer.step#SGD.step", begin + 60, range_end)
     made.launch(HGEMM, (begin + 10, begin + 15), (begin + 20, begin + 90))
-    if call_after:
+    if after == "launch":
         made.launch(ADD, (begin + 110, begin + 115), (begin + 120, begin + 130))
+    elif after:
+        made.host("cpu_op", after, begin + 110, begin + 115)
 
 
 @pytest.mark.parametrize(
-    ("call_after", "lasting"),
-    [(True, [100_000, 100_000]), (False, [40_000, 40_000])],
-    ids=["goes on to work", "only returns"],
+    ("after", "lasting"),
+    [
+        ("launch", [100_000, 100_000]),
+        ("aten::add", [100_000, 100_000]),
+        ("profiler::_record_function_enter_new", [40_000, 40_000]),
+        ("", [40_000, 40_000]),
+    ],
 )
 def test_a_range_that_a_step_ends_in_is_cut_only_if_it_does_nothing_more(
-    tmp_path: Path, call_after: bool, lasting: list[int]
+    tmp_path: Path, after: str, lasting: list[int]
 ) -> None:
     made = Made()
     for number in range(2):
-        _step(made, number, 200 * number, 200 * number + 160, call_after=call_after)
+        _step(made, number, 200 * number, 200 * number + 160, after=after)
     trace = made.trace(tmp_path)
     assert _named(trace.host, "Optimizer")["duration"].to_list() == lasting
     assert trace.steps["duration"].to_list() == [100_000, 100_000]

@@ -330,6 +330,25 @@ def test_f4_is_silent(made: Made, tmp_path: Path) -> None:
     assert silent("F4", made.facts(tmp_path))
 
 
+def test_f4_keeps_the_longest_operation_of_foreach_where_names_tell_it(tmp_path: Path) -> None:
+    def gained(*names: str) -> float:
+        made, at = Made(), 0.0
+        for number in range(2):
+            begin = at
+            made.host("user_annotation", "Optimizer.step#Adam.step", begin, begin + 20)
+            made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 25, begin + 1000)
+            for place, (name, lasts) in enumerate(zip(names, (500, 300, 200), strict=True)):
+                made.launch(name, (begin + 2 * place, begin + 2 * place + 1), (at, at + lasts))
+                at += lasts
+            made.step(number, begin, at)
+        return finding("F4", made.facts(tmp_path)).impact_ns or 0.0
+
+    assert gained(FOREACH, FOREACH.replace("Lerp", "Add"), FOREACH.replace("Lerp", "Div")) == pytest.approx(
+        500_000, rel=0.05
+    )
+    assert gained(FOREACH, FOREACH, FOREACH) == pytest.approx(1_000_000, rel=0.05)
+
+
 def test_f4_on_recordings(recording: Callable[[str], Trace]) -> None:
     """SGD of 2021: three kernels for each of ResNet-50's 161 parameter tensors."""
     found = finding("F4", facts_of(recording(RESNET)))

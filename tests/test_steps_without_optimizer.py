@@ -112,3 +112,11 @@ def test_a_module_compiled_in_place_is_followed_outside_of_what_was_compiled(tor
     assert net._compiled_call_impl(1) == 2
     assert done == ["step"]
     assert net.hooks == []
+
+
+def test_what_the_program_itself_changes_of_modules_stays(torch: Any) -> None:
+    program = Watched(torch)
+    net, watched = program.net("a"), torch.nn.Module.__call__
+    torch.nn.Module.__call__ = own = lambda *args: watched(*args)
+    assert program.calls({"a": net}, "a" * 12) == ["a"]
+    assert torch.nn.Module.__call__ is own

@@ -32,15 +32,19 @@ class Watch:
 
         self._found = found
         self._depth = 0
+        self._stopped = False
         self._calls: list[Any] = []
         self._module: Any = nn.Module
         self._call = nn.Module.__call__
         # a hook on all modules would not see those that are compiled in place, and changes what is compiled
-        nn.Module.__call__ = self._watched(self._call)  # type: ignore[method-assign,unused-ignore]
+        self._watching = self._watched(self._call)
+        nn.Module.__call__ = self._watching  # type: ignore[method-assign,unused-ignore]
 
     def stop(self) -> None:
-        """Leaves modules as they were."""
-        self._module.__call__ = self._call
+        """Leaves modules as they were, or as the program has changed them since."""
+        if self._module.__call__ is self._watching:
+            self._module.__call__ = self._call
+        self._stopped = True
         self._calls.clear()
 
     def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +59,7 @@ class Watch:
                 result = call(module, *args, **named)
             finally:
                 self._depth -= 1
-            if not self._depth and self._module.__call__ is watched:
+            if not self._depth and not self._stopped:
                 self._called(module)
             return result
 

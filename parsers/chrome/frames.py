@@ -30,6 +30,8 @@ DATALOADER = schema.HOST_KINDS.index("dataloader")
 RUNTIME, DRIVER = schema.HOST_KINDS.index("runtime"), schema.HOST_KINDS.index("driver")
 STEP_PREFIX = "ProfilerStep#"
 _STEP = re.compile(rf"{STEP_PREFIX}\d{{1,18}}")
+PROFILERS_OWN = "profiler::"
+"""Operators that open and close ranges."""
 TASK_PREFIX = "autograd::engine::evaluate_function: "
 
 
@@ -123,7 +125,9 @@ def _crossed_steps(host: Columns, lane: Ints, nesting: Nesting) -> Ints:
         return cut
     marks = _step_marks(host)
     cut = cut[np.isin(nesting.parent[cut], marks)]
-    working = np.flatnonzero((host["kind"] == RUNTIME) | (host["kind"] == DRIVER))
+    working = np.flatnonzero(np.isin(host["kind"], (OPERATOR, RUNTIME, DRIVER)))
+    own = [code for code, text in categories.texts(host["name"][working]).items() if text.startswith(PROFILERS_OWN)]
+    working = working[~np.isin(host["name"][working], np.array(own, np.uint32))]
     begun = nesting.clock.key(lane[working], host["start"][working])
     calls = lane[cut] - 1
     from_, to = (

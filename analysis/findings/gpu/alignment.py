@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.core.rule import Limits
 
-_ON_TENSOR_CORES = re.compile(r"tensor_?op|tensor\d+x\d+x\d+|wmma|s1688|s16816|s884|h1688|h16816|h884|i8816|i16832")
-_ELEMENTS = re.compile(r"(?:_align|_aligna|_ldg)(\d+)")
+_ON_TENSOR_CORES = re.compile(r"tensor_?op|tensor\d+x\d+x\d+|wmma|[sh](?:884|1688|16816)")
+_ELEMENTS = re.compile(r"_(?:aligna?|ldg)(\d+)")
 """How many elements a kernel reads at a time, in the names of CUTLASS, cuBLAS and cuDNN."""
 _BYTES = {"fp16": 2, "bf16": 2, "fp8": 1, "tf32": 4}
 _FP32_INPUTS = re.compile(r"tensorop_s1688")

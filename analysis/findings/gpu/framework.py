@@ -81,15 +81,16 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     loop = int((~foreach).sum()) / found.calls >= limit
     if max(host, device) <= limits.share_percent or fused.any() or not (loop or foreach.any()):
         return None
-    spared = mine if loop else mine.filter(pl.col("name") != _longest_operation(mine))
+    spared = mine if loop else _but_the_longest_operation(mine)
     bound = gain.of_calls(facts, found.start, found.end, spared["row"].cast(pl.Int64).to_numpy())
     return _optimizer_finding(facts, limits, found, bound, (host, device, per_call), loop=loop)
 
 
-def _longest_operation(launched: pl.DataFrame) -> str:
-    """The name of the kernels that take most time together."""
-    sums = launched.group_by(pl.col("name").cast(pl.String)).agg(pl.col("duration").sum())
-    return str(sums.sort("duration", "name", descending=[True, False])["name"][0])
+def _but_the_longest_operation(launched: pl.DataFrame) -> pl.DataFrame:
+    """The launches without those of the name that takes most time; all, where one name stands for every operation."""
+    sums = launched.group_by("name").agg(pl.col("duration").sum())
+    longest = sums.sort(pl.col("duration"), pl.col("name").cast(pl.String), descending=[True, False])["name"][0]
+    return launched if sums.height == 1 else launched.filter(pl.col("name").cast(pl.String) != str(longest))
 
 
 def _optimizer_finding(
