@@ -8,11 +8,35 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.base.statistics import timings
 from tracetui.analysis.gpu.activities import activities, last_step_start
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
+
+
+def timings() -> list[pl.Expr]:
+    """Aggregations of durations in ns; the standard deviation is of the sample, 0 for a single call."""
+    value = pl.col("duration")
+    return [
+        pl.len().alias("calls"),
+        value.sum().alias("total_ns"),
+        value.mean().alias("mean_ns"),
+        value.median().alias("median_ns"),
+        value.min().alias("min_ns"),
+        value.max().alias("max_ns"),
+        value.std().fill_null(0.0).alias("std_ns"),
+    ]
+
+
+def by_name(frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns name, calls and timings of rows (name, duration), the longest total first."""
+    return (
+        frame.group_by("name")
+        .agg(timings())
+        .with_columns(pl.col("name").cast(pl.String))
+        .sort("total_ns", "name", descending=[True, False])
+    )
+
 
 SLOW_CALL_NS = 50_000
 """A launch call that takes longer is an outlier (HTA's `runtime_cutoff`)."""

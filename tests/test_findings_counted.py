@@ -17,7 +17,7 @@ from tracetui.analysis.counters.limit import stopped_at
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.gpu.measured.stalls import _IN_WORDS, PER_ISSUE, REASONS, _reason
 from tracetui.analysis.findings.of_run import findings_of
-from tracetui.analysis.roofline.precision import matrix_time, of_name
+from tracetui.analysis.roofline.counters import matrix_time, of_name
 from tracetui.app.reports.content.ncu.configurations import stopped_text
 from tracetui.parsers import open_path
 

@@ -21,7 +21,7 @@ from nsys_file import NsysFile
 from snapshot_file import Allocator, snapshot, write
 
 from tracetui.analysis.dependencies import walk
-from tracetui.analysis.dependencies.path_pieces import inner_calls
+from tracetui.analysis.dependencies.critical_path import inner_calls
 from tracetui.analysis.findings.config import parse
 from tracetui.analysis.gpu.occupancy import SmLimits, estimated_occupancy, occupancy
 from tracetui.analysis.report.report import report

@@ -17,9 +17,9 @@ from tracetui.analysis.attribution.calltree import dense
 from tracetui.analysis.base import names
 from tracetui.analysis.captures.roles import named_phases, phase_of, phases
 from tracetui.analysis.dependencies import walk
+from tracetui.analysis.dependencies.critical_path import inner_calls
 from tracetui.analysis.dependencies.graph import graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
-from tracetui.analysis.dependencies.path_pieces import inner_calls
 from tracetui.analysis.findings.validity import ranges as range_rules
 from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.selection import select

@@ -12,7 +12,7 @@ from tui_pilot import opened, press
 
 from tracetui.analysis.attribution.calltree import numbered_by
 from tracetui.analysis.base import names
-from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.captures import spans
 from tracetui.parsers import schema
 

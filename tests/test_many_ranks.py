@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from many_ranks import KILLED, LATE, dies, rank_file, write_job
 
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.ranks.files.at_hand import of_run, ranks_of
 from tracetui.analysis.ranks.files.reading import read
 from tracetui.analysis.ranks.files.store import Store

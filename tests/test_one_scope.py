@@ -15,8 +15,7 @@ from tracetui.analysis.kernel_groups import GROUPINGS, kernel_groups
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.modules import modules
-from tracetui.analysis.operator_groups import operator_groups
-from tracetui.analysis.operators import operators
+from tracetui.analysis.operators import operator_groups, operators
 from tracetui.analysis.overview import overview
 from tracetui.analysis.range_tree import range_tree
 from tracetui.analysis.ranges import ranges

@@ -12,13 +12,13 @@ from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
-from tracetui.analysis.operator_groups import (
+from tracetui.analysis.operators import (
     group_operator_kernels,
     group_operators,
     known_groupings,
     operator_groups,
+    operators,
 )
-from tracetui.analysis.operators import operators
 from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import Trace, open_path
 

@@ -19,9 +19,9 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.report.report import report
-from tracetui.analysis.roofline.operator_work import Work, work
 from tracetui.analysis.roofline.peaks import Peak, Peaks
 from tracetui.analysis.roofline.roofline import Roofline, roofline
+from tracetui.analysis.roofline.shapes import Work, work
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.charts.roofline import Ceiling, Point, roofline_chart, si
 from tracetui.app.cli.main import main

@@ -13,10 +13,9 @@ from made_frames import made_trace
 
 from tracetui.analysis.base.conventions import CATEGORIES, TORCH_TB, TRACETUI, Conventions
 from tracetui.analysis.gpu.activities import activities
-from tracetui.analysis.gpu.gpu_metrics import gpu_metrics
 from tracetui.analysis.gpu.idle import idle
 from tracetui.analysis.gpu.steps import extent, step_slots
-from tracetui.analysis.overview import Overview, overview
+from tracetui.analysis.overview import Overview, gpu_metrics, overview
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 

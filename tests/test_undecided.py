@@ -11,7 +11,7 @@ from sample_runs import run_of
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.graph import longest_delay
-from tracetui.analysis.dependencies.sides import sides
+from tracetui.analysis.dependencies.model import sides
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Finding
 from tracetui.analysis.selection import Scope

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.base.orders import stable_order
+from tracetui.analysis.base.intervals import stable_order
 from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
 from tracetui.parsers.categories import encode

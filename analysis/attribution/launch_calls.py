@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.base import names
-from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import latest
 
 if TYPE_CHECKING:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
 UNKNOWN = "-"
 """What stands where a value can't be known."""
 
@@ -93,3 +99,14 @@ def _digits(value: float) -> str:
     if size >= 9.9995:
         return f"{value:.2f}"
     return f"{value:.3f}"
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Numbers in short form: ``2-127``, ``0, 3-5``; two neighbours are no span."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join((", " if run[-1] - run[0] == 1 else "-").join(map(str, run)) for run in runs)

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import dense
-from tracetui.analysis.base.orders import stable_order
+from tracetui.analysis.base.intervals import stable_order
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:

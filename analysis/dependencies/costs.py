@@ -1,4 +1,4 @@
-"""What everything costs in a replay of the graph, and when everything happens at those costs."""
+"""What everything costs in a replay of the graph, when everything happens at those costs, and how long steps take."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
+
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.dependencies.graph import Graph
+
 
 WAIT_NS, FULL_NS = 2_000, 5_000
 """What a waiting call, and a launch into a queue that has room, cost the host at most."""
@@ -84,3 +87,34 @@ def anchored(graph: Graph, costs: Costs) -> tuple[int, int, int]:
     lasted = min(int(graph.calls.end[anchor]) - called, (_EVER, WAIT_NS, FULL_NS, _EVER)[graph.calls.kind[anchor]])
     spared = lasted - int(costs.call[anchor])
     return anchor, LONG_AGO, max(began - called - max(spared, 0), min(began - called, costs.latency_ns))
+
+
+def recorded_steps(graph: Graph) -> Ints:
+    """How long each step took in the recording, as `step_times` measures it, ns."""
+    return _between(graph, graph.work.start, graph.work.end)
+
+
+def step_times(graph: Graph, times: Times) -> Ints:
+    """How long each step takes, from the end of the GPU work of the step before to the end of its own, ns.
+
+    The first of one or two steps counts from its own beginning in the recording (`Graph.begin`); of three and more the
+    first one is left out. Without steps, all the work is one step.
+    """
+    return _between(graph, times.work_start, times.work_end)
+
+
+def _between(graph: Graph, work_start: Ints, work_end: Ints) -> Ints:
+    work = graph.work
+    step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
+    known = (step != NONE) & (work.call != NONE)
+    if not known.any():
+        return np.empty(0, np.int64)
+    numbers, place = np.unique(step[known], return_inverse=True)
+    ends = np.full(numbers.size, np.iinfo(np.int64).min)
+    np.maximum.at(ends, place, work_end[known])
+    ends = np.maximum.accumulate(ends)
+    taken = np.diff(ends)
+    if numbers.size >= LEAST_ENDS:
+        return taken
+    begin = work_start[known][place == 0].min() if graph.begin is None else graph.begin
+    return np.concatenate(([ends[0] - begin], taken))

@@ -6,32 +6,254 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, field
 
+from tracetui.analysis.base.conventions import is_collective_kernel
+from tracetui.analysis.base.intervals import covered
+from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.dependencies.graph import launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
-from tracetui.analysis.dependencies.path_pieces import (
-    CALL,
-    GAP,
-    GPU_RESOURCES,
-    HOST,
-    HOST_RESOURCES,
-    LATENCY,
-    RESOURCES,
-    RETURN,
-    WORK,
-    call_resources,
-    inner_calls,
-    pieces,
-    work_resources,
-)
+from tracetui.analysis.dependencies.waits import LOST, NONE
+from tracetui.parsers import schema
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.costs import Times
     from tracetui.analysis.dependencies.graph import Graph
+    from tracetui.analysis.dependencies.host_layers import HostLayers
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.dependencies.path_pieces import Codes, Pieces
     from tracetui.analysis.selection import Selection
+
+    Codes = NDArray[np.uint8]
+
+
+HOST, CALL, LATENCY, GAP, RETURN, WORK = range(6)
+"""What a piece of the path is: host time between calls, an API call, the way from a launch to the GPU, time between two
+activities, the return of a call that waited, an activity."""
+RESOURCES = (
+    "loader",  # the host waits for the next batch
+    "python",  # a Python function is the innermost call
+    "operator",  # an operator of the framework is
+    "api",  # a CUDA call is
+    "host",  # none was recorded
+    "wait",  # a call waits, and what it waits for was not recorded
+    "launch",  # the way from a launch to the GPU
+    "kernel",
+    "communication",  # collectives, with their waiting for other ranks
+    "memcpy",
+    "memset",
+    "gap",  # between two activities of a stream
+    "return",  # from the end of the awaited work to the return of the call
+)
+HOST_RESOURCES = ("loader", "python", "operator", "api", "host", "wait")
+GPU_RESOURCES = ("kernel", "communication", "memcpy", "memset", "gap")
+"""Which of them are the host's and the GPU's; launch and return are on the way between both."""
+_HOST_KINDS = {"python": ("python", "module"), "operator": ("operator",), "api": ("runtime", "driver")}
+
+
+class Pieces(Struct, frozen=True):
+    """The pieces of all steps' paths, each step's from its end to its beginning."""
+
+    what: Ints
+    """`HOST`, `CALL`, …"""
+    at: Ints
+    """Position of the call or of the activity."""
+    ns: Ints
+    """How long the piece takes in the replay; 0 where only the recording has time for it."""
+    step: Ints
+    """Position of the step among those that were replayed."""
+    start: Ints
+    """When the piece begins in the recording, ns on the trace's clock."""
+    end: Ints
+    """When it ends there: where the piece after it begins."""
+
+
+class _Walked(Struct):
+    """What the walk back has found, and how far it has come on both clocks."""
+
+    begin: int = 0
+    """Where the step begins in the replay, and"""
+    begun: int = 0
+    """in the recording."""
+    upto: int = 0
+    """Where the walk is in the replay, and"""
+    reached: int = 0
+    """in the recording."""
+    step: int = 0
+    found: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+
+    def back(self, what: int, at: int, start: int, recorded: int) -> None:
+        """Adds the part of a piece that lies in the step, given when it begins on both clocks, and goes there."""
+        # max and min as comparisons, since this runs for each piece
+        upto, reached = self.upto, self.reached
+        low = start if start > self.begin else self.begin
+        first = recorded if recorded < reached else reached
+        if first < self.begun:
+            first = self.begun
+        lasting = upto > low
+        if lasting or reached > first:
+            self.found.append((what, at, upto - low if lasting else 0, self.step, first, reached))
+        if lasting:
+            self.upto = low
+        self.reached = first
+
+
+@latest
+def pieces(model: Model) -> Pieces:
+    """Follows what each step waited for, back from the end of its last GPU work to that of the step before.
+
+    The path is that of the model's first end. A piece lies between two events, and so has its place in the recording
+    too, where it may take longer: with clean steps the replay is of the program without its profiler.
+    """
+    return _pieces(model.graph, model.times())
+
+
+def _pieces(graph: Graph, times: Times) -> Pieces:
+    work, calls = graph.work, graph.calls
+    step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
+    known = np.flatnonzero((step != NONE) & (work.call != NONE))
+    lasts: dict[int, int] = {}
+    work_end = times.work_end.tolist()
+    for item, number in zip(known.tolist(), step[known].tolist(), strict=True):
+        if number not in lasts or work_end[item] > work_end[lasts[number]]:
+            lasts[number] = item
+    work_start, followed, released = times.work_start.tolist(), times.followed.tolist(), times.released.tolist()
+    call_start, call_end = times.call_start.tolist(), times.call_end.tolist()
+    launch, before, own = work.call.tolist(), calls.before.tolist(), calls.own.tolist()
+    began, ended, called, returned = work.start.tolist(), work.end.tolist(), calls.start.tolist(), calls.end.tolist()
+    ends = [work_end[lasts[number]] for number in sorted(lasts)]
+    recorded = [ended[lasts[number]] for number in sorted(lasts)]
+    begins = [None, *ends[:-1]]
+    begun = [None, *recorded[:-1]]
+    if len(ends) == 1:
+        begins = [min(work_start[item] for item in known.tolist()) if graph.begin is None else graph.begin]
+        begun = [min(began[item] for item in known.tolist()) if graph.begin is None else graph.begin]
+    walked = _Walked()
+    for place, number in enumerate(sorted(lasts)):
+        begin, first = begins[place], begun[place]
+        if begin is None or first is None:
+            continue
+        item, call = lasts[number], NONE
+        walked.begin, walked.begun, walked.upto, walked.reached = begin, first, ends[place], recorded[place]
+        walked.step = place
+        while walked.upto > begin:
+            if item != NONE:
+                walked.back(WORK, item, work_start[item], began[item])
+                cause = followed[item]
+                if cause != NONE:
+                    walked.back(GAP, item, work_end[cause], ended[cause])
+                    item = cause
+                    continue
+                call = launch[item]
+                if call == NONE:
+                    break
+                walked.back(LATENCY, item, call_start[call], called[call])
+                item = NONE
+                continue
+            earlier = before[call]
+            if own[call] != NONE and (earlier == NONE or call_end[own[call]] > call_end[earlier]):
+                earlier = own[call]
+            if earlier == NONE:
+                walked.back(HOST, call, begin, first)
+                break
+            walked.back(HOST, call, call_end[earlier], returned[earlier])
+            call = earlier
+            if released[call] != NONE:
+                item = released[call]
+                walked.back(RETURN, call, work_end[item], ended[item])
+            else:
+                walked.back(CALL, call, call_start[call], called[call])
+    columns = np.array(walked.found, np.int64).reshape(-1, 6)
+    return Pieces(*(columns[:, number] for number in range(6)))
+
+
+def work_resources(device: pl.DataFrame, graph: Graph, at: Ints, what: Ints) -> Codes:
+    """The place in `RESOURCES` of activities, of the gaps before them and of the ways of their launches.
+
+    Args:
+        device: the device frame.
+        graph: what was replayed.
+        at: positions of the activities.
+        what: `WORK`, `GAP` or `LATENCY` for each.
+    """
+    row = graph.work.row[at]
+    kinds = np.array([RESOURCE[_OF_DEVICE.get(kind, "kernel")] for kind in schema.DEVICE_KINDS], np.uint8)
+    resource: Codes = kinds[device["kind"].to_physical().to_numpy()[row]]
+    collective = matching(device["name"].gather(row), is_collective_kernel) & (resource == RESOURCE["kernel"])
+    resource[collective] = RESOURCE["communication"]
+    resource[what == GAP], resource[what == LATENCY] = RESOURCE["gap"], RESOURCE["launch"]
+    return resource
+
+
+def call_resources(graph: Graph, at: Ints, what: Ints) -> Codes:
+    """The place in `RESOURCES` of API calls, and of the returns of those that waited."""
+    resource = np.where(graph.calls.kind[at] == LOST, RESOURCE["wait"], RESOURCE["api"]).astype(np.uint8)
+    resource[what == RETURN] = RESOURCE["return"]
+    return resource
+
+
+class Inner(Struct, frozen=True):
+    """Pieces of host time, cut where the innermost call changes."""
+
+    owner: Ints
+    """The piece that each is a part of."""
+    start: Ints
+    stop: Ints
+    row: Ints
+    """Host row of the innermost call, or -1."""
+    resource: Codes
+    """Its place in `RESOURCES`."""
+
+
+def inner_calls(host: pl.DataFrame, graph: Graph, layers: HostLayers, at: Ints, begin: Ints, end: Ints) -> Inner:
+    """Divides host time before calls among the innermost calls in it, as they were recorded.
+
+    Args:
+        host: the host frame.
+        graph: what was replayed.
+        layers: the innermost call at each moment.
+        at: positions of the calls, each of which names the thread.
+        begin: of each piece, on the trace's clock. Pieces of one thread do not overlap.
+        end: of each piece.
+    """
+    thread = launching_threads(host, graph.calls.row)[graph.calls.row[at]]
+    ordered = np.lexsort((begin, thread))
+    thread, begin, end = thread[ordered], begin[ordered], end[ordered]
+    moments = np.concatenate((layers.time, begin, end))
+    threads = np.concatenate((layers.thread, thread, thread))
+    clock = LaneClock(int(threads.max(initial=-1)) + 1, moments)
+    keys = clock.key(threads, moments)
+    layer_key, begin_key, end_key = np.split(keys, (layers.time.size, layers.time.size + begin.size))
+    order = np.argsort(keys, kind="stable")
+    start, stop, key, which = moments[order[:-1]], moments[order[1:]], keys[order[:-1]], threads[order[:-1]]
+    owner = np.searchsorted(begin_key, key, side="right") - 1
+    # a piece ends on its thread, so that no stretch inside one reaches from thread to thread
+    inside = (keys[order[1:]] > key) & (key < np.append(end_key, np.iinfo(np.int64).min)[owner])
+    start, stop, key, which, owner = start[inside], stop[inside], key[inside], which[inside], owner[inside]
+    place = np.searchsorted(layer_key, key, side="right") - 1
+    row = np.append(layers.row, NONE)[place]
+    row[(place < 0) | (np.append(layers.thread, NONE)[place] != which)] = NONE
+    resource = np.append(_OF_HOST, np.uint8(RESOURCE["host"]))[np.append(layers.kind, len(_OF_HOST))[row]]
+    resource[covered(layers.loading, start, stop) > 0] = RESOURCE["loader"]
+    return Inner(ordered[owner], start, stop, row, resource)
+
+
+RESOURCE = {name: number for number, name in enumerate(RESOURCES)}
+"""The place of each in `RESOURCES`."""
+_OF_DEVICE = {"memcpy": "memcpy", "memset": "memset"}
+_OF_HOST = np.array(
+    [
+        RESOURCE[next((name for name, kinds in _HOST_KINDS.items() if kind in kinds), "host")]
+        for kind in schema.HOST_KINDS
+    ],
+    np.uint8,
+)
+"""The resource of each kind of host event."""
+
 
 __all__ = ["GPU_RESOURCES", "HOST_RESOURCES", "RESOURCES", "CriticalPath", "critical_path"]
 

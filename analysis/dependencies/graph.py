@@ -12,7 +12,7 @@ from tracetui.analysis.attribution.calltree import lanes_of, numbered_by, parent
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
-from tracetui.analysis.dependencies.nodes import LEAST_ENDS, NONE, Calls, Work
+from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE, Calls, Work
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import KERNEL_WAIT_LIMIT_NS
 from tracetui.analysis.gpu.steps import step_slots

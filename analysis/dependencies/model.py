@@ -1,38 +1,139 @@
-"""The program behind a recording: its graph, priced as recorded and as it may run without the profiler."""
+"""The program behind a recording: its graph, priced as recorded and as it may run without the profiler, whose cost is counted here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.remembered import kept, latest
-from tracetui.analysis.dependencies.costs import Costs, Times, as_recorded
-from tracetui.analysis.dependencies.graph import Graph, graph
-from tracetui.analysis.dependencies.recording_cost import RecordingCost, recording_cost
-from tracetui.analysis.dependencies.sides import agreed, sides
-from tracetui.analysis.dependencies.steps import recorded_steps, step_times
+from tracetui.analysis.dependencies.costs import Costs, Times, as_recorded, recorded_steps, step_times
+from tracetui.analysis.dependencies.graph import Graph, graph, launching_threads
+from tracetui.analysis.dependencies.host_layers import host_layers
 from tracetui.analysis.dependencies.walk import walk
 from tracetui.analysis.gpu.transfers import transfers
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
+from tracetui.parsers import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.dependencies.sides import Side
+    from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
     Bools = NDArray[np.bool_]
+    Side: TypeAlias = Literal["host", "gpu", "ranks", "unknown"]
+
+
+MOST_PYTHON_NS = 25_000
+"""The most that a Python event can cost: the tracer looks up the line that runs, which takes long in the one long
+function that torch.compile generates."""
+
+
+CALL, OPERATOR, PYTHON = 17_500, 5_200, 2_600
+PRICES = {
+    "operator": OPERATOR,
+    "annotation": OPERATOR,
+    "dataloader": OPERATOR,
+    "runtime": CALL,
+    "driver": CALL,
+    "python": PYTHON,
+    "module": PYTHON,
+}
+"""The most that recording one event costs the host, ns, by kind of host event.
+
+At least nine of ten programs whose steps were timed without a profiler too stayed below (docs/metrics.md has the fit).
+"""
+_PYTHON = ("python", "module")
+
+
+class RecordingCost(Struct, frozen=True):
+    """The most that is the profiler's of each stretch of host time before a call, with the call itself, ns."""
+
+    most: Ints
+    events: dict[str, int]
+    """How many host events of each kind were recorded on the threads that launch, within the graph."""
+
+
+@latest
+def recording_cost(sel: Selection, graph: Graph) -> RecordingCost:
+    """Counts what was recorded in each stretch, and prices it.
+
+    Where stacks were recorded, at most all the time in which a Python function was the innermost call counts as the
+    profiler's.
+    """
+    calls = graph.calls
+    host = sel.trace.host
+    threads = launching_threads(host, calls.row)
+    begin, end = calls.start - calls.stretch, calls.end
+    layers = host_layers(sel, graph)
+    start = host["start"].to_numpy()
+    inside = (threads >= 0) & (start >= begin.min()) & (start < end.max())
+    start, kind_of = start[inside], layers.kind[inside]
+    size = calls.row.size
+    most = np.zeros(size, np.int64)
+    counted, python, spent = {}, np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for kind, price in PRICES.items():
+        mine = np.sort(start[kind_of == schema.HOST_KINDS.index(kind)])
+        number = np.searchsorted(mine, end, side="left") - np.searchsorted(mine, begin, side="left")
+        counted[kind] = int(number.sum())
+        if kind not in _PYTHON:
+            most += number * price
+            continue
+        python += number
+        spent += layers.spent(begin, end, schema.HOST_KINDS.index(kind))
+    most += np.maximum(python * PYTHON, np.minimum(spent, python * MOST_PYTHON_NS))
+    whole = calls.stretch + (calls.end - calls.start)
+    return RecordingCost(np.minimum(most, whole), counted)
+
+
+def sides(
+    step_ns: float,
+    host_free_ns: float,
+    kernels_free_ns: float,
+    in_time_ns: float | None,
+    missed_ns: float,
+) -> frozenset[Side]:
+    """The sides that may limit a step: ``host``, ``gpu``, or ``ranks``, whose lateness free hosts would gain most.
+
+    Args:
+        step_ns: the step.
+        host_free_ns: what would be left of it with a free host.
+        kernels_free_ns: the same with free GPU work.
+        in_time_ns: the same with all other ranks in time; None if none may have been waited for.
+        missed_ns: how much the replay of the recorded step misses. It may be missed on any side, so each of these times
+            may be longer or shorter by it.
+    """
+    found: set[Side] = set()
+    waited_ns = 0.0 if in_time_ns is None else step_ns - in_time_ns
+    for off, late in product((-missed_ns, missed_ns), repeat=2):
+        free = host_free_ns + off
+        if waited_ns > 0 and 2 * (waited_ns + late) > step_ns - free:
+            found.add("ranks")
+        else:
+            found.add("host" if kernels_free_ns - off > free else "gpu")
+    return frozenset(found)
+
+
+def agreed(said: Iterable[Side]) -> Side:
+    """The one side that is said; the host where it is a host in any case, of this rank or another."""
+    found = set(said)
+    if found == {"host", "ranks"}:
+        return "host"
+    return found.pop() if len(found) == 1 else "unknown"
+
 
 TOLERANCE = 0.07
 """How far the step with a free host may lie from the real step of a program that waits for its GPU alone: the largest

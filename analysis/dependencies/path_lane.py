@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.dependencies.host_layers import host_layers
-from tracetui.analysis.dependencies.nodes import NONE
-from tracetui.analysis.dependencies.path_pieces import (
+from tracetui.analysis.dependencies.critical_path import (
     CALL,
     HOST,
     RESOURCES,
@@ -19,6 +17,8 @@ from tracetui.analysis.dependencies.path_pieces import (
     pieces,
     work_resources,
 )
+from tracetui.analysis.dependencies.host_layers import host_layers
+from tracetui.analysis.dependencies.waits import NONE
 
 if TYPE_CHECKING:
     from tracetui.analysis.dependencies.model import Model

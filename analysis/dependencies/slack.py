@@ -8,8 +8,7 @@ import numpy as np
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.costs import anchored
-from tracetui.analysis.dependencies.nodes import NONE
-from tracetui.analysis.dependencies.waits import WAIT
+from tracetui.analysis.dependencies.waits import NONE, WAIT
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints

@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.base.kinds import rows_of
+from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.scope import Scope

@@ -13,7 +13,7 @@ from tracetui.analysis.attribution.calltree import row_ids
 from tracetui.analysis.attribution.during import calls_of_thread
 from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.path_pieces import RESOURCES
+from tracetui.analysis.dependencies.critical_path import RESOURCES
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.lanes import Lane, lanes
@@ -137,7 +137,7 @@ class Timeline:
     def kinds(self, source: str, events: list[int]) -> list[str]:
         """The kind of some events, as `schema.HOST_KINDS` and `schema.DEVICE_KINDS` have them; else the source.
 
-        Of the critical path it is what the path runs through (`path_pieces.RESOURCES`).
+        Of the critical path it is what the path runs through (`critical_path.RESOURCES`).
         """
         if source not in self._kinds:
             return [source] * len(events)

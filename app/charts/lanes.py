@@ -76,7 +76,7 @@ ON_PATH = {
     "gap": Look("idle", "i", "░", ":"),
     "return": Look("api", "r", "╌", "+"),
 }
-"""How pieces of the critical path are drawn, by what it runs through (`path_pieces.RESOURCES`)."""
+"""How pieces of the critical path are drawn, by what it runs through (`critical_path.RESOURCES`)."""
 _KINDS = sorted({look.style for look in LOOKS.values()})
 STYLES = (*_KINDS, *(f"{kind}-slice" for kind in _KINDS), "selected", "gap", "axis", "label", "cursor", "arrow")
 LEGEND = (

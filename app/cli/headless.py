@@ -10,8 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_bytes, format_percent, format_signed_us, format_us
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import format_bytes, format_percent, format_signed_us, format_us, spans
 from tracetui.analysis.selection import select
 from tracetui.app.cli.job_progress import job_progress
 from tracetui.app.cli.request import LAID_OUT

@@ -12,7 +12,7 @@ from tracetui.analysis.counters.tensor_cores import UNCLEAR, USES, tensor_marks
 from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, operator_kernels
 from tracetui.analysis.modules import module_kernels
-from tracetui.analysis.operator_groups import group_operator_kernels, group_operator_rows
+from tracetui.analysis.operators import group_operator_kernels, group_operator_rows
 from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.names import tell_apart, with_full_names

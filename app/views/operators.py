@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.kernel_groups import NOT_RECORDED
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
-from tracetui.analysis.operator_groups import (
+from tracetui.analysis.operators import (
     group_operator_kernels,
     group_operators,
     known_groupings,
     operator_groups,
+    operators,
 )
-from tracetui.analysis.operators import operators
 from tracetui.analysis.tables.program import OPERATOR_GROUPS, OPERATORS, OPERATORS_BY_SHAPE
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.words import nothing

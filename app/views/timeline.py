@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from tracetui.analysis.base.number_format import format_ns
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.base import names
-from tracetui.analysis.base.kinds import rows_of
+from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import names
-from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.graph import threads_of
 from tracetui.analysis.findings.core import words

@@ -12,7 +12,7 @@ from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.findings.gpu.kernel_facts import SHARE, is_beside_timeline, share_of, short, stake
 from tracetui.analysis.findings.gpu.precision import TF32, TF32_IN_C, TF32_JAX, ratio
-from tracetui.analysis.roofline.precision import of_name
+from tracetui.analysis.roofline.counters import of_name
 from tracetui.parsers.names import matrix_work
 
 if TYPE_CHECKING:

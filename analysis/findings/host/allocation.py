@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base import names
-from tracetui.analysis.base.kinds import rows_of
+from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import rule

@@ -13,7 +13,7 @@ from tracetui.analysis.attribution.calltree import NONE, parents_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.projection import enclosing, lanes_of, walk
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.costs import WAIT_NS
 from tracetui.analysis.dependencies.waits import waits_by_name
 from tracetui.analysis.findings.core import gain, hints, shown, words

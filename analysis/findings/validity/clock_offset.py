@@ -16,7 +16,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import names
-from tracetui.analysis.base.kinds import of_kinds, rows_where
+from tracetui.analysis.base.names import of_kinds, rows_where
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule

@@ -14,7 +14,7 @@ from tracetui.analysis.findings.core import hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
-from tracetui.analysis.roofline.precision import matrix_time
+from tracetui.analysis.roofline.counters import matrix_time
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name
 

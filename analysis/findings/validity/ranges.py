@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, codes_of, lanes_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule

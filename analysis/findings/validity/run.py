@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.kinds import of_kinds
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.captures.observed_batch import (
     IMAGE_AXES,
     batch_in_name,

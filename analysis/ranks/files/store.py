@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.ranks.files.stored import SUFFIX, Stored, load, load_told, packed
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.written import read_only, written
@@ -39,7 +39,7 @@ class Store:
         try:
             found = [path for path in self.folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file()]
             return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
-        except OSError:
+        except OSError:  # noqa: PERF203  a file among the folders, or another process took it away
             return []
 
     def entries(self) -> list[Stored]:

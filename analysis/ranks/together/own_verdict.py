@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.number_format import format_ns
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.ranks.together.late import STEP_PERCENT
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import format_count, format_ns, format_percent, spans
 from tracetui.analysis.ranks.together.late import CAUSES, STEP_PERCENT
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_count
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import format_count, spans
 from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
 from tracetui.analysis.ranks.files.store import CachedStore, Store, is_store, stores
 from tracetui.app.cli import headless

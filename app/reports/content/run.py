@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us, spans
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.jobs import job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tracetui.analysis.base.number_format import format_ns
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.timeline.facts import facts
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.app.keys import commands

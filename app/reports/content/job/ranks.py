@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_count
-from tracetui.analysis.base.spans import spans
+from tracetui.analysis.base.number_format import format_count, spans
 from tracetui.app.reports.content.job.jobs import job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title
 
