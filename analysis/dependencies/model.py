@@ -1,4 +1,4 @@
-"""The program behind a recording: its graph, priced as recorded and as it may run without the profiler, whose cost is counted here."""
+"""The program behind a recording: its graph, priced as recorded and without what the profiler may have cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes and edges of the graph: calls and GPU work; program order and hand-over between threads, calls that wait, streams that wait."""
+"""The graph's nodes (calls, GPU work) and edges: program order, hand-over of threads, calls and streams that wait."""
 
 from __future__ import annotations
 

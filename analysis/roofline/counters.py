@@ -1,4 +1,4 @@
-"""FLOPs and DRAM traffic of every profiled launch, from Nsight Compute's counters, and their precision; null where not collected."""
+"""FLOPs, DRAM traffic and precision of profiled launches, from Nsight Compute's counters; null where not collected."""
 
 from __future__ import annotations
 

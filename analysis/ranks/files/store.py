@@ -39,7 +39,7 @@ class Store:
         try:
             found = [path for path in self.folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file()]
             return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
-        except OSError:  # noqa: PERF203  a file among the folders, or another process took it away
+        except OSError:
             return []
 
     def entries(self) -> list[Stored]:
