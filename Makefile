@@ -28,7 +28,7 @@ layers:
 docs: screens
 	$(PYTHON) tests/generated_docs.py
 
-# Writes the tables of docs/trust.md that say what `tracetui scrub` leaves of what was planted, and what is read of every
+# Writes the tables of benchmarks/trust.md that say what `tracetui scrub` leaves of what was planted, and what is read of every
 # recording; the second takes some minutes and needs the folder of recordings.
 trust:
 	$(PYTHON) tests/planted.py
@@ -45,7 +45,7 @@ fuzz:
 fuzz-apart:
 	PYTHONPATH=tests $(PYTHON) -m fuzz --seed $(SEED) --count $(COUNT) --out build/fuzz-$(SEED)
 
-# Writes the fuzzer's table of docs/trust.md from the summary of the last run, or from several:
+# Writes the fuzzer's table of benchmarks/trust.md from the summary of the last run, or from several:
 # make fuzz-table SUMMARIES="build/fuzz-*/summary.json"
 SUMMARIES ?= build/fuzz/summary.json
 fuzz-table:

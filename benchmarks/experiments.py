@@ -1,4 +1,4 @@
-"""Profiles models on this GPU and proves what their findings advise: the experiments of docs/experiments.md.
+"""Profiles models on this GPU and proves what their findings advise: the experiments of docs/reference/experiments.md.
 
     python benchmarks/experiments.py --output FOLDER [--seconds 480] [--only NAME ...]
 

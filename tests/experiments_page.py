@@ -1,4 +1,4 @@
-"""docs/experiments.md from recorded results, and the keys in docs/prove.md.
+"""docs/reference/experiments.md from recorded results, and the keys in docs/prove.md.
 
 python tests/experiments_page.py                          # writes both pages anew
 python tests/experiments_page.py --take FOLDER --name h200  # first keeps results of benchmarks/experiments.py
@@ -27,8 +27,8 @@ from tracetui.parsers import open_path
 from tracetui.parsers.runs.folder.proofs import Claim, Proof
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "docs" / "experiments"
-PAGE = ROOT / "docs" / "experiments.md"
+RESULTS = ROOT / "docs" / "reference" / "experiments"
+PAGE = ROOT / "docs" / "reference" / "experiments.md"
 PROVE = ROOT / "docs" / "prove.md"
 SOURCE = ROOT / "parsers" / "runs" / "folder" / "proofs.py"
 KEPT = (
@@ -47,12 +47,12 @@ KEPT = (
 INTRODUCTION = """\
 # Experiments: what advice gained
 
-Each row is a change that a finding advises, measured by [`tracetui prove`](prove.md) on one GPU beside the run as it
+Each row is a change that a finding advises, measured by [`tracetui prove`](../prove.md) on one GPU beside the run as it
 was: in turns, without a profiler, with a 95 % interval. *Said* is the bound that the finding had when it was put to the
 test, *now* the one that today's rules give for the same recording, and after it the most that all of the change can
 gain, where that is more and known. Rows where nothing was gained are kept.
 
-Recorded by `python benchmarks/experiments.py`; made from `docs/experiments/` by `python tests/experiments_page.py`.
+Recorded by `python benchmarks/experiments.py`; made from `docs/reference/experiments/` by `make docs`.
 """
 
 

@@ -11,6 +11,7 @@ from html import unescape
 from pathlib import Path
 
 import experiments_page
+import run_json_page
 from report_page import PAGE as REPORT
 from report_page import report_page
 
@@ -22,8 +23,9 @@ from tracetui.app.text.pictures import without_fonts
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-RULES = ROOT / "docs" / "rules.md"
-SETTINGS = ROOT / "docs" / "settings.md"
+REFERENCE = ROOT / "docs" / "reference"
+RULES = REFERENCE / "rules.md"
+SETTINGS = REFERENCE / "settings.md"
 QUERY = ROOT / "docs" / "query.md"
 SCREENSHOTS = ROOT / "docs" / "screenshots"
 SCREENS = ROOT / "tests" / "screens"
@@ -96,6 +98,7 @@ def main() -> int:
     SETTINGS.write_text(settings_page(), encoding="utf-8")
     REPORT.write_text(report_page(), encoding="utf-8")
     experiments_page.PAGE.write_text(experiments_page.page(), encoding="utf-8")
+    run_json_page.PAGE.write_text(run_json_page.page(), encoding="utf-8")
     experiments_page.PROVE.write_text(experiments_page.prove_page(), encoding="utf-8")
     QUERY.write_text(query_page(), encoding="utf-8")
     SCREENSHOTS.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
-"""Kinds of private texts, planted into a recording of every format; docs/trust.md has what came of it.
+"""Kinds of private texts, planted into a recording of every format; benchmarks/trust.md has what came of it.
 
-python tests/planted.py  # writes the table of docs/trust.md
+python tests/planted.py  # writes the table of benchmarks/trust.md
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tracetui.collectors.scrubbing.redactor import Redactor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DOC = Path(__file__).resolve().parents[1] / "docs" / "trust.md"
+DOC = Path(__file__).resolve().parents[1] / "benchmarks" / "trust.md"
 TITLE = "## What scrub takes out"
 
 
@@ -322,7 +322,7 @@ def table() -> str:
 
 
 def page(text: str) -> str:
-    """docs/trust.md with the table as it is now."""
+    """benchmarks/trust.md with the table as it is now."""
     start = text.index("| kind |", text.index(TITLE))
     lines = text[start:].splitlines(keepends=True)
     rows = next((n for n, line in enumerate(lines) if not line.startswith("|")), len(lines))

@@ -1,6 +1,6 @@
-"""What tracetui says of every file of the folder of recordings; docs/trust.md has the table.
+"""What tracetui says of every file of the folder of recordings; benchmarks/trust.md has the table.
 
-python tests/read_files.py  # writes the table of docs/trust.md; takes some minutes
+python tests/read_files.py  # writes the table of benchmarks/trust.md; takes some minutes
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracetui.parsers import TraceError, open_path
 if TYPE_CHECKING:
     from tracetui.parsers import Run
 
-DOC = Path(__file__).resolve().parents[1] / "docs" / "trust.md"
+DOC = Path(__file__).resolve().parents[1] / "benchmarks" / "trust.md"
 TITLE = "## What is read of every recording"
 HEAD = "| file | held | parsed | skipped | validity | verdict |"
 NO_PLACE = ("README.md", ".py")
@@ -67,7 +67,7 @@ def table(folder: Path) -> str:
 
 
 def page(text: str) -> str:
-    """docs/trust.md with the table as it is now."""
+    """benchmarks/trust.md with the table as it is now."""
     start = text.index(HEAD, text.index(TITLE))
     lines = text[start:].splitlines(keepends=True)
     rows = next((n for n, line in enumerate(lines) if not line.startswith("|")), len(lines))

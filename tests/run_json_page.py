@@ -1,4 +1,4 @@
-"""docs/run-json.md from the structs that read run.json: ``python tests/run_json_page.py`` writes it anew."""
+"""docs/reference/run-json.md from the structs that read run.json: ``python tests/run_json_page.py`` writes it anew."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "parsers" / "runs" / "manifest.py"
-PAGE = ROOT / "docs" / "run-json.md"
+PAGE = ROOT / "docs" / "reference" / "run-json.md"
 INTRODUCTION = """\
 # run.json
 
 What `tracetui profile` writes beside its recordings: which run it was, on what, in which state, doing what, and how it
 ended. Schema `tracetui.run/1`. It is there from the first second (`status` is `running`) and complete at the end.
+Made from `parsers/runs/manifest.py` by `make docs`.
 
 Sizes are bytes, clocks Hz, temperatures °C, powers mW, voltages mV, currents mA; times are ns. What is not known is
 null or absent, never 0. Readers ignore keys that they don't know; a value of another type counts as null.

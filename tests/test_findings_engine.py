@@ -342,7 +342,7 @@ def test_what_is_wrong_in_it_is_said_and_the_rest_holds(tmp_path: Path, text: st
 @pytest.mark.parametrize("declared", all_rules().values(), ids=all_rules())
 def test_every_rule_is_whole(declared: Rule) -> None:
     assert re.fullmatch(r"[VSTFKGD]\d+", declared.id)
-    assert declared.look.__doc__, "its docstring is its explanation in docs/rules.md"
+    assert declared.look.__doc__, "its docstring is its explanation in docs/reference/rules.md"
     known = set(sweep.NEEDS if declared.subject == "sweep" else NEEDS)
     assert set(declared.needs) <= known
     assert set(declared.rests_on) <= set(BASES)

@@ -1,4 +1,4 @@
-"""The table of every recording in docs/trust.md says what the program says of those that are here."""
+"""The table of every recording in benchmarks/trust.md says what the program says of those that are here."""
 
 from __future__ import annotations
 

@@ -78,4 +78,4 @@ async def test_ranks():
 
 def test_the_page_of_keys():
     text = keys.page()
-    compare(ROOT / "docs" / "keys.md", text)
+    compare(ROOT / "docs" / "reference" / "keys.md", text)

@@ -1,4 +1,4 @@
-"""`tracetui rules`: prints every rule with its thresholds, needs and bases; also makes docs/rules.md."""
+"""`tracetui rules`: prints every rule with its thresholds, needs and bases; also makes docs/reference/rules.md."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def explanation(rule: Rule) -> str:
 
 
 def rules_page() -> str:
-    """Returns the text of docs/rules.md."""
-    return markdown(sorted(all_rules().values(), key=_place))
+    """Returns the text of docs/reference/rules.md."""
+    return markdown(sorted(all_rules().values(), key=_place)).replace("](prove.md)", "](../prove.md)")
 
 
 def markdown(rules: list[Rule], config: Config | None = None) -> str:

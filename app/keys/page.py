@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def page() -> str:
-    """Returns the text of `docs/keys.md`."""
+    """Returns the text of `docs/reference/keys.md`."""
     lines = [
         "# Keys",
         "",

@@ -41,7 +41,7 @@ used.
 
 
 def settings_page() -> str:
-    """Returns the text of `docs/settings.md`."""
+    """Returns the text of `docs/reference/settings.md`."""
     lines = [_HEAD, "| key | allowed | default | |", "|---|---|---|---|"]
     for option in schema.SCHEMA:
         allowed = (

@@ -26,7 +26,9 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=float, default=math.inf, help="begin no input after so long (default: no end)"
     )
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="folder for finds and summary.json")
-    parser.add_argument("--table", type=Path, nargs="+", help="only write docs/trust.md's table, of these summaries")
+    parser.add_argument(
+        "--table", type=Path, nargs="+", help="only write benchmarks/trust.md's table, of these summaries"
+    )
     return parser
 
 

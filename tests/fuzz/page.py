@@ -1,4 +1,4 @@
-"""Writes docs/trust.md's table of the fuzzer from summaries of its runs."""
+"""Writes benchmarks/trust.md's table of the fuzzer from summaries of its runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-DOC = Path(__file__).resolve().parents[2] / "docs" / "trust.md"
+DOC = Path(__file__).resolve().parents[2] / "benchmarks" / "trust.md"
 TITLE = "## What the fuzzer tried"
 
 

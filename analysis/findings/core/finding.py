@@ -65,7 +65,7 @@ class Finding:
     proofs: tuple[tuple[Proof, Claim], ...] = ()
     """What `tracetui prove` measured of these changes, and what this finding promised then."""
     reference: str = ""
-    """Where the rule is explained: a section of docs/rules.md, or a tool that has the same rule."""
+    """Where the rule is explained: a section of docs/reference/rules.md, or a tool that has the same rule."""
     remarks: tuple[str, ...] = ()
     """Remarks that rules on the measurement added, those that say why it may not hold first, and which findings count
     the same GPU time (`overlap.told`)."""

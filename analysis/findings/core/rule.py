@@ -101,7 +101,7 @@ def rule(
     source: str = "",
     changes: tuple[Change, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declares a rule; the function's docstring is its explanation in docs/rules.md."""
+    """Declares a rule; the function's docstring is its explanation in docs/reference/rules.md."""
     unknown = (set(rests_on) | set(refutes) | set(doubts)) - set(BASES)
     if unknown or subject not in SUBJECTS:
         raise ValueError(f"rule {id}: {unknown or subject} is not known")
