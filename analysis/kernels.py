@@ -8,13 +8,11 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, row_ids
-from tracetui.analysis.attribution.module_tree import module_tree
-from tracetui.analysis.attribution.scope_tree import scope_tree
+from tracetui.analysis.attribution.module_tree import module_tree, scope_tree
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.names import of_kinds, rows_of
-from tracetui.analysis.gpu.matrix_units import tensor_cores_known
-from tracetui.analysis.gpu.occupancy import with_estimated_occupancy
+from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_occupancy
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, count, row_ids
-from tracetui.analysis.attribution.kernel_sums import SUMS, kernel_sums, with_shares
-from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree
+from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree, scope_modules
 from tracetui.analysis.attribution.operator_tree import device_work, operator_tree, scope_mask
-from tracetui.analysis.attribution.scope_tree import scope_modules
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.gpu.occupancy import SUMS, kernel_sums, with_shares
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, path_numbers, summarize
 
 if TYPE_CHECKING:

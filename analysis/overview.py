@@ -14,8 +14,7 @@ from tracetui.analysis.base.conventions import CATEGORIES, TB_COLLECTIVES, TRACE
 from tracetui.analysis.dependencies.limit import Limit, limit
 from tracetui.analysis.gpu.activities import activities, by_value, distinct
 from tracetui.analysis.gpu.idle import gaps_of, shares
-from tracetui.analysis.gpu.matrix_units import tensor_cores_known
-from tracetui.analysis.gpu.occupancy import with_estimated_occupancy
+from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_occupancy
 from tracetui.analysis.gpu.steps import StepSlots, extent, setup, step_slots
 from tracetui.parsers import schema
 from tracetui.parsers.iterations import as_recorded

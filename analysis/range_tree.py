@@ -9,9 +9,18 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, count
-from tracetui.analysis.attribution.concurrent_launches import in_ranges, launched_meanwhile, open_elsewhere
 from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
-from tracetui.analysis.attribution.projection import enclosing, innermost, lanes_of, project, projected_ns, walk
+from tracetui.analysis.attribution.projection import (
+    enclosing,
+    in_ranges,
+    innermost,
+    lanes_of,
+    launched_meanwhile,
+    open_elsewhere,
+    project,
+    projected_ns,
+    walk,
+)
 from tracetui.analysis.base import names
 from tracetui.analysis.kernels import kernel_rows, summarize
 from tracetui.analysis.ranges import NOT_IN_ANY_RANGE, containing_rows, label_ranges
@@ -111,7 +120,7 @@ def range_tree(sel: Selection) -> pl.DataFrame:
     ``device_self_ns`` is the time of the kernels, copies, fills and whole graphs whose launch has this range as the
     innermost around it, ``device_total_ns`` adds that of the ranges inside, ``gpu_ops`` counts both; so nothing counts
     twice. ``device_meanwhile_ns`` is the time of the work that any thread of the process launched while a range of the
-    path was open (`concurrent_launches`): that of a backward pass too, which autograd launches from a thread without
+    path was open (`launched_meanwhile`): that of a backward pass too, which autograd launches from a thread without
     ranges. ``gpu_projected_ns`` is, for each instance, the time from the start of its first GPU work to the end of its
     last, summed. ``number`` tells the paths apart, for `range_kernels`. A last row holds the GPU work that is in no
     range.

@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense
-from tracetui.analysis.attribution.concurrent_launches import launched_meanwhile
 from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
-from tracetui.analysis.attribution.projection import Projection, innermost, project, projected_ns
+from tracetui.analysis.attribution.projection import Projection, innermost, launched_meanwhile, project, projected_ns
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
 from tracetui.parsers.names import kernel_names

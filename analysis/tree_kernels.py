@@ -11,14 +11,12 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, row_ids
-from tracetui.analysis.attribution.concurrent_launches import open_elsewhere
-from tracetui.analysis.attribution.kernel_sums import SUMS, kernel_sums, with_shares
-from tracetui.analysis.attribution.module_tree import module_tree
+from tracetui.analysis.attribution.module_tree import module_tree, scope_tree
 from tracetui.analysis.attribution.operator_tree import device_work
-from tracetui.analysis.attribution.projection import innermost
-from tracetui.analysis.attribution.scope_tree import scope_tree
+from tracetui.analysis.attribution.projection import innermost, open_elsewhere
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.gpu.occupancy import SUMS, kernel_sums, with_shares
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, operator_names
 from tracetui.analysis.range_tree import range_paths
 from tracetui.parsers.names import kernel_names

@@ -28,8 +28,7 @@ from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.analysis.tables.field import Field
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
 
 NONE = type(None)
 TEXT, WHOLE, REAL, FLAG, NUMBER = (str,), (int,), (float,), (bool,), (int, float)

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.tables.field import UNITS
 from tracetui.analysis.tables.registry import TABLES
+from tracetui.analysis.tables.table import UNITS
 
 if TYPE_CHECKING:
-    from tracetui.analysis.tables.field import Field
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "report.md"
 WORDS = {

@@ -18,7 +18,7 @@ from sample_runs import recorded
 from tracetui.analysis.counters.configurations import ALL, COMMON, MEASURED, configurations, weights_of
 from tracetui.analysis.report.report import report
 from tracetui.analysis.report.sets.sweep import sweep_report
-from tracetui.analysis.roofline.launch_table import launch_table
+from tracetui.analysis.roofline.counters import launch_table
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.cli.main import main
 from tracetui.app.views.sweep import _page as sweep_page

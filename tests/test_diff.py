@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tracetui.analysis.base import student
+from tracetui.analysis.compare import step_difference
 from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.compare.step_difference import median_factor, noise_factor
 from tracetui.analysis.compare.step_split import PARTS
@@ -164,7 +164,7 @@ def test_medians_and_their_noise(recording: Recording) -> None:
     step = diff(select(recording(FP32)), select(recording(FP16))).step
     assert step.median_delta_percent == pytest.approx(12.58, abs=0.01)
     assert step.median_noise_ns == pytest.approx(step.noise_ns * median_factor(3))  # type: ignore[operator]
-    assert step.detectable_ns == pytest.approx(step.median_noise_ns * student.reach(0.975, 0.8, 4))  # type: ignore[operator]
+    assert step.detectable_ns == pytest.approx(step.median_noise_ns * step_difference.reach(0.975, 0.8, 4))  # type: ignore[operator]
     assert step.beyond_noise is False
     assert diff(select(recording(NO_WORKERS)), select(recording(WORKERS))).step.beyond_noise is True
     assert diff(select(recording(FP32), Scope(steps=(1, 1))), select(recording(FP16))).step.beyond_noise is None

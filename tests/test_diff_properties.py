@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_frames import made_trace, on_lanes
 
-from tracetui.analysis.base import student
+from tracetui.analysis.compare import step_difference
 from tracetui.analysis.compare.diff import StepDifference, diff, kernels_inside
 from tracetui.analysis.compare.diff_ranges import range_times
 from tracetui.analysis.compare.step_difference import median_interval
@@ -205,7 +205,7 @@ def side_by_side(a: dict[str, Spent], b: dict[str, Spent], steps: int) -> list[R
         b: of B.
         steps: of both together.
     """
-    factor = student.quantile(0.975, steps - 2) if steps > 2 else 2
+    factor = step_difference.quantile(0.975, steps - 2) if steps > 2 else 2
     nothing: Spent = (Fraction(0), Fraction(0), None, Fraction(0))
     table = []
     for name in a.keys() | b.keys():
@@ -376,7 +376,7 @@ def plain_step(a: Made, b: Made) -> StepDifference:
     if all(len(own) > 1 for own in times):
         noise = plain_noise(times)
         low, high = median_interval(*(np.array([float(each) for each in own]) for own in times))
-        detectable = (high - low) / 2 * student.reach(0.975, 0.8, sum(map(len, times)) - 2)
+        detectable = (high - low) / 2 * step_difference.reach(0.975, 0.8, sum(map(len, times)) - 2)
     return StepDifference(
         a_ns=means[0], b_ns=means[1], delta_ns=means[1] - means[0],
         delta_percent=100 * (means[1] - means[0]) / means[0] if means[0] else None,
@@ -399,7 +399,7 @@ def plain_noise(times: list[list[Fraction]]) -> float:
         error = math.sqrt(sum(parts))
         below = sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
         freedom = sum(parts) ** 2 / below if below else float(min(counts) - 1)
-    return student.quantile(0.975, freedom) * error
+    return step_difference.quantile(0.975, freedom) * error
 
 
 def plain_waterfall(a: Made, b: Made) -> list[tuple[str, Any, Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Field
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Sentences, Title

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.parsers import Trace
 
 RULES = (

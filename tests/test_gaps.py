@@ -18,8 +18,7 @@ from tracetui.analysis.nsys.gpu_samples import sampled
 from tracetui.analysis.report.report import report
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
-from tracetui.analysis.timeline.area import events_within, lanes_within
-from tracetui.analysis.timeline.facts import host_during
+from tracetui.analysis.timeline.facts import events_within, host_during, lanes_within
 from tracetui.analysis.timeline.gaps import GAPS, MOST, longest_gaps
 from tracetui.analysis.timeline.timeline import timeline
 from tracetui.app.charts.lanes import row_runs

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from sample_runs import recorded
 
-from tracetui.analysis.attribution.scope_tree import split_scope
+from tracetui.analysis.attribution.module_tree import split_scope
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernel_launches, kernels, operator_kernels
 from tracetui.analysis.memops import memops

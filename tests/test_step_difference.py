@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.analysis.base import student
-from tracetui.analysis.base.rank_interval import MOST, shift_interval
 from tracetui.analysis.compare.step_difference import (
+    MOST,
     median_factor,
     median_interval,
     noise_factor,
+    quantile,
+    reach,
     serial_factor,
+    shift_interval,
     step_difference,
 )
 
@@ -39,21 +41,21 @@ PAIRS = 300
     [(0.975, 1, 12.706), (0.975, 2, 4.3027), (0.975, 10, 2.2281), (0.8, 4, 0.9410), (0.975, 1e6, 1.95996)],
 )
 def test_quantiles_are_those_of_the_tables(probability: float, freedom: float, value: float) -> None:
-    assert student.quantile(probability, freedom) == pytest.approx(value, rel=1e-4)
+    assert quantile(probability, freedom) == pytest.approx(value, rel=1e-4)
 
 
 @pytest.mark.parametrize(("probability", "freedom"), [(0.5, 3), (1.0, 3), (0.975, 0.5)])
 def test_there_is_no_quantile_beyond_the_table(probability: float, freedom: float) -> None:
     with pytest.raises(ValueError, match="no quantile"):
-        student.quantile(probability, freedom)
+        quantile(probability, freedom)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 10, 1000])
 def test_a_difference_of_that_reach_is_seen_with_its_power(freedom: int) -> None:
     drawn = np.random.default_rng(2)
     error = np.sqrt(drawn.chisquare(freedom, 100_000) / freedom)
-    limit = student.quantile(0.975, freedom)
-    change = student.reach(0.975, 0.8, freedom) * limit * error.mean()
+    limit = quantile(0.975, freedom)
+    change = reach(0.975, 0.8, freedom) * limit * error.mean()
     assert float((drawn.normal(change, 1, error.size) > limit * error).mean()) == pytest.approx(0.8, abs=0.01)
 
 

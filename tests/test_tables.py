@@ -13,11 +13,10 @@ from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
 from sample_runs import recorded
 
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.analysis.tables.field import JSON_TYPES, TYPES, UNITS
 from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import SWEEP_POINTS
-from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import JSON_TYPES, TYPES, UNITS, Table
 from tracetui.app.reports.content.sweeps.sweep import sweep_csv
 from tracetui.app.reports.csv_report import diff_csv, report_csv
 from tracetui.app.text.fitting import printable
@@ -25,7 +24,7 @@ from tracetui.app.text.fitting import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 Json = dict[str, Any]
 OF_ROWS = {

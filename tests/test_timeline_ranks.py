@@ -13,8 +13,7 @@ from rank_traces import Plant
 from tracetui.analysis.ranks.one_clock import ranks_timeline
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.together.job import jobs
-from tracetui.analysis.timeline.arrows import arrows
-from tracetui.analysis.timeline.facts import facts
+from tracetui.analysis.timeline.facts import arrows, facts
 from tracetui.analysis.timeline.search import search
 from tracetui.analysis.timeline.timeline import Place
 from tracetui.app.charts.lane_titles import lane_title

@@ -12,8 +12,8 @@ import pytest
 from sample_runs import FP16, recorded, run_of
 from test_torch_tb_tables import case_of, walk
 
-from tracetui.analysis.attribution.kernel_sums import kernel_sums
 from tracetui.analysis.base.conventions import TORCH_TB, TRACETUI
+from tracetui.analysis.gpu.occupancy import kernel_sums
 from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.operators import MEMORY, operators
 from tracetui.analysis.report.report import report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Field
 from tracetui.app.tables.columns import cell_text, place
 
 COLUMNS = (

@@ -12,7 +12,7 @@ from textual.app import App
 from textual.widget import Widget
 from tui_pilot import opened, press, screen_text
 
-from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Field
 from tracetui.app.screen.shell import Body
 from tracetui.app.widgets.frame_table import FrameTable
 from tracetui.app.widgets.lines import Line

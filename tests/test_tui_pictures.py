@@ -10,7 +10,7 @@ import pytest
 from sample_runs import FP32
 
 from tests.tui_pilot import opened, press, screen_text, settle
-from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Field
 from tracetui.app.tables import tree_rests
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from sample_runs import FP32
 from tui_pilot import opened, press, screen_text, write
 
-from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Field
 from tracetui.app.tables.by_name import columns_named
 
 TITLES = ("Kernel", "Total", "GPU total", "GPU self", "CPU self", "Calls", "Occup%", "%", "Max")

@@ -9,7 +9,7 @@ import pytest
 from textual.app import App
 from tui_pilot import screen_text
 
-from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Field
 from tracetui.app.tables import filters
 from tracetui.app.widgets.tree_table import TreeTable
 

@@ -6,7 +6,7 @@ import pytest
 from sample_runs import FP32, recorded
 from tui_pilot import opened, press, screen_text
 
-from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Field
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.screen.dialogs.common import help_text

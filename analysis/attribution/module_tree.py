@@ -1,4 +1,9 @@
-"""Calls of nn.Modules as one tree per thread, and the path of each: the names of the modules around it."""
+"""Calls of nn.Modules as one tree per thread, and the path of each: the names of the modules around it.
+
+Of compiled programs, where XLA has fused the calls away, the tree of name scopes replaces it. A scope of
+`schema.DEVICE` reads ``jit_step/jit(step)/jit(main)/transpose(jvp(MLP))/Dense_0/dot_general``: the program, then JAX's
+name stack (`jax.named_scope`, Flax modules), the last part being the primitive.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,19 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import NONE, CallTree, call_tree, codes_of, dense
+from tracetui.analysis.attribution.calltree import NONE, CallTree, add_up, call_tree, codes_of, count, dense
+from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.gpu.occupancy import kernel_sums
 from tracetui.parsers.categories import decode
 
 if TYPE_CHECKING:
+    from tracetui.analysis.attribution.calltree import Bools
+    from tracetui.analysis.base.conventions import Conventions
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
+
 
 PREFIX = "nn.Module: "
 _INSTANCE = re.compile(r"_\d+$")
@@ -87,3 +98,141 @@ def module_tree(trace: Trace) -> ModuleTree:
         del distinct
     parent = np.concatenate(parents) if parents else np.empty(0, np.int64)
     return ModuleTree(calls, path, parent, names, paths)
+
+
+_COMPILED = re.compile(r"p?jit\(.*\)$")
+_TRANSFORMED = re.compile(r"(transpose|jvp|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)$")
+_PROGRAM_CALL = ":XLA GPU module"
+"""What XLA adds to a program's name in the host event around its launches."""
+
+
+class ScopeTree(Struct, frozen=True):
+    """The paths of some device rows."""
+
+    paths: list[str]
+    """``jit_step/MLP/Dense_0`` of each number; a path's number is larger than that of the path above it."""
+    parent: Ints
+    """The number of the path above, or -1."""
+    number: Ints
+    """The path number of each device row; -1 where its program is not known."""
+    backward: Bools
+    """Which rows compute gradients (``transpose`` in JAX)."""
+
+    def frame(self) -> pl.DataFrame:
+        """One row per path number: path, name, class_name."""
+        names = [path.rpartition("/")[2] for path in self.paths]
+        return pl.DataFrame(
+            {
+                "path": pl.Series(self.paths, dtype=pl.String),
+                "name": pl.Series(names, dtype=pl.String),
+                "class_name": pl.Series([class_name(name) for name in names], dtype=pl.String),
+            }
+        )
+
+
+def scope_tree(rows: pl.DataFrame) -> ScopeTree:
+    """The scopes of these device rows as paths; empty where the source has none."""
+    paths: dict[str, int] = {}
+    parents: list[int] = []
+    codes, distinct = dense(codes_of(rows["scope"]))
+    place, backward = np.full(max(distinct.size, 1), NONE, np.int64), np.zeros(max(distinct.size, 1), np.bool_)
+    for at, scope in enumerate(decode(distinct.astype(np.uint32)).cast(pl.String).to_list()):
+        parts, backward[at] = split_scope(scope)
+        above = NONE
+        for depth in range(len(parts)):
+            path = "/".join(parts[: depth + 1])
+            if path not in paths:
+                paths[path] = len(parents)
+                parents.append(above)
+            above = paths[path]
+        place[at] = above
+    return ScopeTree(list(paths), np.array(parents, np.int64), place[codes], backward[codes])
+
+
+def split_scope(scope: str) -> tuple[list[str], bool]:
+    """Returns (the program and the scopes in it, whether they are of a backward pass).
+
+    Leaves out the primitive, the wrappers of the program itself, and the marks of JAX's transformations.
+    """
+    program, _, rest = scope.partition("/")
+    parts = rest.rpartition(":")[0].split("/") if ":" in rest.rpartition("/")[2] else rest.split("/")
+    parts = parts[:-1]
+    if parts and _COMPILED.match(parts[0]):
+        parts = parts[2 if parts[1:2] == ["jit(main)"] else 1 :]
+    backward = False
+    found = [program] if program else []
+    for part in parts:
+        while match := _TRANSFORMED.match(part):
+            backward |= match[1] == "transpose"
+            part = match[2]
+        if part:
+            found.append(part)
+    return found, backward
+
+
+def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema, conventions: Conventions) -> pl.DataFrame:
+    """The table of `modules` for scopes: device time per path, depth first, siblings by their first activity.
+
+    What the host did is known only for whole programs, so calls and host time are null below them; no operator is.
+    """
+    tree = scope_tree(device)
+    size = len(tree.paths)
+    spent = device["duration"].to_numpy()
+    own = np.where(tree.backward, NONE, tree.number)
+    back = np.where(tree.backward, tree.number, NONE)
+    calls, host = _program_calls(sel, tree)
+    order = _depth_first(tree, device["start"].fill_null(0).to_numpy())
+    sums = kernel_sums(sel.trace, device, conventions)
+    columns: dict[str, Ints | pl.Series] = {
+        "depth": pl.Series([path.count("/") for path in tree.paths], dtype=pl.Int64),
+        "calls": pl.Series(calls, dtype=pl.Int64),
+        "host_self_ns": pl.Series([None] * size, dtype=pl.Int64),
+        "host_total_ns": pl.Series(host, dtype=pl.Int64),
+        "device_self_ns": add_up(own, spent, size),
+        "device_total_ns": _roll_up(tree, add_up(own, spent, size)),
+        "backward_device_ns": _roll_up(tree, add_up(back, spent, size)),
+        "kernels": _roll_up(tree, count(own, size)),
+        "operators": pl.Series([None] * size, dtype=pl.Int64),
+        **{name: _roll_up(tree, add_up(own, values, size)) for name, values in sums.items()},
+    }
+    filled = {name: pl.Series(values, dtype=pl.Int64) for name, values in columns.items()}
+    return tree.frame().with_columns(**filled).select(list(layout))[order]
+
+
+def _program_calls(sel: Selection, tree: ScopeTree) -> tuple[list[int | None], list[int | None]]:
+    """How often the host ran each program and for how long; null for scopes, and where the trace doesn't say."""
+    rows = sel.trace.host.filter(pl.Series(scope_mask(sel))).select(pl.col("name").cast(pl.String), "duration")
+    rows = rows.filter(pl.col("name").str.ends_with(_PROGRAM_CALL))
+    found = {
+        name.removesuffix(_PROGRAM_CALL): (calls, spent)
+        for name, calls, spent in rows.group_by("name").agg(pl.len(), pl.col("duration").sum()).iter_rows()
+    }
+    known = [found.get(path, (None, None)) for path in tree.paths]
+    return [calls for calls, _ in known], [spent for _, spent in known]
+
+
+def _roll_up(tree: ScopeTree, values: Ints) -> Ints:
+    total: Ints = values.copy()
+    for number in range(total.size - 1, -1, -1):
+        if tree.parent[number] >= 0:
+            total[tree.parent[number]] += total[number]
+    return total
+
+
+def _depth_first(tree: ScopeTree, start: Ints) -> list[int]:
+    never = np.iinfo(np.int64).max
+    first = np.full(len(tree.paths), never)
+    known = tree.number >= 0
+    np.minimum.at(first, tree.number[known], start[known])
+    for number in range(first.size - 1, -1, -1):
+        if tree.parent[number] >= 0:
+            first[tree.parent[number]] = min(first[tree.parent[number]], first[number])
+    children: dict[int, list[int]] = {}
+    for number in np.argsort(first, kind="stable")[::-1].tolist():
+        children.setdefault(int(tree.parent[number]), []).append(number)
+    order: list[int] = []
+    waiting = children.get(NONE, [])
+    while waiting:
+        order.append(waiting.pop())
+        waiting.extend(children.get(order[-1], ()))
+    return order

@@ -9,7 +9,7 @@ import polars as pl
 from tracetui.analysis.compare.run_conditions import CLOCK_TOLERANCE_PERCENT, Difference
 from tracetui.analysis.counters.compared import identities
 from tracetui.analysis.roofline.counters import precision_words
-from tracetui.analysis.roofline.peaks_counters import SM_CLOCK
+from tracetui.analysis.roofline.peaks import SM_CLOCK
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:

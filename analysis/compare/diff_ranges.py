@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.concurrent_launches import in_ranges
+from tracetui.analysis.attribution.projection import in_ranges
 from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.ranges import containing_rows
 

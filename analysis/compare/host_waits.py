@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.loading import loading_rows
 from tracetui.analysis.base import api_names, intervals, names
+from tracetui.analysis.dependencies.host_layers import loading_rows
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints

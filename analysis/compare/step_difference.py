@@ -1,20 +1,24 @@
-"""By how much step times differ, by how much they may differ by chance, and which difference would have been seen."""
+"""By how much step times differ, by how much they may differ by chance, and which difference would have been seen.
+
+`shift_interval` rests on no shape of the times' distribution: one slow step in ten, or two kinds of steps, do not
+mislead it.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from tracetui.analysis.base import student
-from tracetui.analysis.base.rank_interval import LEAST, shift_interval
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
 
 CONFIDENCE = 0.95
 """How often a difference by chance stays within the noise."""
@@ -82,9 +86,9 @@ def step_difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> StepDiffe
     noise = low = high = detectable = None
     if min(a.size, b.size) > 1:
         error, freedom = _error(a, b, lambda steps: 1.0)
-        noise = student.quantile((1 + CONFIDENCE) / 2, freedom) * error
+        noise = quantile((1 + CONFIDENCE) / 2, freedom) * error
         low, high = median_interval(a, b)
-        detectable = (high - low) / 2 * student.reach((1 + CONFIDENCE) / 2, POWER, a.size + b.size - 2.0)
+        detectable = (high - low) / 2 * reach((1 + CONFIDENCE) / 2, POWER, a.size + b.size - 2.0)
     return StepDifference(
         before, after, after - before, 100 * (after - before) / before if before else None, noise,
         a_median, b_median, b_median - a_median, 100 * (b_median - a_median) / a_median if a_median else None,
@@ -108,7 +112,7 @@ def median_interval(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[flo
         error, freedom = _error(a, b, median_factor)
         if not balanced:
             freedom = min(a.size, b.size) - 1.0  # Welch's are too many where the shorter run varies more
-        half = student.quantile((1 + CONFIDENCE) / 2, freedom) * error
+        half = quantile((1 + CONFIDENCE) / 2, freedom) * error
         low, high = min(low, delta - half), max(high, delta + half)
     middle, half = (low + high) / 2, (high - low) / 2 * serial_factor(a, b)
     return min(middle - half, delta), max(middle + half, delta)
@@ -137,7 +141,7 @@ def serial_factor(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 def noise_factor(a_steps: int, b_steps: int) -> float:
     """How many standard errors of a difference of means make its 95 % interval; 2 where steps tell nothing."""
     freedom = a_steps + b_steps - 2
-    return student.quantile((1 + CONFIDENCE) / 2, freedom) if freedom > 0 else 2.0
+    return quantile((1 + CONFIDENCE) / 2, freedom) if freedom > 0 else 2.0
 
 
 def median_factor(steps: int) -> float:
@@ -163,3 +167,148 @@ def _error(a: NDArray[np.float64], b: NDArray[np.float64], factor: Callable[[int
     parts = variances * weights
     whole = float(parts.sum())
     return math.sqrt(whole), whole**2 / float((parts**2 / freedom).sum()) if whole else float(freedom.min())
+
+
+STEPS = 64
+"""Intervals of Simpson's rule, which give five digits."""
+HALVINGS = 40
+POINTS = 100
+"""Points of the sum over estimated standard errors, which give three digits."""
+LARGE = 500
+"""From so many degrees of freedom on the normal distribution is right to half a percent."""
+
+
+def quantile(probability: float, freedom: float) -> float:
+    """The value that a t-distributed number stays below with this probability.
+
+    Args:
+        probability: above 0.5 and below 1.
+        freedom: degrees of freedom, 1 or more.
+    """
+    if not 0.5 < probability < 1 or freedom < 1:
+        raise ValueError(f"no quantile for {probability} and {freedom} degrees of freedom")
+    if freedom > LARGE:
+        return NormalDist().inv_cdf(probability)
+    return _quantile(probability, round(freedom, 1))
+
+
+def reach(probability: float, power: float, freedom: float) -> float:
+    """How many times the half of an interval a true difference must be, to lie outside of it with this power.
+
+    The interval is of `quantile` standard errors to each side, and these are estimated: of few values they are now too
+    small, now too large, so that more is needed than the sum of two quantiles.
+
+    Args:
+        probability: that of `quantile`; 0.975 for a 95 % interval.
+        power: how often the difference is to be seen.
+        freedom: degrees of freedom of the standard error, 1 or more.
+    """
+    limit = quantile(probability, freedom)
+    return 1 + NormalDist().inv_cdf(power) / limit if freedom > LARGE else _reach(limit, power, round(freedom, 1))
+
+
+@lru_cache(maxsize=256)
+def _reach(limit: float, power: float, freedom: float) -> float:
+    # the estimated standard error over the true one, s, is chi-distributed: freedom * s ** 2 is chi squared
+    widest = 1 + 6 / math.sqrt(2 * freedom)
+    grid = [widest * n / POINTS for n in range(1, POINTS + 1)]
+    logs = [(freedom - 1) * math.log(s) - freedom * s * s / 2 for s in grid]
+    top = max(logs)
+    weights = [math.exp(log - top) for log in logs]
+    whole, normal = sum(weights), NormalDist()
+    usual = sum(s * weight for s, weight in zip(grid, weights, strict=True)) / whole
+    low, high = 0.0, 4 * limit + 10
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        seen = sum(normal.cdf(middle - limit * s) * weight for s, weight in zip(grid, weights, strict=True)) / whole
+        low, high = (middle, high) if seen < power else (low, middle)
+    return low / (limit * usual)
+
+
+@lru_cache(maxsize=1024)
+def _quantile(probability: float, freedom: float) -> float:
+    # t = sqrt(freedom) tan(angle): the density of the angle is proportional to cos(angle) ** (freedom - 1)
+    wanted = (probability - 0.5) * math.sqrt(math.pi) * math.exp(
+        math.lgamma(freedom / 2) - math.lgamma((freedom + 1) / 2)
+    )  # fmt: skip
+    low, high = 0.0, math.pi / 2
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _area(middle, freedom - 1) < wanted else (low, middle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _area(angle: float, power: float) -> float:
+    """The integral of ``cos(x) ** power`` from 0 to the angle, by Simpson's rule."""
+    width = angle / STEPS
+    heights = [math.cos(n * width) ** power for n in range(STEPS)] + [max(math.cos(angle), 0.0) ** power]
+    return float(width / 3 * (heights[0] + heights[-1] + 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2])))
+
+
+LEAST = 4
+"""The fewest values of each set: of three and three, chance alone gives the utmost order in one of ten."""
+EXACT = 20
+"""Up to so many values of each set, the ranks are counted; above, their number is close to normally distributed."""
+MOST = 1000
+"""Of larger sets, so many evenly spaced quantiles stand for all."""
+
+
+def shift_interval(a: NDArray[np.float64], b: NDArray[np.float64], confidence: float) -> tuple[float, float] | None:
+    """Between which limits ``b`` is shifted against ``a``: what the test of Mann and Whitney does not rule out.
+
+    Args:
+        a: values without order.
+        b: values of the same unit.
+        confidence: how often the interval holds the true shift, at least (Hodges and Lehmann's interval).
+
+    Returns:
+        The limits; None for too few values.
+    """
+    if min(a.size, b.size) < LEAST:
+        return None
+    out = _ruled_out(a.size, b.size, 1 - confidence)
+    if out < 0:
+        return None
+    whole = a.size * b.size
+    ours, theirs = _thinned(a), _thinned(b)
+    differences = (theirs[:, None] - ours[None, :]).ravel()
+    at = out if differences.size == whole else int(out / whole * differences.size)
+    ordered = np.partition(differences, (at, differences.size - 1 - at))
+    return float(ordered[at]), float(ordered[differences.size - 1 - at])
+
+
+def _thinned(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if values.size <= MOST:
+        return values
+    found: NDArray[np.float64] = np.quantile(values, (np.arange(MOST) + 0.5) / MOST)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _ruled_out(a: int, b: int, level: float) -> int:
+    """How many of the least differences (and of the largest) are ruled out; -1 where even none is too many."""
+    if max(a, b) > EXACT:
+        spread = math.sqrt(a * b * (a + b + 1) / 12)
+        return max(math.floor(a * b / 2 - NormalDist().inv_cdf(1 - level / 2) * spread - 0.5), -1)
+    ways = _ways(a, b)
+    tail, whole = 0, sum(ways)
+    for count, many in enumerate(ways):
+        tail += many
+        if tail > level / 2 * whole:
+            return count - 1
+    return len(ways) - 1
+
+
+def _ways(a: int, b: int) -> list[int]:
+    """In how many orders of both sets so many pairs stand the other way round: the coefficients of a Gaussian binomial.
+
+    The product over i of ``(1 - x ** (b + i)) / (1 - x ** i)``, for i from 1 to a.
+    """
+    size = a * b + 1
+    found = [1] + [0] * (size - 1)
+    for factor in range(1, a + 1):
+        for power in range(size - 1, b + factor - 1, -1):
+            found[power] -= found[power - b - factor]
+        for power in range(factor, size):
+            found[power] += found[power - factor]
+    return found

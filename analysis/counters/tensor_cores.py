@@ -8,7 +8,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
-from tracetui.analysis.gpu.matrix_units import tensor_cores_known
+from tracetui.analysis.gpu.occupancy import tensor_cores_known
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection

@@ -1,14 +1,16 @@
-"""What the host does at each moment: the innermost call of a thread, as a step function of time."""
+"""What the host does at each moment: the innermost call of a thread, as a step function; waits for the next batch."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import parents_of
-from tracetui.analysis.attribution.loading import loading_time
+from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.graph import launching_threads
 from tracetui.parsers import schema
@@ -20,6 +22,31 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
+
+
+LOADING = re.compile(
+    r"(?<![a-z])(data[ _]?(load(er|ing)?|fetch|wait)|(load(ing)?|next|get|fetch)[ _]?(batch|data))(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names that people give to ranges around ``next(loader)``."""
+
+
+def loading_rows(trace: Trace) -> pl.DataFrame:
+    """The loader's own events, else ranges named like `LOADING`: rows of `schema.HOST`."""
+    rows = trace.host.filter(pl.col("kind") == "dataloader")
+    if rows.height:
+        return rows
+    named = names.matching(trace.host["name"], lambda name: LOADING.search(name) is not None)
+    return trace.host.filter(pl.Series(named) & (pl.col("kind") == "annotation"))
+
+
+def loading_time(trace: Trace) -> Intervals:
+    """When the host waits for the next batch."""
+    rows = loading_rows(trace)
+    start = rows["start"].to_numpy()
+    return intervals.union(start, start + rows["duration"].to_numpy())
+
 
 LOADER, RANGE = schema.HOST_KINDS.index("dataloader"), schema.HOST_KINDS.index("annotation")
 _OUTSIDE = (LOADER, RANGE, schema.HOST_KINDS.index("os"))

@@ -1,4 +1,4 @@
-"""How many blocks of a launch an SM holds at a time, and what limits them: CUDA's occupancy arithmetic.
+"""What a launch takes of an SM: how many blocks fit, by CUDA's occupancy arithmetic, and whether on tensor cores.
 
 As in NVIDIA's occupancy calculator and `cudaOccupancyMaxActiveBlocksPerMultiprocessor`: registers are given to warps in
 units of 256 out of each partition's part of the file, shared memory to blocks in units of its own plus what the system
@@ -8,8 +8,22 @@ as shared memory is taken at its largest: the driver grows it to what resident b
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
 import polars as pl
 from msgspec import Struct
+
+from tracetui.analysis.base import api_names, names
+from tracetui.analysis.base.conventions import TRACETUI
+from tracetui.analysis.base.remembered import kept
+
+if TYPE_CHECKING:
+    from tracetui.analysis.base.conventions import Conventions
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.parsers import Trace
+
 
 WARP = 32
 MOST_THREADS = 2048
@@ -124,3 +138,68 @@ def _by_shared_memory(shared: int | None, sm: SmLimits) -> int | None:
         return None
     per_block = -(-(shared + sm.shared_reserved) // sm.shared_unit) * sm.shared_unit
     return sm.shared // per_block if per_block else None
+
+
+_MAKERS = re.compile(
+    r"nvidia|tesla|geforce|quadro|\brtx|orin|xavier|thor|\bamd\b|radeon|instinct|\b[AHLBTV]\d{1,4}\b|\bMI\d",
+    re.IGNORECASE,
+)
+_RUNTIMES = ("CUDA", "HIP")
+_WORDS = re.compile(r"^(?!void )[^<(]* [^<(]*$")
+"""Work of accelerators that are no GPUs is named in a few words: ``add_11 Cmpt Exec``."""
+
+
+def tensor_cores_known(trace: Trace, conventions: Conventions = TRACETUI) -> bool:
+    """Whether kernel names tell of tensor cores: on NVIDIA's and AMD's GPUs; elsewhere that they don't is no 0 %.
+
+    A recording that describes no device is judged by its runtime, then by its names. Other tools' definitions look at
+    names alone.
+    """
+    return conventions.name != TRACETUI.name or _known(trace)
+
+
+@kept
+def _known(trace: Trace) -> bool:
+    used = set(trace.device["device"].drop_nulls().unique().to_list())
+    described = [device for device in trace.info.devices if device.name or device.compute_capability]
+    devices = [device for device in described if device.id in used] or described
+    if any(device.compute_capability or device.architecture or _MAKERS.search(device.name or "") for device in devices):
+        return True
+    calls = trace.host.filter(pl.col("kind").is_in(["runtime", "driver"]))["name"].unique().cast(pl.String)
+    if api_names.runtime(calls) in _RUNTIMES:
+        return True
+    kernels = trace.device.filter(pl.col("kind") == "kernel")["name"]
+    return not devices and not names.matching(kernels, lambda name: _WORDS.search(name) is not None).any()
+
+
+SUMS = ("kernel_ns", "tensor_core_ns", "unclear_ns", "known_occupancy_ns", "occupied_ns")
+"""Kernel time; its parts on tensor cores, in matrix work of which no name tells, and with a known occupancy; the last,
+each weighted by its occupancy in percent."""
+
+
+def kernel_sums(trace: Trace, device: pl.DataFrame, conventions: Conventions) -> dict[str, Ints]:
+    """What each device row adds to each of `SUMS`; copies and fills add nothing."""
+    kernel = device["kind"].is_in(["kernel", "graph"]).to_numpy()
+    spent = np.where(kernel, device["duration"].fill_null(0).to_numpy(), 0)
+    occupancy = device.select(estimated_occupancy())["occupancy_percent"]
+    known = np.where(occupancy.is_not_null().to_numpy(), spent, 0)
+    held = occupancy.fill_null(0).to_numpy() * known
+    uses = names.matching(device["name"], conventions.uses_tensor_cores)
+    unclear = names.matching(device["name"], conventions.tensor_cores_unclear)
+    if not tensor_cores_known(trace, conventions):
+        unclear = np.ones(device.height, np.bool_)
+    parts = (spent, np.where(uses, spent, 0), np.where(unclear, spent, 0), known, np.rint(held).astype(np.int64))
+    return dict(zip(SUMS, parts, strict=True))
+
+
+def with_shares(frame: pl.DataFrame) -> pl.DataFrame:
+    """Adds ``occupancy_percent`` and ``tensor_core_percent``, null where nothing is known, and what each is a mean of.
+
+    ``kernel_ns`` is the kernel time and ``known_occupancy_ns`` the part of it whose occupancy is known; the other sums
+    go.
+    """
+    kernels, tensor, unclear, known, held = map(pl.col, SUMS)
+    return frame.with_columns(
+        occupancy_percent=pl.when(known > 0).then(held / known),
+        tensor_core_percent=pl.when((kernels > 0) & (unclear == 0)).then(100 * tensor / kernels),
+    ).drop("tensor_core_ns", "unclear_ns", "occupied_ns")

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.tables.field import UNITS
 from tracetui.analysis.tables.registry import OF_RUNS, SECTIONS
+from tracetui.analysis.tables.table import UNITS
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tracetui.analysis.tables.field import Field
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
 
 NS, ROW = "ns", "row of "
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.collectives.table import by_pair, by_size
 from tracetui.analysis.report.rows import table_rows
-from tracetui.analysis.roofline.links import link_of
+from tracetui.analysis.roofline.peaks import link_of
 from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tracetui.analysis.counters.configurations import configurations, weights_of
 from tracetui.analysis.counters.counters import by_kernel, launch_counters
 from tracetui.analysis.counters.missing import not_collected
 from tracetui.analysis.report.rows import rows, table_rows
-from tracetui.analysis.roofline.launch_table import launch_table
+from tracetui.analysis.roofline.counters import launch_table
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.nsight.counters import COUNTER_LAUNCHES, COUNTERS
 

@@ -11,7 +11,8 @@ from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.counters.counters import launch_counters
-from tracetui.analysis.roofline.peaks_counters import SM_CLOCK, tensor_precision
+from tracetui.analysis.counters.parts import launch_parts
+from tracetui.analysis.roofline.peaks import SM_CLOCK, tensor_precision
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_types import type_in_name
 
@@ -201,3 +202,23 @@ def _of_flops(flops: list[dict[str, str | float]] | None, unknown: list[str], *,
         return None
     most = max(flops, key=lambda part: float(part["flops"]))
     return str(most["precision"]).removesuffix("_tensor") if most["flops"] else None
+
+
+def launch_table(trace: Trace) -> pl.DataFrame:
+    """A report's launches with their rates and what these are made of: `launch_counters`, `launch_parts`, ``flops``."""
+    table = launch_counters(trace).drop("rules", "missing").hstack(launch_parts(trace).drop("device_row"))
+    return table.with_columns(
+        _launch_flops(trace), one=pl.lit(1.0), tensor_cores_percent=pl.col("tensor_cores").cast(pl.Float64) * 100
+    )
+
+
+def _launch_flops(trace: Trace) -> pl.Series:
+    """FLOPs of each launch; null where a part of them was not counted."""
+    if not counts_flops(trace):
+        return pl.Series("flops", [None] * trace.device.height, pl.Float64)
+    found = launch_flops(trace).select("flops", "unknown").iter_rows()
+    whole = [
+        None if flops is None or any("DRAM" not in what for what in unknown) else sum(part["flops"] for part in flops)
+        for flops, unknown in found
+    ]
+    return pl.Series("flops", whole, pl.Float64)

@@ -1,4 +1,8 @@
-"""The least work of kernels, as FLOPs and bytes, from the input shapes of the operators that launched them."""
+"""The least work of kernels, as FLOPs and bytes, from the input shapes of the operators that launched them.
+
+FLOPs count a multiply-add as two. Bytes are compulsory: every input read once and every output written once, nothing
+kept in a cache. Where the shapes don't tell (a convolution's stride), the answer is None rather than a guess.
+"""
 
 from __future__ import annotations
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.report.shorten import DETAILS
-from tracetui.analysis.tables.field import UNITS
 from tracetui.analysis.tables.registry import TABLES
+from tracetui.analysis.tables.table import UNITS
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.tables.field import Field
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Shape = Any

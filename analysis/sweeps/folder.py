@@ -267,7 +267,7 @@ def sample_of(trace: Trace, axes: dict[str, Value], where: str) -> Sample:
 
 def _counted(traces: Iterable[Trace]) -> tuple[pl.DataFrame, ...]:
     """The launches of Nsight Compute's reports."""
-    from tracetui.analysis.roofline.launch_table import launch_table
+    from tracetui.analysis.roofline.counters import launch_table
 
     return tuple(launch_table(trace) for trace in traces)
 

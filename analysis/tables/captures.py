@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.tables.field import Field
-from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Field, Table
 
 WHOLE = "all"
 """The phase that stands for the whole capture."""

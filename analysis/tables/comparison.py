@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracetui.analysis.tables.field import Field
-from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Field, Table
 
 OPERATORS = Table(
     "diff_operators",

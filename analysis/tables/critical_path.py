@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.tables.field import Field
-from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Field, Table
 
 _TIME = Field("ns", "Time", "time", priority=0, main=True, about="time on the critical path, per step")
 _SHARE = Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of the critical path")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracetui.analysis.tables.field import Field
-from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Field, Table
 
 KERNEL_TIME = "% of kernel time in scope"
 SHORT_NAME = Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments")

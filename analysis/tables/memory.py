@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracetui.analysis.tables.field import Field
-from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Field, Table
 
 _STACK = Field("stack", "Stack", width=30, priority=9, hidden=True, null=True,
                about="call stack, innermost frame first, joined by `;`")  # fmt: skip

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.tables.field import Field
-from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Field, Table
 
 SWEEP_POINTS = Table(
     "sweep_points",

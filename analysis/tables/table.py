@@ -3,12 +3,122 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from tracetui.analysis.base.json_values import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tracetui.analysis.tables.field import Field
+
+Kind = Literal["text", "time", "delta", "change", "percent", "count", "bytes", "number", "flag", "status", "list"]
+"""The kind of a value, which decides how it is written. ``delta`` is a difference of times, ``change`` of shares;
+``list`` is for nested values, which only JSON has."""
+
+UNITS: dict[Kind, str] = {"time": "µs", "delta": "µs", "percent": "%", "change": "%", "bytes": "bytes"}
+"""The unit of a number in JSON and CSV."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column: what it means, and how each place shows it.
+
+    A share has its unit in the title (``Occup%``), a time or a size in the cell (``2.296 ms``), wherever it is shown.
+    """
+
+    name: str
+    """Column of the analysis' frame. Times are ns and end in ``_ns``."""
+    title: str = ""
+    """Its heading on the screen and in every report; where there is none, the name."""
+    kind: Kind = "text"
+    width: int = 8
+    """Minimum width on the screen; columns of numbers widen to fit them."""
+    priority: int = 1
+    """0 is always shown; where the screen is narrow, the highest priority is dropped first."""
+    flex: bool = False
+    """Whether it takes a share of the remaining room, as far as its texts need it."""
+    bar: bool = False
+    """Whether it is a share that the screen also draws as a bar."""
+    short: str = ""
+    """Frame column with the short form of a name."""
+    mark: str = ""
+    """Frame column with a sign of one column (or nothing) that the screen writes right behind the value."""
+    full: str = ""
+    """Frame column with the name as the program's author wrote it, where the file has a mangled name."""
+    main: bool = False
+    """Whether ``>100us``, ``>5%`` or ``>10`` in a filter refers to this column, among those of its kind."""
+    tail: bool = False
+    """Whether the end of a text that is too long is kept, as for paths."""
+    hidden: bool = False
+    """Whether the screen shows it only when it is chosen."""
+    sums: bool = False
+    """Whether it is a total of the rows behind it, which can be divided by steps or calls."""
+    saved_as: str = ""
+    """Its name in files and in copied text, where that differs from the frame's."""
+    about: str = ""
+    """What the column means, with its base, in one sentence."""
+    screen: bool = True
+    """Whether the screen has it."""
+    key: str = ""
+    """Its key in JSON and CSV, where it does not follow from the name."""
+    type: str = ""
+    """Its type in JSON, where it does not follow from the kind (`json_type`)."""
+    null: bool = False
+    """Whether it is unknown (null) for some recordings."""
+
+    @property
+    def right(self) -> bool:
+        """Whether it is aligned to the right, as numbers are."""
+        return self.kind not in ("text", "flag", "status")
+
+    @property
+    def label(self) -> str:
+        """The title with its unit as one word, so that a filter can name it."""
+        title = self.title or self.name
+        return f"{title}%" if self.kind == "percent" and "%" not in title else title
+
+    @property
+    def nested(self) -> bool:
+        """Whether only JSON can hold it: a list or an object, which a CSV has no place for."""
+        return self.json_type in ("list", "object")
+
+    @property
+    def json_key(self) -> str:
+        """Its key in JSON and CSV: ``total_ns`` is ``total_us`` there."""
+        return self.key or key_of(self.name)
+
+    @property
+    def json_type(self) -> str:
+        """Its type in JSON: one of `JSON_TYPES`."""
+        return self.type or TYPES[self.kind]
+
+
+TYPES: dict[Kind, str] = {
+    "text": "text",
+    "status": "text",
+    "flag": "flag",
+    "count": "whole",
+    "bytes": "whole",
+    "list": "list",
+    "time": "real",
+    "delta": "real",
+    "change": "real",
+    "percent": "real",
+    "number": "real",
+}
+"""The type in JSON by kind."""
+JSON_TYPES = {
+    "text": "text",
+    "flag": "true or false",
+    "whole": "a number without a fraction",
+    "real": "a number with a fraction, even if it is .0",
+    "number": "either of the two, as the source has it",
+    "words": "a list of texts, which a CSV joins",
+    "whole list": "a list of whole numbers, which a CSV joins",
+    "list": "a list of objects or of sentences, which a CSV leaves out",
+    "object": "an object, which a CSV leaves out",
+}
+"""Every type in JSON and its meaning."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
-"""What a timeline knows of one event: everything recorded about it, and what the host did while a GPU was idle."""
+"""What a timeline knows of an event, of a stretch of time and of an idle GPU, and which events lead to others."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.during import UNRECORDED
+from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.path_lane import path_within
 from tracetui.analysis.kernels import operator_names
 from tracetui.analysis.selection import select
@@ -16,6 +17,7 @@ from tracetui.analysis.timeline.lanes import WORK
 from tracetui.analysis.timeline.rows import NONE
 
 if TYPE_CHECKING:
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.timeline.lanes import Lane
     from tracetui.analysis.timeline.timeline import Place, Timeline
 
@@ -322,3 +324,151 @@ def _range(timeline: Timeline, row: int | None) -> str:
 
 def _size(values: Any) -> str | None:
     return " x ".join(map(str, values)) if values is not None else None
+
+
+LANES: dict[str, pl.DataType] = {
+    "number": pl.Int64(),
+    "calls": pl.Int64(),
+    "busy_ns": pl.Int64(),
+    "percent": pl.Float64(),
+    "most": pl.String(),
+}
+EVENTS: dict[str, pl.DataType] = {
+    "name": pl.String(),
+    "calls": pl.Int64(),
+    "total_ns": pl.Int64(),
+    "percent": pl.Float64(),
+    "longest_ns": pl.Int64(),
+    "row": pl.UInt32(),
+}
+
+
+def lanes_within(timeline: Timeline, start: int, end: int) -> pl.DataFrame:
+    """The lanes in which something runs in a stretch of time, in their order.
+
+    Returns:
+        number (of the lane), calls (events that touch the stretch), busy_ns (time of the stretch in which any of them
+        runs), percent (of the stretch), most (the name that takes the most time in it).
+    """
+    rows = []
+    for number in timeline.order():
+        if timeline.lanes[number].source == "samples":
+            continue
+        parts = [_touching(timeline.lanes[number], depth, start, end) for depth in range(_depths(timeline, number))]
+        calls = sum(events.size for events, _, _ in parts)
+        if not calls:
+            continue
+        begun, done = (np.concatenate([part[place] for part in parts]) for place in (1, 2))
+        busy = intervals.length(intervals.union(begun, done))
+        most = events_within(timeline, number, start, end)
+        rows.append((number, calls, busy, 100 * busy / max(end - start, 1), most["name"][0]))
+    return pl.DataFrame(rows, schema=LANES, orient="row")
+
+
+def events_within(timeline: Timeline, lane: int, start: int, end: int) -> pl.DataFrame:
+    """What ran in one lane in a stretch of time, by name, the most time first.
+
+    Returns:
+        name, calls, total_ns (in the stretch; what is nested counts in what is around it too), percent (of the
+        stretch), longest_ns (in the stretch), row (of the longest, in the frame of the lane's source).
+    """
+    parts = [_touching(timeline.lanes[lane], depth, start, end) for depth in range(_depths(timeline, lane))]
+    events, begun, done = (np.concatenate([part[place] for part in parts]) for place in range(3))
+    of, owner = timeline.owner(lane)
+    lasting = pl.col("ns")
+    found = (
+        pl.DataFrame({"name": of.names(owner.source, events.tolist()), "ns": done - begun, "row": events})
+        .group_by("name")
+        .agg(
+            pl.len().alias("calls"),
+            lasting.sum().alias("total_ns"),
+            lasting.max().alias("longest_ns"),
+            pl.col("row").get(lasting.arg_max()),
+        )
+        .with_columns(percent=100 * pl.col("total_ns") / max(end - start, 1))
+        .sort("total_ns", "name", descending=[True, False])
+    )
+    return found.select(pl.col(name).cast(dtype) for name, dtype in EVENTS.items())
+
+
+def _depths(timeline: Timeline, lane: int) -> int:
+    return len(timeline.lanes[lane].rows)
+
+
+def _touching(lane: Lane, depth: int, start: int, end: int) -> tuple[Ints, Ints, Ints]:
+    """The events of a row that touch a stretch: their rows in the frame, and both ends as far as they lie in it."""
+    row = lane.rows[depth]
+    low, high = (int(place[0]) for place in row.touching(np.array([start]), np.array([end])))
+    at = np.arange(low, high)
+    begun, done = row.start[at], row.start[at] + row.duration(at)
+    # where events overlap, some in between have ended before
+    inside = (done > start) & (begun < end)
+    at, begun, done = at[inside], begun[inside], done[inside]
+    return row.events[at].astype(np.int64), np.maximum(begun, start), np.minimum(done, end)
+
+
+MOST = 4
+"""So many arrows start at one event; more would hide each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """From one event to a later one."""
+
+    tail: Place
+    tail_time: int
+    """Where on the event it starts, ns on the trace's clock."""
+    head: Place
+    head_time: int
+    """The start of the event that it leads to."""
+    kind: Literal["launch", "flow"]
+
+
+def arrows(timeline: Timeline, place: Place) -> tuple[Arrow, ...]:
+    """The arrows of one event; none for gaps, steps and what has no link.
+
+    GPU work has one from its launch. A call has one to the first work that it launched on each stream, as an operator
+    has for the calls below it. A forward operator has one to the first of its backward operators, and that one back.
+    """
+    source = timeline.lanes[place.lane].source
+    if source == "device":
+        launch = timeline.launch_of(place)
+        return (_arrow(timeline, launch, place),) if launch is not None else ()
+    if source != "host":
+        return ()
+    return (*_launches(timeline, place), *_flows(timeline, place))[:MOST]
+
+
+def _arrow(timeline: Timeline, tail: Place, head: Place) -> Arrow:
+    return Arrow(tail, timeline.span(tail)[0], head, timeline.span(head)[0], "launch")
+
+
+def _launches(timeline: Timeline, place: Place) -> list[Arrow]:
+    of, here = timeline.local(place)
+    rows = of.rows_launched(here)
+    if not rows.size:
+        return []
+    keys = of.trace.device.select("device", "stream")[rows]
+    first = keys.with_row_index("at").unique(["device", "stream"], keep="first", maintain_order=True)["at"]
+    found = []
+    for row in rows[first.to_numpy()][:MOST].tolist():
+        head = timeline.find_beside(place, "device", row)
+        launch = int(of.launches[row])
+        if head is not None and launch != NONE:
+            called = int(of.trace.host["start"][launch])
+            found.append(Arrow(place, called, head, timeline.span(head)[0], "launch"))
+    return found
+
+
+def _flows(timeline: Timeline, place: Place) -> list[Arrow]:
+    of, here = timeline.local(place)
+    event, forward = of.event(here), of.trace.host["forward"]
+    found: list[Arrow] = []
+    if forward.null_count() == forward.len():
+        return found
+    if (start := forward[event]) is not None and (tail := timeline.find_beside(place, "host", int(start))) is not None:
+        found.append(Arrow(tail, timeline.span(tail)[0], place, timeline.span(place)[0], "flow"))
+    later = np.flatnonzero((forward == event).fill_null(value=False).to_numpy())
+    if later.size and (head := timeline.find_beside(place, "host", int(later[0]))) is not None:
+        found.append(Arrow(place, timeline.span(place)[0], head, timeline.span(head)[0], "flow"))
+    return found

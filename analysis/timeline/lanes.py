@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.timeline.curve import Curve
+    from tracetui.analysis.timeline.rows import Curve
     from tracetui.parsers import Trace
 
     Ids = NDArray[np.uint32]

@@ -21,13 +21,14 @@ from tracetui.analysis.timeline.rows import NONE, Row, rows_of
 from tracetui.parsers import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from tracetui.analysis.attribution.during import ThreadCalls
     from tracetui.analysis.attribution.module_tree import ModuleTree
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.timeline.rows import Curve
     from tracetui.parsers import Trace
 
 
@@ -62,7 +63,7 @@ class Timeline:
     origin: int | None = None
     """The time that is shown as 0, where that is not this recording's own."""
     samples: pl.DataFrame | None = None
-    """What was sampled on the GPUs (`curves`): start, duration, name, unit, value; rows are events of their lanes."""
+    """Samples of the GPUs (`with_curves`): start, duration, name, unit, value; rows are their lanes' events."""
 
     @property
     def zero(self) -> int:
@@ -334,3 +335,32 @@ def with_path(found: Timeline, path: pl.DataFrame, slack: Mapping[int, int]) -> 
 
 def _last(row: Row) -> int:
     return int(row.reach[-1]) if row.reach is not None else row.end(row.size - 1)
+
+
+def with_curves(found: Timeline, curves: Sequence[Curve]) -> Timeline:
+    """The timeline with a lane of curves for each GPU behind its other lanes; the places of other events stay.
+
+    Args:
+        found: the timeline.
+        curves: in the order of their rows; those of fewer than two samples are left out.
+    """
+    kept = [curve for curve in curves if curve.time.size > 1]
+    frames, lanes, first = [], list(found.lanes), 0
+    for device in dict.fromkeys(curve.device for curve in kept):
+        own = [curve for curve in kept if curve.device == device]
+        rows = []
+        for curve in own:
+            begun, count = curve.time[:-1], curve.time.size - 1
+            rows.append(Row.of(np.arange(first, first + count, dtype=np.uint32), begun, curve.time[1:]))
+            frames.append(
+                pl.DataFrame({"start": begun, "duration": np.diff(curve.time), "value": curve.value[1:]}).with_columns(
+                    name=pl.lit(curve.name, pl.Categorical), unit=pl.lit(curve.unit, pl.Categorical)
+                )
+            )
+            first += count
+        lanes.append(Lane("samples", "samples", tuple(rows), device, curves=tuple(own)))
+    if not frames:
+        return found
+    start = min([found.start, *(int(curve.time[0]) for curve in kept)])
+    end = max([found.end, *(int(curve.time[-1]) for curve in kept)])
+    return replace(found, lanes=tuple(lanes), samples=pl.concat(frames), start=start, end=end)

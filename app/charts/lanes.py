@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.timeline.curve import Curve
+    from tracetui.analysis.timeline.rows import Curve
     from tracetui.analysis.timeline.timeline import Timeline
 
     Ints = NDArray[np.int64]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.query.ask import Answer, Column
-    from tracetui.analysis.tables.field import Kind
+    from tracetui.analysis.tables.table import Kind
 
 SCHEMA = "tracetui.query/1"
 NUMBERS = ("bigint", "integer", "smallint", "tinyint", "hugeint", "uinteger", "ubigint", "double", "float", "decimal")

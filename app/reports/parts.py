@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.tables.field import Field
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
     from tracetui.app.reports.layout import Layout
 
 

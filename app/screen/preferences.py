@@ -13,7 +13,7 @@ from tracetui.app.text.exit_codes import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.session.session import Session
     from tracetui.app.settings.schema import Settings
     from tracetui.app.text.names import Names

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.screen.history import Navigation
     from tracetui.app.screen.preferences import Preferences
     from tracetui.app.screen.shell import Shell

@@ -12,7 +12,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.tables.filters import Filter
 
 KEPT = 4

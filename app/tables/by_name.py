@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 
 def columns_named(columns: Sequence[Field], text: str) -> list[Field]:

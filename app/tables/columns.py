@@ -13,7 +13,7 @@ from tracetui.app.text import fitting
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tracetui.analysis.tables.field import Field, Kind
+    from tracetui.analysis.tables.table import Field, Kind
 
 
 MIN_BAR, MAX_BAR = 6, 16

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 SUFFIXES = frozenset({".csv", ".tsv", ".json", ".parquet", ".md"})
 

@@ -12,7 +12,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.tables.field import Field, Kind
+    from tracetui.analysis.tables.table import Field, Kind
 
 _COMPARISON = re.compile(
     r"(?P<column>[a-z_%][\w%]*)?(?P<sign>>=|<=|>|<|=)(?P<number>[+-]?\d+(?:\.\d+)?)(?P<unit>%|[a-zµ]+)?", re.IGNORECASE

@@ -8,7 +8,7 @@ from tracetui.analysis.tables.kernels import KERNELS, MEASURED
 from tracetui.analysis.tables.registry import TABLES
 
 if TYPE_CHECKING:
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 
 def known_columns() -> dict[str, tuple[Field, ...]]:

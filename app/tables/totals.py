@@ -10,7 +10,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 Per: TypeAlias = Literal["total", "step", "call"]
 ORDER: tuple[Per, ...] = ("total", "step", "call")

@@ -10,7 +10,7 @@ from tracetui.analysis.base.number_format import format_number
 from tracetui.analysis.collectives.table import TRANSFER, by_pair, by_size, calls, calls_of
 from tracetui.analysis.ranks.files.at_hand import jobs_of
 from tracetui.analysis.ranks.together.own_calls import own_calls
-from tracetui.analysis.roofline.links import link_of
+from tracetui.analysis.roofline.peaks import link_of
 from tracetui.analysis.tables.collectives import COLLECTIVE_CALLS, COLLECTIVES, PAIRS
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.page import Page

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.selection import Selection
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.tables.totals import Per
 
 

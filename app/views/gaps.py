@@ -9,7 +9,7 @@ import polars as pl
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.tables.gaps import GAPS, LANE_EVENTS, LANES
-from tracetui.analysis.timeline.area import events_within, lanes_within
+from tracetui.analysis.timeline.facts import events_within, lanes_within
 from tracetui.analysis.timeline.gaps import MOST, longest_gaps
 from tracetui.analysis.timeline.timeline import Timeline, timeline
 from tracetui.app.charts.lane_titles import lane_title

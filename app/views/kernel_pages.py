@@ -24,7 +24,7 @@ from tracetui.app.views.common.page import Page
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.session.session import Session
 
 

@@ -26,7 +26,7 @@ from tracetui.app.views.kernel_pages import kernel_page
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.session.session import Session
 
 BY_SHAPE = "by shape"

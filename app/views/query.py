@@ -10,7 +10,7 @@ import polars as pl
 from tracetui.analysis.query.ask import QueryError
 from tracetui.analysis.query.frames import frames
 from tracetui.analysis.query.sources import answer_of
-from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Field
 from tracetui.app.keys import commands
 from tracetui.app.reports.answer import kind_of, scale_of, unnested
 from tracetui.app.reports.open_command import given
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.query.ask import Answer, Column, Stop
-    from tracetui.analysis.tables.field import Kind
+    from tracetui.analysis.tables.table import Kind
     from tracetui.app.session.session import Session
     from tracetui.app.views.common.chart import ViewChart
     from tracetui.app.views.common.messages import ColumnsChosen

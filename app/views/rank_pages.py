@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.analysis.ranks.together.job import Job
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 WIDTH = 24
 """The most columns of a picture."""

@@ -15,10 +15,10 @@ from tracetui.analysis.counters.configurations import ALL
 from tracetui.analysis.findings.config import load
 from tracetui.analysis.report.sets.sweep import sweep_report
 from tracetui.analysis.sweeps.reading import read_sweep
-from tracetui.analysis.tables.field import Field
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.runs import SWEEP_FINDINGS, SWEEP_POINTS, SWEEP_VARIANTS
 from tracetui.analysis.tables.sweeps import KINDS as SWEEP_KINDS
+from tracetui.analysis.tables.table import Field
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.sweeps.sweep import busy_base, deviation, label, spelled, verdict

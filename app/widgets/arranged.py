@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from textual.timer import Timer
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.text.names import Names
 
 AT_ONCE = 20_000

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 
 WIDTH = 70

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 CELL = 25
 """Columns for a number and its title."""

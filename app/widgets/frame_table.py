@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.text.names import Names
 
 Cells = tuple[tuple[str, str], ...]

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tracetui.analysis.base import number_format
-from tracetui.analysis.timeline.arrows import arrows
+from tracetui.analysis.timeline.facts import arrows
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.app.charts import lanes as drawing
 from tracetui.app.charts.arrows import End, arrow_cells
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.events import Resize
 
-    from tracetui.analysis.timeline.arrows import Arrow
+    from tracetui.analysis.timeline.facts import Arrow
     from tracetui.analysis.timeline.timeline import Place, Timeline
 
 WIDE_MARGIN, MARGIN = 26, 15

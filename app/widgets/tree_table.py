@@ -19,7 +19,7 @@ from tracetui.app.widgets.frame_table import NAMES_LIMIT, FrameTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.tables.columns import Placed
 
 FIRST_ROWS = 40

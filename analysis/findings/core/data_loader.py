@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.loading import loading_rows, loading_time
 from tracetui.analysis.base import intervals
+from tracetui.analysis.dependencies.host_layers import loading_rows, loading_time
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.steps import step_slots
 

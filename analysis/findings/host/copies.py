@@ -14,7 +14,7 @@ from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
 from tracetui.analysis.findings.host.transfers import DTOH, HTOD, copies, copies_of
 from tracetui.analysis.gpu.activities import activities
-from tracetui.analysis.roofline.links import host_link_of
+from tracetui.analysis.roofline.peaks import host_link_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.loading import loading_time
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.costs import as_recorded
 from tracetui.analysis.dependencies.critical_path import critical_path
+from tracetui.analysis.dependencies.host_layers import loading_time
 from tracetui.analysis.dependencies.model import LAUNCHING_NS
 from tracetui.analysis.findings.core import change, gain, hints, shown, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query

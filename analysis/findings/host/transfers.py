@@ -14,7 +14,7 @@ from tracetui.analysis.findings.core.finding import Abstention, Evidence, Findin
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
-from tracetui.analysis.roofline.links import host_link_of
+from tracetui.analysis.roofline.peaks import host_link_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints

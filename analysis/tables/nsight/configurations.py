@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracetui.analysis.tables.field import Field
 from tracetui.analysis.tables.nsight import counters
-from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Field, Table
 
 
 def _covered(field: Field) -> Field:

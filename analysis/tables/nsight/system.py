@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.tables.field import Field
-from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Field, Table
 
 _PROCESS = Field("process", "PID", "count", width=7, priority=4, null=True, type="whole",
                  about="the system's number of the process")  # fmt: skip

@@ -12,7 +12,7 @@ from tracetui.app.tables.columns import cell_text
 if TYPE_CHECKING:
     import polars as pl
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.session.session import Session, Side
     from tracetui.app.widgets.frame_table import FrameTable
 

@@ -12,7 +12,7 @@ from tracetui.app.tables import totals
 from tracetui.app.views.common.table_view import WAITING, TableView
 
 if TYPE_CHECKING:
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.session.session import Session
     from tracetui.app.tables.totals import Per
     from tracetui.app.views.common.page import Page

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.session.session import Session
 
 _PEAK = "of peak, mean of the launches that ncu measured"

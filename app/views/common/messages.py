@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tracetui.analysis.findings.core.finding import Query
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 
 class OpenRuns(Message):

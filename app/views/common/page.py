@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from tracetui.analysis.tables.field import Field
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
 
 
 @dataclass(frozen=True)

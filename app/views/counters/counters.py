@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.analysis.roofline.roofline import Roofline
-    from tracetui.analysis.tables.field import Field
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
     from tracetui.parsers import Trace
 
 NO_COUNTERS = f"No hardware counters here.\n\n{HOW_TO}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.counters.configurations import ALL, COMMON
-from tracetui.analysis.tables.field import Field
+from tracetui.analysis.tables.table import Field
 from tracetui.app.reports.content.ncu.configurations import LABELS, change, measured, value
 from tracetui.app.reports.counter_text import change_text, value_text
 

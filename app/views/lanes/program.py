@@ -11,9 +11,8 @@ from tracetui.analysis.dependencies.slack import slack
 from tracetui.analysis.nsys.gpu_samples import KNOWN, sampled
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
-from tracetui.analysis.timeline.curve import Curve
-from tracetui.analysis.timeline.curves import with_curves
-from tracetui.analysis.timeline.timeline import Timeline, with_path
+from tracetui.analysis.timeline.rows import Curve
+from tracetui.analysis.timeline.timeline import Timeline, with_curves, with_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 

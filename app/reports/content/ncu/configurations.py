@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.tables.field import Field
+    from tracetui.analysis.tables.table import Field
 
 PER_TABLE = 5
 """Columns of numbers that have room in 80 characters, where they are narrow."""
