@@ -29,13 +29,11 @@ from tracetui.analysis.roofline.words import PRECISIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tracetui.analysis.roofline.words import Roofs
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.runs.manifest import RunManifest
     from tracetui.parsers.trace import DeviceInfo
 
-
-Roofs = tuple[dict[str, tuple[float, str, str]], "tuple[float, str, str] | None"]
-"""Value, source and computation of the peak by precision, and of DRAM's."""
 
 SM_CLOCK = ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second")
 DRAM_CLOCK = "dram__cycles_elapsed.avg.per_second"

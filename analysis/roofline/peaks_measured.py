@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.parsers.written import write_text
 
 if TYPE_CHECKING:
-    from tracetui.analysis.roofline.peaks import Roofs
+    from tracetui.analysis.roofline.words import Roofs
     from tracetui.parsers.trace import DeviceInfo
 
 SCHEMA = "tracetui.peaks/1"

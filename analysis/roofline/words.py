@@ -11,3 +11,5 @@ PRECISIONS = {
 AT_ROOF_PERCENT = 60.0
 """From here on a kernel counts as bound by the roof above it: where Nsight Compute draws its line between latency and
 throughput."""
+Roofs = tuple[dict[str, tuple[float, str, str]], "tuple[float, str, str] | None"]
+"""Value, source and computation of the peak by precision, and of DRAM's."""
