@@ -1,4 +1,4 @@
-"""docs/reference/experiments.md from recorded results, and the keys in docs/prove.md.
+"""docs/reference/experiments.md from recorded results, and docs/reference/proofs-json.md from the structs.
 
 python tests/experiments_page.py                          # writes both pages anew
 python tests/experiments_page.py --take FOLDER --name h200  # first keeps results of benchmarks/experiments.py
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from tracetui.parsers.runs.folder.proofs import Claim, Proof
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "reference" / "experiments"
 PAGE = ROOT / "docs" / "reference" / "experiments.md"
-PROVE = ROOT / "docs" / "prove.md"
+PROOFS = ROOT / "docs" / "reference" / "proofs-json.md"
 SOURCE = ROOT / "parsers" / "runs" / "folder" / "proofs.py"
 KEPT = (
     "now",
@@ -47,12 +46,14 @@ KEPT = (
 INTRODUCTION = """\
 # Experiments: what advice gained
 
-Each row is a change that a finding advises, measured by [`tracetui prove`](../prove.md) on one GPU beside the run as it
-was: in turns, without a profiler, with a 95 % interval. *Said* is the bound that the finding had when it was put to the
-test, *now* the one that today's rules give for the same recording, and after it the most that all of the change can
-gain, where that is more and known. Rows where nothing was gained are kept.
+Made from `docs/reference/experiments/` by `make docs`; [prove.md](../prove.md#what-advice-gained) says how to read it.
+"""
+PROOFS_HEAD = """\
+# proofs.json
 
-Recorded by `python benchmarks/experiments.py`; made from `docs/reference/experiments/` by `make docs`.
+What `tracetui prove` keeps beside the recordings; [prove.md](../prove.md) is about it. Made from
+`parsers/runs/folder/proofs.py` by `make docs`.
+
 """
 
 
@@ -159,8 +160,8 @@ def _sentences(experiment: dict[str, Any]) -> list[str]:
     return said
 
 
-def keys() -> str:
-    """The tables of what proofs.json holds."""
+def proofs_page() -> str:
+    """docs/reference/proofs-json.md: the tables of what proofs.json holds."""
     known: dict[str, tuple[str, list[run_json_page.Field]]] = {}
     for node in ast.parse(SOURCE.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
@@ -168,20 +169,15 @@ def keys() -> str:
     lines = []
     for name in ("Proofs", "Proof", "Claim", "Compared"):
         said, fields = known[name]
-        lines += ["" if lines else "<!-- keys of proofs.json -->", f"**{name}**: {said}", ""]
+        lines += [f"**{name}**: {said}", ""]
         lines += ["| key | type | |", "|---|---|---|"]
         for field in fields:
             if field.name in ("measured", "exceeds", "does_more"):
                 continue
             text = field.text.replace("|", "\\|")
             lines.append(f"| `{field.name}` | {run_json_page._type(field.type, known)} | {text} |")
-    return "\n".join([*lines, "<!-- end of keys -->"])
-
-
-def prove_page() -> str:
-    """docs/prove.md with the keys as the structs have them."""
-    pattern = r"<!-- keys of proofs\.json -->.*?<!-- end of keys -->"
-    return re.sub(pattern, lambda _: keys(), PROVE.read_text(encoding="utf-8"), flags=re.DOTALL)
+        lines.append("")
+    return PROOFS_HEAD + "\n".join(lines).rstrip() + "\n"
 
 
 def bounds_now(folder: Path) -> list[dict[str, Any]]:
@@ -232,7 +228,7 @@ def main() -> int:
     if asked.judge is not None:
         judge(asked.judge, asked.name)
     PAGE.write_text(page(), encoding="utf-8")
-    PROVE.write_text(prove_page(), encoding="utf-8")
+    PROOFS.write_text(proofs_page(), encoding="utf-8")
     return 0
 
 

@@ -26,9 +26,16 @@ README = ROOT / "README.md"
 REFERENCE = ROOT / "docs" / "reference"
 RULES = REFERENCE / "rules.md"
 SETTINGS = REFERENCE / "settings.md"
-QUERY = ROOT / "docs" / "query.md"
+QUERY = REFERENCE / "query.md"
 SCREENSHOTS = ROOT / "docs" / "screenshots"
 SCREENS = ROOT / "tests" / "screens"
+QUERY_HEAD = """\
+# Frames and columns
+
+What a [query](../query.md) can ask for. Made from `analysis/query` and `analysis/tables` by `make docs`;
+`tracetui query --schema --format markdown` prints the same.
+
+"""
 A, B = ROOT / "samples" / "vim_tiny", ROOT / "samples" / "vim_tiny_fp16"
 SIZE = (80, 24)
 SHOTS: dict[str, tuple[tuple[Path, ...], tuple[str, ...]]] = {
@@ -85,11 +92,8 @@ def readme() -> str:
 
 
 def query_page() -> str:
-    """docs/query.md with the frames and columns as they are declared now."""
-    page = QUERY.read_text(encoding="utf-8")
-    begin, end = "<!-- frames -->\n", "<!-- end of frames -->\n"
-    before, after = page.split(begin)[0], page.split(end)[1]
-    return before + begin + frames_markdown() + end + after
+    """docs/reference/query.md: the frames and columns as they are declared now."""
+    return QUERY_HEAD + frames_markdown()
 
 
 def main() -> int:
@@ -99,7 +103,7 @@ def main() -> int:
     REPORT.write_text(report_page(), encoding="utf-8")
     experiments_page.PAGE.write_text(experiments_page.page(), encoding="utf-8")
     run_json_page.PAGE.write_text(run_json_page.page(), encoding="utf-8")
-    experiments_page.PROVE.write_text(experiments_page.prove_page(), encoding="utf-8")
+    experiments_page.PROOFS.write_text(experiments_page.proofs_page(), encoding="utf-8")
     QUERY.write_text(query_page(), encoding="utf-8")
     SCREENSHOTS.mkdir(exist_ok=True)
     for name in SHOTS:

@@ -1,4 +1,4 @@
-"""The tables of docs/report.md that say what the keys of a declared table mean, from the declarations."""
+"""The tables of docs/reference/report.md that say what the keys of a declared table mean, from the declarations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracetui.analysis.tables.table import UNITS
 if TYPE_CHECKING:
     from tracetui.analysis.tables.table import Field, Table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "report.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "report.md"
 WORDS = {
     "text": "text",
     "status": "text",
@@ -47,5 +47,5 @@ def documented(page: str) -> list[str]:
 
 
 def report_page() -> str:
-    """docs/report.md with the keys as they are declared now."""
+    """docs/reference/report.md with the keys as they are declared now."""
     return _BETWEEN.sub(lambda found: found[1] + keys_of(TABLES[found[2]]) + found[3], PAGE.read_text(encoding="utf-8"))

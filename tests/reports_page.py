@@ -1,4 +1,4 @@
-"""docs/reports.md: the commands that it shows, run, and what it shows of their output."""
+"""docs/report.md: the commands that it shows, run, and what it shows of their output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "reports.md"
+PAGE = ROOT / "docs" / "report.md"
 LEFT_OUT = "…"
 """A line of a block that stands for lines of the output."""
 _BLOCK = re.compile(r"^```console\n\$ (tracetui .*)\n((?:.*\n)*?)```$", re.MULTILINE)

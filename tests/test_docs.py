@@ -27,8 +27,18 @@ SAMPLE = ROOT / "samples" / SAMPLES["vim_tiny"]
 
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name}: {target}"
+        for target, place in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+            if not target.startswith("https://"):
+                file = page.parent / target if target else page
+                assert file.exists(), f"{page.name}: {target}"
+                assert not place or place in _places(file), f"{page.name}: {target}#{place}"
+
+
+def _places(page: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_the_notebook_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +65,7 @@ def _keys(value: Any) -> set[str]:
 
 
 def test_every_key_of_the_report_is_described() -> None:
-    page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "report.md").read_text(encoding="utf-8")
     named = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`\n]+)`", page))))
     found = report(open_path(SAMPLE, cache=False))
     for trace in found["run"]["traces"]:

@@ -62,7 +62,7 @@ def test_the_page_of_rules_is_what_the_rules_say() -> None:
 
 def test_the_pages_of_proofs_are_what_was_recorded_and_what_is_read() -> None:
     assert experiments_page.PAGE.read_text(encoding="utf-8") == experiments_page.page(), "run `make docs`"
-    assert experiments_page.PROVE.read_text(encoding="utf-8") == experiments_page.prove_page(), "run `make docs`"
+    assert experiments_page.PROOFS.read_text(encoding="utf-8") == experiments_page.proofs_page(), "run `make docs`"
 
 
 def test_the_page_of_settings_is_what_the_schema_says() -> None:

@@ -198,7 +198,7 @@ def test_a_draft_has_its_own_sections_and_is_for_people(
 
 
 def test_the_page_has_every_chapter_and_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "reports.md").read_text("utf-8")
+    page = (ROOT / "docs" / "report.md").read_text("utf-8")
     for name, like in LIKES.items():
         assert f"| `{name}` | {'; '.join(chapter.heading for chapter in like.chapters)} |" in page
         assert f"--like {name}`" in page

@@ -1,4 +1,4 @@
-"""Every command of docs/reports.md on report 001 prints what the page shows."""
+"""Every command of docs/report.md on report 001 prints what the page shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sample_runs import DATA
 
 from tracetui.app.cli.main import main
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reports.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "report.md"
 SECTION = re.compile(r"^## 001: .*?(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 EXAMPLE = re.compile(r"```console\n\$ tracetui ([^\n]+)\n(.*?)```", re.DOTALL)
 

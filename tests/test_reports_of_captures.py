@@ -1,4 +1,4 @@
-"""What docs/reports.md shows of Nsight Systems over contexts and of token reduction is what the commands print."""
+"""What docs/report.md shows of Nsight Systems over contexts and of token reduction is what the commands print."""
 
 from __future__ import annotations
 

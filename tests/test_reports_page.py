@@ -1,4 +1,4 @@
-"""docs/reports.md: each command of reports 000 and 002 prints what the page shows, and each recommendation is found."""
+"""docs/report.md: each command of reports 000 and 002 prints what the page shows, and each recommendation is found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.app.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
 SECTIONS = {
     title[:3]: text for title, text in re.findall(r"^## (\d.*?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
 }
