@@ -1,4 +1,4 @@
-"""Prints the table of docs/metrics.md that says what a diff sees: false alarms and power over numbers of steps."""
+"""Prints the table of benchmarks/accuracy.md that says what a diff sees: false alarms and power by number of steps."""
 
 import argparse
 

@@ -1,6 +1,6 @@
 """The overview's numbers against what torch-tb-profiler and HolisticTraceAnalysis print for the same recordings.
 
-Our functions run with the reference's conventions. Run as a script, this prints the table of docs/metrics.md.
+Our functions run with the reference's conventions. Run as a script, this prints the table of benchmarks/accuracy.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tracetui.parsers import Trace
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
+DOCS = Path(__file__).resolve().parents[1] / "benchmarks" / "accuracy.md"
 
 RECORDINGS = {
     "ddp_rank0": "ddp_vit_small_2ranks/rank0.pt.trace.json.gz",
@@ -349,14 +349,14 @@ def test_matches_hta(name: str, record_property: Callable[[str, object], None]) 
 
 
 def line(tool: str, name: str, values: Comparison) -> str:
-    """The row of a recording in the table of docs/metrics.md."""
+    """The row of a recording in the table of benchmarks/accuracy.md."""
     largest = [max((v.difference for v in values if v.unit == unit), default=None) for unit in ("us", "%")]
     cells = ["" if v is None else "0" if v == 0 else "< 1e-6" if v < 1e-6 else f"{v:.2g}" for v in largest]
     return f"| {tool} | {name} | {len(values)} | {sum(v.rounded for v in values)} | {' | '.join(cells)} |"
 
 
 def table() -> str:
-    """The Markdown table of docs/metrics.md."""
+    """The Markdown table of benchmarks/accuracy.md."""
     lines = [
         "| reference | recording | values | of them rounded there | largest other difference, µs | percent points |",
         "|---|---|--:|--:|--:|--:|",

@@ -1,7 +1,7 @@
 """Kernel, operator and module tables against what torch-tb-profiler's last source printed.
 
 The functions behind our own views, run under its conventions. A rounded value may differ by half a unit of its last
-digit. Run as a script, this prints the table of docs/metrics.md.
+digit. Run as a script, this prints the table of benchmarks/accuracy.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tracetui.parsers import Trace
 
-DOCS = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
+DOCS = Path(__file__).resolve().parents[1] / "benchmarks" / "accuracy.md"
 GOLDENS = {
     "vim_tiny_fp32_bs4": "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",
     "vim_tiny_fp16_bs4": "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz",
@@ -277,7 +277,7 @@ def test_matches_torch_tb_profiler(name: str, part: str) -> None:
 
 
 def line(name: str) -> str:
-    """The row of a recording in the table of docs/metrics.md."""
+    """The row of a recording in the table of benchmarks/accuracy.md."""
     tallies = [compared(name, part) for part in PARTS]
     values, rounded = sum(t.values for t in tallies), sum(t.rounded for t in tallies)
     time = max(t.worst_time for t in tallies)
@@ -286,7 +286,7 @@ def line(name: str) -> str:
 
 
 def table() -> str:
-    """The Markdown table of docs/metrics.md."""
+    """The Markdown table of benchmarks/accuracy.md."""
     lines = [
         "| recording | values | of them rounded there | largest, in half units | largest other time, µs |",
         "|---|--:|--:|--:|--:|",
