@@ -111,7 +111,7 @@ def graph(sel: Selection) -> Graph | None:
     work = _ordered(device, call, sel)
     first = np.searchsorted(work.call, np.arange(outer.size + 1), side="left")
     thread = threads_of(host)[outer]
-    before, stretch, own = waits.program_order(sel, calls_start, calls_end, thread)
+    before, stretch, own = waits.program_order(calls_start, calls_end, thread)
     begin = _begin(sel, work)
     if begin is not None:
         # the host's time before the first call, such as a wait for data, is the step's

@@ -95,11 +95,10 @@ def waits_by_name(calls: pl.Series) -> Bools:
     return name_tools.matching(calls, api_names.waits)
 
 
-def program_order(sel: Selection, start: Ints, end: Ints, thread: Ints) -> tuple[Ints, Ints, Ints]:
+def program_order(start: Ints, end: Ints, thread: Ints) -> tuple[Ints, Ints, Ints]:
     """Which call each follows, the host time between them, and the thread's own previous call after a hand-over.
 
     Args:
-        sel: where the calls come from.
         start: of the calls, ascending.
         end: of the calls.
         thread: of the calls, counted from 0.
@@ -146,16 +145,15 @@ def waiting_calls(
     ended_inside = done > ended_before
     has_work = first[1:] > first[:-1]
     own_end = np.full(start.size, np.iinfo(np.int64).max)
-    own_end[has_work] = (
-        np.maximum.reduceat(work.end, first[:-1][has_work])[: int(has_work.sum())] if work.end.size else 0
-    )
+    if work.end.size:
+        own_end[has_work] = np.maximum.reduceat(work.end, first[:-1][has_work])
     long = end - start > LONG_CALL_NS
     own_done = has_work & copies & ((own_end <= end) | (long & _covers(start, end, own_end, first, work)))
     kind[by_name | own_done | (long & ~has_work & ended_inside)] = WAIT
     outstanding = first[:-1] - ended_before
     kind[long & has_work & ended_inside & (kind == FREE) & (outstanding >= QUEUE_DEPTH)] = FULL
     told = _told_streams(sel, rows, work)
-    by_stream, by_thread = _Last(work.stream), _Last(thread[work.call])
+    by_stream, by_thread = _Last(work.stream), _Last(np.where(work.call >= 0, thread[work.call], NONE))
     wait_from, waited, returns = np.zeros(start.size + 1, np.int64), [], []
     for position in np.flatnonzero(kind == WAIT).tolist():
         begun, returned, launched = int(start[position]), int(end[position]), int(first[position + 1])
@@ -206,7 +204,8 @@ def staging(start: Ints, end: Ints, own: Bools, first: Ints, work: Work, latency
     calls = np.flatnonzero(own)
     if calls.size:
         head = first[calls]
-        last = np.maximum.reduceat(work.end, np.stack((head, first[calls + 1]), 1).ravel()[: 2 * calls.size - 1])[::2]
+        slices = np.stack((head, first[calls + 1]), 1).ravel()
+        last = np.maximum.reduceat(np.append(work.end, 0), slices)[::2]
         idle = (work.queued[head] < 0) | (work.end[work.queued[head]] <= start[calls])
         ahead, behind = work.start[head] - start[calls], end[calls] - last
         before[calls] = np.where(idle & (ahead > LONG_CALL_NS), ahead - latency, 0)
@@ -304,8 +303,7 @@ def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tup
             unknown += 1
         else:
             after[item] = source
-    later = work.call[after] >= work.call  # what is launched later, or by the same call, can't be waited for
-    return np.where((after >= 0) & later, NONE, after), unknown
+    return after, unknown
 
 
 def _next_of_thread(position: int, thread: Ints, work: Work) -> int | None:
