@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import polars as pl
@@ -33,30 +34,29 @@ SPREADS = {
 }
 
 
-@pytest.mark.parametrize("name", SPREADS)
-@pytest.mark.parametrize(("width", "height"), [(78, 9), (LEAST_WIDTH, LEAST_HEIGHT), (198, 14)])
-@pytest.mark.parametrize("ascii", [False, True])
-def test_a_histogram_holds_every_launch(name: str, width: int, height: int, ascii: bool) -> None:
-    values = SPREADS[name]
-    found = distribution(pl.Series(values), bins_for(width, len(values)))
-    assert found is not None
-    assert sum(found.counts) == len(values)
-    for low, high, count in zip(found.edges[:-1], found.edges[1:], found.counts, strict=True):
-        assert low < high
-        assert count == sum(low <= value < high for value in values)
-    assert found.max_ns == max(values)
-    assert found.median_ns == pl.Series(values).median()
-    lines = histogram(found, width, height, here=values[0], ascii=ascii)
-    assert len(lines) == height
-    assert all(cell_width(line) <= width for line in lines)
-    assert not ascii or "".join(lines).isascii()
-    plot = [line.partition("|" if ascii else "│")[2] for line in lines[1:-3]]
-    drawn = [any(row[at : at + 1].strip() for row in plot) for at in range(width)]
-    axis = lines[-3].partition("+" if ascii else "└")[2]
-    across = len(axis) // len(found.counts)
-    # a bin shows exactly where it holds something, however little
-    assert [drawn[at * across] for at in range(len(found.counts))] == [count > 0 for count in found.counts]
-    assert axis.count("^" if ascii else "▲") == 1
+def test_a_histogram_holds_every_launch() -> None:
+    for case in itertools.product([False, True], [(78, 9), (LEAST_WIDTH, LEAST_HEIGHT), (198, 14)], SPREADS):
+        ascii, (width, height), name = case
+        values = SPREADS[name]
+        found = distribution(pl.Series(values), bins_for(width, len(values)))
+        assert found is not None, case
+        assert sum(found.counts) == len(values), case
+        for low, high, count in zip(found.edges[:-1], found.edges[1:], found.counts, strict=True):
+            assert low < high, case
+            assert count == sum(low <= value < high for value in values), case
+        assert found.max_ns == max(values), case
+        assert found.median_ns == pl.Series(values).median(), case
+        lines = histogram(found, width, height, here=values[0], ascii=ascii)
+        assert len(lines) == height, case
+        assert all(cell_width(line) <= width for line in lines), case
+        assert not ascii or "".join(lines).isascii(), case
+        plot = [line.partition("|" if ascii else "│")[2] for line in lines[1:-3]]
+        drawn = [any(row[at : at + 1].strip() for row in plot) for at in range(width)]
+        axis = lines[-3].partition("+" if ascii else "└")[2]
+        across = len(axis) // len(found.counts)
+        # a bin shows exactly where it holds something, however little
+        assert [drawn[at * across] for at in range(len(found.counts))] == [count > 0 for count in found.counts], case
+        assert axis.count("^" if ascii else "▲") == 1, case
 
 
 def test_bars_are_as_high_as_their_counts() -> None:
@@ -121,27 +121,27 @@ def forest(seed: int) -> IcicleTree:
     return IcicleTree.of(names, depths, values)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_boxes_are_as_wide_as_their_share(seed: int) -> None:
-    tree, width = forest(seed), 40 + 5 * seed
-    whole = sum(node.value for node in tree.roots)
-    levels = icicles.layout((), tree.roots, tree.children, width, 64)
-    assert sum(box.width for box in levels[0]) == width
-    for level, boxes in enumerate(levels):
-        at = 0
-        for box in boxes:
-            assert box.start >= at
-            at = box.start + box.width
-            # an edge is rounded once a level
-            assert abs(box.width - box.node.value / whole * width) <= level + 1
-            assert box.width >= icicles.LEAST_BOX or box is boxes[-1] or box.hidden or len(boxes) > 1
-        assert at <= width
-        for ascii in (False, True):
-            text = "".join(run.text for run in icicles.box_runs(boxes, whole, width, ascii=ascii))
-            assert cell_width(text) == width
-    rows = icicles.icicle(tree.roots, tree.children, width, 3)
-    assert len(rows) == min(3, len(levels))
-    assert all(cell_width(row) <= width for row in rows)
+def test_boxes_are_as_wide_as_their_share() -> None:
+    for seed in range(30):
+        tree, width = forest(seed), 40 + 5 * seed
+        whole = sum(node.value for node in tree.roots)
+        levels = icicles.layout((), tree.roots, tree.children, width, 64)
+        assert sum(box.width for box in levels[0]) == width, seed
+        for level, boxes in enumerate(levels):
+            at = 0
+            for box in boxes:
+                assert box.start >= at, seed
+                at = box.start + box.width
+                # an edge is rounded once a level
+                assert abs(box.width - box.node.value / whole * width) <= level + 1, seed
+                assert box.width >= icicles.LEAST_BOX or box is boxes[-1] or box.hidden or len(boxes) > 1, seed
+            assert at <= width, seed
+            for ascii in (False, True):
+                text = "".join(run.text for run in icicles.box_runs(boxes, whole, width, ascii=ascii))
+                assert cell_width(text) == width, seed
+        rows = icicles.icicle(tree.roots, tree.children, width, 3)
+        assert len(rows) == min(3, len(levels)), seed
+        assert all(cell_width(row) <= width for row in rows), seed
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -271,13 +271,15 @@ def test_a_step_s_bar_is_shared_out_to_its_parts() -> None:
     assert step_bars([], 80) == step_bars(steps, 39) == []
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_cells_of_parts_add_up(seed: int) -> None:
-    pick = random.Random(seed)
-    parts = [pick.random() * pick.choice([0, 1, 100]) for _ in GROUPS]
-    cells = share_out(parts, sum(parts) or 1, 61)
-    assert sum(cells) == (61 if sum(parts) else 0)
-    assert all(abs(cell - part / (sum(parts) or 1) * 61) <= 1 for cell, part in zip(cells, parts, strict=True))
+def test_cells_of_parts_add_up() -> None:
+    for seed in range(20):
+        pick = random.Random(seed)
+        parts = [pick.random() * pick.choice([0, 1, 100]) for _ in GROUPS]
+        cells = share_out(parts, sum(parts) or 1, 61)
+        assert sum(cells) == (61 if sum(parts) else 0), seed
+        assert all(abs(cell - part / (sum(parts) or 1) * 61) <= 1 for cell, part in zip(cells, parts, strict=True)), (
+            seed
+        )
 
 
 def test_a_curve_keeps_its_peaks_and_its_level_between_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 
 import json_reader
@@ -161,17 +162,17 @@ def test_the_last_event_may_hold_what_looks_like_the_end(tmp_path, tail, how):
     assert not trace.notes
 
 
-@pytest.mark.parametrize("first", ["ph", "zone"])
-@pytest.mark.parametrize("chunk", range(500, 1_000, 37))
-def test_chunks_do_not_end_within_an_event(tmp_path, monkeypatch, first, chunk):
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", chunk)
-    groups = [{"rank": n, "members": [n]} for n in range(4 if first == "ph" else 0)]
-    path = tmp_path / "t.json"
-    events = [{first: "X", **kernel(ts=n, args={"groups": groups})} for n in range(60)]
-    path.write_text(json.dumps({"traceEvents": events}, separators=(",", ":")))
-    trace = read_chrome(path)
-    assert trace.device["start"].to_list() == [1000 * n for n in range(60)]
-    assert not trace.notes
+def test_chunks_do_not_end_within_an_event(tmp_path, monkeypatch):
+    for case in itertools.product(range(500, 1_000, 37), ["ph", "zone"]):
+        chunk, first = case
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", chunk)
+        groups = [{"rank": n, "members": [n]} for n in range(4 if first == "ph" else 0)]
+        path = tmp_path / "t.json"
+        events = [{first: "X", **kernel(ts=n, args={"groups": groups})} for n in range(60)]
+        path.write_text(json.dumps({"traceEvents": events}, separators=(",", ":")))
+        trace = read_chrome(path)
+        assert trace.device["start"].to_list() == [1000 * n for n in range(60)], case
+        assert not trace.notes, case
 
 
 def test_shapes_of_a_list_indented_by_two(tmp_path):

@@ -179,11 +179,11 @@ def test_texts_that_would_look_alike_are_cut_in_the_middle() -> None:
     assert all(cell_width(text) <= 12 for text in cut.values())
 
 
-@pytest.mark.parametrize("width", range(1, 30))
-def test_both_ends_stay_in_any_width(width: int) -> None:
-    for text in ("selective_scan_fwd_kernel<fp16>", "日本語 kernel 名前 日本語 kernel 名前"):
-        assert cell_width(fit_middle(text, width)) <= width
-        assert cell_width(fit_middle(text, width, ascii=True, end=0.35)) <= width
+def test_both_ends_stay_in_any_width() -> None:
+    for width in range(1, 30):
+        for text in ("selective_scan_fwd_kernel<fp16>", "日本語 kernel 名前 日本語 kernel 名前"):
+            assert cell_width(fit_middle(text, width)) <= width, width
+            assert cell_width(fit_middle(text, width, ascii=True, end=0.35)) <= width, width
 
 
 def test_short_texts_leave_their_room_to_long_ones() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import sqlite3
@@ -75,18 +76,16 @@ def path_of_reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(reader, "scan", refuse)
 
 
-@pytest.mark.parametrize("foreign", ["[]", "1", '"text"', "null", '[{"ph": "X"}]', "{}"])
-@pytest.mark.parametrize("place", [0, 1, 3, 6])
-def test_what_is_no_event_costs_no_event_beside_it(
-    tmp_path: Path, path_of_reading: None, foreign: str, place: int
-) -> None:
-    path = tmp_path / "a.json"
-    events = [json.dumps(work(n)) for n in range(6)]
-    path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:place], foreign, *events[place:]]) + "\n]}")
-    trace = opened(path)
-    assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)]
-    assert skipped(trace) == (0 if foreign == "{}" else 1)
-    assert trace.source.events_total == 6 + skipped(trace)
+def test_what_is_no_event_costs_no_event_beside_it(tmp_path: Path, path_of_reading: None) -> None:
+    for case in itertools.product([0, 1, 3, 6], ["[]", "1", '"text"', "null", '[{"ph": "X"}]', "{}"]):
+        place, foreign = case
+        path = tmp_path / "a.json"
+        events = [json.dumps(work(n)) for n in range(6)]
+        path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:place], foreign, *events[place:]]) + "\n]}")
+        trace = opened(path)
+        assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)], case
+        assert skipped(trace) == (0 if foreign == "{}" else 1), case
+        assert trace.source.events_total == 6 + skipped(trace), case
 
 
 def test_the_rest_of_a_damaged_event_is_counted(tmp_path: Path, path_of_reading: None) -> None:
@@ -99,14 +98,16 @@ def test_the_rest_of_a_damaged_event_is_counted(tmp_path: Path, path_of_reading:
     assert (trace.source.events_total, skipped(trace)) == (6, 1)
 
 
-@pytest.mark.parametrize("between", [b",\n  ", b",", b" ,\n\n"])
-@pytest.mark.parametrize("name", [b"plain", "größer 🙂".encode(), b"no \xff UTF-8 \xc3("])
-def test_offsets_are_where_events_begin(tmp_path: Path, path_of_reading: None, between: bytes, name: bytes) -> None:
-    path = tmp_path / "a.json"
-    events = [json.dumps(work(n)).encode().replace(b"op", name) for n in range(6)]
-    path.write_bytes(b'{"traceEvents": [\n  ' + between.join(events) + b"\n]}")
-    content = path.read_bytes()
-    assert opened(path).host["offset"].to_list() == [content.index(event) for event in events]
+def test_offsets_are_where_events_begin(tmp_path: Path, path_of_reading: None) -> None:
+    for case in itertools.product(
+        [b"plain", "größer 🙂".encode(), b"no \xff UTF-8 \xc3("], [b",\n  ", b",", b" ,\n\n"]
+    ):
+        name, between = case
+        path = tmp_path / "a.json"
+        events = [json.dumps(work(n)).encode().replace(b"op", name) for n in range(6)]
+        path.write_bytes(b'{"traceEvents": [\n  ' + between.join(events) + b"\n]}")
+        content = path.read_bytes()
+        assert opened(path).host["offset"].to_list() == [content.index(event) for event in events], case
 
 
 def test_a_list_of_a_million_values_takes_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,11 +182,11 @@ def test_an_occupancy_that_is_no_share_is_unknown() -> None:
     assert device.select(estimated_occupancy())["occupancy_percent"].to_list() == [50.0, None, None, 100.0]
 
 
-@pytest.mark.parametrize("registers", [-1, -7, -8, -(2**62), 0])
-@pytest.mark.parametrize("shared", [-1, -1024, -(2**40), None])
-def test_registers_and_shared_memory_below_zero_are_unknown(registers: int, shared: int | None) -> None:
-    sm = SmLimits(64, 32, 1 << 16, 1 << 17, 128, 1024, 4)
-    assert occupancy(256, registers, shared, sm) == occupancy(256, None, None, sm)
+def test_registers_and_shared_memory_below_zero_are_unknown() -> None:
+    for case in itertools.product([-1, -1024, -(2**40), None], [-1, -7, -8, -(2**62), 0]):
+        shared, registers = case
+        sm = SmLimits(64, 32, 1 << 16, 1 << 17, 128, 1024, 4)
+        assert occupancy(256, registers, shared, sm) == occupancy(256, None, None, sm), case
 
 
 def test_a_number_of_a_gpu_that_no_column_holds_places_nothing(tmp_path: Path) -> None:
@@ -206,21 +207,19 @@ def test_shapes_nested_without_end_stay_as_they_are(tmp_path: Path) -> None:
     assert trace.host["name"].to_list() == ["aten::mm"] * 2
 
 
-@pytest.mark.parametrize("place", [0, 2, 5])
-@pytest.mark.parametrize(
-    "foreign", ["nul", "{", '{"ph"', '"abc', "[", "-", "==PROF== hi", '{"ph": "X", "name": "q", ', "\0\0"]
-)
-def test_what_is_no_json_costs_no_event_behind_it(
-    tmp_path: Path, path_of_reading: None, foreign: str, place: int
-) -> None:
-    path = tmp_path / "a.json"
-    events = [json.dumps(work(n)) for n in range(5)]
-    path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:place], foreign, *events[place:]]) + "\n]}")
-    trace = opened(path)
-    assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(5)]
-    assert trace.source.events_total == 5 + skipped(trace)
-    # what is a bracket before another, or behind the last event, is no event
-    assert skipped(trace) == 1 or place == 5
+def test_what_is_no_json_costs_no_event_behind_it(tmp_path: Path, path_of_reading: None) -> None:
+    for case in itertools.product(
+        ["nul", "{", '{"ph"', '"abc', "[", "-", "==PROF== hi", '{"ph": "X", "name": "q", ', "\0\0"], [0, 2, 5]
+    ):
+        foreign, place = case
+        path = tmp_path / "a.json"
+        events = [json.dumps(work(n)) for n in range(5)]
+        path.write_text('{"traceEvents": [\n  ' + ",\n  ".join([*events[:place], foreign, *events[place:]]) + "\n]}")
+        trace = opened(path)
+        assert trace.host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(5)], case
+        assert trace.source.events_total == 5 + skipped(trace), case
+        # what is a bracket before another, or behind the last event, is no event
+        assert skipped(trace) == 1 or place == 5, case
 
 
 def test_events_without_commas_take_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,20 +325,18 @@ def test_a_stack_of_millions_of_frames_takes_little_memory(tmp_path: Path) -> No
     assert [note.count for note in trace.notes if "stack" in note.reason] == [1]
 
 
-@pytest.mark.parametrize("key", ["Input Dims", "Input type"])
-@pytest.mark.parametrize(
-    ("value", "read"),
-    [("null", None), ('{"a": 1}', '{"a": 1}'), ("7", "7"), ('["\\u00e9\\n"]', '["é\\n"]'), ("[1, 2]", "[1, 2]")],
-)
-def test_shapes_of_any_type_are_read_alike_on_both_paths(
-    tmp_path: Path, path_of_reading: None, key: str, value: str, read: str | None
-) -> None:
-    path = tmp_path / "a.json"
-    events = [json.dumps({**work(n), "args": {key: "HERE", "n": n}}).replace('"HERE"', value) for n in range(3)]
-    lines = ["{\n    " + event[1:-1] + "\n  }" for event in events]
-    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}")
-    column = {"Input Dims": "input_shapes", "Input type": "input_types"}[key]
-    assert opened(path).host[column].cast(pl.String).to_list() == [read] * 3
+def test_shapes_of_any_type_are_read_alike_on_both_paths(tmp_path: Path, path_of_reading: None) -> None:
+    for case in itertools.product(
+        [("null", None), ('{"a": 1}', '{"a": 1}'), ("7", "7"), ('["\\u00e9\\n"]', '["é\\n"]'), ("[1, 2]", "[1, 2]")],
+        ["Input Dims", "Input type"],
+    ):
+        (value, read), key = case
+        path = tmp_path / "a.json"
+        events = [json.dumps({**work(n), "args": {key: "HERE", "n": n}}).replace('"HERE"', value) for n in range(3)]
+        lines = ["{\n    " + event[1:-1] + "\n  }" for event in events]
+        path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}")
+        column = {"Input Dims": "input_shapes", "Input type": "input_types"}[key]
+        assert opened(path).host[column].cast(pl.String).to_list() == [read] * 3, case
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -585,58 +582,62 @@ def test_a_snapshot_cut_off_within_the_length_of_a_frame(tmp_path: Path) -> None
         assert loaded.damage
 
 
-@pytest.mark.parametrize("number", ["16774.5ize59", "23/*.755", "43008\0\0783.02", "1.5.5", "12-3", "7x"])
-@pytest.mark.parametrize("key", ["ts", "dur", "tid"])
-def test_a_damaged_number_is_not_read_by_half(tmp_path: Path, path_of_reading: None, key: str, number: str) -> None:
+def test_a_damaged_number_is_not_read_by_half(tmp_path: Path, path_of_reading: None) -> None:
     """The fast path took the digits at its beginning for the whole of it."""
-    events = ["{\n    " + json.dumps(work(n))[1:-1] + "\n  }" for n in range(6)]
-    told = json.dumps(work(2)[key])
-    events[2] = events[2].replace(f'"{key}": {told}', f'"{key}": {number}')
-    path = tmp_path / "a.json"
-    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(events) + "\n  ]\n}\n")
-    trace = opened(path)
-    assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op3", "op4", "op5"]
-    assert skipped(trace) == 1
+    for case in itertools.product(
+        ["ts", "dur", "tid"], ["16774.5ize59", "23/*.755", "43008\0\0783.02", "1.5.5", "12-3", "7x"]
+    ):
+        key, number = case
+        events = ["{\n    " + json.dumps(work(n))[1:-1] + "\n  }" for n in range(6)]
+        told = json.dumps(work(2)[key])
+        events[2] = events[2].replace(f'"{key}": {told}', f'"{key}": {number}')
+        path = tmp_path / "a.json"
+        path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(events) + "\n  ]\n}\n")
+        trace = opened(path)
+        assert trace.host["name"].cast(pl.String).to_list() == ["op0", "op1", "op3", "op4", "op5"], case
+        assert skipped(trace) == 1, case
 
 
-@pytest.mark.parametrize("number", [2**62, -(2**62), 2**61 + 1, -(2**63) + 1])
-@pytest.mark.parametrize("key", ["Bytes", "Total Allocated", "Total Reserved"])
-def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading: None, key: str, number: int) -> None:
+def test_bytes_that_no_memory_holds_are_unknown(tmp_path: Path, path_of_reading: None) -> None:
     """Two such numbers are no 64 bits together: the memory at a step's start was made a float, and cast back."""
-    file = ChromeFile()
-    file.step(1, 0, 100)
-    file.step(2, 100, 200)
-    said = {
-        "Device Type": 1,
-        "Device Id": 0,
-        "Addr": 4096,
-        "Bytes": -512,
-        "Total Allocated": 2**62,
-        "Total Reserved": 0,
-    }
-    path = file.write(tmp_path / "a.json")
-    document = json.loads(path.read_text())
-    for at in (5, 105):
-        args = said | {"Total Allocated": 1024} | {key: number}
-        document["traceEvents"].append(
-            {
-                "ph": "i",
-                "s": "t",
-                "cat": "cpu_instant_event",
-                "name": "[memory]",
-                "ts": at,
-                "pid": 1,
-                "tid": 1,
-                "args": args,
-            }
-        )
-    path.write_text(json.dumps(document))
-    trace = opened(path)
-    column = {"Bytes": "bytes", "Total Allocated": "allocated", "Total Reserved": "reserved"}[key]
-    assert trace.memory[column].to_list() == [None, None]
-    assert [note.count for note in trace.notes if "bytes that no memory holds" in note.reason] == [2]
-    printed(path)
-    assert "bytes that no memory holds" in to_json(report(open_path(path, cache=False)))
+    for case in itertools.product(
+        ["Bytes", "Total Allocated", "Total Reserved"], [2**62, -(2**62), 2**61 + 1, -(2**63) + 1]
+    ):
+        key, number = case
+        file = ChromeFile()
+        file.step(1, 0, 100)
+        file.step(2, 100, 200)
+        said = {
+            "Device Type": 1,
+            "Device Id": 0,
+            "Addr": 4096,
+            "Bytes": -512,
+            "Total Allocated": 2**62,
+            "Total Reserved": 0,
+        }
+        path = file.write(tmp_path / "a.json")
+        document = json.loads(path.read_text())
+        for at in (5, 105):
+            args = said | {"Total Allocated": 1024} | {key: number}
+            document["traceEvents"].append(
+                {
+                    "ph": "i",
+                    "s": "t",
+                    "cat": "cpu_instant_event",
+                    "name": "[memory]",
+                    "ts": at,
+                    "pid": 1,
+                    "tid": 1,
+                    "args": args,
+                }
+            )
+        path.write_text(json.dumps(document))
+        trace = opened(path)
+        column = {"Bytes": "bytes", "Total Allocated": "allocated", "Total Reserved": "reserved"}[key]
+        assert trace.memory[column].to_list() == [None, None], case
+        assert [note.count for note in trace.notes if "bytes that no memory holds" in note.reason] == [2], case
+        printed(path)
+        assert "bytes that no memory holds" in to_json(report(open_path(path, cache=False))), case
 
 
 def test_no_number_of_bytes_is_beyond_64_bits_together_with_another(tmp_path: Path) -> None:
@@ -690,42 +691,38 @@ def test_a_property_in_a_header_beyond_64_bits_is_unknown(tmp_path: Path, number
     assert (device.sm_count, device.memory_bytes) == (None, None)
 
 
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize(
-    ("key", "value"), [("name", "inner"), ("ts", 7), ("dur", 1), ("pid", 9), ("tid", 9), ("cat", "kernel"), ("ph", "X")]
-)
-def test_what_stands_among_the_arguments_is_no_property_of_the_event(
-    tmp_path: Path, key: str, value: Any, first: bool, nested: bool
-) -> None:
-    events = [work(n) for n in range(6)]
-    del events[2][key]
-    events[2]["args"] = {"note": "{", "more": {key: value}} if nested else {key: value, "more": {}}
-    if first:
-        events = [{"ph": "X", "args": event.pop("args"), **event} for event in events]
-    path = tmp_path / "a.json"
-    lines = ["{\n    " + json.dumps(event)[1:-1] + "\n  }" for event in events]
-    path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}\n")
-    fast = reader.read_chrome(path)
-    with patch.object(reader, "scan", side_effect=Irregular("tested")):
-        slow = reader.read_chrome(path)
-    for frame in ("host", "device"):
-        assert getattr(fast, frame).equals(getattr(slow, frame))
-    assert fast.host.height + fast.device.height == slow.host.height + slow.device.height >= 5
+def test_what_stands_among_the_arguments_is_no_property_of_the_event(tmp_path: Path) -> None:
+    for case in itertools.product(
+        [("name", "inner"), ("ts", 7), ("dur", 1), ("pid", 9), ("tid", 9), ("cat", "kernel"), ("ph", "X")],
+        [False, True],
+        [False, True],
+    ):
+        (key, value), first, nested = case
+        events = [work(n) for n in range(6)]
+        del events[2][key]
+        events[2]["args"] = {"note": "{", "more": {key: value}} if nested else {key: value, "more": {}}
+        if first:
+            events = [{"ph": "X", "args": event.pop("args"), **event} for event in events]
+        path = tmp_path / "a.json"
+        lines = ["{\n    " + json.dumps(event)[1:-1] + "\n  }" for event in events]
+        path.write_text('{\n  "schemaVersion": 1,\n  "traceEvents": [\n  ' + ",\n  ".join(lines) + "\n  ]\n}\n")
+        fast = reader.read_chrome(path)
+        with patch.object(reader, "scan", side_effect=Irregular("tested")):
+            slow = reader.read_chrome(path)
+        for frame in ("host", "device"):
+            assert getattr(fast, frame).equals(getattr(slow, frame)), case
+        assert fast.host.height + fast.device.height == slow.host.height + slow.device.height >= 5, case
 
 
-@pytest.mark.parametrize("separator", [",\n", ",", ", "])
-@pytest.mark.parametrize("bracket", ["]", "],", ",]", "\n]\n"])
-@pytest.mark.parametrize("place", [0, 1, 3, 5])
-def test_a_bracket_that_an_event_follows_does_not_end_the_events(
-    tmp_path: Path, path_of_reading: None, place: int, bracket: str, separator: str
-) -> None:
+def test_a_bracket_that_an_event_follows_does_not_end_the_events(tmp_path: Path, path_of_reading: None) -> None:
     """Behind the first event it made the rest of a file the header's, of which nothing was said."""
-    events = [json.dumps(work(n)) for n in range(6)]
-    before, behind = separator.join(events[:place]), separator.join(events[place:])
-    path = tmp_path / "a.json"
-    path.write_text('{"traceEvents": [' + before + bracket + behind + '], "world_size": 8}')
-    assert opened(path).host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)]
+    for case in itertools.product([0, 1, 3, 5], ["]", "],", ",]", "\n]\n"], [",\n", ",", ", "]):
+        place, bracket, separator = case
+        events = [json.dumps(work(n)) for n in range(6)]
+        before, behind = separator.join(events[:place]), separator.join(events[place:])
+        path = tmp_path / "a.json"
+        path.write_text('{"traceEvents": [' + before + bracket + behind + '], "world_size": 8}')
+        assert opened(path).host["name"].cast(pl.String).to_list() == [f"op{n}" for n in range(6)], case
 
 
 @pytest.mark.parametrize(

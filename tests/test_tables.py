@@ -48,8 +48,6 @@ WITHOUT_ROWS = (
     reported.NO_MEMORY,
 )
 """Recordings that fill none of the sections that are tables."""
-ALL = pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-
 
 # --- the declarations
 
@@ -60,54 +58,52 @@ def test_no_two_tables_have_one_id() -> None:
     assert len({table.id for table in declared}) == len(declared) == len(TABLES)
 
 
-@ALL
-def test_columns_are_declared_once(table: Table) -> None:
-    names = [field.name for field in table.fields]
-    assert len(set(names)) == len(names)
-    assert len(set(table.keys)) == len(table.data)
-    assert len(set(table.reports)) == len(table.reports)
-    assert set(table.csv_header) <= set(table.keys)
+def test_columns_are_declared_once() -> None:
+    for table in TABLES.values():
+        names = [field.name for field in table.fields]
+        assert len(set(names)) == len(names), table.id
+        assert len(set(table.keys)) == len(table.data), table.id
+        assert len(set(table.reports)) == len(table.reports), table.id
+        assert set(table.csv_header) <= set(table.keys), table.id
 
 
-@ALL
-def test_what_a_table_names_are_its_columns(table: Table) -> None:
-    names = {field.name for field in table.fields}
-    assert names >= {*table.data, *table.reports}
-    assert table.sort is None or table.sort[0] in names
-    if table.id in OF_ROWS:
-        assert table.key == OF_ROWS[table.id]
-        assert table.key not in names
-    else:
-        assert table.key in {"", *names}
+def test_what_a_table_names_are_its_columns() -> None:
+    for table in TABLES.values():
+        names = {field.name for field in table.fields}
+        assert names >= {*table.data, *table.reports}, table.id
+        assert table.sort is None or table.sort[0] in names, table.id
+        if table.id in OF_ROWS:
+            assert table.key == OF_ROWS[table.id]
+            assert table.key not in names, table.id
+        else:
+            assert table.key in {"", *names}, table.id
 
 
-@ALL
-def test_a_reader_is_told_what_a_column_is(table: Table) -> None:
-    for field in table.fields:
-        is_seen = field.screen or field.name in table.reports
-        assert field.title or not is_seen or (table.id, field.name) in UNTITLED, field.name
-        assert field.about, field.name
-        assert field.about == field.about.strip()
-        assert not field.about.endswith((".", ":", ",", ";")), field.about
-        assert ". " not in field.about, field.about
-        assert not field.about[0].isupper() or field.about.split()[0] not in ("The", "A", "An", "How", "What"), (
-            field.about
-        )
-        assert field.about.count("`") % 2 == 0, field.about
-        assert "\n" not in field.about
-        assert "  " not in field.about
+def test_a_reader_is_told_what_a_column_is() -> None:
+    for table in TABLES.values():
+        for field in table.fields:
+            column, about = (table.id, field.name), field.about
+            is_seen = field.screen or field.name in table.reports
+            assert field.title or not is_seen or column in UNTITLED, column
+            assert about, column
+            assert about == about.strip(), column
+            assert not about.endswith((".", ":", ",", ";")), column
+            assert not any(text in about for text in (". ", "\n", "  ")), column
+            assert not about[0].isupper() or about.split()[0] not in ("The", "A", "An", "How", "What"), column
+            assert about.count("`") % 2 == 0, column
 
 
-@ALL
-def test_a_column_has_a_type(table: Table) -> None:
-    for field in table.fields:
-        assert field.json_type in JSON_TYPES, field.name
-        assert field.kind in TYPES, field.name
-        assert field.name.endswith("_ns") or field.name == "ns" or UNITS.get(field.kind) != "µs", field.name
-        assert (field.kind == "list") <= (not field.screen), field.name
-    for field in table.data_fields:
-        # a time in ns is no key: the report has µs
-        assert not field.json_key.endswith("_ns"), field.name
+def test_a_column_has_a_type() -> None:
+    for table in TABLES.values():
+        for field in table.fields:
+            column = (table.id, field.name)
+            assert field.json_type in JSON_TYPES, column
+            assert field.kind in TYPES, column
+            assert field.name.endswith("_ns") or field.name == "ns" or UNITS.get(field.kind) != "µs", column
+            assert (field.kind == "list") <= (not field.screen), column
+        for field in table.data_fields:
+            # a time in ns is no key: the report has µs
+            assert not field.json_key.endswith("_ns"), (table.id, field.name)
 
 
 def test_every_section_that_lists_rows_is_declared() -> None:

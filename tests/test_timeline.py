@@ -41,23 +41,23 @@ def by_hand(row: Row, edges: np.ndarray) -> list[tuple[int, int, int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_cells_hold_what_a_look_at_every_event_finds(seed):
-    rng = random.Random(seed)
-    time, start, end = 10**15 * (seed % 2), [], []
-    for _ in range(rng.choice([1, 3, 40, 700, 6000])):
-        time += rng.choice([0, 1, 3, rng.randrange(200)])
-        start.append(time)
-        time += rng.choice([1, 2, rng.randrange(1, 50), rng.randrange(1, 3000)])
-        end.append(time)
-    row = make_row(start, end)
-    for _ in range(8):
-        low = rng.randrange(start[0] - 50, time + 50)
-        span = rng.choice([3, 40, 1000, time - start[0] + 100])
-        cells = rng.choice([1, 2, 7, 60])
-        edges = low + np.arange(cells + 1, dtype=np.int64) * max(span, cells) // cells
-        found = row.cells(edges)
-        assert list(zip(found.count, found.winner, found.busy, strict=True)) == by_hand(row, edges)
+def test_cells_hold_what_a_look_at_every_event_finds():
+    for seed in range(30):
+        rng = random.Random(seed)
+        time, start, end = 10**15 * (seed % 2), [], []
+        for _ in range(rng.choice([1, 3, 40, 700, 6000])):
+            time += rng.choice([0, 1, 3, rng.randrange(200)])
+            start.append(time)
+            time += rng.choice([1, 2, rng.randrange(1, 50), rng.randrange(1, 3000)])
+            end.append(time)
+        row = make_row(start, end)
+        for _ in range(8):
+            low = rng.randrange(start[0] - 50, time + 50)
+            span = rng.choice([3, 40, 1000, time - start[0] + 100])
+            cells = rng.choice([1, 2, 7, 60])
+            edges = low + np.arange(cells + 1, dtype=np.int64) * max(span, cells) // cells
+            found = row.cells(edges)
+            assert list(zip(found.count, found.winner, found.busy, strict=True)) == by_hand(row, edges), seed
 
 
 def test_the_longest_of_thousands_is_found_wherever_it_stands_in_its_block():
@@ -77,36 +77,36 @@ def test_an_instant_has_a_place_in_one_cell():
     assert row.cells(np.array([0, 5, 6, 10, 40], np.int64)).count.tolist() == [0, 1, 0, 2]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_nothing_is_lost_at_any_zoom_even_where_events_overlap(seed):
-    rng = random.Random(seed)
-    spans = sorted((rng.randrange(2000), rng.choice([0, 5, 300, 900])) for _ in range(rng.choice([5, 200])))
-    spans.sort(key=lambda span: (span[0], -span[1]))
-    start = np.array([begin for begin, _ in spans], np.int64)
-    end = start + np.array([lasting for _, lasting in spans], np.int64)
-    rows, shown_in = rows_of(np.arange(start.size, dtype=np.uint32), start, end)
-    assert sorted(np.concatenate([row.events for row in rows]).tolist()) == list(range(start.size))
-    for number, row in enumerate(rows):
-        assert (shown_in[row.events] == number).all()
-        if number < MOST_ROWS - 1:
-            assert (row.start[1:] >= end[row.events[:-1]]).all()
-    for cells in (1, 5, 77):
-        edges = np.arange(cells + 1, dtype=np.int64) * 3000 // cells
-        touched = np.zeros((len(rows), cells), np.bool_)
-        for event in range(start.size):
-            low, high = np.searchsorted(edges, [start[event], max(end[event], start[event] + 1)], side="right")
-            last = high - 1 if edges[high - 1] < max(end[event], start[event] + 1) else high - 2
-            touched[shown_in[event], low - 1 : last + 1] = True
+def test_nothing_is_lost_at_any_zoom_even_where_events_overlap():
+    for seed in range(20):
+        rng = random.Random(seed)
+        spans = sorted((rng.randrange(2000), rng.choice([0, 5, 300, 900])) for _ in range(rng.choice([5, 200])))
+        spans.sort(key=lambda span: (span[0], -span[1]))
+        start = np.array([begin for begin, _ in spans], np.int64)
+        end = start + np.array([lasting for _, lasting in spans], np.int64)
+        rows, shown_in = rows_of(np.arange(start.size, dtype=np.uint32), start, end)
+        assert sorted(np.concatenate([row.events for row in rows]).tolist()) == list(range(start.size)), seed
         for number, row in enumerate(rows):
-            found = row.cells(edges)
-            assert ((found.count > 0) == touched[number]).all()
-            assert ((found.winner != NONE) == touched[number]).all()
-            assert (found.busy[touched[number]] > 0).all()
-            for cell in np.flatnonzero(touched[number]):
-                winner = int(found.winner[cell])
-                assert row.start[winner] < edges[cell + 1]
-                assert row.end(winner) > edges[cell]
-            assert (found.busy <= np.diff(edges)).all()
+            assert (shown_in[row.events] == number).all(), seed
+            if number < MOST_ROWS - 1:
+                assert (row.start[1:] >= end[row.events[:-1]]).all(), seed
+        for cells in (1, 5, 77):
+            edges = np.arange(cells + 1, dtype=np.int64) * 3000 // cells
+            touched = np.zeros((len(rows), cells), np.bool_)
+            for event in range(start.size):
+                low, high = np.searchsorted(edges, [start[event], max(end[event], start[event] + 1)], side="right")
+                last = high - 1 if edges[high - 1] < max(end[event], start[event] + 1) else high - 2
+                touched[shown_in[event], low - 1 : last + 1] = True
+            for number, row in enumerate(rows):
+                found = row.cells(edges)
+                assert ((found.count > 0) == touched[number]).all(), seed
+                assert ((found.winner != NONE) == touched[number]).all(), seed
+                assert (found.busy[touched[number]] > 0).all(), seed
+                for cell in np.flatnonzero(touched[number]):
+                    winner = int(found.winner[cell])
+                    assert row.start[winner] < edges[cell + 1], seed
+                    assert row.end(winner) > edges[cell], seed
+                assert (found.busy <= np.diff(edges)).all(), seed
 
 
 def test_what_is_deeper_than_all_rows_shares_the_last_and_is_still_seen():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -56,23 +57,24 @@ async def test_digits_and_tab_go_to_tabs():
         assert app.tab == "timeline"  # the optional tab has nothing to show here, and is passed over
 
 
-@pytest.mark.parametrize("width", [40, 50, 60, 72, 80, 97, 98, 115, 116, 200])
-@pytest.mark.parametrize("active", tabs.TITLES)
-@pytest.mark.parametrize("extra", [(), ("collectives", "ranks")], ids=["usual", "optional"])
-def test_all_tabs_fit_into_the_bar_and_the_active_one_is_whole(width, active, extra):
-    labels = tab_labels(active, width, extra)
-    shown = [tab.id for tab in tabs.TABS if not tab.optional or tab.id in (active, *extra)]
-    whole = sum(len(tabs.TITLES[tab]) + 3 for tab in shown) + 1
-    assert [tab for tab, _ in labels] == shown
-    assert sum(len(label) + 1 for _, label in labels) - 1 <= width
-    for tab, label in labels:
-        number, title = tabs.NAMES.index(tab) + 1, tabs.TITLES[tab]
-        if tab == active:
-            assert label == f"[{commands.tab_key(number)} {title}]"
-        else:
-            assert label.strip().startswith(commands.tab_key(number))
-            assert width < whole or label.strip() == f"{commands.tab_key(number)} {title}"
-            assert width < 6 * len(shown) or len(label) >= 4
+def test_all_tabs_fit_into_the_bar_and_the_active_one_is_whole():
+    for case in itertools.product(
+        [(), ("collectives", "ranks")], tabs.TITLES, [40, 50, 60, 72, 80, 97, 98, 115, 116, 200]
+    ):
+        extra, active, width = case
+        labels = tab_labels(active, width, extra)
+        shown = [tab.id for tab in tabs.TABS if not tab.optional or tab.id in (active, *extra)]
+        whole = sum(len(tabs.TITLES[tab]) + 3 for tab in shown) + 1
+        assert [tab for tab, _ in labels] == shown, case
+        assert sum(len(label) + 1 for _, label in labels) - 1 <= width, case
+        for tab, label in labels:
+            number, title = tabs.NAMES.index(tab) + 1, tabs.TITLES[tab]
+            if tab == active:
+                assert label == f"[{commands.tab_key(number)} {title}]", case
+            else:
+                assert label.strip().startswith(commands.tab_key(number)), case
+                assert width < whole or label.strip() == f"{commands.tab_key(number)} {title}", case
+                assert width < 6 * len(shown) or len(label) >= 4, case
 
 
 async def test_a_kernel_opens_its_launches_and_esc_comes_back():
@@ -321,20 +323,20 @@ def test_help_names_every_key_of_the_tab(tab):
         assert command.title in text or command.shown.isdigit() or not command.shown
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("tab", tabs.NAMES)
-def test_the_footer_fits_and_keeps_help_and_quit(tab, width):
-    hints = commands.footer(tab, width - 1)
-    assert sum(len(key) + len(label) + 3 for key, label in hints) <= width
-    assert {"?", "q"} <= {key for key, _ in hints}
-    assert len(hints) >= 4
+def test_the_footer_fits_and_keeps_help_and_quit():
+    for case in itertools.product(tabs.NAMES, [60, 80, 120]):
+        tab, width = case
+        hints = commands.footer(tab, width - 1)
+        assert sum(len(key) + len(label) + 3 for key, label in hints) <= width, case
+        assert {"?", "q"} <= {key for key, _ in hints}, case
+        assert len(hints) >= 4, case
 
 
-@pytest.mark.parametrize("tab", tabs.NAMES)
-def test_no_key_means_two_things_in_one_place(tab):
-    for where in ({"app", "overview"}, {"app", "view", "table", "tree", "diff"}):
-        keys = [key for c in commands.in_tab(tab) if c.where in where for key in c.keys.split(",") if key]
-        assert {key for key in keys if keys.count(key) > 1} <= {"escape"}
+def test_no_key_means_two_things_in_one_place():
+    for tab in tabs.NAMES:
+        for where in ({"app", "overview"}, {"app", "view", "table", "tree", "diff"}):
+            keys = [key for c in commands.in_tab(tab) if c.where in where for key in c.keys.split(",") if key]
+            assert {key for key in keys if keys.count(key) > 1} <= {"escape"}, tab
 
 
 async def test_the_palette_finds_commands_kernels_and_modules():

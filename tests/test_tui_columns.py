@@ -28,10 +28,10 @@ def test_the_least_important_columns_go_first():
     assert names(34) == ["name", "total"]
 
 
-@pytest.mark.parametrize("available", range(14, 220))
-def test_columns_never_take_more_than_there_is(available):
-    placed, gap = place(COLUMNS, available, content=CONTENT)
-    assert sum(p.total for p in placed) + gap * (len(placed) - 1) <= available
+def test_columns_never_take_more_than_there_is():
+    for available in range(14, 220):
+        placed, gap = place(COLUMNS, available, content=CONTENT)
+        assert sum(p.total for p in placed) + gap * (len(placed) - 1) <= available, available
 
 
 def test_a_text_is_not_cut_while_there_is_room():
