@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome import classify, columns, metadata
+from tracetui.parsers.chrome import classify, columns, reader
 from tracetui.parsers.chrome.columns import NULL, Events
 from tracetui.parsers.chrome.frames import build_trace
 from tracetui.parsers.names.people import without_home
@@ -201,6 +201,6 @@ def to_columns(group: dict[str, Any], rows: list[dict[str, Any]]) -> columns.Col
 def read_trace(path: Path) -> Trace:
     events = read_events(path)
     tally = Tally()
-    info = metadata.trace_info(events)
+    info = reader.trace_info(events)
     source = Source(path, path.stat().st_size, events.total, events.parsed)
     return build_trace(events, info, source, tally)

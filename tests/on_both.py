@@ -23,7 +23,7 @@ from tracetui.app.cli.main import main as tracetui
 from tracetui.collectors.checks import doctor
 from tracetui.collectors.machine import recording as machine
 from tracetui.parsers import open_path
-from tracetui.parsers.nsys.bulk import BulkReader
+from tracetui.parsers.nsys.scan import BulkReader
 
 BOARDS = {"orin nano": ORIN_NANO_25W, "agx orin": AGX_ORIN_30W}
 OWN = {"python", "python_executable", "architecture", "kernel", "os", "time_unix_ns", "monotonic_ns"}

@@ -11,7 +11,7 @@ from sample_runs import recorded
 
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.detect import Candidate
-from tracetui.parsers.runs.grouping import group
+from tracetui.parsers.runs.finding import group
 from tracetui.parsers.runs.kernel_peek import nsys_kernel_keys
 
 if TYPE_CHECKING:

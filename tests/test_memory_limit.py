@@ -12,7 +12,7 @@ from chrome_file import ChromeFile
 from tracetui.app.cli.main import MAX_MEMORY, main
 from tracetui.app.cli.options.values import memory_size
 from tracetui.parsers import TraceError, open_path
-from tracetui.parsers.runs import memory_limit
+from tracetui.parsers.runs import opening
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def recording(folder: Path) -> Path:
 
 def test_the_command_line_s_limit_is_a_line_and_exit_code_1(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv(MAX_MEMORY, "")  # restored afterwards
-    assert memory_limit.VARIABLE == MAX_MEMORY
+    assert opening.VARIABLE == MAX_MEMORY
     path = str(recording(tmp_path))
     assert main(["report", path, "--section", "overview", "--max-memory", "64MiB", "--no-cache"]) == 1
     said = capsys.readouterr()
@@ -39,13 +39,13 @@ def test_the_command_line_s_limit_is_a_line_and_exit_code_1(tmp_path, monkeypatc
 def test_without_one_the_limit_is_what_is_free(tmp_path, monkeypatch) -> None:
     monkeypatch.delenv(MAX_MEMORY, raising=False)
     path = recording(tmp_path)
-    monkeypatch.setattr(memory_limit, "free_bytes", lambda: 10 << 20)
+    monkeypatch.setattr(opening, "free_bytes", lambda: 10 << 20)
     with pytest.raises(TraceError, match=r"takes about 48 MiB of memory, 10 MiB are free; --max-memory 2GiB reads it"):
         open_path(path, cache=False)
     monkeypatch.setenv(MAX_MEMORY, str(1 << 40))
     assert open_path(path, cache=False).traces
     monkeypatch.delenv(MAX_MEMORY)
-    monkeypatch.setattr(memory_limit, "free_bytes", lambda: None)
+    monkeypatch.setattr(opening, "free_bytes", lambda: None)
     assert open_path(path, cache=False).traces
 
 
@@ -54,10 +54,10 @@ def test_the_estimate_is_of_the_inflated_size(tmp_path) -> None:
     plain.write_text(random.Random(1).randbytes(200_000).hex())
     packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
     cut.write_bytes(packed.read_bytes()[:50_000])
-    whole = memory_limit.estimate(plain, "nsys")
-    assert whole == memory_limit.FIXED + 720_000 == memory_limit.estimate(packed, "nsys")
-    assert memory_limit.FIXED < memory_limit.estimate(cut, "nsys") <= memory_limit.FIXED + 1.8 * 64 * 50_000
-    assert memory_limit.estimate(plain, "ncu") == memory_limit.FIXED + 10_000_000
+    whole = opening.estimate(plain, "nsys")
+    assert whole == opening.FIXED + 720_000 == opening.estimate(packed, "nsys")
+    assert opening.FIXED < opening.estimate(cut, "nsys") <= opening.FIXED + 1.8 * 64 * 50_000
+    assert opening.estimate(plain, "ncu") == opening.FIXED + 10_000_000
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_what_is_no_size(text: str, capsys) -> None:
 
 
 def test_the_control_group_s_limit(tmp_path) -> None:
-    assert memory_limit._group_free(tmp_path) is None
+    assert opening._group_free(tmp_path) is None
     for name, text in (("memory.max", "1000"), ("memory.current", "700"), ("memory.stat", "anon 1\ninactive_file 200")):
         (tmp_path / name).write_text(text)
-    assert memory_limit._group_free(tmp_path) == 500
+    assert opening._group_free(tmp_path) == 500
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory_limit._group_free(tmp_path) is None
-    assert (memory_limit.free_bytes() or 1) > 0
+    assert opening._group_free(tmp_path) is None
+    assert (opening.free_bytes() or 1) > 0

@@ -14,9 +14,9 @@ import pytest
 from sample_runs import recorded
 
 from tracetui.parsers.errors import TraceError
+from tracetui.parsers.ncu.frames import base_unit
 from tracetui.parsers.ncu.reader import read_ncu
 from tracetui.parsers.ncu.sniff import looks_like_ncu
-from tracetui.parsers.ncu.values import base_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,7 @@ NEARLY_NEVER = (200_000, 20, 20)
 A screen would show the pause."""
 _SCREENS = ("open", "serve")
 MAX_MEMORY = "TRACETUI_MAX_MEMORY"
-"""`parsers.runs.memory_limit.VARIABLE`, whose module would import NumPy."""
+"""`parsers.runs.opening.VARIABLE`, whose module would import NumPy."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

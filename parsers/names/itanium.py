@@ -1,6 +1,6 @@
 """Demangles function names of the Itanium C++ ABI, which CUDA uses on Linux.
 
-Profilers leave some names mangled (Kineto those of more than 1024 characters, as in CUTLASS). `cxx_forms` reads the
+Profilers leave some names mangled (Kineto those of more than 1024 characters, as in CUTLASS). `kernel_key` reads the
 result, so types and constants are spelled as it understands them, not as any demangler prints them.
 Source: the ABI's section 5.1, https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling
 """
