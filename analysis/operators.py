@@ -12,8 +12,15 @@ from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import OperatorTree, operator_tree
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.occupancy import tensor_cores_known
-from tracetui.analysis.kernel_groups import labels
-from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, operator_names, or_null, path_numbers, summarize
+from tracetui.analysis.kernels import (
+    NOT_ATTRIBUTED,
+    kernel_rows,
+    labels,
+    operator_names,
+    or_null,
+    path_numbers,
+    summarize,
+)
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
 from tracetui.parsers.links import lookup

@@ -10,16 +10,18 @@ import pytest
 from sample_runs import CLEAN, SWEEP, TRAIN
 from sample_runs import VIM as VIM_RUN
 
-from tracetui.analysis.kernel_groups import (
+from tracetui.analysis.kernels import (
     GROUPINGS,
+    NOT_ATTRIBUTED,
     NOT_RECORDED,
     group_kernels,
     group_rows,
     kernel_groups,
+    kernel_rows,
+    kernels,
     known_groupings,
     labels,
 )
-from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, kernels
 from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.cli.options import reports as options

@@ -12,10 +12,10 @@ import pytest
 from sample_runs import report_of
 
 from tracetui.analysis.base.conventions import TORCH_TB
-from tracetui.analysis.kernel_groups import kernel_groups
 from tracetui.analysis.kernels import (
     NOT_ATTRIBUTED,
     kernel_configurations,
+    kernel_groups,
     kernel_launches,
     kernels,
     operator_kernels,

@@ -19,8 +19,7 @@ from test_passes_matched import recording
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.of_run import findings_of
-from tracetui.analysis.kernel_groups import GROUPINGS, kernel_groups
-from tracetui.analysis.kernels import kernels
+from tracetui.analysis.kernels import GROUPINGS, kernel_groups, kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.matching.light_times import light_selection, light_times, with_light_times
 from tracetui.analysis.report.report import report, trace_report

@@ -11,8 +11,7 @@ from made_frames import made_trace
 from sample_runs import DATA, OUTSIDE, SAMPLES
 
 from tracetui.analysis.attribution.operator_tree import device_work
-from tracetui.analysis.kernel_groups import GROUPINGS, kernel_groups
-from tracetui.analysis.kernels import kernels
+from tracetui.analysis.kernels import GROUPINGS, kernel_groups, kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operator_groups, operators

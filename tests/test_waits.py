@@ -323,6 +323,8 @@ def full(waiting: int, lasting: int, *, ends_inside: bool = True, name: str = "c
 def test_a_launch_waits_for_room_only_behind_a_full_queue_for_long_and_while_work_ends() -> None:
     assert full(256, 100_001) == [FREE, FULL]
     assert full(255, 100_001) == full(256, 100_000) == [FREE]
+    assert full(256, 100_001, name="cudaMemcpy") == [FREE, WAIT]
+    assert len({FREE, WAIT, FULL, LOST}) == 4
     # nothing that ran ended while the call lasted: it was not that which the launch waited for
     far = Recording()
     for number in range(300):
@@ -401,3 +403,22 @@ def test_one_stream_waits_for_no_other() -> None:
     made.call("cudaStreamWaitEvent", 0, 1)
     made.call("cudaLaunchKernel", 2, 3, Item(0, 5, 10))
     assert made.streams() == ([NONE], 0)
+
+
+def test_what_came_before_the_calls_and_on_the_own_stream_counts_too() -> None:
+    before = Recording()
+    before.work.append(Item(NONE, 100, 50_000))
+    before.call("cudaLaunchKernel", 0, 10, Item(0, 50_001, 90_000, stream=1))
+    assert before.streams() == ([NONE, 0], 0)
+    # the work before it on its own stream explains when this one began
+    explained = Recording()
+    explained.call("cudaLaunchKernel", 0, 10, Item(0, 100, 46_000, stream=1))
+    explained.call("cudaLaunchKernel", 20, 30, Item(0, 100, 50_000))
+    explained.call("cudaLaunchKernel", 40, 50, Item(0, 50_001, 90_000, stream=1))
+    assert explained.streams() == ([NONE] * 3, 0)
+    # what ended last is of its own stream
+    own = Recording()
+    own.call("cudaLaunchKernel", 0, 10, Item(0, 100, 50_000, stream=1))
+    own.call("cudaLaunchKernel", 20, 30, Item(0, 110, 20_000, stream=1))
+    own.call("cudaLaunchKernel", 40, 50, Item(0, 50_001, 90_000, stream=1))
+    assert own.streams() == ([NONE] * 3, 0)

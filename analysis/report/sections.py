@@ -265,7 +265,7 @@ class Sections(BesideSections):
 
     def kernel_groups(self, by: str) -> Section:
         """One row per group of kernels, and how many there are."""
-        from tracetui.analysis.kernel_groups import kernel_groups
+        from tracetui.analysis.kernels import kernel_groups
 
         return self._table(kernel_groups(self.sel, by), KERNEL_GROUPS)
 

@@ -33,7 +33,7 @@ class Request:
     format: str = "text"
     sections: tuple[str, ...] | None = None
     by: str = "name"
-    """What kernels are grouped by: one of `analysis.kernel_groups.GROUPINGS`."""
+    """What kernels are grouped by: one of `analysis.kernels.GROUPINGS`."""
     range_kernels: int | None = None
     """How many kernels text shows under each module or range of a tree; null for these alone."""
     limit: int | None = None

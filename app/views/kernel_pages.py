@@ -9,8 +9,14 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns, format_percent
 from tracetui.analysis.counters.tensor_cores import UNCLEAR, USES, tensor_marks
-from tracetui.analysis.kernel_groups import group_kernels, group_rows, kernel_groups
-from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_launches, operator_kernels
+from tracetui.analysis.kernels import (
+    NOT_ATTRIBUTED,
+    group_kernels,
+    group_rows,
+    kernel_groups,
+    kernel_launches,
+    operator_kernels,
+)
 from tracetui.analysis.modules import module_kernels
 from tracetui.analysis.operators import group_operator_kernels, group_operator_rows
 from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES

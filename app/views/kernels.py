@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.kernel_groups import known_groupings
-from tracetui.analysis.kernels import kernels
+from tracetui.analysis.kernels import kernels, known_groupings
 from tracetui.analysis.memops import memops
 from tracetui.analysis.tables.kernels import MEMOPS
 from tracetui.app.views.common.counted import CountedView, in_units

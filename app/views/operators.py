@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.kernel_groups import NOT_RECORDED
-from tracetui.analysis.kernels import NOT_ATTRIBUTED
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, NOT_RECORDED
 from tracetui.analysis.operators import (
     group_operator_kernels,
     group_operators,

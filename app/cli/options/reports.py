@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PICTURES = ("svg", "png")
 """Formats of one picture, which `report` and `diff` have."""
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
-"""`analysis.kernel_groups.GROUPINGS`."""
+"""`analysis.kernels.GROUPINGS`."""
 DIFF_SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")
 """The tables of a diff, `analysis.tables.registry.COMPARED`."""
 SWEEP_SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", "phases", "categories", "top_kernels")
