@@ -15,10 +15,10 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from as_json import report
 from machine_trees import AGX_ORIN_30W, H200, ORIN_NANO_25W, jetson, smi, x86
 from msgspec import Struct, structs
 
-from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main as tracetui
 from tracetui.collectors.checks import doctor
 from tracetui.collectors.machine import recording as machine

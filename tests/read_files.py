@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from as_json import report
 from sample_runs import OUTSIDE
 
-from tracetui.analysis.report.report import report
 from tracetui.app.text.fitting import printable
 from tracetui.parsers import TraceError, open_path
 

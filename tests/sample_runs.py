@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from as_json import report
 
-from tracetui.analysis.report.report import report
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import json_reader
 import polars as pl
 import pytest
+from as_json import report
 from chrome_file import ChromeFile
 from laid_out import report_text
 from sample_runs import recorded
@@ -18,7 +19,6 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.memops import memops
 from tracetui.analysis.overview import overview
-from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import select
 from tracetui.parsers import open_path
 from tracetui.parsers.chrome.reader import read_chrome, stream_chrome

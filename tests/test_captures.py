@@ -9,13 +9,13 @@ from pathlib import Path
 
 import ncu_file
 import pytest
+from as_json import report
 from laid_out import body, report_markdown, report_text
 from nsys_file import NsysFile
 from sample_runs import recorded, run_of
 
 from tracetui.analysis.captures.captures import capture, captures
 from tracetui.analysis.captures.names import axes_of, names_of
-from tracetui.analysis.report.report import report
 from tracetui.analysis.report.sets.captures import capture_rows
 from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import ncu_file
 import pytest
+from as_json import report
 from laid_out import body
 from reported import compared, opened, swept
 from sample_runs import recorded
 
 from tracetui.analysis.counters.configurations import ALL, COMMON, MEASURED, configurations, weights_of
-from tracetui.analysis.report.report import report
 from tracetui.analysis.report.sets.sweep import sweep_report
 from tracetui.analysis.roofline.counters import launch_table
 from tracetui.analysis.sweeps.reading import read_sweep

@@ -6,11 +6,11 @@ import gzip
 import json
 
 import polars as pl
+from as_json import report
 from chrome_file import ChromeFile
 from sample_runs import recorded
 
 from tracetui.analysis.counters.counters import launch_metrics, metric_table
-from tracetui.analysis.report.report import report
 from tracetui.parsers import open_path
 from tracetui.parsers.chrome.devices.counted import split_counted
 from tracetui.parsers.chrome.reader import read_chrome

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import ncu_file
 import pytest
+from as_json import report
 from laid_out import body
 from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.counters.compared import compare
-from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
 from tracetui.parsers.ncu.reader import read_ncu

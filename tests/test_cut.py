@@ -10,10 +10,10 @@ import sys
 import threading
 
 import pytest
+from as_json import report
 from sample_runs import OUTSIDE, recorded, run_of
 from tui_pilot import drained, opened, press, screen_text
 
-from tracetui.analysis.report.report import report
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.timeline.timeline import timeline
 from tracetui.app.cli.commands.cut import between, file_stretch, of_steps, zero_of

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from as_json import report
 
-from tracetui.analysis.report.report import SECTIONS, report
+from tracetui.analysis.report.report import SECTIONS
 from tracetui.app.cli.arguments import build_parser
 from tracetui.app.cli.options.shared import SAMPLES
 from tracetui.parsers import open_path

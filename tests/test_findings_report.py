@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sample_runs
+from as_json import report
 from laid_out import body, report_text
 from sample_runs import run_of
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main
 from tracetui.app.cli.rules_list import as_json, explanation, rules_page
 from tracetui.app.reports.content.findings import finding_lines

@@ -16,6 +16,7 @@ from unittest.mock import patch
 import numpy as np
 import polars as pl
 import pytest
+from as_json import report
 from chrome_file import ChromeFile
 from ncu_file import IDS, PLACE, line, long_table, wide_table
 from nsys_file import NsysFile
@@ -25,7 +26,6 @@ from tracetui.analysis.dependencies import walk
 from tracetui.analysis.dependencies.critical_path import inner_calls
 from tracetui.analysis.findings.config import parse
 from tracetui.analysis.gpu.occupancy import SmLimits, estimated_occupancy, occupancy
-from tracetui.analysis.report.report import report
 from tracetui.app.reports.content.charts import levels
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.json_report import to_json

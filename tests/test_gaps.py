@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 import pytest
+from as_json import report
 from sample_runs import recorded, run_of
 
 from tracetui.analysis.attribution.during import UNRECORDED
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.nsys.gpu_samples import sampled
-from tracetui.analysis.report.report import report
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.facts import events_within, host_during, lanes_within

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from as_json import report
 from laid_out import report_text
 from sample_runs import run_of
 
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.host import CALLS, host_functions
-from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.program import HOST_FUNCTIONS
 from tracetui.app.tables.columns import own_time

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from as_json import report
 from laid_out import report_markdown, report_text
 from sample_runs import recorded
 
@@ -20,7 +21,6 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.join import join_kernels
 from tracetui.analysis.matching.kernel_pairs import pairs
 from tracetui.analysis.matching.run_join import kernel_counters_of, with_counters
-from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
 from tracetui.parsers import Run, Source, Trace, TraceInfo, schema

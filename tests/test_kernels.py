@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from as_json import report
 from sample_runs import report_of
 
 from tracetui.analysis.base.conventions import TORCH_TB
@@ -20,7 +21,6 @@ from tracetui.analysis.kernels import (
     kernels,
     operator_kernels,
 )
-from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
 

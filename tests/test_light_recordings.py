@@ -7,11 +7,11 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from as_json import report
 from chrome_file import ChromeFile
 from sample_runs import recorded
 
 from tracetui.analysis.captures.captures import captures
-from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import scrub
 from tracetui.collectors.scrubbing.keys import document

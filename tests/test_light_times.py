@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from as_json import report, trace_report
 from contract import TRACE, conforms
 from made_run import finding, silent
 from reported import opened, reported
@@ -22,7 +23,6 @@ from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.kernels import GROUPINGS, kernel_groups, kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.matching.light_times import light_selection, light_times, with_light_times
-from tracetui.analysis.report.report import report, trace_report
 from tracetui.analysis.selection import Scope, Selection, in_steps, select
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from as_json import report
 from page_reader import read_page
 from reported import opened, reported
 from sample_runs import GPT, VIM, recorded
@@ -15,7 +16,7 @@ from sweep_maker import write_sweep
 
 from tracetui.analysis.base.number_format import format_us
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.report.report import SECTIONS, report
+from tracetui.analysis.report.report import SECTIONS
 from tracetui.app.cli.arguments import build_parser
 from tracetui.app.cli.main import main
 from tracetui.app.cli.options import reports as options

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from as_json import report
 from laid_out import report_text
 from sample_runs import recorded
 from snapshot_file import START, Allocator, churn, snapshot, write
 
-from tracetui.analysis.report.report import report
 from tracetui.parsers import schema
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.memory.pickle_scan import Refused, load_plain

@@ -9,13 +9,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from as_json import report
 from laid_out import body, report_markdown, report_text
 from sample_runs import recorded, run_of
 from snapshot_file import FRAMES, Allocator, churn, snapshot, write
 from tui_pilot import opened, press, screen_text, settle
 
 from tracetui.analysis.base.number_format import format_bytes
-from tracetui.analysis.report.report import report
 from tracetui.app.charts.area import area_chart, plot_width
 from tracetui.app.reports.csv_report import report_csv
 from tracetui.app.views.texts.memory_text import memory_text

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pytest
+from as_json import report
 from laid_out import body
 from nsys_file import PID, NsysFile, global_pid, global_tid
 from sample_runs import recorded
@@ -21,7 +22,6 @@ from tracetui.analysis.nsys.os_calls import os_calls, reason_of
 from tracetui.analysis.nsys.threads import cpu_functions, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.report.beside import ON_REQUEST
-from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout

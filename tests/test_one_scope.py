@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 import pytest
+from as_json import trace_report
 from made_frames import made_trace
 from sample_runs import DATA, OUTSIDE, SAMPLES
 
@@ -18,7 +19,6 @@ from tracetui.analysis.operators import operator_groups, operators
 from tracetui.analysis.overview import overview
 from tracetui.analysis.range_tree import range_tree
 from tracetui.analysis.ranges import ranges
-from tracetui.analysis.report.report import trace_report
 from tracetui.analysis.selection import Scope, Selection, in_steps, select
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.iterations import as_recorded

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from as_json import report
 from rank_traces import Job as MadeJob
 from rank_traces import Plant
 from test_ranks_recorded import found as recorded_jobs
@@ -14,7 +15,6 @@ from tracetui.analysis.dependencies.limit import Limit
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.together.job import Job, jobs
 from tracetui.analysis.ranks.together.own_verdict import in_its_job
-from tracetui.analysis.report.report import report
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:

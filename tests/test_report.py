@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import reported
+from as_json import report
 from contract import (
     DIFF,
     FINDINGS,
@@ -31,7 +32,7 @@ from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.overview import overview
 from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
-from tracetui.analysis.report.report import SECTIONS, diff_report, report
+from tracetui.analysis.report.report import SECTIONS, diff_report
 from tracetui.analysis.report.rows import rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.registry import COMPARED

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from as_json import report
 from judged import find, fired, judged
 from laid_out import body
 from made_run import SGEMM, Made
@@ -18,7 +19,6 @@ from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
-from tracetui.analysis.report.report import report
 from tracetui.analysis.roofline.peaks import Peak, Peaks
 from tracetui.analysis.roofline.roofline import Roofline, roofline
 from tracetui.analysis.roofline.shapes import Work, work

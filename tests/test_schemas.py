@@ -6,9 +6,10 @@ import json
 from functools import cache
 
 import pytest
+from as_json import report
 from sample_runs import DATA, SWEEP, recorded, report_of
 
-from tracetui.analysis.report.report import SECTIONS, report
+from tracetui.analysis.report.report import SECTIONS
 from tracetui.analysis.schemas.others import OUTPUTS, json_schema, part_of
 from tracetui.app.cli.asking.options import OUTPUTS as NAMES
 from tracetui.app.cli.main import main

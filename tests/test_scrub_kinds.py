@@ -8,11 +8,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from as_json import report
 from nsys_file import NsysFile
 from planted import DOC, FORMATS, KINDS, left, plants, table
 from sample_runs import recorded
 
-from tracetui.analysis.report.report import report
 from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import LeftOut, Scrubbed, scrub, scrub_file
 from tracetui.collectors.scrubbing.marks import DAMAGED

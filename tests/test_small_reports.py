@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from as_json import report
 from hypothesis import given
 from hypothesis import strategies as st
 from laid_out import report_text
@@ -20,7 +21,7 @@ from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.findings import catalogue
 from tracetui.analysis.host import CALLS
 from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
-from tracetui.analysis.report.report import SECTIONS, report
+from tracetui.analysis.report.report import SECTIONS
 from tracetui.analysis.tables.registry import OF_RUNS
 from tracetui.app.reports.content.run import printed_sections
 from tracetui.parsers import Run, open_path

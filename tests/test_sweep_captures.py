@@ -10,6 +10,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from as_json import report
 from contract import conforms
 from contract import row as form
 from laid_out import report_text
@@ -20,7 +21,6 @@ from test_range_kernels import BY_SQL
 
 from tracetui.analysis.captures.captures import captures
 from tracetui.analysis.captures.outcome import out_of_memory
-from tracetui.analysis.report.report import report
 from tracetui.analysis.report.sets.capture_tables import matrix_rows
 from tracetui.analysis.report.sets.sweep import sweep_report
 from tracetui.analysis.sweeps.model import is_size

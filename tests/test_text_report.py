@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import ncu_file
 import pytest
+from as_json import report
 from laid_out import body, diff_markdown, diff_text, report_markdown, report_text
 from sample_runs import recorded, report_of
 
-from tracetui.analysis.report.report import diff_report, report
+from tracetui.analysis.report.report import diff_report
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
 from tracetui.app.reports.csv_report import diff_csv, report_csv

@@ -16,7 +16,8 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.core.rule import Rule
 from tracetui.analysis.matching.one_program import one_program, reason
-from tracetui.analysis.matching.run_join import join_row, joined, run_joins
+from tracetui.analysis.matching.run_join import joined, run_joins
+from tracetui.analysis.report.report import join_row
 from tracetui.app.reports.content.joins import sentences
 from tracetui.parsers import Run, open_path
 
@@ -88,9 +89,9 @@ def test_a_recording_of_another_program_is_not_matched() -> None:
     assert "longest kernel" in finding.title
     assert [each.other.info.kind for each in joined(run, run.main)] == ["nsys", "ncu"]
     assert [each.other.info.kind for each in joined(subject.run, run.main)] == ["ncu"]
-    rows = {row["kind"]: row for row in map(join_row, run_joins(subject.run))}
-    assert rows["ncu"]["set_aside"] is None
-    assert "longest kernel" in rows["nsys"]["set_aside"]
+    rows = {row.kind: row for row in map(join_row, run_joins(subject.run))}
+    assert rows["ncu"].set_aside is None
+    assert "longest kernel" in rows["nsys"].set_aside
     (told,) = sentences(rows["nsys"])
     assert told.startswith("gpt_small_ctx256.sqlite.gz is set aside: it is of another run than ops.trace.json.gz")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from as_json import report
 from sample_runs import FP16, recorded, run_of
 from test_torch_tb_tables import case_of, walk
 
@@ -16,7 +17,6 @@ from tracetui.analysis.base.conventions import TORCH_TB, TRACETUI
 from tracetui.analysis.gpu.occupancy import kernel_sums
 from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.operators import MEMORY, operators
-from tracetui.analysis.report.report import report
 from tracetui.analysis.selection import select
 from tracetui.analysis.tables.kernels import KERNELS
 from tracetui.app.reports.content.run import run_parts

@@ -11,11 +11,10 @@ from msgspec import Struct
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.remembered import kept_of_pair
 from tracetui.analysis.matching.join import KernelJoin, join_kernels
-from tracetui.analysis.matching.one_program import one_program, reason
+from tracetui.analysis.matching.one_program import one_program
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.json_values import Json
     from tracetui.parsers import Run, Trace
 
 COUNTERS = (
@@ -148,24 +147,6 @@ def _counters_join(trace: Trace, other: Trace) -> KernelJoin:
 def _join(trace: Trace, other: Trace) -> KernelJoin:
     """`join_kernels`, kept where the other is small: Nsight Compute measures few launches."""
     return _counters_join(trace, other) if other.info.kind == "ncu" else join_kernels(trace, other)
-
-
-def join_row(found: Joined) -> Json:
-    """One join as the report has it."""
-    join = found.join
-    return {
-        "trace": str(found.other.source.path),
-        "with": str(found.main.source.path),
-        "kind": found.other.info.kind,
-        "launches": join.launches.height,
-        "matched": join.count("matched"),
-        "placed": int(join.launches["main_row"].is_not_null().sum()),
-        "ambiguous": join.count("ambiguous"),
-        "unmatched": join.named("unmatched").to_dicts(),
-        "gpu_time_percent": join.gpu_time_percent,
-        "own_time_percent": join.other_time_percent,
-        "set_aside": reason(found.main, found.other) or None,
-    }
 
 
 def _same_rank(left: Trace, right: Trace) -> bool:

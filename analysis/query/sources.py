@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import to_builtins
 
 from tracetui.analysis.query.ask import SECONDS, Answer, Stop, ask
 from tracetui.analysis.query.frames import ABOUT, OF_JSON, frames, plain
@@ -48,9 +49,9 @@ def frames_of(
         tables = [known[name].section for name in names if name not in ABOUT]
         rows: dict[str, Any] = {}
         if of_trace := [name for name in tables if name not in OF_RUNS]:
-            rows |= trace_report(trace, scope, of_trace, run=run, config=config)
+            rows |= to_builtins(trace_report(trace, scope, of_trace, run=run, config=config))
         if of_run := [name for name in tables if name in OF_RUNS]:
-            rows |= report(run, replace(scope, window=None), of_run, config=config)["run"]
+            rows |= to_builtins(report(run, replace(scope, window=None), of_run, config=config).run)
         recorded = [name for name in names if name in ABOUT]
         found = {name: getattr(trace, name) for name in recorded}
         if scope != WHOLE:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.collectives.table import by_pair, by_size
+from tracetui.analysis.report.model import Link
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.roofline.peaks import link_of
 from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Row
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run
 
 
-def collective_rows(sel: Selection, run: Run | None, limit: int | None) -> tuple[list[Json], int]:
+def collective_rows(sel: Selection, run: Run | None, limit: int | None) -> tuple[list[Row], int]:
     """The rows of the table, and how many there are in all."""
     matched = None
     if run is not None and len(run.ranks) > 1:
@@ -27,10 +28,14 @@ def collective_rows(sel: Selection, run: Run | None, limit: int | None) -> tuple
     return table_rows(found, COLLECTIVES, limit), found.height
 
 
-def beside_collectives(sel: Selection, run: Run | None, limit: int | None) -> Json:
-    """What accompanies the rows: pairs of ranks, and the link; null where the GPU or its link is not known."""
-    link = link_of(run, sel.trace)
-    said = None
-    if link is not None:
-        said = {"name": link.name, "gbps": link.bytes_per_s / 1e9, "ranks": link.ranks, "source": link.source}
-    return {"collective_pairs": table_rows(by_pair(sel.recorded), PAIRS, limit), "collectives_link": said}
+def pair_rows(sel: Selection, limit: int | None) -> list[Row]:
+    """Sends and receives by pair of ranks."""
+    return table_rows(by_pair(sel.recorded), PAIRS, limit)
+
+
+def link(sel: Selection, run: Run | None) -> Link | None:
+    """The link of the GPUs; None where the GPU or its link is not known."""
+    found = link_of(run, sel.trace)
+    if found is None:
+        return None
+    return Link(name=found.name, gbps=found.bytes_per_s / 1e9, ranks=found.ranks, source=found.source)

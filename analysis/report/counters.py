@@ -11,6 +11,7 @@ from tracetui.analysis.counters.compared import compare, labels, reports_of
 from tracetui.analysis.counters.configurations import configurations, weights_of
 from tracetui.analysis.counters.counters import by_kernel, launch_counters
 from tracetui.analysis.counters.missing import not_collected
+from tracetui.analysis.report.model import CountersMissing
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.roofline.counters import launch_table
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
@@ -45,10 +46,10 @@ class Counters:
         """One row per kernel, means over its profiled launches, the most total time first."""
         return _plain(table_rows(by_kernel(self._launches), COUNTERS, self._limit))
 
-    def missing(self) -> Json | None:
+    def missing(self) -> CountersMissing | None:
         """Describes what no launch has, and the command that would collect it."""
         found = not_collected(self._trace, self._launches)
-        return None if found is None else {"what": list(found.what), "command": found.command}
+        return None if found is None else CountersMissing(what=list(found.what), command=found.command)
 
 
 def of_run(

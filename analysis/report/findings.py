@@ -6,101 +6,108 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.json_values import Json, us
+from msgspec.structs import asdict
+
+from tracetui.analysis.base.json_values import us
 from tracetui.analysis.findings.core.rule import REGISTRY
+from tracetui.analysis.report.model import (
+    AbstainedRow,
+    Agreement,
+    Evidence,
+    FindingRow,
+    Judged,
+    ProofRow,
+    SilencedRow,
+    SuppressedRow,
+)
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Finding, Findings
     from tracetui.parsers.runs.folder.proofs import Claim, Proof
 
 
-def findings_section(found: Findings, limit: int | None = None) -> Json:
-    """The key `findings` and its companions: what was set aside, what could not be judged, what was looked for."""
-    return {"findings": finding_rows(found, limit), **set_aside(found)}
+def judged(findings: Findings, limit: int | None = None) -> Judged:
+    """The first findings, what was set aside, what could not be judged, and which rules ran."""
+    return Judged(
+        findings=[finding_row(finding) for finding in findings.found[:limit]],
+        findings_suppressed=[
+            SuppressedRow(**asdict(finding_row(each.finding)), by=each.by) for each in findings.suppressed
+        ],
+        findings_silenced=[
+            SilencedRow(**asdict(finding_row(each.finding)), reason=each.by) for each in findings.silenced
+        ],
+        findings_abstained=[AbstainedRow(id=each.id, missing=each.missing) for each in findings.abstained],
+        findings_checked=list(findings.checked),
+    )
 
 
-def set_aside(found: Findings) -> Json:
-    """The keys beside `findings`."""
-    return {
-        "findings_suppressed": [{**finding_row(each.finding), "by": each.by} for each in found.suppressed],
-        "findings_silenced": [{**finding_row(each.finding), "reason": each.by} for each in found.silenced],
-        "findings_abstained": [{"id": each.id, "missing": each.missing} for each in found.abstained],
-        "findings_checked": list(found.checked),
-    }
-
-
-def finding_rows(found: Findings, limit: int | None = None) -> list[Json]:
-    """The findings, in their order; times at stake in µs, evidence in its own units."""
-    return [finding_row(finding) for finding in found.found[:limit]]
-
-
-def finding_row(finding: Finding) -> Json:
-    """One finding."""
-    return {
-        "id": finding.id,
-        "severity": finding.severity,
-        "title": finding.title,
-        "impact_us": us(finding.impact_ns),
-        "ceiling_percent": finding.ceiling_percent,
-        "evidence": [
-            {
-                "label": item.label,
-                "value": item.value,
-                "unit": item.unit,
-                "tab": item.query.tab if item.query else None,
-                "filter": item.query.filter if item.query else None,
-                "row": item.query.row if item.query else None,
-            }
+def finding_row(finding: Finding) -> FindingRow:
+    """One finding; times at stake in µs, evidence in its own units."""
+    return FindingRow(
+        id=finding.id,
+        severity=finding.severity,
+        title=finding.title,
+        impact_us=us(finding.impact_ns),
+        ceiling_percent=finding.ceiling_percent,
+        evidence=[
+            Evidence(
+                label=item.label,
+                value=item.value,
+                unit=item.unit,
+                tab=item.query.tab if item.query else None,
+                filter=item.query.filter if item.query else None,
+                row=item.query.row if item.query else None,
+            )
             for item in finding.evidence
         ],
-        "formula": finding.formula,
-        "threshold": finding.threshold,
-        "advice": finding.advice,
-        "next_command": finding.next_command,
-        "changes": [given.text for given in finding.changes],
-        "proofs": [proof_row(proof, claim) for proof, claim in finding.proofs],
-        "reference": finding.reference,
-        "remarks": list(finding.remarks),
-        "doubted_by": list(finding.doubted_by),
-        "key": stable_key(finding),
-    }
+        formula=finding.formula,
+        threshold=finding.threshold,
+        advice=finding.advice,
+        next_command=finding.next_command,
+        changes=[given.text for given in finding.changes],
+        proofs=[proof_row(proof, claim) for proof, claim in finding.proofs],
+        reference=finding.reference,
+        remarks=list(finding.remarks),
+        doubted_by=list(finding.doubted_by),
+        key=stable_key(finding),
+    )
 
 
-def proof_row(proof: Proof, claim: Claim | None = None) -> Json:
+def proof_row(proof: Proof, claim: Claim | None = None) -> ProofRow:
     """What was measured of a change; with the finding's claim, what it promised."""
     compared = proof.compared
     gain, step = proof.gain_ns, proof.step_ns
-    return {
-        "change": proof.change,
-        "explanation": proof.explanation,
-        "step_us": us(step),
-        "changed_us": us(proof.changed_ns),
-        "gain_us": us(gain),
-        "low_us": us(proof.low_ns),
-        "high_us": us(proof.high_ns),
-        "gain_percent": 100 * gain / step if gain is not None and step else None,
-        "rounds": proof.rounds,
-        "one_process": proof.one_process,
-        "batch_factor": proof.batch_factor,
-        "device": proof.device,
-        "recorded_on": proof.recorded_on,
-        "bound_us": us(claim.bound_ns) if claim is not None else None,
-        "bound_percent": claim.bound_percent if claim is not None else None,
-        "sure_percent": claim.sure_percent if claim is not None else None,
-        "also": claim.also if claim is not None else None,
-        "most_us": us(claim.most_ns) if claim is not None else None,
-        "does_more": claim is not None and proof.does_more(claim),
-        "exceeds": claim is not None and proof.exceeds(claim),
-        "compared": None
+    return ProofRow(
+        change=proof.change,
+        explanation=proof.explanation,
+        step_us=us(step),
+        changed_us=us(proof.changed_ns),
+        gain_us=us(gain),
+        low_us=us(proof.low_ns),
+        high_us=us(proof.high_ns),
+        gain_percent=100 * gain / step if gain is not None and step else None,
+        rounds=proof.rounds,
+        one_process=proof.one_process,
+        batch_factor=proof.batch_factor,
+        device=proof.device,
+        recorded_on=proof.recorded_on,
+        bound_us=us(claim.bound_ns) if claim is not None else None,
+        bound_percent=claim.bound_percent if claim is not None else None,
+        sure_percent=claim.sure_percent if claim is not None else None,
+        also=claim.also if claim is not None else None,
+        most_us=us(claim.most_ns) if claim is not None else None,
+        does_more=claim is not None and proof.does_more(claim),
+        exceeds=claim is not None and proof.exceeds(claim),
+        compared=None
         if compared is None
-        else {
-            "what": compared.what,
-            "numbers": compared.numbers,
-            "largest": compared.largest,
-            "scale": compared.scale,
-            "should_agree": compared.should_agree,
-        },
-    }
+        else Agreement(
+            what=compared.what,
+            numbers=compared.numbers,
+            largest=compared.largest,
+            scale=compared.scale,
+            should_agree=compared.should_agree,
+        ),
+    )
 
 
 def stable_key(finding: Finding) -> str:

@@ -12,11 +12,11 @@ from tracetui.analysis.memory.lifetime import growth, long_lived
 from tracetui.analysis.memory.peak import By, holders, peak
 from tracetui.analysis.memory.segments import EndState, end_state, ooms
 from tracetui.analysis.memory.totals import memory
+from tracetui.analysis.report.model import Memory, MemoryPeak, MemoryPoint, Segments
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.memory import HOLDERS, LONG_LIVED, OUT_OF_MEMORY, STEPS
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.selection import Selection
 
 POINTS = 200
@@ -26,7 +26,7 @@ PEAKS = ("device_type", "device", "allocated_bytes", "reserved_bytes")
 CURVE = ("at_ns", "allocated_bytes", "reserved_bytes")
 
 
-def memory_section(sel: Selection, limit: int | None) -> Json:
+def memory_section(sel: Selection, limit: int | None) -> Memory:
     """Peaks, the curve in at most `POINTS` points, who held the peak, what outlives steps, the end state."""
     peaks, most, end = memory(sel), peak(sel), end_state(sel)
     whole = curve(sel, most)
@@ -34,24 +34,26 @@ def memory_section(sel: Selection, limit: int | None) -> Json:
     held = [_named(holders(sel, by, most), by).head(_most(limit)) for by in owners]
     longer = [_named(long_lived(sel, by), by).head(_most(limit)) for by in owners]
     last = _last(whole)
-    return {
-        "peak_allocated_bytes": peaks.peak_allocated_bytes,
-        "peak_reserved_bytes": peaks.peak_reserved_bytes,
-        "on_gpu": peaks.on_gpu,
-        "peak_device": None if most is None else most.device,
-        "peak_time_us": _since(sel, None if most is None else most.time),
-        "peaks": rows(peaks.peaks.rename(_BYTES, strict=False), PEAKS),
-        "unused_percent": None if most is None else known(most.unused_percent),
-        "end_allocated_bytes": last["allocated"] if end.allocated_bytes is None else end.allocated_bytes,
-        "end_reserved_bytes": last["reserved"] if end.reserved_bytes is None else end.reserved_bytes,
-        "fragmentation_percent": None if end.fragmentation_percent is None else known(end.fragmentation_percent),
-        "segments": _segments(end),
-        "curve": rows(_since_begin(sel, curve_points(whole, POINTS)).rename(_BYTES), CURVE),
-        "holders": table_rows(pl.concat(held), HOLDERS) if held else [],
-        "long_lived": table_rows(pl.concat(longer), LONG_LIVED) if longer else [],
-        "growth": table_rows(growth(sel), STEPS, limit),
-        "oom": table_rows(_since_begin(sel, ooms(sel)), OUT_OF_MEMORY, limit),
-    }
+    return Memory(
+        peak_allocated_bytes=peaks.peak_allocated_bytes,
+        peak_reserved_bytes=peaks.peak_reserved_bytes,
+        on_gpu=peaks.on_gpu,
+        peak_device=None if most is None else most.device,
+        peak_time_us=_since(sel, None if most is None else most.time),
+        peaks=[MemoryPeak(**row) for row in rows(peaks.peaks.rename(_BYTES, strict=False), PEAKS)],
+        unused_percent=None if most is None else known(most.unused_percent),
+        end_allocated_bytes=last["allocated"] if end.allocated_bytes is None else end.allocated_bytes,
+        end_reserved_bytes=last["reserved"] if end.reserved_bytes is None else end.reserved_bytes,
+        fragmentation_percent=None if end.fragmentation_percent is None else known(end.fragmentation_percent),
+        segments=_segments(end),
+        curve=[
+            MemoryPoint(**row) for row in rows(_since_begin(sel, curve_points(whole, POINTS)).rename(_BYTES), CURVE)
+        ],
+        holders=table_rows(pl.concat(held), HOLDERS) if held else [],
+        long_lived=table_rows(pl.concat(longer), LONG_LIVED) if longer else [],
+        growth=table_rows(growth(sel), STEPS, limit),
+        oom=table_rows(_since_begin(sel, ooms(sel)), OUT_OF_MEMORY, limit),
+    )
 
 
 def callers(sel: Selection) -> tuple[By, ...]:
@@ -88,14 +90,14 @@ def _last(whole: pl.DataFrame) -> dict[str, Any]:
     return whole.row(-1, named=True) if whole.height else {"allocated": None, "reserved": None}
 
 
-def _segments(end: EndState) -> Json | None:
+def _segments(end: EndState) -> Segments | None:
     if end.reserved_bytes is None:
         return None
-    return {
-        "count": end.segments,
-        "reserved_bytes": end.reserved_bytes,
-        "allocated_bytes": end.allocated_bytes,
-        "free_bytes": end.free_bytes,
-        "largest_free_bytes": end.largest_free_bytes,
-        "inactive_split_bytes": end.inactive_split_bytes,
-    }
+    return Segments(
+        count=end.segments,
+        reserved_bytes=end.reserved_bytes,
+        allocated_bytes=end.allocated_bytes,
+        free_bytes=end.free_bytes,
+        largest_free_bytes=end.largest_free_bytes,
+        inactive_split_bytes=end.inactive_split_bytes,
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.json_values import Json, us
+from tracetui.analysis.base.json_values import us
+from tracetui.analysis.report.model import LightRecording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,28 +40,28 @@ OF_SELECTION = frozenset({"overview", "launches"})
 """Those that are of the light recording alone, and so of the rich one where only a part of the run was asked for."""
 
 
-def light_recording(sel: Selection) -> Json | None:
+def light_recording(sel: Selection) -> LightRecording | None:
     """What of a recording was found in the light one of its run; null where the run has none."""
     from tracetui.analysis.matching.light_times import light_times
 
     found = light_times(sel.trace)
     if found is None:
         return None
-    return {
-        "path": None if found.light is None else str(found.light.source.path),
-        "used": found.times is not None,
-        "problem": found.problem or None,
-        "steps": None if found.light is None else found.light.steps.height,
-        "launches": found.launches,
-        "matched": found.matched,
-        "matched_percent": found.percent,
-        "unmatched_us_per_step": us(found.lost_ns),
-        "kept_launches": found.kept,
-        "kept_percent": found.kept_percent,
-    }
+    return LightRecording(
+        path=None if found.light is None else str(found.light.source.path),
+        used=found.times is not None,
+        problem=found.problem or None,
+        steps=None if found.light is None else found.light.steps.height,
+        launches=found.launches,
+        matched=found.matched,
+        matched_percent=found.percent,
+        unmatched_us_per_step=us(found.lost_ns),
+        kept_launches=found.kept,
+        kept_percent=found.kept_percent,
+    )
 
 
-def rests_on(sel: Selection, sections: Iterable[str]) -> Json | None:
+def rests_on(sel: Selection, sections: Iterable[str]) -> dict[str, str] | None:
     """By section, on which recording it rests: ``light``, ``rich`` or ``both``; null where the run has no light one."""
     from tracetui.analysis.matching.light_times import light_selection
 

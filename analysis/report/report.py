@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.matching.light_times import with_light_times
-from tracetui.analysis.report import passes
+from tracetui.analysis.report import model, passes
 from tracetui.analysis.report import sections as report_sections
 from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
+from tracetui.analysis.report.model import JoinRow, OtherRun, PassRow, Report, UnmatchedKernel
 from tracetui.analysis.report.ranks import SECTIONS as JOB_SECTIONS
 from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
@@ -25,12 +28,13 @@ if TYPE_CHECKING:
     from tracetui.analysis.compare.step_difference import StepDifference
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts, Pair
+    from tracetui.analysis.matching.run_join import Joined
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
 SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
-SECTIONS = (*report_sections.SECTIONS, "ranks", *JOB_SECTIONS, "captures", "configurations")
+SECTIONS = (*model.SECTIONS, "ranks", *JOB_SECTIONS, "captures", "configurations")
 """What ``--section`` takes: a trace's sections, the run's table of ranks and what they say together, the folder's
 table of captures, and that of configurations by their counters."""
 
@@ -46,8 +50,8 @@ def report(
     by: str = "name",
     sections_of: Callable[[Run, list[Json]], list[Collection[str] | None]] | None = None,
     range_kernels: bool = False,
-) -> Json:
-    """The numbers of a run as the JSON contract.
+) -> Report:
+    """The numbers of a run.
 
     Args:
         run: what `open_path` returned.
@@ -74,7 +78,7 @@ def report(
         raise ValueError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
     scope = scope or Scope()
     # where only some of a job's recordings are printed, it is the same one whatever is asked of it
-    chooses = sections_of is not None and not run.unread and any(map(report_sections.SECTIONS.__contains__, wanted))
+    chooses = sections_of is not None and not run.unread and any(map(model.SECTIONS.__contains__, wanted))
     ranks = _ranks(run, scope) if "ranks" in wanted or chooses else []
     used: list[Collection[str] | None] = [None] * len(run.traces) if sections_of is None else sections_of(run, ranks)
     of_traces = [wanted if names is None else set(names).intersection(wanted) for names in used]
@@ -88,16 +92,16 @@ def report(
         "joins": _joins(run) if "kernels" in wanted else [],
         "comparable": None,
         "captures": _captures(run, scope, limit, open_file) if _wants_captures(run, sections and wanted) else [],
-        "passes": [{"name": one.name, "path": str(one.path), "steps": one.steps} for one in run.passes],
+        "passes": [PassRow(name=each.name, path=str(each.path), steps=each.steps) for each in run.passes],
         "warnings": list(run.warnings),
-        "other_runs": [{"name": name, "paths": [str(path) for path in paths]} for name, paths in run.others],
+        "other_runs": [OtherRun(name=name, paths=[str(path) for path in paths]) for name, paths in run.others],
     }
     if "counters" in wanted or "configurations" in wanted:
         body |= _of_counters(run, wanted, limit, open_file)
     if "ranks" in wanted:
         body["ranks"] = ranks
     body |= job_sections(run, scope, {*wanted, *(["ranks"] if ranks else [])}, limit)
-    return {"schema": SCHEMA, "run": body}
+    return Report(schema=SCHEMA, run=model.Run(**body))
 
 
 def _by_default(run: Run) -> list[str]:
@@ -121,18 +125,14 @@ def trace_report(
     by: str = "name",
     *,
     range_kernels: bool = False,
-) -> Json:
+) -> model.Trace:
     """One trace's part of the report: its source, its devices, the requested sections, and what its run adds."""
     sel = with_light_times(select(trace, scope))
-    found: Json = {
-        "source": report_sections.source(trace),
-        "device": report_sections.devices(trace),
-        "base": sel.describe() if trace.has_timeline or sel.by_steps else "whole recording",
-        "totals_base": sel.describe_totals() if trace.has_timeline or sel.by_steps else "whole recording",
-    }
+    has_base = trace.has_timeline or sel.by_steps
+    found: Json = {}
     counts: dict[str, int] = {}
     filled = report_sections.Sections(sel, limit, run, config, on_error)
-    for name in report_sections.SECTIONS:
+    for name in model.SECTIONS:
         if name in sections:
             if name in report_sections.NEED_TIMELINE and not trace.has_timeline:
                 is_list = name in TABLES_OF and name not in ("communication", "critical_path")
@@ -167,10 +167,16 @@ def trace_report(
         found |= filled.roofline_extras()
     if "findings" in found:
         found |= filled.finding_extras()
-    found["light"] = passes.light_recording(sel) if passes.SECTIONS.keys() & found.keys() else None
-    found["rests_on"] = passes.rests_on(sel, found)
-    found["counts"] = counts
-    return found
+    return model.Trace(
+        source=report_sections.source(trace),
+        device=report_sections.devices(trace),
+        base=sel.describe() if has_base else "whole recording",
+        totals_base=sel.describe_totals() if has_base else "whole recording",
+        **found,
+        light=passes.light_recording(sel) if passes.SECTIONS.keys() & found.keys() else None,
+        rests_on=passes.rests_on(sel, found),
+        counts=counts,
+    )
 
 
 def diff_report(
@@ -194,7 +200,7 @@ def diff_report(
     from tracetui.analysis.compare.compared_passes import OF_GPU, OF_NAMES, RECORDED
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.findings.engine import find
-    from tracetui.analysis.report.findings import findings_section
+    from tracetui.analysis.report.findings import judged
     from tracetui.parsers import Run
 
     sides = runs or tuple(Run(sel.trace.source.path, (sel.trace,)) for sel in (a, b))
@@ -225,7 +231,7 @@ def diff_report(
         "modules": table_rows(found.modules, comparison.MODULES, limit),
         "ranges": table_rows(found.ranges, comparison.RANGES, limit),
         "kinds": table_rows(found.kinds, comparison.KINDS, limit),
-        **findings_section(said, limit),
+        **asdict(judged(said, limit)),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }
 
@@ -297,12 +303,32 @@ def _side(facts: Facts) -> Json:
     }
 
 
-def _joins(run: Run) -> list[Json]:
+def _joins(run: Run) -> list[JoinRow]:
     if len({trace.info.kind for trace in run.traces}) < 2:
         return []
-    from tracetui.analysis.matching.run_join import join_row, run_joins
+    from tracetui.analysis.matching.run_join import run_joins
 
-    return [join_row(found) for found in run_joins(run)]
+    return [join_row(joined) for joined in run_joins(run)]
+
+
+def join_row(joined: Joined) -> JoinRow:
+    """How the kernels of another recording match those of the main one."""
+    from tracetui.analysis.matching.one_program import reason
+
+    join = joined.join
+    return JoinRow(
+        trace=str(joined.other.source.path),
+        with_=str(joined.main.source.path),
+        kind=joined.other.info.kind,
+        launches=join.launches.height,
+        matched=join.count("matched"),
+        placed=int(join.launches["main_row"].is_not_null().sum()),
+        ambiguous=join.count("ambiguous"),
+        unmatched=[UnmatchedKernel(**row) for row in join.named("unmatched").to_dicts()],
+        gpu_time_percent=join.gpu_time_percent,
+        own_time_percent=join.other_time_percent,
+        set_aside=reason(joined.main, joined.other) or None,
+    )
 
 
 def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:

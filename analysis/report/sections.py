@@ -6,9 +6,31 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec.structs import asdict
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES, BesideSections
+from tracetui.analysis.report.beside import ON_REQUEST, BesideSections
+from tracetui.analysis.report.model import (
+    Averages,
+    Bounds,
+    BusyLane,
+    Communication,
+    Cost,
+    CriticalPath,
+    Device,
+    DeviceIdle,
+    Idle,
+    Judged,
+    LaneEvent,
+    Launches,
+    Note,
+    Overview,
+    Source,
+    Step,
+    StepLanes,
+    TensorCores,
+    WaitsFor,
+)
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
 from tracetui.analysis.tables.gaps import GAPS
@@ -26,36 +48,14 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Findings
     from tracetui.analysis.matching.run_join import Measured
-    from tracetui.analysis.overview import Overview
+    from tracetui.analysis.overview import Overview as Averaged
     from tracetui.analysis.report.counters import Counters
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.timeline.step_lanes import BusyLane as Lane
     from tracetui.parsers import Run, Trace
 
 Section = tuple[Any, "int | None"]
-SECTIONS = (
-    "overview",
-    "critical_path",
-    "kernels",
-    "memops",
-    "operators",
-    "modules",
-    "host_functions",
-    "api",
-    "ranges",
-    "range_tree",
-    "launches",
-    "communication",
-    "collectives",
-    "counters",
-    "roofline",
-    "memory",
-    "findings",
-    SOURCE_LINES,
-    *ON_REQUEST,
-)
-"""Every section of a trace, in the order of the report; each is a method of `Sections`."""
-
 NEED_TIMELINE = frozenset(
     (
         "overview",
@@ -76,45 +76,54 @@ NEED_TIMELINE = frozenset(
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
 
 
-def _waits_for(found: Limit) -> Json:
+def _waits_for(found: Limit) -> WaitsFor:
     """The verdict, and the numbers that it rests on."""
     free = found.kernels_free_ns
-    return {
-        "what": found.kind,
-        "sentence": found.sentence,
-        "recorded_us": us(found.recorded_ns),
-        "clean_us": us(found.clean_ns),
-        "host_free_us": us(found.host_free_ns),
-        "gpu_free_us": None if free is None else {"least": us(free[0]), "most": us(free[1])},
-        "unexplained_steps": found.unexplained,
-    }
+    return WaitsFor(
+        what=found.kind,
+        sentence=found.sentence,
+        recorded_us=us(found.recorded_ns),
+        clean_us=us(found.clean_ns),
+        host_free_us=us(found.host_free_ns),
+        gpu_free_us=None if free is None else Bounds(least=us(free[0]), most=us(free[1])),
+        unexplained_steps=found.unexplained,
+    )
 
 
-def source(trace: Trace) -> Json:
+def source(trace: Trace) -> Source:
     """Where the numbers come from, and which parts of that could not be read."""
     info, origin = trace.info, trace.source
-    return {
-        "path": str(origin.path),
-        "kind": info.kind,
-        "tool": info.tool,
-        "tool_version": info.tool_version,
-        "rank": info.rank,
-        "world_size": info.world_size,
-        "bytes": origin.bytes,
-        "events_total": origin.events_total,
-        "events_parsed": origin.events_parsed,
-        "partial": origin.partial,
-        "captured": dict(info.captured),
-        "skipped": _notes(trace, "skipped"),
-        "repaired": _notes(trace, "repaired"),
-        "missing": _notes(trace, "missing"),
-    }
+    return Source(
+        path=str(origin.path),
+        kind=info.kind,
+        tool=info.tool,
+        tool_version=info.tool_version,
+        rank=info.rank,
+        world_size=info.world_size,
+        bytes=origin.bytes,
+        events_total=origin.events_total,
+        events_parsed=origin.events_parsed,
+        partial=origin.partial,
+        captured=dict(info.captured),
+        skipped=_notes(trace, "skipped"),
+        repaired=_notes(trace, "repaired"),
+        missing=_notes(trace, "missing"),
+    )
 
 
-def devices(trace: Trace) -> list[Json]:
+def devices(trace: Trace) -> list[Device]:
     """The GPUs the trace describes."""
-    fields = ("id", "name", "compute_capability", "architecture", "sm_count", "memory_bytes")
-    return [{field: getattr(device, field) for field in fields} for device in trace.info.devices]
+    return [
+        Device(
+            id=device.id,
+            name=device.name,
+            compute_capability=device.compute_capability,
+            architecture=device.architecture,
+            sm_count=device.sm_count,
+            memory_bytes=device.memory_bytes,
+        )
+        for device in trace.info.devices
+    ]
 
 
 class Sections(BesideSections):
@@ -140,7 +149,7 @@ class Sections(BesideSections):
         self.on_error = on_error
 
     @cached_property
-    def _overview(self) -> Overview:
+    def _overview(self) -> Averaged:
         return self._facts.run_overview
 
     @cached_property
@@ -166,23 +175,23 @@ class Sections(BesideSections):
         """Step time by category, GPU metrics, idle time, and what the run waits for."""
         found = self._overview
         steps = found.per_step if self.limit is None else found.per_step.head(self.limit)
-        return {
-            "steps": found.steps,
-            "base": found.base,
-            "average_step_us": us(found.average_step_ns),
-            "steps_of": found.steps_of,
-            "warm_up_steps": found.warm_up,
-            "setup_us": us(found.setup_ns),
-            "recorded_us": us(found.recorded_ns),
-            "categories": _categories(found),
-            "per_step": [_step(row, found.average["category"]) for row in steps.iter_rows(named=True)],
-            "gpu": table_rows(found.gpu, GPUS),
-            "idle": _idle(found.idle),
-            "overlap_percent": known(found.overlap_percent),
-            "lanes": _lanes(self.sel.trace, found.as_recorded or found),
-            "as_recorded": None if found.as_recorded is None else _as_recorded(found.as_recorded),
-            "waits_for": _waits_for(self._facts.verdict),
-        }, found.per_step.height
+        return Overview(
+            steps=found.steps,
+            base=found.base,
+            average_step_us=us(found.average_step_ns),
+            steps_of=found.steps_of,
+            warm_up_steps=found.warm_up,
+            setup_us=us(found.setup_ns),
+            recorded_us=us(found.recorded_ns),
+            categories=_categories(found),
+            per_step=[_step(row, found.average["category"]) for row in steps.iter_rows(named=True)],
+            gpu=table_rows(found.gpu, GPUS),
+            idle=_idle(found.idle),
+            overlap_percent=known(found.overlap_percent),
+            lanes=_lanes(self.sel.trace, found.as_recorded or found),
+            as_recorded=None if found.as_recorded is None else _as_recorded(found.as_recorded),
+            waits_for=_waits_for(self._facts.verdict),
+        ), found.per_step.height
 
     def critical_path(self) -> Section:
         """What each step waited for: resources, and the longest stretches."""
@@ -191,12 +200,12 @@ class Sections(BesideSections):
             return None, None
         window = self.sel.trace.info.window
         stretches = path.stretches.with_columns(at_ns=pl.col("start") - (window[0] if window else 0))
-        return {
-            "steps": path.steps,
-            "step_us": us(path.step_ns),
-            "resources": table_rows(path.resources, CRITICAL_PATH),
-            "stretches": table_rows(stretches, STRETCHES, self.limit),
-        }, stretches.height
+        return CriticalPath(
+            steps=path.steps,
+            step_us=us(path.step_ns),
+            resources=table_rows(path.resources, CRITICAL_PATH),
+            stretches=table_rows(stretches, STRETCHES, self.limit),
+        ), stretches.height
 
     def gaps(self) -> Section:
         """The longest gaps of the GPUs: what the host did in them, and what ended them."""
@@ -209,13 +218,13 @@ class Sections(BesideSections):
         found = self._overview
         frame = self._kernels
         frame = frame.filter(frame["category"] == "communication")
-        return {
-            "communication_us": _mean_us(found.per_step["collective_ns"]),
-            "compute_us": _mean_us(found.per_step["computation_ns"]),
-            "overlap_us": _mean_us(found.per_step["overlap_ns"]),
-            "overlap_percent": known(found.overlap_percent),
-            "kernels": table_rows(frame, COMMUNICATION, self.limit),
-        }, frame.height
+        return Communication(
+            communication_us=_mean_us(found.per_step["collective_ns"]),
+            compute_us=_mean_us(found.per_step["computation_ns"]),
+            overlap_us=_mean_us(found.per_step["overlap_ns"]),
+            overlap_percent=known(found.overlap_percent),
+            kernels=table_rows(frame, COMMUNICATION, self.limit),
+        ), frame.height
 
     def collectives(self) -> Section:
         """Collectives by kind, group and size."""
@@ -225,9 +234,9 @@ class Sections(BesideSections):
 
     def collective_extras(self) -> Json:
         """What accompanies the section `collectives`: pairs of ranks, and the link of the GPUs."""
-        from tracetui.analysis.report.collectives import beside_collectives
+        from tracetui.analysis.report.collectives import link, pair_rows
 
-        return beside_collectives(self.sel, self.run, self.limit)
+        return {"collective_pairs": pair_rows(self.sel, self.limit), "collectives_link": link(self.sel, self.run)}
 
     def kernels(self) -> Section:
         """One row per kernel name."""
@@ -254,13 +263,13 @@ class Sections(BesideSections):
         found = tensor_cores(self.sel, self._kernels, self._conventions)
         unclear = self._kernels["name"].filter(tensor_marks(self._kernels, self._conventions) == UNCLEAR)
         return {
-            "tensor_cores": {
-                "kernels": found.kernels,
-                "percent": known(found.percent),
-                "unclear": unclear.to_list(),
-                "unclear_percent": known(found.unclear_percent),
-                "eligible_percent": known(found.eligible_percent),
-            }
+            "tensor_cores": TensorCores(
+                kernels=found.kernels,
+                percent=known(found.percent),
+                unclear=unclear.to_list(),
+                unclear_percent=known(found.unclear_percent),
+                eligible_percent=known(found.eligible_percent),
+            )
         }
 
     def kernel_groups(self, by: str) -> Section:
@@ -311,13 +320,13 @@ class Sections(BesideSections):
         from tracetui.analysis.matching.light_times import launching
 
         found = launches(launching(self.sel))
-        return {
-            "count": found.count,
-            "short_kernels": found.short_kernels,
-            "runtime_outliers": found.runtime_outliers,
-            "delay_outliers": found.delay_outliers,
-            "median_delay_us": us(found.median_delay_ns),
-        }, None
+        return Launches(
+            count=found.count,
+            short_kernels=found.short_kernels,
+            runtime_outliers=found.runtime_outliers,
+            delay_outliers=found.delay_outliers,
+            median_delay_us=us(found.median_delay_ns),
+        ), None
 
     def memory(self) -> Section:
         """The allocator's peaks, who held them, what stays, and how fragmented the rest is."""
@@ -357,15 +366,17 @@ class Sections(BesideSections):
 
     def findings(self) -> Section:
         """What is wrong and what to do about it."""
-        from tracetui.analysis.report.findings import finding_rows
-
-        return finding_rows(self._findings, self.limit), len(self._findings.found)
+        return self._judged.findings, len(self._findings.found)
 
     def finding_extras(self) -> Json:
         """What accompanies the section `findings`: what was set aside, and what could not be judged."""
-        from tracetui.analysis.report.findings import set_aside
+        return asdict(self._judged)
 
-        return set_aside(self._findings)
+    @cached_property
+    def _judged(self) -> Judged:
+        from tracetui.analysis.report.findings import judged
+
+        return judged(self._findings, self.limit)
 
     @cached_property
     def _findings(self) -> Findings:
@@ -384,71 +395,95 @@ class Sections(BesideSections):
         return table_rows(frame, table, self.limit), frame.height
 
 
-def _categories(found: Overview) -> Json:
+def _categories(found: Averaged) -> dict[str, Cost]:
     """The average step by category."""
     rows = found.average.iter_rows(named=True)
-    return {row["category"]: {"us": us(row["ns"]), "percent": known(row["percent"])} for row in rows}
+    return {row["category"]: Cost(us=us(row["ns"]), percent=known(row["percent"])) for row in rows}
 
 
-def _as_recorded(found: Overview) -> Json:
+def _as_recorded(found: Averaged) -> Averages:
     """The rich recording's own average step and GPU, beside those of the light one."""
-    return {
-        "steps": found.steps,
-        "base": found.base,
-        "average_step_us": us(found.average_step_ns),
-        "categories": _categories(found),
-        "gpu": table_rows(found.gpu, GPUS),
-        "idle": _idle(found.idle),
-        "overlap_percent": known(found.overlap_percent),
-    }
+    return Averages(
+        steps=found.steps,
+        base=found.base,
+        average_step_us=us(found.average_step_ns),
+        categories=_categories(found),
+        gpu=table_rows(found.gpu, GPUS),
+        idle=_idle(found.idle),
+        overlap_percent=known(found.overlap_percent),
+    )
 
 
-def _lanes(trace: Trace, found: Overview) -> Json:
+def _lanes(trace: Trace, found: Averaged) -> StepLanes:
     """The most typical step as lanes in equal parts."""
-    from tracetui.analysis.timeline.step_lanes import lane_rows, step_lanes, typical_step
+    from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
 
     if not found.per_step.height:
-        return {"step": None, "us": None, "lanes": []}
+        return StepLanes(step=None, us=None, lanes=[])
     row = found.per_step.row(typical_step(found.per_step), named=True)
     lanes = step_lanes(trace, row["start"], row["start"] + row["duration_ns"])
-    return {
-        "step": row["index"] if found.steps else None,
-        "us": us(row["duration_ns"]),
-        "lanes": lane_rows(lanes),
-    }
+    return StepLanes(
+        step=row["index"] if found.steps else None, us=us(row["duration_ns"]), lanes=list(map(_lane, lanes))
+    )
 
 
-def _step(row: Json, categories: Iterable[str]) -> Json:
+def _lane(busy: Lane) -> BusyLane:
+    """A lane, how busy it is in all and in each part, in percent."""
+    lane = busy.lane
+    return BusyLane(
+        kind=lane.kind,
+        device=lane.device,
+        stream=lane.stream,
+        process=lane.process,
+        thread=lane.thread,
+        name=lane.name or None,
+        busy_percent=100 * busy.share,
+        cells=[round(100 * share, 2) for share in busy.busy],
+        events=[
+            LaneEvent(name=event.name, begin_percent=100 * event.begin, end_percent=100 * event.end)
+            for event in busy.events
+        ],
+    )
+
+
+def _step(row: Json, categories: Iterable[str]) -> Step:
     whole = row["duration_ns"]
     costs = {name: row[f"{name}_ns"] for name in categories}
-    return {
-        "index": row["index"],
-        "name": row["name"],
-        "us": us(whole),
-        "categories": {
-            name: {"us": us(cost), "percent": 100 * cost / whole if whole and cost is not None else None}
+    return Step(
+        index=row["index"],
+        name=row["name"],
+        us=us(whole),
+        categories={
+            name: Cost(us=us(cost), percent=100 * cost / whole if whole and cost is not None else None)
             for name, cost in costs.items()
         },
-    }
+    )
 
 
 def _mean_us(values: pl.Series) -> float | None:
     return us(int(values.sum()) / len(values)) if len(values) else None
 
 
-def _notes(trace: Trace, kind: str) -> list[Json]:
-    found = [note for note in trace.notes if note.kind == kind]
-    return [{"reason": note.reason, "count": note.count, "example": note.example} for note in found]
+def _notes(trace: Trace, kind: str) -> list[Note]:
+    return [
+        Note(reason=note.reason, count=note.count, example=note.example) for note in trace.notes if note.kind == kind
+    ]
 
 
-def _idle(frame: pl.DataFrame) -> Json:
+def _idle(frame: pl.DataFrame) -> Idle:
     """The shares of the idle time of every GPU together, and per device."""
-    per_device = rows(frame.filter(frame["stream"].is_null()), ("device", "idle_ns", *IDLE_SHARES))
-    idle = [row["idle_us"] for row in per_device]
-    whole = sum(value for value in idle if value is not None)
-    shares: Json = dict.fromkeys(IDLE_SHARES)
-    if whole:
-        shares = {
-            name: sum((row[name] or 0) * (row["idle_us"] or 0) for row in per_device) / whole for name in IDLE_SHARES
-        }
-    return {**shares, "idle_us": whole if idle else None, "per_device": per_device}
+    of_devices = rows(frame.filter(frame["stream"].is_null()), ("device", "idle_ns", *IDLE_SHARES))
+    per_device = [DeviceIdle(**row) for row in of_devices]
+    total = sum(device.idle_us for device in per_device if device.idle_us is not None)
+
+    def share(shares: Iterable[float | None]) -> float | None:
+        pairs = zip(shares, per_device, strict=True)
+        return sum((share or 0) * (device.idle_us or 0) for share, device in pairs) / total if total else None
+
+    return Idle(
+        host_wait_percent=share(device.host_wait_percent for device in per_device),
+        kernel_wait_percent=share(device.kernel_wait_percent for device in per_device),
+        other_percent=share(device.other_percent for device in per_device),
+        idle_us=total if per_device else None,
+        per_device=per_device,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.report.sections import SECTIONS
+from tracetui.analysis.report.model import SECTIONS
 from tracetui.analysis.schemas.shapes import Map, Maybe, Rows, Shape, Told
 from tracetui.analysis.tables.registry import OF_RUNS
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF

@@ -16,10 +16,7 @@ from tracetui.analysis.timeline.lanes import HOST_LANES, WORK, Lane, lanes
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.base.json_values import Json
     from tracetui.parsers import Trace
 
 PARTS = 120
@@ -151,24 +148,3 @@ def _long(part: Trace, lane: Lane, start: int, end: int) -> tuple[LongEvent, ...
         LongEvent(name or "", (first - start) / whole, (last - start) / whole)
         for name, first, last in zip(names, begun[chosen].tolist(), done[chosen].tolist(), strict=True)
     )
-
-
-def lane_rows(lanes: Sequence[BusyLane]) -> list[Json]:
-    """What the lanes are, how busy in all and in each part, in percent."""
-    return [
-        {
-            "kind": one.lane.kind,
-            "device": one.lane.device,
-            "stream": one.lane.stream,
-            "process": one.lane.process,
-            "thread": one.lane.thread,
-            "name": one.lane.name or None,
-            "busy_percent": 100 * one.share,
-            "cells": [round(100 * share, 2) for share in one.busy],
-            "events": [
-                {"name": event.name, "begin_percent": 100 * event.begin, "end_percent": 100 * event.end}
-                for event in one.events
-            ],
-        }
-        for one in lanes
-    ]

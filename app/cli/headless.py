@@ -6,9 +6,12 @@ import errno
 import os
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
+from msgspec.structs import replace as replace_fields
 
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_signed_us, format_us, spans
 from tracetui.analysis.selection import select
@@ -87,7 +90,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         _printed_sections(request),
         range_kernels=request.range_kernels is not None,
     )
-    found["run"]["comments"] = [asdict(one) for one in comments_on(run)]
+    found = to_builtins(replace_fields(found, run=replace_fields(found.run, comments=list(comments_on(run)))))
     shown = _render(found, request, paths) if request.max_tokens is None else _shortened(found, request, paths)
     write(shown, request, paths)
     return DONE

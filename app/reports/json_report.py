@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
 
@@ -23,9 +25,9 @@ def to_json(found: Json, *, compact: bool = False) -> str:
         ValueError: a value is NaN or infinite, which JSON does not have.
     """
     if compact:
-        text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(to_builtins(found), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     else:
-        text = json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False)
+        text = json.dumps(to_builtins(found), ensure_ascii=False, indent=1, allow_nan=False)
     return _UNUSUAL.sub(lambda match: _escaped(match[0]), text) + "\n"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import to_builtins
 from rich.text import Text
 
 from tracetui.analysis.findings.catalogue import all_rules
@@ -202,7 +203,7 @@ def _list_page(found: Findings, base: str) -> Page:
         empty=f"Nothing found: {said}.{more if aside or found.abstained else ''}",
         inside="evidence",
         key="name",
-        findings=tuple(map(finding_row, found.found)),
+        findings=tuple(to_builtins(finding_row(each)) for each in found.found),
     )
 
 
@@ -214,8 +215,11 @@ def _compared_page(found: Findings) -> Page:
 def _aside_page(found: Findings) -> Page:
     away = [*found.suppressed, *found.silenced]
     by = [each.by for each in found.suppressed] + [f"silenced: {each.by}" for each in found.silenced]
-    rows = [{**finding_row(each.finding), "aside": _why_suppressed(each.by)} for each in found.suppressed] + [
-        {**finding_row(each.finding), "aside": f"Silenced in .tracetui.toml: {each.by}"} for each in found.silenced
+    rows = [
+        {**to_builtins(finding_row(each.finding)), "aside": _why_suppressed(each.by)} for each in found.suppressed
+    ] + [
+        {**to_builtins(finding_row(each.finding)), "aside": f"Silenced in .tracetui.toml: {each.by}"}
+        for each in found.silenced
     ]
     return _Page(
         id="findings_aside",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.captures.captures import ordered
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.report.findings import finding_rows, set_aside
+from tracetui.analysis.report.findings import judged
 from tracetui.analysis.report.sets.capture_tables import category_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.report.sets.captures import capture_rows
 from tracetui.analysis.sweeps.compare import Crossover, comparisons
@@ -54,8 +56,7 @@ def sweep_report(
         "kinds": kind_rows(compared),
         **_captures(sweep),
         "counters": _counters(sweep),
-        "findings": finding_rows(found),
-        **set_aside(found),
+        **asdict(judged(found)),
         "notes": list(sweep.notes),
     }
 

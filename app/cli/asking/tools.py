@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from tracetui.app.cli import headless
 from tracetui.app.reports.json_report import to_json
 from tracetui.app.text.exit_codes import UsageError
@@ -166,7 +168,8 @@ class Tools:
         if unknown:
             raise UsageError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
         run, config = self._run(path)
-        return report(run, sections=sections, limit=limit, config=config)
+        found: Json = to_builtins(report(run, sections=sections, limit=limit, config=config))
+        return found
 
     def _run(self, path: str) -> tuple[Run, Config]:
         """A run that may be read, read anew if it changed."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from tracetui.app.cli import headless
 from tracetui.app.session.of_summaries import run_of, summaries_in
 from tracetui.app.text.exit_codes import DONE, UsageError
@@ -82,7 +84,7 @@ def _drawn(name: str, run: Run, config: Config, paths: Sequence[Path], request: 
         return of_job(run, request.scope, foot, ascii=ascii)
     section = PICTURES[name].section
     for trace in sorted(run.traces, key=lambda trace: trace is not run.main):
-        found = trace_report(trace, request.scope, (section,), None, run, config, request.on_error)
+        found = to_builtins(trace_report(trace, request.scope, (section,), None, run, config, request.on_error))
         if found.get(section) is None:
             continue
         rank = "" if trace.info.rank is None else f"rank {trace.info.rank}"

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from tracetui.app.cli import headless
 from tracetui.app.cli.request import LAID_OUT
 from tracetui.app.text.exit_codes import DONE, UsageError
@@ -82,7 +84,7 @@ def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
     found = report(run, request.scope, like.sections, None, open_file, config, request.on_error, sections_of=_used)
     sweep = _as_sweep(paths[0], config, request) if like.sweep and len(paths) == 1 and paths[0].is_dir() else None
     command = () if run.manifest is None else run.manifest.identity.command
-    draft = Draft(found["run"], sweep, command, str(paths[0]) if like.sweep and len(paths) == 1 else "")
+    draft = Draft(to_builtins(found.run), sweep, command, str(paths[0]) if like.sweep and len(paths) == 1 else "")
     opens = headless.opening(paths, request, tab="sweep" if sweep is not None else "")
     text = headless.laid_out(lambda about, layout: like_parts(draft, name, layout), {}, request, opens=opens)
     headless.write(text, request, paths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import to_builtins
 
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.report.roofline import roofs
@@ -45,7 +46,7 @@ def roofline_page(found: Roofline, *, with_counters: bool) -> Page:
 
 def roofline_svg(found: Roofline, *, ascii: bool) -> str | None:
     """The chart of the kernels that `roofline_notes` names, as SVG; null where no roof is known."""
-    rows, peaks = _named(found).to_dicts(), roofs(found)
+    rows, peaks = _named(found).to_dicts(), to_builtins(roofs(found))
     if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
         return None
     return chart_svg(rows, peaks, ascii=ascii)
@@ -65,7 +66,7 @@ def roofline_lines(found: Roofline, width: int, height: int, *, ascii: bool) -> 
     """The chart and its roofs in words, for a tab of this size; none where the table needs the room."""
     if height < LEAST_ROWS:
         return []
-    rows, peaks = found.points.to_dicts(), roofs(found)
+    rows, peaks = found.points.to_dicts(), to_builtins(roofs(found))
     room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
     said = [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
     return [*chart_lines(rows, peaks, width - 2, room, ascii=ascii), *said]

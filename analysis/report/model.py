@@ -1,0 +1,620 @@
+"""The report of a run as structs: what `tracetui report` prints as JSON, and what text, Markdown and pages lay out.
+
+The order of the fields is that of the JSON. A section that was not asked for is UNSET, and its key absent; what is
+unknown is None. Times are in µs, shares in percent, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from tracetui.analysis.base.json_values import Json
+from tracetui.parsers.runs.folder.comments import Comment
+
+Row: TypeAlias = Json
+"""A row of a declared table, by the keys of its fields."""
+SECTIONS = (
+    "overview", "critical_path", "kernels", "memops", "operators", "modules", "host_functions", "api", "ranges",
+    "range_tree", "launches", "communication", "collectives", "counters", "roofline", "memory", "findings",
+    "source_lines", "gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory",
+)  # fmt: skip
+"""Every section of a trace, in the order of the report; each is a field of `Trace`."""
+
+
+def of_table(name: str) -> Meta:
+    """Says that a list has the rows of the declared table of this id."""
+    return Meta(extra_json_schema={"x-table": name})
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """What a parser skipped, repaired or missed."""
+
+    reason: str
+    count: int
+    example: str
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """Where the numbers come from, and which parts of that could not be read."""
+
+    path: str
+    kind: str
+    tool: str
+    tool_version: str | None
+    rank: int | None
+    world_size: int | None
+    bytes: int
+    events_total: int
+    events_parsed: int
+    partial: bool
+    captured: dict[str, str]
+    skipped: list[Note]
+    repaired: list[Note]
+    missing: list[Note]
+
+
+class Device(Struct, frozen=True, kw_only=True):
+    """A GPU that a trace describes."""
+
+    id: int
+    name: str | None
+    compute_capability: str | None
+    architecture: str | None
+    sm_count: int | None
+    memory_bytes: int | None
+
+
+class Cost(Struct, frozen=True, kw_only=True):
+    """What a step spends on one category."""
+
+    us: float | None
+    percent: float | None
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One step by category."""
+
+    index: int
+    name: str
+    us: float | None
+    categories: dict[str, Cost]
+
+
+class DeviceIdle(Struct, frozen=True, kw_only=True):
+    """Why one GPU is idle inside the steps, % of its idle time."""
+
+    device: int
+    idle_us: float | None
+    host_wait_percent: float | None
+    kernel_wait_percent: float | None
+    other_percent: float | None
+
+
+class Idle(Struct, frozen=True, kw_only=True):
+    """Why the GPUs are idle inside the steps, % of the idle time of all."""
+
+    host_wait_percent: float | None
+    kernel_wait_percent: float | None
+    other_percent: float | None
+    idle_us: float | None
+    per_device: list[DeviceIdle]
+
+
+class LaneEvent(Struct, frozen=True, kw_only=True):
+    """A long event of a lane, % of the lane's width."""
+
+    name: str
+    begin_percent: float
+    end_percent: float
+
+
+class BusyLane(Struct, frozen=True, kw_only=True):
+    """A lane of a step: how busy it is in all, and in each of equal parts."""
+
+    kind: str
+    device: int | None
+    stream: int | None
+    process: int | None
+    thread: int | None
+    name: str | None
+    busy_percent: float
+    cells: list[float]
+    events: list[LaneEvent]
+
+
+class StepLanes(Struct, frozen=True, kw_only=True):
+    """The most typical step as lanes; all of the recording where there are no steps."""
+
+    step: int | None
+    us: float | None
+    lanes: list[BusyLane]
+
+
+class Averages(Struct, frozen=True, kw_only=True):
+    """The average step of one recording, its GPUs and why they are idle."""
+
+    steps: int
+    base: Annotated[str, Meta(description="what the numbers are about")]
+    average_step_us: float | None
+    categories: Annotated[dict[str, Cost], Meta(description="per step; the shares sum to 100 %")]
+    gpu: Annotated[list[Row], of_table("gpu")]
+    idle: Annotated[Idle, Meta(description="why the GPU is idle inside the steps, % of the idle time")]
+    overlap_percent: float | None
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """A number that is known between two."""
+
+    least: float | None
+    most: float | None
+
+
+class WaitsFor(Struct, frozen=True, kw_only=True):
+    """The verdict, and the numbers that it rests on."""
+
+    what: Annotated[str, Meta(description="host, gpu, dataloader, communication, copies, ranks or unknown")]
+    sentence: str
+    recorded_us: float | None
+    clean_us: float | None
+    host_free_us: float | None
+    gpu_free_us: Bounds | None
+    unexplained_steps: int
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """Step time by category, GPU metrics, idle time, and what the run waits for."""
+
+    steps: int
+    base: Annotated[str, Meta(description="what the numbers are about")]
+    average_step_us: float | None
+    steps_of: str | None
+    warm_up_steps: int
+    setup_us: float | None
+    recorded_us: float | None
+    categories: Annotated[dict[str, Cost], Meta(description="per step; the shares sum to 100 %")]
+    per_step: list[Step] | UnsetType = UNSET
+    gpu: Annotated[list[Row], of_table("gpu")]
+    idle: Annotated[Idle, Meta(description="why the GPU is idle inside the steps, % of the idle time")]
+    overlap_percent: float | None
+    lanes: StepLanes | UnsetType = UNSET
+    as_recorded: Averages | UnsetType | None = UNSET
+    waits_for: Annotated[
+        WaitsFor | None, Meta(description="what the run waits for, with the numbers that this rests on")
+    ]
+
+
+class CriticalPath(Struct, frozen=True, kw_only=True):
+    """What each step waited for: resources, and the longest stretches."""
+
+    steps: int
+    step_us: float | None
+    resources: Annotated[list[Row], of_table("critical_path")]
+    stretches: Annotated[list[Row], of_table("critical_path_stretches")]
+
+
+class Launches(Struct, frozen=True, kw_only=True):
+    """How kernels reach the GPU: how many, how short, how late."""
+
+    count: int
+    short_kernels: int
+    runtime_outliers: int
+    delay_outliers: int
+    median_delay_us: float | None
+
+
+class Communication(Struct, frozen=True, kw_only=True):
+    """Collectives against compute: averages per step, and the kernels that communicate."""
+
+    communication_us: float | None
+    compute_us: float | None
+    overlap_us: float | None
+    overlap_percent: float | None
+    kernels: Annotated[list[Row], of_table("communication")]
+
+
+class MemoryPeak(Struct, frozen=True, kw_only=True):
+    """The most that was allocated and reserved on one device."""
+
+    device_type: int
+    device: int
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+
+
+class Segments(Struct, frozen=True, kw_only=True):
+    """The allocator's segments at the end of the recording."""
+
+    count: int
+    reserved_bytes: int
+    allocated_bytes: int | None
+    free_bytes: int | None
+    largest_free_bytes: int | None
+    inactive_split_bytes: int | None
+
+
+class MemoryPoint(Struct, frozen=True, kw_only=True):
+    """One point of the allocator's curve, at a time since the recording began."""
+
+    at_us: float | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+
+
+class Memory(Struct, frozen=True, kw_only=True):
+    """The allocator's peaks, who held them, what stays, and how fragmented the rest is."""
+
+    peak_allocated_bytes: int | None
+    peak_reserved_bytes: int | None
+    on_gpu: bool
+    peak_device: int | None
+    peak_time_us: float | None
+    peaks: list[MemoryPeak]
+    unused_percent: float | None
+    end_allocated_bytes: int | None
+    end_reserved_bytes: int | None
+    fragmentation_percent: float | None
+    segments: Segments | None
+    curve: list[MemoryPoint] | UnsetType = UNSET
+    holders: Annotated[list[Row], of_table("memory_holders")]
+    long_lived: Annotated[list[Row], of_table("memory_long")]
+    growth: Annotated[list[Row], of_table("memory_steps")]
+    oom: Annotated[list[Row], of_table("memory_oom")]
+
+
+class TensorCores(Struct, frozen=True, kw_only=True):
+    """How much of the kernel time runs on tensor cores."""
+
+    kernels: int
+    percent: float | None
+    unclear: list[str]
+    unclear_percent: float | None
+    eligible_percent: float | None
+
+
+class CountersMissing(Struct, frozen=True, kw_only=True):
+    """What no launch has of Nsight Compute's counters, and the command that would collect it."""
+
+    what: list[str]
+    command: str
+
+
+class Link(Struct, frozen=True, kw_only=True):
+    """The link of the GPUs that the bandwidth of collectives is compared with, in 10^9 bytes per second."""
+
+    name: str
+    gbps: float
+    ranks: int
+    source: str
+
+
+class Roof(Struct, frozen=True, kw_only=True):
+    """The peak of the arithmetic in one precision, in FLOP/s; its ridge in FLOP/byte."""
+
+    precision: str
+    flops: float | None
+    ridge: float | None
+    source: str
+    about: str
+
+
+class Bandwidth(Struct, frozen=True, kw_only=True):
+    """The peak of the memory, in bytes per second."""
+
+    bytes: float | None
+    source: str
+    about: str
+
+
+class Roofs(Struct, frozen=True, kw_only=True):
+    """The roofs of the points: each peak with its source, and what is not known."""
+
+    device: str | None
+    compute_capability: str | None
+    compute: list[Roof]
+    bandwidth: Bandwidth | None
+    covered_percent: float | None
+    unknown: list[str]
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """One number or word that a finding rests on, and where its rows are."""
+
+    label: str
+    value: Annotated[float | int | str, Meta(description="a number or a text")]
+    unit: str
+    tab: str | None
+    filter: str | None
+    row: str | None
+
+
+class Agreement(Struct, frozen=True, kw_only=True):
+    """How far the results of both variants of a proof agree."""
+
+    what: str | None
+    numbers: int | None
+    largest: float | None
+    scale: float | None
+    should_agree: bool | None
+
+
+class ProofRow(Struct, frozen=True, kw_only=True):
+    """What `tracetui prove` measured of a change, and what the finding promised."""
+
+    change: str | None
+    explanation: str | None
+    step_us: float | None
+    changed_us: float | None
+    gain_us: float | None
+    low_us: float | None
+    high_us: float | None
+    gain_percent: float | None
+    rounds: int | None
+    one_process: bool | None
+    batch_factor: float | None
+    device: str | None
+    recorded_on: str | None
+    bound_us: float | None
+    bound_percent: float | None
+    sure_percent: float | None
+    also: str | None
+    most_us: float | None
+    does_more: bool
+    exceeds: bool
+    compared: Agreement | None
+
+
+class FindingRow(Struct, frozen=True, kw_only=True):
+    """One finding: what it is, how much it costs, what it rests on, and what to try."""
+
+    id: str
+    severity: str
+    title: str
+    impact_us: float | None
+    ceiling_percent: float | None
+    evidence: list[Evidence]
+    formula: str
+    threshold: str
+    advice: str
+    next_command: str
+    changes: list[str]
+    proofs: list[ProofRow]
+    reference: str
+    remarks: list[str]
+    doubted_by: list[str]
+    key: str
+
+
+class SuppressedRow(FindingRow, frozen=True, kw_only=True):
+    """A finding that a rule on the measurement set aside."""
+
+    by: str
+
+
+class SilencedRow(FindingRow, frozen=True, kw_only=True):
+    """A finding that the user does not want to see."""
+
+    reason: str
+
+
+class AbstainedRow(Struct, frozen=True, kw_only=True):
+    """A rule that could not judge, and what is missing for that."""
+
+    id: str
+    missing: str
+
+
+class Judged(Struct, frozen=True, kw_only=True):
+    """What the rules found, what was set aside, what could not be judged, and which rules ran."""
+
+    findings: Annotated[list[FindingRow], of_table("findings")]
+    findings_suppressed: Annotated[list[SuppressedRow], Meta(description="set aside by a rule on the measurement")]
+    findings_silenced: list[SilencedRow]
+    findings_abstained: Annotated[list[AbstainedRow], of_table("abstained")]
+    findings_checked: Annotated[list[str], Meta(description="rules that ran")]
+
+
+class LightRecording(Struct, frozen=True, kw_only=True):
+    """What of a recording was found in the light one of its run."""
+
+    path: str | None
+    used: bool
+    problem: str | None
+    steps: int | None
+    launches: int
+    matched: int
+    matched_percent: float | None
+    unmatched_us_per_step: float | None
+    kept_launches: int
+    kept_percent: float | None
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """One recording: its source, its devices, the sections that were asked for, and what its run adds."""
+
+    source: Source
+    device: list[Device]
+    base: Annotated[str, Meta(description="what the numbers are about")]
+    totals_base: Annotated[str, Meta(description="what totals are about")]
+    overview: Overview | UnsetType | None = UNSET
+    critical_path: CriticalPath | UnsetType | None = UNSET
+    kernels: Annotated[list[Row], of_table("kernels")] | UnsetType = UNSET
+    memops: Annotated[list[Row], of_table("memops")] | UnsetType = UNSET
+    operators: Annotated[list[Row], of_table("operators")] | UnsetType = UNSET
+    modules: Annotated[list[Row], of_table("modules")] | UnsetType = UNSET
+    host_functions: Annotated[list[Row], of_table("host_functions")] | UnsetType = UNSET
+    api: Annotated[list[Row], of_table("api")] | UnsetType = UNSET
+    ranges: Annotated[list[Row], of_table("ranges")] | UnsetType = UNSET
+    range_tree: Annotated[list[Row], of_table("range_tree")] | UnsetType = UNSET
+    launches: Launches | UnsetType | None = UNSET
+    communication: Communication | UnsetType | None = UNSET
+    collectives: Annotated[list[Row], of_table("collectives")] | UnsetType = UNSET
+    counters: Annotated[list[Row], of_table("counter_launches")] | UnsetType = UNSET
+    roofline: Annotated[list[Row], of_table("roofline")] | UnsetType = UNSET
+    memory: Memory | UnsetType | None = UNSET
+    findings: Annotated[list[FindingRow], of_table("findings")] | UnsetType = UNSET
+    source_lines: Annotated[list[Row], of_table("source_lines")] | UnsetType = UNSET
+    gaps: Annotated[list[Row], of_table("gaps")] | UnsetType = UNSET
+    threads: Annotated[list[Row], of_table("threads")] | UnsetType = UNSET
+    cpu_functions: Annotated[list[Row], of_table("cpu_functions")] | UnsetType = UNSET
+    os_calls: Annotated[list[Row], of_table("os_calls")] | UnsetType = UNSET
+    gpu_samples: Annotated[list[Row], of_table("gpu_samples")] | UnsetType = UNSET
+    unified_memory: Annotated[list[Row], of_table("unified_memory")] | UnsetType = UNSET
+    kernels_by: str | UnsetType = UNSET
+    kernel_groups: Annotated[list[Row], of_table("kernel_groups")] | UnsetType = UNSET
+    range_tree_kernels: Annotated[list[Row], of_table("range_tree_kernels")] | UnsetType = UNSET
+    module_kernels: Annotated[list[Row], of_table("module_kernels")] | UnsetType = UNSET
+    tensor_cores: TensorCores | UnsetType = UNSET
+    counters_by_kernel: Annotated[list[Row], of_table("counters")] | UnsetType = UNSET
+    counters_missing: CountersMissing | UnsetType | None = UNSET
+    collective_pairs: Annotated[list[Row], of_table("collective_pairs")] | UnsetType = UNSET
+    collectives_link: Link | UnsetType | None = UNSET
+    roofline_peaks: Roofs | UnsetType = UNSET
+    findings_suppressed: (
+        Annotated[list[SuppressedRow], Meta(description="set aside by a rule on the measurement")] | UnsetType
+    ) = UNSET
+    findings_silenced: list[SilencedRow] | UnsetType = UNSET
+    findings_abstained: Annotated[list[AbstainedRow], of_table("abstained")] | UnsetType = UNSET
+    findings_checked: Annotated[list[str], Meta(description="rules that ran")] | UnsetType = UNSET
+    light: LightRecording | None
+    rests_on: Annotated[dict[str, str] | None, Meta(description="by section: light, rich or both")]
+    counts: Annotated[dict[str, int], Meta(description="rows of each list without --limit")]
+
+    def sections(self) -> dict[str, object]:
+        """The sections that were asked for, in the order of the report."""
+        found = {name: getattr(self, name) for name in SECTIONS}
+        return {name: section for name, section in found.items() if section is not UNSET}
+
+    @property
+    def judged(self) -> Judged | None:
+        """The findings and what accompanies them; None where the rules were not asked."""
+        if self.findings is UNSET:
+            return None
+        return Judged(
+            findings=self.findings,
+            findings_suppressed=self.findings_suppressed or [],
+            findings_silenced=self.findings_silenced or [],
+            findings_abstained=self.findings_abstained or [],
+            findings_checked=self.findings_checked or [],
+        )
+
+
+class UnmatchedKernel(Struct, frozen=True, kw_only=True):
+    """A kernel that another recording does not have."""
+
+    name: str
+    launches: int
+
+
+class JoinRow(Struct, frozen=True, kw_only=True):
+    """How the kernels of two tools' recordings match."""
+
+    trace: str
+    with_: str = field(name="with")
+    kind: str
+    launches: int
+    matched: int
+    placed: int
+    ambiguous: int
+    unmatched: list[UnmatchedKernel]
+    gpu_time_percent: float | None
+    own_time_percent: float | None
+    set_aside: str | None
+
+
+class PassRow(Struct, frozen=True, kw_only=True):
+    """One of several recordings of the same run."""
+
+    name: str
+    path: str
+    steps: int | None
+
+
+class OtherRun(Struct, frozen=True, kw_only=True):
+    """Another run of the folder."""
+
+    name: str
+    paths: list[str]
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """A run: its recordings, how they match, and what lies beside them."""
+
+    path: str
+    traces: Annotated[
+        list[Trace], Meta(description="one per rank and tool; a section that was not asked for is absent")
+    ]
+    main: Annotated[int | None, Meta(description="which of traces the tabs show first, from 0")]
+    joins: list[JoinRow]
+    comparable: None
+    captures: list[Json]
+    passes: list[PassRow]
+    warnings: list[str]
+    other_runs: list[OtherRun]
+    counters_compared: Json | UnsetType | None = UNSET
+    configurations: Annotated[list[Row], of_table("configurations")] | UnsetType = UNSET
+    configuration_weights: dict[str, str] | UnsetType = UNSET
+    ranks: Annotated[list[Row], of_table("ranks")] | UnsetType = UNSET
+    job: Json | UnsetType | None = UNSET
+    waiting: Annotated[list[Row], of_table("waiting")] | UnsetType = UNSET
+    stragglers: Annotated[list[Row], of_table("stragglers")] | UnsetType = UNSET
+    transfers: Annotated[list[Row], of_table("transfers")] | UnsetType = UNSET
+    stages: Annotated[list[Row], of_table("stages")] | UnsetType = UNSET
+    comments: list[Comment] | UnsetType = UNSET
+
+
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """What a shortened report does not have, and how much of it there is."""
+
+    what: str
+    shown: int
+    of: int
+
+
+class MaxTokens(Struct, frozen=True, kw_only=True):
+    """How many tokens a shortened report may have, and how they are counted."""
+
+    asked: int
+    bytes_per_token: int
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """The report of a run."""
+
+    schema: str
+    run: Run
+    left_out: (
+        Annotated[list[LeftOut], Meta(description="with --max-tokens: what is not here, and how much of it is")]
+        | UnsetType
+    ) = UNSET
+    max_tokens: Annotated[MaxTokens, Meta(description="with --max-tokens: how tokens are counted")] | UnsetType = UNSET
+
+
+class HeadlineFinding(Struct, frozen=True, kw_only=True):
+    """A finding in a line."""
+
+    key: str
+    severity: str
+    title: str
+    doubted_by: list[str]
+
+
+class HeadlineVerdict(Struct, frozen=True, kw_only=True):
+    """What a run waits for, in a sentence."""
+
+    what: str
+    sentence: str
+
+
+class Headline(Struct, frozen=True, kw_only=True):
+    """What a report comes to, where there is no room for any section."""
+
+    schema: str
+    path: str
+    base: str | None
+    average_step_us: float | None
+    waits_for: HeadlineVerdict | None
+    findings: list[HeadlineFinding]
+    left_out: Annotated[list[LeftOut], Meta(description="with --max-tokens: what is not here, and how much of it is")]
+    max_tokens: Annotated[MaxTokens, Meta(description="with --max-tokens: how tokens are counted")]
