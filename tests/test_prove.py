@@ -10,6 +10,7 @@ from argparse import Namespace
 from functools import cache
 
 import pytest
+from msgspec import to_builtins
 from sample_runs import VIM
 
 from tracetui.analysis.findings.catalogue import all_rules
@@ -157,7 +158,7 @@ def test_a_folder_that_can_not_be_written_is_said_before_anything_is_measured(tm
 
 def row(before, after, claim=None, **more):
     made = proof(timed(*before), timed(*after), **more)
-    return proof_row(measure_read(made), claim and proofs.Claim(**claim))
+    return to_builtins(proof_row(measure_read(made), claim and proofs.Claim(**claim)))
 
 
 def measure_read(made):
@@ -199,7 +200,7 @@ def test_a_gain_above_the_bound_is_said_to_be_what_it_is():
 def test_results_that_should_agree_and_do_not_are_told():
     made = proof(timed(*[2] * 6, numbers=[1.0, 2.0]), timed(*[1] * 6, numbers=[1.0, 3.0]))
     assert "but the outputs differ by at most 1 (50.0 % of the largest): check them" in proof_text(
-        proof_row(measure_read(made))
+        to_builtins(proof_row(measure_read(made)))
     )
 
 
@@ -211,7 +212,7 @@ def test_the_finding_shows_what_was_proved_of_it(tmp_path):
     run = open_path(folder, cache=False)
     assert run.warnings == ()
     found = {one.id: one for one in findings_of(Facts(run, run.main, Scope())).found}
-    said = dict(parts(finding_row(found["S2"])))
+    said = dict(parts(to_builtins(finding_row(found["S2"]))))
     assert said["Proved"] == "70.00 ms (70.00 ms to 70.00 ms) of at most 90.00 ms per step, by --cuda-graphs"
     assert found["S12"].proofs == ()
     assert [one.id for one in vim_findings().found] == [*found]  # their order stays
