@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.matching.light_times import with_light_times
@@ -231,7 +231,7 @@ def diff_report(
         "modules": table_rows(found.modules, comparison.MODULES, limit),
         "ranges": table_rows(found.ranges, comparison.RANGES, limit),
         "kinds": table_rows(found.kinds, comparison.KINDS, limit),
-        **asdict(judged(said, limit)),
+        **to_builtins(judged(said, limit)),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }
 

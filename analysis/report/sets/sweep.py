@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.captures.captures import ordered
@@ -56,7 +56,7 @@ def sweep_report(
         "kinds": kind_rows(compared),
         **_captures(sweep),
         "counters": _counters(sweep),
-        **asdict(judged(found)),
+        **to_builtins(judged(found)),
         "notes": list(sweep.notes),
     }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us, spans
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.jobs import job_parts
@@ -33,7 +35,7 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
         found: what `analysis.report.report` returned, with its lists whole.
         layout: rows per list, pictures, ASCII.
     """
-    run = found["run"]
+    run = to_builtins(found)["run"]
     yield Title(f"tracetui report: {Path(run['path']).name or run['path']}")
     traces = run["traces"]
     if run["other_runs"] and not _all_compared(run):
