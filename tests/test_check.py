@@ -10,8 +10,7 @@ import pytest
 from made_run import ADD, HGEMM, Made, finding, silent
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.checklist.check import _answer, _missing
-from tracetui.analysis.checklist.points import POINTS, RECORDING
+from tracetui.analysis.checklist import POINTS, RECORDING, _answer, _missing
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding, Findings, Suppressed

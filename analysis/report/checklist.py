@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.checklist.check import STATUSES, answer_row, check
+from tracetui.analysis.checklist import STATUSES, answer_row, check
 from tracetui.analysis.findings.core.facts import Facts
 
 if TYPE_CHECKING:

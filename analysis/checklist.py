@@ -1,15 +1,23 @@
-"""The figure behind each point of the checklist; empty where the recording does not tell."""
+"""The checklist of one recording: its points, the rules and figures that answer them, and what records the rest."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
 from tracetui.analysis.findings.core import hints, shown, waiting, words
+from tracetui.analysis.findings.host.transfers import copies
+from tracetui.analysis.findings.of_run import findings_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.finding import Finding, Findings
 
 
 def host_work(facts: Facts) -> str:
@@ -238,3 +246,219 @@ def _points(facts: Facts) -> pl.DataFrame:
 def _covered(facts: Facts) -> str:
     share = facts.roofline.covered_percent
     return "" if share is None else f" ({words.percent(share)} of kernel time is covered)"
+
+
+BOTTLENECK = "What's the actual bottleneck?"
+BUSY = "Is the GPU actually busy?"
+BOUND = "Is it compute or memory bound?"
+EASY = "Are there easy wins?"
+TRACE, LOADER, ROOFS, COUNTERS, MEMORY = "trace", "loader", "roofs", "counters", "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of the checklist."""
+
+    group: str
+    question: str
+    figure: Callable[[Facts], str]
+    """The figure that it rests on if no rule speaks; empty where the recording does not have it."""
+    rules: tuple[str, ...] = ()
+    """Findings of these fail it."""
+    asked: tuple[tuple[str, ...], ...] = ()
+    """Of each of these groups of rules one at least must have looked, lest silence be taken for an answer."""
+    record: str = TRACE
+    """What records what is missing: a key of `RECORDING`."""
+    fails: Callable[[Facts, Finding], bool] = lambda facts, finding: True
+    """Which of the findings do."""
+    beside: bool = False
+    """Whether its figure says something beside a finding that fails it."""
+    settled: Callable[[Facts], bool] = lambda facts: False
+    """Whether its figure alone answers it, whatever rules could not look."""
+
+
+def _is_worth_it(_: Facts, finding: Finding) -> bool:
+    """Whether a finding is about certain kernels, and more than a remark: a flat profile is no bottleneck."""
+    return finding.work is not None and finding.severity != "info"
+
+
+def _has_no_copies(facts: Facts) -> bool:
+    return facts.trace.has_timeline and not facts.missing(("gpu",)) and not copies(facts).height
+
+
+def _not_compiled(facts: Facts, _: Finding) -> bool:
+    return not hints.is_compiled(facts)
+
+
+POINTS = (
+    Point(BOTTLENECK, "CPU preprocessing?", host_work, ("S13", "S18", "S19"), (("S13",),)),
+    Point(BOTTLENECK, "Data loading/transfer?", loading, ("S5", "S10", "S8"), (("S5",), ("S10",)), LOADER),
+    Point(BOTTLENECK, "Specific kernel?", longest_kernel, ("K12", "K2"), (("K12",),), fails=_is_worth_it),
+    Point(BOTTLENECK, "Memory allocation?", allocation, ("S16", "G1"), (("G1", "S16"),), MEMORY),
+    Point(BOTTLENECK, "Synchronization?", waits, ("S7",), (("S7",),)),
+    Point(BUSY, "SM utilization", sm_use, ("S1", "K4"), (("K4",),), beside=True),
+    Point(BUSY, "Memory bandwidth utilization", bandwidth_use, ("K6", "K5", "K7"), record=ROOFS, beside=True),
+    Point(BUSY, "Idle gaps in the timeline", idle_gaps, ("S2", "S1", "S12", "S14"), (("S1",),), beside=True),
+    Point(BOUND, "Arithmetic intensity", intensity, record=ROOFS),
+    Point(BOUND, "Roofline position", roof, ("K2", "K13"), record=ROOFS),
+    Point(BOUND, "Memory against compute throughput", throughput, ("F7",), record=ROOFS, beside=True),
+    Point(
+        EASY, "torch.compile / jax.jit applied?", compiled, ("S2", "S12", "F7"), (("S12", "F7"),),
+        fails=_not_compiled, beside=True, settled=lambda facts: bool(facts.kernels.height) and hints.is_compiled(facts),
+    ),
+    Point(EASY, "Data in pinned memory?", pinned, ("S8",), (("S8",),), settled=_has_no_copies),
+    Point(EASY, "Appropriate batch size?", batch, ("V1", "G5", "K4"), (("G5",),), MEMORY, beside=True),
+    Point(
+        EASY, "Mixed precision enabled?", tensor_core_use, ("F1", "F2", "K10"), (("F1", "K10"),), COUNTERS,
+        beside=True,
+    ),
+)  # fmt: skip
+"""The guide's profiling checklist, in its order."""
+
+_NSYS = "nsys profile --trace=cuda,nvtx,osrt {}"
+_NCU = "ncu --set full --csv --page raw --log-file ncu.csv {}"
+_TORCH = "tracetui profile{} -- python train.py"
+_ANY = {"pytorch": _TORCH.format(""), "jax": _NSYS.format("python train.py"), "": _NSYS.format("PROGRAM")}
+RECORDING: dict[str, dict[str, str]] = {
+    TRACE: _ANY,
+    LOADER: _ANY,
+    ROOFS: {"pytorch": _TORCH.format(""), "jax": _NCU.format("python train.py"), "": _NCU.format("PROGRAM")},
+    COUNTERS: {
+        "pytorch": _TORCH.format(" --tool torch,ncu"),
+        "jax": _NCU.format("python train.py"),
+        "": _NCU.format("PROGRAM"),
+    },
+    MEMORY: {
+        "pytorch": _TORCH.format(" --with-memory"),
+        "jax": 'jax.profiler.save_device_memory_profile("memory.prof"), which pprof shows',
+        "": _NSYS.format("--cuda-memory-usage=true PROGRAM"),
+    },
+}
+"""What records a kind of evidence, by the framework of the program; ``""`` for any other."""
+_OPTIONS = {
+    TRACE: ("--tool", "torch"),
+    LOADER: ("--data", "imagefolder:PATH"),
+    ROOFS: ("--tool", "torch"),
+    COUNTERS: ("--tool", "torch,ncu"),
+    MEMORY: ("--with-memory",),
+}
+"""The options that do so for a run that tracetui launched."""
+
+
+def missing_of(facts: Facts, record: str) -> str:
+    """What the recording lacks of such evidence, in words; empty if it has it."""
+    needs = {
+        TRACE: ("timeline", "gpu"),
+        LOADER: ("timeline", "loader"),
+        ROOFS: ("gpu", "shapes" if facts.program.framework == "pytorch" else "counters"),
+        COUNTERS: ("counters",),
+        MEMORY: ("memory",),
+    }
+    return facts.missing(needs[record])
+
+
+PEAKS = "tracetui doctor --measure-peaks"
+"""What measures the roofs of a GPU that is not in the table."""
+
+
+def command_for(facts: Facts, record: str) -> str:
+    """The command that records such evidence of this program."""
+    again = hints.rerun(facts, *_OPTIONS[record])
+    if again:
+        return again
+    framework = "pytorch" if facts.trace.info.kind == "memory_snapshot" else facts.program.framework
+    return RECORDING[record].get(framework, RECORDING[record][""])
+
+
+Status = Literal["done", "failed", "not_recorded"]
+STATUSES: tuple[Status, ...] = ("done", "failed", "not_recorded")
+TOO_LITTLE = "K14"
+"""The rule that sets aside advice which would gain too little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A point of the checklist with its answer."""
+
+    group: str
+    question: str
+    status: Status
+    figure: str
+    """What the answer rests on; of a point that was not recorded, what is known of it, if anything."""
+    findings: tuple[Finding, ...] = ()
+    """Those that failed it, the worst first."""
+    beside: str = ""
+    """Of a point that failed, its own figure beside the finding."""
+    missing: str = ""
+    """What is missing and how to record it, in words."""
+    command: str = ""
+    """The command that records it."""
+
+
+def check(
+    facts: Facts, config: Config | None = None, on_error: Callable[[Exception], None] | None = None
+) -> list[Answer]:
+    """Answers every point, in the order of the list.
+
+    A point fails if a finding of its rules stands. It is done if they looked and found nothing, or nothing worth the
+    trouble (K14), and its figure is known; else the recording does not tell.
+    """
+    found = findings_of(facts, config, on_error)
+    return [_answer(facts, point, found) for point in POINTS]
+
+
+def _answer(facts: Facts, point: Point, found: Findings) -> Answer:
+    standing = tuple(one for one in found.found if one.id in point.rules and point.fails(facts, one))
+    if standing:
+        beside = point.figure(facts) if point.beside else ""
+        return Answer(point.group, point.question, "failed", standing[0].title, standing, beside)
+    figure = point.figure(facts)
+    missing = "" if point.settled(facts) else _missing(point, found)
+    if missing or not figure:
+        words, command = missing or missing_of(facts, point.record), command_for(facts, point.record)
+        if not words and (unknown := facts.roofline.peaks.unknown):
+            words, command = "; ".join(unknown), PEAKS
+        words = words or _abstained(point, found)
+        return Answer(point.group, point.question, "not_recorded", figure, missing=words, command=command)
+    aside = [one.finding for one in found.suppressed if one.finding.id in point.rules and one.by == TOO_LITTLE]
+    small = next((one for one in aside if point.fails(facts, one)), None)
+    if small is not None:
+        figure += f"; set aside as worth too little: {small.title} ({small.id})"
+    for one in found.silenced:
+        if one.finding.id in point.rules:
+            figure += f"; silenced ({one.by}): {one.finding.title} ({one.finding.id})"
+    return Answer(point.group, point.question, "done", figure)
+
+
+def _missing(point: Point, found: Findings) -> str:
+    """Why no rule of a group could look, in words; empty if one of each group did."""
+    unsure = {one.id: one.missing for one in found.abstained}
+    # a finding that a rule on the measurement refuted tells nothing either
+    unsure |= {
+        one.finding.id: f"a measurement that holds: {one.by} speaks against this one"
+        for one in found.suppressed
+        if one.by != TOO_LITTLE
+    }
+    return next((unsure[group[0]] for group in point.asked if all(id in unsure for id in group)), "")
+
+
+def _abstained(point: Point, found: Findings) -> str:
+    """The first reason why a rule of the point could not look."""
+    reasons = (one.missing for id in point.rules for one in found.abstained if one.id == id)
+    return next(reasons, "work whose size is known")
+
+
+def answer_row(answer: Answer) -> Json:
+    """An answer as the JSON contract has it."""
+    return {
+        "group": answer.group,
+        "point": answer.question,
+        "status": answer.status,
+        "figure": answer.figure or None,
+        "findings": list(dict.fromkeys(one.id for one in answer.findings)),
+        "doubted_by": list(answer.findings[0].doubted_by) if answer.findings else [],
+        "advice": answer.findings[0].advice if answer.findings else None,
+        "beside": answer.beside or None,
+        "missing": answer.missing or None,
+        "command": answer.command or None,
+    }
