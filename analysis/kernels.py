@@ -13,7 +13,6 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_occupancy
-from tracetui.analysis.ranges import NOT_IN_ANY_RANGE
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 NOT_ATTRIBUTED = "(not attributed)"
 """Shown as the operator or module of kernels that belong to none."""
+NOT_IN_ANY_RANGE = "(not in any range)"
+"""The row of GPU work that no range holds: of another thread (autograd's), or launched between ranges."""
 
 PERCENT = pl.when(pl.col("total_ns").sum() > 0).then(100 * pl.col("total_ns") / pl.col("total_ns").sum())
 """Each row's share of the time of all."""

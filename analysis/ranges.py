@@ -1,4 +1,4 @@
-"""Annotations and NVTX ranges: their host time, and the GPU work launched inside them."""
+"""Annotations and NVTX ranges by name and as a tree of paths: host time, and the GPU work launched inside them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense
 from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
-from tracetui.analysis.attribution.projection import Projection, innermost, launched_meanwhile, project, projected_ns
+from tracetui.analysis.attribution.projection import (
+    Projection,
+    enclosing,
+    in_ranges,
+    innermost,
+    lanes_of,
+    launched_meanwhile,
+    open_elsewhere,
+    project,
+    projected_ns,
+    walk,
+)
+from tracetui.analysis.base import names
+from tracetui.analysis.kernels import NOT_IN_ANY_RANGE, kernel_rows, summarize
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
+from tracetui.parsers.links import lookup
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
 
-NOT_IN_ANY_RANGE = "(not in any range)"
-"""The row of GPU work that no range holds: of another thread (autograd's), or launched between ranges."""
+
 COLUMNS = (
     "name", "domain", "style", "instances", "host_total_ns", "gpu_projected_ns", "device_ns", "device_meanwhile_ns",
     "device_self_ns", "gpu_ops", "by_category",
@@ -213,3 +228,261 @@ def _not_in_any_range(device: pl.DataFrame, layout: pl.Schema) -> pl.DataFrame:
         }
     )  # fmt: skip
     return row.cast(layout)
+
+
+LAYOUT = {
+    "path": pl.String(),
+    "name": pl.String(),
+    "domain": pl.String(),
+    "depth": pl.Int64(),
+    "calls": pl.Int64(),
+    "host_self_ns": pl.Int64(),
+    "host_total_ns": pl.Int64(),
+    "gpu_projected_ns": pl.Int64(),
+    "device_self_ns": pl.Int64(),
+    "device_total_ns": pl.Int64(),
+    "device_meanwhile_ns": pl.Int64(),
+    "gpu_ops": pl.Int64(),
+    "number": pl.Int64(),
+}
+"""The columns of `range_tree`."""
+
+
+class RangePaths(Struct, frozen=True):
+    """Every range that can contain others, and every distinct path among them."""
+
+    rows: Ints
+    """The host row of each range, by thread, start, then the longer first."""
+    path: Ints
+    """The path number of each range."""
+    inside_ns: Ints
+    """Host time of the ranges directly inside each range, at most its own."""
+    parent: Ints
+    """For each path, the number of the path above, or -1; a parent's number is smaller than its children's."""
+    labels: list[tuple[str, str]]
+    """Domain and name of each path's last part."""
+
+    def number_of(self, host_rows: Ints) -> Ints:
+        """The path number of each range's row; -1 for none."""
+        at = lookup(self.rows, host_rows)
+        return np.where(at >= 0, self.path[at], NONE) if self.path.size else at
+
+    def texts(self) -> list[str]:
+        """``train_step/forward_pass/NCCL:all_reduce`` of each path."""
+        texts: list[str] = []
+        for above, (domain, name) in zip(self.parent.tolist(), self.labels, strict=True):
+            own = f"{domain}:{name}" if domain else name
+            texts.append(own if above < 0 else f"{texts[above]}/{own}")
+        return texts
+
+
+def range_paths(trace: Trace) -> RangePaths:
+    """Gives ranges with the same ranges around them the same path.
+
+    The range around another is the shortest one of its thread that contains all of it. Ranges that overlap without one
+    containing the other are siblings. Instants and ranges that end on another thread have no place in a tree.
+    """
+    host = trace.host
+    rows = walk(host, containing_rows(host))
+    label, spelled, domains = label_ranges(host, rows)
+    start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
+    above = enclosing(lanes_of(host)[rows], start, start + duration)
+    path = np.full(rows.size, NONE, np.int64)
+    parents: list[Ints] = [np.empty(0, np.int64)]
+    labels: list[tuple[str, str]] = []
+    by_above = np.argsort(above, kind="stable")
+    edges = np.searchsorted(above[by_above], np.arange(rows.size + 1))
+    level = by_above[: edges[0]]  # those without a range around
+    while level.size:
+        outer = np.where(above[level] >= 0, path[above[level]], NONE)
+        distinct, number = np.unique((outer + 1) * max(len(spelled), 1) + label[level], return_inverse=True)
+        path[level] = number + len(labels)
+        parents.append(distinct // max(len(spelled), 1) - 1)
+        labels += [(domains[own], spelled[own]) for own in (distinct % max(len(spelled), 1)).tolist()]
+        level = np.sort(by_above[_positions(edges[level], edges[level + 1])])
+    inside = np.minimum(add_up(above, duration, rows.size), duration)
+    return RangePaths(rows, path, inside, np.concatenate(parents), labels)
+
+
+def _positions(first: Ints, after: Ints) -> Ints:
+    """All positions of these slices, one slice after the other."""
+    size = after - first
+    found: Ints = np.arange(int(size.sum())) + np.repeat(first - np.cumsum(size) + size, size)
+    return found
+
+
+def range_tree(sel: Selection) -> pl.DataFrame:
+    """One row per path of ranges, depth first, siblings by their first instance; empty where the trace has no ranges.
+
+    ``host_total_ns`` is the duration of the instances, ``host_self_ns`` without ranges directly inside.
+    ``device_self_ns`` is the time of the kernels, copies, fills and whole graphs whose launch has this range as the
+    innermost around it, ``device_total_ns`` adds that of the ranges inside, ``gpu_ops`` counts both; so nothing counts
+    twice. ``device_meanwhile_ns`` is the time of the work that any thread of the process launched while a range of the
+    path was open (`launched_meanwhile`): that of a backward pass too, which autograd launches from a thread without
+    ranges. ``gpu_projected_ns`` is, for each instance, the time from the start of its first GPU work to the end of its
+    last, summed. ``number`` tells the paths apart, for `range_kernels`. A last row holds the GPU work that is in no
+    range.
+    """
+    tree = range_paths(sel.trace)
+    size = len(tree.labels)
+    if not size:
+        return pl.DataFrame(schema=LAYOUT)
+    host = sel.trace.host
+    duration = host["duration"].to_numpy()[tree.rows]
+    called = np.where(scope_mask(sel)[tree.rows], tree.path, NONE)
+    device = device_work(sel)
+    spent = device["duration"].to_numpy()
+    own = tree.number_of(innermost(host, tree.rows, device))
+    columns = {
+        "calls": count(called, size),
+        "host_self_ns": add_up(called, duration - tree.inside_ns, size),
+        "host_total_ns": add_up(called, duration, size),
+        "gpu_projected_ns": add_up(tree.path, projected_ns(project(host, tree.rows, device_work(sel.recorded))), size),
+        "device_self_ns": add_up(own, spent, size),
+        "device_total_ns": roll_up(tree.parent, add_up(own, spent, size)),
+        "device_meanwhile_ns": launched_meanwhile(sel, tree.rows, tree.path, size)[0],
+        "gpu_ops": roll_up(tree.parent, count(own, size)),
+    }
+    order, depth = _depth_first(tree, host["start"].to_numpy()[tree.rows])
+    frame = pl.DataFrame(
+        {
+            "path": tree.texts(),
+            "name": [name for _, name in tree.labels],
+            "domain": [domain for domain, _ in tree.labels],
+            "depth": depth,
+            **columns,
+            "number": np.arange(size),
+        },
+        schema=LAYOUT,
+    )
+    shown = roll_up(tree.parent, columns["calls"] + columns["gpu_ops"]) > 0
+    frame = frame[order[shown[order]]]
+    lost = own == NONE
+    if not frame.height or not lost.any():
+        return frame
+    row = dict.fromkeys(LAYOUT) | {"path": NOT_IN_ANY_RANGE, "name": NOT_IN_ANY_RANGE, "domain": "", "depth": 0}
+    time = int(spent[lost].sum())
+    row |= {"calls": 0, "device_self_ns": time, "device_total_ns": time, "gpu_ops": int(lost.sum()), "number": NONE}
+    return pl.concat([frame, pl.DataFrame([row], schema=LAYOUT)])
+
+
+def range_kernels(sel: Selection, number: int) -> pl.DataFrame:
+    """The kernels launched inside the ranges of a path (its ``number``), or in none (-1); as in `kernels`."""
+    rows, path = range_launches(sel, number)
+    del path
+    return summarize(sel, rows)
+
+
+def meanwhile_kernels(sel: Selection, number: int) -> pl.DataFrame:
+    """The kernels that any thread launched while a range of a path was open; as in `kernels`."""
+    return summarize(sel, meanwhile_launches(sel, number))
+
+
+def meanwhile_launches(sel: Selection, number: int) -> pl.DataFrame:
+    """The kernel rows that any thread launched while a range of a path was open."""
+    tree = range_paths(sel.trace)
+    rows = kernel_rows(sel)
+    return rows.filter(pl.Series(in_ranges(sel, tree.rows[tree.path == number], rows)))
+
+
+def range_launches(sel: Selection, number: int) -> tuple[pl.DataFrame, list[str]]:
+    """The kernel rows of a path and of those below it, and the path that launched each."""
+    tree = range_paths(sel.trace)
+    rows = kernel_rows(sel)
+    own = tree.number_of(innermost(sel.trace.host, tree.rows, rows))
+    wanted = np.zeros(len(tree.labels) + 1, np.bool_)
+    wanted[number] = True
+    if number >= 0:
+        for path, above in enumerate(tree.parent.tolist()):  # a parent's number is smaller than its children's
+            wanted[path] |= above >= 0 and wanted[above]
+    chosen = wanted[own]  # no range, -1, reads the spare entry at the end
+    texts = [*tree.texts(), NOT_IN_ANY_RANGE]
+    return rows.filter(pl.Series(chosen)), [texts[at] for at in own[chosen].tolist()]
+
+
+def kernel_ranges(sel: Selection, name: str) -> pl.DataFrame:
+    """The paths that launch a kernel: path, number, calls, ns, the most time first; no range is -1."""
+    tree = range_paths(sel.trace)
+    rows = kernel_rows(sel)
+    rows = rows.filter(names.matching(rows["name"], name.__eq__))
+    own = tree.number_of(innermost(sel.trace.host, tree.rows, rows))
+    texts = [*tree.texts(), NOT_IN_ANY_RANGE]
+    found = pl.DataFrame({"number": own, "duration": rows["duration"]})
+    found = found.group_by("number").agg(calls=pl.len().cast(pl.Int64), ns=pl.col("duration").sum())
+    path = pl.Series("path", [texts[number] for number in found["number"].to_list()], dtype=pl.String)
+    return found.select(path, "number", "calls", "ns").sort("ns", "path", descending=[True, False])
+
+
+def roll_up(parent: Ints, values: Ints) -> Ints:
+    """Each path's own value and those of the paths below it; a parent's number is smaller."""
+    total: Ints = values.copy()
+    for number in range(parent.size - 1, -1, -1):
+        above = int(parent[number])
+        if above >= 0:
+            total[above] += total[number]
+    return total
+
+
+def _depth_first(tree: RangePaths, start: Ints) -> tuple[Ints, Ints]:
+    """Path numbers in the order of a walk through the tree, siblings by their first instance; and each path's depth."""
+    size = len(tree.labels)
+    first = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(first, tree.path, start)
+    children: dict[int, list[int]] = {}
+    for number in np.lexsort((np.arange(size), first))[::-1].tolist():
+        children.setdefault(int(tree.parent[number]), []).append(number)
+    order: list[int] = []
+    depth = np.zeros(size, np.int64)
+    waiting = children.get(NONE, [])
+    while waiting:
+        number = waiting.pop()
+        order.append(number)
+        if tree.parent[number] >= 0:
+            depth[number] = depth[tree.parent[number]] + 1
+        waiting.extend(children.get(number, ()))
+    return np.array(order, np.int64), depth
+
+
+def range_tree_kernels(sel: Selection) -> pl.DataFrame:
+    """One row per path of ranges and name of the kernels, copies, fills and whole graphs launched directly in it.
+
+    A launch belongs to the innermost range around it on its own thread. Where its thread has none, as autograd's has
+    none, it belongs to the range of its process that began last among those open at the time: the kernels of a backward
+    pass stand under ``backward_pass``.
+
+    Returns:
+        ``path`` and ``number`` as in `range_tree`; name, short_name, category (the kind of work where it is no kernel),
+        calls, ``device_ns``: what the range's own thread launched, ``device_meanwhile_ns``: what any thread did. The
+        latter sums to all GPU time over the rows; within a path, the most of it first.
+    """
+    tree = range_paths(sel.trace)
+    device = device_work(sel)
+    own = innermost(sel.trace.host, tree.rows, device)
+    owner = np.where(own >= 0, own, open_elsewhere(sel, tree.rows, device))
+    spent = pl.col("duration").fill_null(0)
+    is_kernel = device["kind"].is_in(["kernel", "graph"])
+    kinds = names.mapped(device["name"], kernel_names.category, "other").zip_with(
+        is_kernel, device["kind"].cast(pl.String)
+    )
+    found = (
+        device.select("duration", pl.col("name").cast(pl.String))
+        .with_columns(
+            kinds.alias("category"),
+            number=pl.Series(tree.number_of(owner), dtype=pl.Int64),
+            mine=pl.Series((own >= 0) | (owner == NONE)),
+        )
+        .group_by("number", "name", "category", maintain_order=True)
+        .agg(
+            calls=pl.len().cast(pl.Int64),
+            device_ns=spent.filter(pl.col("mine")).sum(),
+            device_meanwhile_ns=spent.sum(),
+        )
+    )
+    texts = [*tree.texts(), NOT_IN_ANY_RANGE]
+    path = pl.Series("path", [texts[number] for number in found["number"]], pl.String)
+    short = pl.Series("short_name", [kernel_names.short_name(name or "") for name in found["name"]], pl.String)
+    return (
+        found.with_columns(path, short)
+        .select("path", "number", "name", "short_name", "category", "calls", "device_ns", "device_meanwhile_ns")
+        .sort("number", "device_meanwhile_ns", "name", descending=[False, True, False])
+    )

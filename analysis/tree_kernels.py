@@ -18,7 +18,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.occupancy import SUMS, kernel_sums, with_shares
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, operator_names
-from tracetui.analysis.range_tree import range_paths
+from tracetui.analysis.ranges import range_paths
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:

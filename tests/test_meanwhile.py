@@ -13,7 +13,7 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import in_ranges, launched_meanwhile
 from tracetui.analysis.captures.roles import phases
-from tracetui.analysis.range_tree import meanwhile_kernels, meanwhile_launches, range_paths, range_tree
+from tracetui.analysis.ranges import meanwhile_kernels, meanwhile_launches, range_paths, range_tree
 from tracetui.analysis.selection import Scope, select
 
 if TYPE_CHECKING:

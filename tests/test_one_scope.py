@@ -17,8 +17,7 @@ from tracetui.analysis.memops import memops
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operator_groups, operators
 from tracetui.analysis.overview import overview
-from tracetui.analysis.range_tree import range_tree
-from tracetui.analysis.ranges import ranges
+from tracetui.analysis.ranges import range_tree, ranges
 from tracetui.analysis.selection import Scope, Selection, in_steps, select
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.iterations import as_recorded

@@ -16,8 +16,7 @@ from sample_runs import recorded, run_of
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import open_elsewhere
-from tracetui.analysis.range_tree import range_tree, range_tree_kernels
-from tracetui.analysis.ranges import containing_rows, ranges
+from tracetui.analysis.ranges import containing_rows, range_tree, range_tree_kernels, ranges
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
 

@@ -13,8 +13,8 @@ from sample_runs import GPT as GPT_FILE
 from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
-from tracetui.analysis.range_tree import LAYOUT, range_kernels, range_launches, range_tree
-from tracetui.analysis.ranges import NOT_IN_ANY_RANGE
+from tracetui.analysis.kernels import NOT_IN_ANY_RANGE
+from tracetui.analysis.ranges import LAYOUT, range_kernels, range_launches, range_tree
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.cli import main as cli
 from tracetui.app.tables.range_tree import largest, merged_ranges

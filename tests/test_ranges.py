@@ -10,8 +10,8 @@ import pytest
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
 
-from tracetui.analysis.kernels import kernels
-from tracetui.analysis.ranges import COLUMNS, NOT_IN_ANY_RANGE, ranges
+from tracetui.analysis.kernels import NOT_IN_ANY_RANGE, kernels
+from tracetui.analysis.ranges import COLUMNS, ranges
 from tracetui.analysis.selection import select
 from tracetui.parsers import Source, Trace, TraceInfo
 from tracetui.parsers.nsys.reader import read_nsys

@@ -15,7 +15,7 @@ from tui_pilot import opened, press
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.kernels import NOT_ATTRIBUTED
 from tracetui.analysis.modules import modules
-from tracetui.analysis.range_tree import range_tree, range_tree_kernels
+from tracetui.analysis.ranges import range_tree, range_tree_kernels
 from tracetui.analysis.selection import select
 from tracetui.analysis.tree_kernels import (
     module_tree_kernels,

@@ -310,7 +310,7 @@ class Sections(BesideSections):
 
     def range_tree(self) -> Section:
         """The tree of ranges, depth first."""
-        from tracetui.analysis.range_tree import range_tree
+        from tracetui.analysis.ranges import range_tree
 
         return self._table(range_tree(self.sel), RANGE_TREE)
 

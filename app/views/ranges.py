@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.kernels import range_names
-from tracetui.analysis.range_tree import (
+from tracetui.analysis.ranges import (
     kernel_ranges,
     meanwhile_kernels,
     meanwhile_launches,
