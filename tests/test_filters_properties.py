@@ -283,11 +283,11 @@ def test_every_unit_speaks_of_its_kinds_of_columns_alone() -> None:
                     filters.parse(f"{sign}3{unit}").expression([column], frame)
 
 
-@pytest.mark.parametrize("spelled", ["share", "Share", "gpu", "GPU", "gpu%", "Gpu%"])
-def test_a_column_is_spelled_by_its_name_its_title_or_its_label(spelled: str) -> None:
-    columns = [Field("other", "Other", "percent", main=True), Field("share", "GPU", "percent")]
-    frame = pl.DataFrame({"other": [9, 1], "share": [1, 9]})
-    assert kept_rows(filters.parse(f"{spelled}>5"), columns, frame) == [1]
+def test_a_column_is_spelled_by_its_name_its_title_or_its_label() -> None:
+    for spelled in ["share", "Share", "gpu", "GPU", "gpu%", "Gpu%"]:
+        columns = [Field("other", "Other", "percent", main=True), Field("share", "GPU", "percent")]
+        frame = pl.DataFrame({"other": [9, 1], "share": [1, 9]})
+        assert kept_rows(filters.parse(f"{spelled}>5"), columns, frame) == [1], spelled
 
 
 @pytest.mark.parametrize(("main", "rows"), [(None, [0]), (0, [0]), (1, [1]), (2, [2])])

@@ -1,4 +1,4 @@
-"""Findings as the JSON contract (`docs/report.md`)."""
+"""Findings as the JSON contract (`docs/reference/report.md`)."""
 
 from __future__ import annotations
 

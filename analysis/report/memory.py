@@ -1,4 +1,4 @@
-"""The report's section ``memory`` (`docs/report.md` describes its keys)."""
+"""The report's section ``memory`` (`docs/reference/report.md` describes its keys)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report: one JSON contract for scripts, CI and the plain-text reports (`docs/report.md` describes every key)."""
+"""The report: one JSON contract for scripts, CI and the text reports; `docs/reference/report.md` has every key."""
 
 from __future__ import annotations
 

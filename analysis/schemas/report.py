@@ -1,4 +1,4 @@
-"""The shape of `tracetui.report/1`: docs/report.md says in words what its objects mean."""
+"""The shape of `tracetui.report/1`: docs/reference/report.md says in words what its objects mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of captures as the JSON contract (`docs/report.md`)."""
+"""The table of captures as the JSON contract (`docs/reference/report.md`)."""
 
 from __future__ import annotations
 

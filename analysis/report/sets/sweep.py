@@ -1,4 +1,4 @@
-"""A sweep as the JSON contract (`docs/report.md`)."""
+"""A sweep as the JSON contract (`docs/reference/report.md`)."""
 
 from __future__ import annotations
 
