@@ -13,8 +13,7 @@ from made_run import facts_of
 from tracetui.analysis import findings
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.host import host_functions
-from tracetui.analysis.tables.critical_path import CRITICAL_PATH
-from tracetui.analysis.tables.gaps import GAPS
+from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS
 from tracetui.analysis.tables.kernels import KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
 from tracetui.analysis.timeline.gaps import longest_gaps

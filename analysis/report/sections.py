@@ -32,8 +32,7 @@ from tracetui.analysis.report.model import (
     WaitsFor,
 )
 from tracetui.analysis.report.rows import rows, table_rows
-from tracetui.analysis.tables.critical_path import CRITICAL_PATH, STRETCHES
-from tracetui.analysis.tables.gaps import GAPS
+from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.nsight.counters import ROOFLINE
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES

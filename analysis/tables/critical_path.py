@@ -1,4 +1,4 @@
-"""The critical path: what it runs through, and its longest stretches."""
+"""Tables of where the time of a step goes: the critical path, and the longest gaps of a GPU."""
 
 from __future__ import annotations
 
@@ -46,4 +46,75 @@ STRETCHES = Table(
     base="% of the path",
     sort=("ns", True),
     section="critical_path.stretches",
+)  # fmt: skip
+
+
+GAPS = Table(
+    "gaps",
+    "Longest gaps",
+    "gaps",
+    (
+        Field("duration_ns", "Idle", "time", priority=0, main=True, about="how long the whole GPU is idle"),
+        Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True,
+              about="share of all idle time of this GPU in scope"),
+        Field("step", "Step", "count", width=5, priority=2, null=True, about="the step in which the gap begins"),
+        Field("host", "Host did", width=18, priority=0, flex=True, short="short_host", null=True,
+              about="the call with the most own time in the gap, on the thread that launched what ended it"),
+        Field("host_percent", "Did%", "percent", width=5, priority=1, null=True,
+              about="how much of the gap that call, or time in which nothing was recorded, took"),
+        Field("behind", "Ended by", width=16, priority=1, flex=True, null=True,
+              about="the operator whose work ended the gap, else the call that launched it"),
+        Field("launched_after_ns", "Launched", "delta", width=9, priority=3, null=True,
+              about="the launch of that work, after the gap began; negative if before it"),
+        Field("path", "Critical path", width=14, priority=2, null=True,
+              about="what the critical path runs through for most of the gap"),
+        Field("path_percent", "Path%", "percent", width=6, priority=3, null=True,
+              about="how much of the gap that explains"),
+        Field("next", "Next work", width=14, priority=4, flex=True, short="short_next", null=True,
+              about="the GPU work that ended the gap"),
+        Field("cause", "Cause", width=11, priority=5, hidden=True,
+              about="host_wait: launched after the gap began; kernel_wait: in time, under 30 µs; other"),
+        Field("device", "GPU", "count", width=3, priority=4, hidden=True, null=True, about="the GPU that is idle"),
+        Field("at_ns", "At", "time", width=9, priority=3, about="when it begins, since the recording did"),
+    ),
+    data=(
+        "device", "step", "at_ns", "duration_ns", "percent", "cause", "host", "host_percent", "behind",
+        "launched_after_ns", "next", "path", "path_percent",
+    ),
+    reports=("duration_ns", "percent", "step", "host_percent", "host", "behind", "path"),
+    base="% of all idle time",
+    sort=("duration_ns", True),
+    drill="show it",
+)  # fmt: skip
+LANES = Table(
+    "lanes",
+    "Lanes",
+    "lanes",
+    (
+        Field("lane", "Lane", width=22, priority=0, flex=True, about="calls, ranges or modules of a thread; a stream"),
+        Field("calls", "Events", "count", width=6, priority=1, about="events that touch the range"),
+        Field("busy_ns", "Time", "time", priority=0, main=True, about="time of the range in which any of them runs"),
+        Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of the range"),
+        Field("most", "Most time", width=20, priority=1, flex=True, short="short_most",
+              about="the name that takes the most time in it"),
+    ),
+    base="% of the range",
+    key="lane",
+    drill="what ran",
+)  # fmt: skip
+LANE_EVENTS = Table(
+    "lane_events",
+    "What ran",
+    "names",
+    (
+        Field("name", "Name", width=24, priority=0, flex=True, short="short_name", about="what ran in this lane"),
+        Field("calls", "Calls", "count", width=6, priority=0, about="events of this name that touch the range"),
+        Field("total_ns", "Time", "time", priority=0, main=True,
+              about="their time in the range; what is nested counts in what is around it too"),
+        Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of the range"),
+        Field("longest_ns", "Longest", "time", priority=1, about="the longest of them, as far as it lies in the range"),
+    ),
+    base="% of the range",
+    sort=("total_ns", True),
+    key="name",
 )  # fmt: skip

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.model import model
-from tracetui.analysis.tables.gaps import GAPS, LANE_EVENTS, LANES
+from tracetui.analysis.tables.critical_path import GAPS, LANE_EVENTS, LANES
 from tracetui.analysis.timeline.facts import events_within, lanes_within
 from tracetui.analysis.timeline.gaps import MOST, longest_gaps
 from tracetui.analysis.timeline.timeline import Timeline, timeline
