@@ -11,8 +11,7 @@ import pytest
 from chrome_file import ChromeFile
 from sweep_maker import manifest
 
-from tracetui.analysis.compare.comparable import comparable
-from tracetui.analysis.compare.element_types import element_type
+from tracetui.analysis.compare.comparable import comparable, element_type
 from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair

@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 from tracetui.analysis.compare import step_difference
-from tracetui.analysis.compare.diff import diff, kernels_inside
+from tracetui.analysis.compare.diff import PARTS, diff, kernels_inside
 from tracetui.analysis.compare.step_difference import median_factor, noise_factor
-from tracetui.analysis.compare.step_split import PARTS
 from tracetui.analysis.matching.kernel_pairs import pairs
 from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import Source, Trace, TraceInfo

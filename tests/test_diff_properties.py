@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from made_frames import made_trace, on_lanes
 
 from tracetui.analysis.compare import step_difference
-from tracetui.analysis.compare.diff import StepDifference, diff, kernels_inside
-from tracetui.analysis.compare.diff_ranges import range_times
+from tracetui.analysis.compare.diff import PARTS, StepDifference, diff, kernels_inside, range_times, step_split
 from tracetui.analysis.compare.step_difference import median_interval
-from tracetui.analysis.compare.step_split import PARTS, step_split
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.replaced_kernels import replacements
 from tracetui.analysis.scope import Scope

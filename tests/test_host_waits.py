@@ -8,7 +8,7 @@ import pytest
 from made_run import HGEMM, Made
 from sample_runs import run_of
 
-from tracetui.analysis.compare.step_split import step_split
+from tracetui.analysis.compare.diff import step_split
 from tracetui.analysis.selection import in_steps, select
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from sweep_maker import write_sweep
 
 from tracetui.analysis.captures.kinds import kind_times
 from tracetui.analysis.selection import in_steps, select
-from tracetui.analysis.sweeps.kinds import kinds_of
+from tracetui.analysis.sweeps.compare import kinds_of
 from tracetui.analysis.sweeps.model import Point, Sample
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.sweeps.sections import section_csv, section_parts

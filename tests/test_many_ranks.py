@@ -14,10 +14,9 @@ from many_ranks import KILLED, LATE, dies, rank_file, write_job
 
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.ranks.files.at_hand import of_run, ranks_of
-from tracetui.analysis.ranks.files.reading import read
+from tracetui.analysis.ranks.files.reading import affordable_jobs, outcomes, plain_size, read
 from tracetui.analysis.ranks.files.store import Store
 from tracetui.analysis.ranks.files.worker import Task
-from tracetui.analysis.ranks.files.workers import affordable_jobs, outcomes, plain_size
 from tracetui.analysis.ranks.present import missing, rank_rows
 from tracetui.analysis.ranks.rank_table import rank_table
 from tracetui.analysis.scope import Scope
@@ -199,14 +198,14 @@ def test_an_executor_that_was_shut_down_leaves_problems(tmp_path: Path) -> None:
 
 
 def test_workers_are_as_many_as_fit_into_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from tracetui.analysis.ranks.files import workers
+    from tracetui.analysis.ranks.files import reading
 
-    monkeypatch.setattr(workers, "cores", lambda: 16)
-    monkeypatch.setattr(workers, "free_memory", lambda: 8 << 30)
+    monkeypatch.setattr(reading, "cores", lambda: 16)
+    monkeypatch.setattr(reading, "free_memory", lambda: 8 << 30)
     assert affordable_jobs(20 << 20) == 16
     assert affordable_jobs(500 << 20) == 4
     assert affordable_jobs(1 << 40) == 1
-    monkeypatch.setattr(workers, "free_memory", lambda: None)
+    monkeypatch.setattr(reading, "free_memory", lambda: None)
     assert affordable_jobs(1 << 40) == 16
     plain = tmp_path / "a.json"
     plain.write_bytes(b"x" * 5000)

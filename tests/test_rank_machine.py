@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tracetui.analysis.ranks.environment import environment
-from tracetui.analysis.ranks.rank_machine import gpus_of, machine_of
+from tracetui.analysis.ranks.environment import environment, gpus_of, machine_of
 from tracetui.parsers import schema
 from tracetui.parsers.runs.manifest import parse
 from tracetui.parsers.trace import Source, Trace, TraceInfo

@@ -15,10 +15,9 @@ from sample_runs import run_of
 from tracetui.analysis.ranks.files import stored
 from tracetui.analysis.ranks.files.store import Store
 from tracetui.analysis.ranks.files.stored import Stored, mark_of, packed, unpacked
-from tracetui.analysis.ranks.histogram import bins_of, edges, merged, quantile
 from tracetui.analysis.ranks.present import rank_rows
 from tracetui.analysis.ranks.rank_table import judged, rank_table
-from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.summarise import bins_of, edges, merged, quantile, summarise
 from tracetui.analysis.ranks.summary import FRAMES, KERNELS, STEPS, RankSummary
 from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.scope import Scope
@@ -194,14 +193,14 @@ def test_a_store_gathers_into_one_file_and_leaves_others_alone(tmp_path: Path, t
 
 
 def test_names_of_little_time_share_a_row() -> None:
-    from tracetui.analysis.ranks import kernels
+    from tracetui.analysis.ranks import summarise
 
     trace = run_of(TWO_RANKS).main
-    every = kernels.kernel_rows(trace)
+    every = summarise.kernel_rows(trace)
     few = pytest.MonkeyPatch()
     with few.context() as patch:
-        patch.setattr(kernels, "KEPT", 5)
-        some = kernels.kernel_rows(trace)
+        patch.setattr(summarise, "KEPT", 5)
+        some = summarise.kernel_rows(trace)
     assert some["name"].to_list() == [*every["name"].to_list()[:5], ""]
     assert some["total_ns"].sum() == every["total_ns"].sum()
     assert some.select(pl.col("histogram").list.sum().sum()).item() == every["count"].sum()

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from many_ranks import KILLED, LATE, dies, rank_file, write_job
 
-from tracetui.analysis.ranks.files.reading import read
+from tracetui.analysis.ranks.files.reading import outcomes, read
 from tracetui.analysis.ranks.files.worker import Task
-from tracetui.analysis.ranks.files.workers import outcomes
 from tracetui.app.cli import main as cli
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.parsers.runs.opening import find_ranks

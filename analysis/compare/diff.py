@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
+from msgspec import structs
 
 from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.attribution.projection import in_ranges
+from tracetui.analysis.base import intervals
 from tracetui.analysis.captures.kinds import kind_times
+from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.compare.compared_passes import (
     LIGHT,
     OF_GPU,
@@ -18,23 +23,66 @@ from tracetui.analysis.compare.compared_passes import (
     steps_between,
     steps_compared,
 )
-from tracetui.analysis.compare.diff_ranges import launched_in, range_times
-from tracetui.analysis.compare.host_waits import HOST_WAITS
+from tracetui.analysis.compare.host_waits import HOST_WAITS, host_waits
 from tracetui.analysis.compare.step_difference import StepDifference, noise_factor
 from tracetui.analysis.compare.step_noise import kind_noise, module_noise, operator_noise, variance_of_mean
 from tracetui.analysis.compare.step_split import PARTS, step_split
+from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.gpu.idle import CAUSES, gaps_of
+from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.kernel_groups import labels
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, labels, operator_names
 from tracetui.analysis.matching.kernel_pairs import pairs
 from tracetui.analysis.matching.replaced_kernels import Replacement, replacements
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
+from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.selection import in_steps
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tracetui.analysis.attribution.calltree import Bools
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
+
+
+PARTS = ("gpu_time", "overlap", *CAUSES)
+"""``gpu_time``: the durations of all work launched in the step, summed; ``overlap``: minus what of it ran at the same
+time as other work or outside the step; then idle time by its cause (`idle.gaps`)."""
+
+
+def step_split(sel: Selection) -> dict[str, float] | None:
+    """`PARTS` of the average step in ns, whose sum is the average step; null without steps or GPU work.
+
+    With them `HOST_WAITS`, which add up to ``host_wait``. All GPUs count as one: the step is idle while none of them
+    works.
+    """
+    slots = step_slots(sel)
+    if not slots.start.size or not sel.trace.has_timeline:
+        return None
+    work = activities(sel)
+    if not work.start.size:
+        return None
+    work = structs.replace(work, frame=work.frame.with_columns(device=pl.lit(0, pl.Int64), stream=pl.lit(0, pl.Int64)))
+    found = gaps_of(sel.trace, work, (int(slots.start[0]), int(slots.end[-1]))).filter(pl.col("stream").is_null())
+    count = slots.start.size
+    whole = int((slots.end - slots.start).sum())
+    steps = intervals.union(slots.start, slots.end)
+    idle, waits = {}, {}
+    for cause in CAUSES:
+        gaps = found.filter(pl.col("cause") == cause)
+        start = gaps["start"].to_numpy()
+        spans = intervals.union(start, start + gaps["duration_ns"].to_numpy())
+        idle[cause] = int(np.sum(intervals.covered(spans, slots.start, slots.end)))
+        if cause == "host_wait":
+            inside = intervals.intersect(spans, steps)
+            waits = {name: int(ns.sum()) for name, ns in host_waits(sel.trace, work, *inside).items()}
+    launched = int(device_work(sel)["duration"].sum())
+    parts = {"gpu_time": launched, "overlap": whole - sum(idle.values()) - launched, **idle, **waits}
+    return {part: parts[part] / count for part in (*PARTS, *HOST_WAITS)}
+
 
 SAME_PERCENT = 1.0
 """A difference of up to this many percent is no change where the noise is unknown."""
@@ -398,3 +446,54 @@ def _categories(sel: Selection) -> pl.DataFrame:
         .group_by("category")
         .agg(pl.col("calls").sum() / sel.step_count, pl.col("ns").sum() / sel.step_count)
     )
+
+
+STEP = "step"
+"""The name that steps have here: one program's ``train_step`` is another one's ``ProfilerStep#3``."""
+
+
+def range_times(sel: Selection, *, on_device: bool) -> pl.DataFrame:
+    """Calls and time per step of the ranges of each name: ``name`` (with its domain), ``calls``, ``launches``, ``ns``.
+
+    The time is of the GPU work that any thread launched while they were open (as in `capture_ranges.phases`), or, where
+    no run has GPU work, how long they were open; ``launches`` are that work's, or else the calls. Steps are `STEP`,
+    whatever they are called.
+    """
+    steps = sel.step_count
+    rows = [
+        (
+            STEP if phase.role == STEP else _spelled(phase.domain, phase.name),
+            phase.instances / steps,
+            ((phase.launched_ops or 0) if on_device else phase.instances) / steps,
+            spent / steps,
+        )
+        for phase in phases(sel).by_name
+        if phase.instances
+        if (spent := phase.launched_ns if on_device else phase.host_ns) is not None
+    ]
+    schema = {"name": pl.String, "calls": pl.Float64, "launches": pl.Float64, "ns": pl.Float64}
+    table = pl.DataFrame(rows, schema=schema, orient="row")
+    return table.group_by("name", maintain_order=True).agg(pl.col("calls", "launches", "ns").sum())
+
+
+def launched_in(sel: Selection, name: str, device: pl.DataFrame) -> Bools:
+    """Which device rows were launched while a range of this name was open."""
+    return in_ranges(sel, _named(sel, name), device)
+
+
+def _named(sel: Selection, name: str) -> Ints:
+    """Host rows of the ranges of a name."""
+    host = sel.trace.host
+    rows = containing_rows(host)
+    steps = set(sel.trace.steps["name"])
+    texts, domains = (host[column].gather(rows).cast(pl.String) for column in ("name", "domain"))
+    told = {
+        (domain, text): STEP if text in steps else _spelled(domain, text or "")
+        for domain, text in set(zip(domains, texts, strict=True))
+    }
+    same = [told[pair] == name for pair in zip(domains, texts, strict=True)]
+    return rows[np.array(same, np.bool_)] if same else rows
+
+
+def _spelled(domain: str | None, name: str) -> str:
+    return f"{domain}:{name}" if domain else name

@@ -5,21 +5,324 @@ Pure, and cheap beside reading the file: no call tree, no attribution and no oth
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.collectives.frame import all_collectives
 from tracetui.analysis.gpu.steps import extent
-from tracetui.analysis.ranks.calls import collective_rows, group_rows
 from tracetui.analysis.ranks.environment import device_name, environment
-from tracetui.analysis.ranks.kernels import kernel_rows
+from tracetui.analysis.ranks.own_work import own_work
+from tracetui.analysis.ranks.silence import blocking, loading, silent
 from tracetui.analysis.ranks.steps import step_rows
-from tracetui.analysis.ranks.summary import RankSummary
-from tracetui.analysis.ranks.work import work_rows
+from tracetui.analysis.ranks.summary import COLLECTIVES, KERNELS, WORK, RankSummary
+from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.parsers import Trace
     from tracetui.parsers.runs.manifest import RunManifest
+
+
+WHOLE = -1
+MOST = 10
+"""Names of a kind that are kept, those of most time in the whole recording; the rest is one row."""
+COLLECTION = re.compile(
+    r"^(GC:|Python GC|python_gc)|\bgc\.(collect|freeze)\b|\bgarbage[ _]collect|^<built-in function collect>$",
+    re.IGNORECASE,
+)
+"""Ranges and functions that collect garbage: nsys, torch.profiler, Python's own, which is a function of ``gc``."""
+ENCLOSES = 0.5
+"""A range names a silent stretch that it holds so much of."""
+
+
+def work_rows(trace: Trace) -> pl.DataFrame:
+    """The work (`summary.WORK`) of each step, or of the whole recording where it has none (`WHOLE`)."""
+    parts = [*_gpu_parts(trace), *_host_parts(trace)]
+    if not parts:
+        return pl.DataFrame(schema=WORK)
+    frame = pl.concat(parts).group_by("step", "kind", "name").agg(*_SUMS)
+    total = pl.col("ns").sum().over("kind", "name")
+    place = pl.struct(-total, "name").rank("dense").over("kind")
+    kept = frame.with_columns(name=pl.when(place <= MOST).then("name").otherwise(pl.lit("")))
+    summed = kept.group_by("step", "kind", "name").agg(*_SUMS)
+    order = summed.sort("step", "kind", "ns", "name", descending=[False, False, True, False])
+    return order.select(pl.col(name).cast(dtype) for name, dtype in WORK.items())
+
+
+_SUMS = (
+    pl.col("ns", "count").sum(),
+    pl.when(pl.col("blocks").count() > 0).then(pl.col("blocks").sum()).alias("blocks"),
+)
+
+
+def _gpu_parts(trace: Trace) -> list[pl.DataFrame]:
+    """GPU work by range, module and kernel."""
+    work = own_work(trace)
+    if not work.row.size:
+        return []
+    rows = trace.device[work.row.tolist()]
+    step = _steps_of(trace, rows)
+    kernel = rows["kind"].is_in(["kernel", "graph"])
+    module = rows["module"].zip_with(rows["module"].is_not_null(), rows["forward_module"])
+    named = {
+        "gpu_range": _named(trace, rows["range"], steps=True),
+        "gpu_module": _named(trace, module),
+        "kernel": names.mapped(rows["name"], short_name, None).set(~kernel, None),
+        "copy": rows["name"].cast(pl.String).set(kernel, None),
+    }
+    duration = pl.Series("ns", work.duration)
+    grid = rows["grid"].cast(pl.Array(pl.Int64, 3))
+    blocks = pl.select(grid.arr.get(0) * grid.arr.get(1) * grid.arr.get(2)).to_series()
+    found = []
+    for kind, name in named.items():
+        sizes = blocks if kind == "kernel" else pl.Series([None], dtype=pl.Int64).new_from_index(0, rows.height)
+        frame = pl.DataFrame({"step": step, "name": name, "ns": duration, "blocks": sizes}).drop_nulls("name")
+        if frame.height:
+            found.append(_summed(frame, kind))
+    return found
+
+
+def _steps_of(trace: Trace, rows: pl.DataFrame) -> pl.Series:
+    if not trace.steps.height:
+        return pl.repeat(WHOLE, rows.height, dtype=pl.Int64, eager=True)
+    return trace.steps["index"].gather(rows["step"])
+
+
+def _named(trace: Trace, host_rows: pl.Series, *, steps: bool = False) -> pl.Series:
+    """The names of host rows; null for null and for marks of steps."""
+    found: pl.Series = trace.host["name"].gather(host_rows.fill_null(0)).cast(pl.String).set(host_rows.is_null(), None)
+    if steps:
+        marks = found.str.starts_with("ProfilerStep") | found.is_in(trace.steps["name"].implode())
+        found = found.set(marks.fill_null(value=False), None)
+    return found
+
+
+def _summed(frame: pl.DataFrame, kind: str) -> pl.DataFrame:
+    summed = frame.group_by("step", "name").agg(
+        pl.col("ns").sum().cast(pl.Int64),
+        count=pl.len().cast(pl.Int64),
+        blocks=pl.when(pl.col("blocks").count() > 0).then(pl.col("blocks").sum()),
+    )
+    return summed.select("step", pl.lit(kind).alias("kind"), "name", "ns", "count", "blocks")
+
+
+def _host_parts(trace: Trace) -> list[pl.DataFrame]:
+    """Silence, the loader and garbage collection."""
+    found = []
+    collected = names.matching(trace.host["name"], lambda name: COLLECTION.search(name) is not None)
+    start = trace.host["start"].to_numpy()[collected]
+    spans = intervals.union(start, start + trace.host["duration"].fill_null(0).to_numpy()[collected])
+    begun = trace.steps["start"].to_numpy()
+    steps = intervals.union(begun, begun + trace.steps["duration"].to_numpy())
+    for kind, whole in (("silent", silent(trace)), ("loader", loading(trace)), ("collection", spans)):
+        # what follows the last step, as the profiler's own end, is no work of it
+        stretches = intervals.intersect(whole, steps) if begun.size else whole
+        if not stretches[0].size:
+            continue
+        name = _around(trace, stretches) if kind == "silent" else [""] * stretches[0].size
+        step = _step_at(trace, stretches[0])
+        lasting = stretches[1] - stretches[0]
+        frame = pl.DataFrame({"step": step, "name": name, "ns": lasting}).drop_nulls("step")
+        frame = frame.with_columns(blocks=pl.lit(None, pl.Int64))
+        found.append(_summed(frame, kind))
+    return found
+
+
+def _step_at(trace: Trace, time: Ints) -> pl.Series:
+    """The step that each time lies in; the one before it where it lies between two."""
+    if not trace.steps.height:
+        return pl.repeat(WHOLE, time.size, dtype=pl.Int64, eager=True)
+    at = np.searchsorted(trace.steps["start"].to_numpy(), time, side="right") - 1
+    return trace.steps["index"].gather(pl.Series(np.maximum(at, 0)))
+
+
+def _around(trace: Trace, stretches: Intervals) -> list[str]:
+    """The innermost range or function that holds most of each stretch; empty where none does."""
+    marks = trace.host.filter(pl.col("kind").is_in(["annotation", "python", "module", "operator"]))
+    steps = frozenset(trace.steps["name"])
+    no_step = ~names.matching(marks["name"], lambda name: name in steps or name.startswith("ProfilerStep"))
+    marks = marks.filter(pl.Series(no_step))
+    begin = marks["start"].to_numpy()
+    end = begin + marks["duration"].fill_null(0).to_numpy()
+    found = []
+    for low, high in zip(*stretches, strict=True):
+        inside = np.minimum(end, high) - np.maximum(begin, low)
+        holds = np.flatnonzero(inside > ENCLOSES * (high - low))
+        if not holds.size:
+            found.append("")
+            continue
+        innermost = holds[np.argmin(end[holds] - begin[holds])]
+        found.append(str(marks["name"][int(innermost)]))
+    return found
+
+
+Group = tuple[str, str, tuple[int, ...]]
+_AS_THEY_ARE = (
+    "kind", "group", "group_size", "seq", "order", "bytes_in", "bytes_out", "element_type", "peer", "coalesced", "step",
+    "launched", "begin", "end", "exposed_ns",
+)  # fmt: skip
+
+
+def collective_rows(trace: Trace) -> pl.DataFrame:
+    """The collectives (`summary.COLLECTIVES`) on the trace's own clock, in the order of launch.
+
+    Operations in one kernel are one row: their kernel's, which says that it is coalesced. Its sends and receives have
+    rows beside it, coalesced as it is, with its times and nothing that it is measured by: who sends to whom.
+    """
+    every = all_collectives(trace)
+    found = every.filter(pl.col("part_of").is_null() & pl.col("begin").is_not_null() & pl.col("end").is_not_null())
+    if not found.height:
+        return pl.DataFrame(schema=COLLECTIVES)
+    found = found.with_columns(at=pl.coalesce("launched", "begin")).sort("at", "begin", maintain_order=True)
+    at = found["at"].to_numpy()
+    since = np.r_[_first(trace, at), at[:-1]]
+    work = own_work(trace)
+    spent = np.r_[0, np.cumsum(work.duration)]
+    low, high = (np.searchsorted(work.launched, bound) for bound in (since, at))
+    launched = found["launched"].is_not_null().to_numpy()
+    waits = loading(trace)
+    measured: dict[str, Ints] = {
+        "own_gpu_ns": spent[high] - spent[np.minimum(low, high)],
+        "silent_ns": intervals.covered(silent(trace), since, at),
+        "loader_ns": intervals.covered(waits, since, at),
+        "blocked_ns": intervals.covered(blocking(trace), since, at),
+    }
+    columns = [pl.Series(name, values) for name, values in measured.items()]
+    frame = found.select(*_AS_THEY_ARE, *columns)
+    # nothing is known of what came before a collective that was launched before the recording
+    frame = frame.with_columns(pl.when(pl.Series(launched)).then(pl.col(name)).alias(name) for name in measured)
+    if not waits[0].size:
+        frame = frame.with_columns(loader_ns=pl.lit(None, pl.Int64))
+    parts = every.filter(pl.col("part_of").is_not_null() & pl.col("peer").is_not_null() & pl.col("begin").is_not_null())
+    if parts.height:
+        frame = pl.concat([frame, parts.select(*_AS_THEY_ARE)], how="diagonal_relaxed")
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in COLLECTIVES.items())
+
+
+def _first(trace: Trace, at: Ints) -> int:
+    """When what is counted begins."""
+    if trace.steps.height:
+        return min(int(trace.steps["start"][0]), int(at[0]))
+    return min(int(at[0]), int(trace.host["start"].min())) if trace.host.height else int(at[0])  # type: ignore[arg-type]
+
+
+def group_rows(trace: Trace) -> tuple[Group, ...]:
+    """The process groups that the recording names: of its header, then those that only collectives name."""
+    found: dict[str, Group] = {}
+    for group in trace.info.groups:
+        found[group.name] = (group.name, group.description or "", group.ranks)
+    told = all_collectives(trace).select("group", "group_description", "group_ranks").drop_nulls("group").unique()
+    for name, description, ranks in told.cast(pl.String).sort("group").iter_rows():
+        known = found.get(name)
+        if known is None or not known[2]:
+            found[name] = (name, (known and known[1]) or description or "", (known and known[2]) or _ranks(ranks))
+    return tuple(found.values())
+
+
+def _ranks(text: str | None) -> tuple[int, ...]:
+    """``[0, 1, 2]``; nothing for a list that PyTorch cut short."""
+    try:
+        said = json.loads(text or "")
+    except ValueError:
+        return ()
+    whole = isinstance(said, list) and all(isinstance(one, int) for one in said)
+    return tuple(said) if whole else ()
+
+
+PER_DOUBLING = 4
+"""How many bins a duration passes until it has doubled: each is 19 % wide."""
+SHORTEST_NS = 256
+"""Where the second bin begins; the first has all that is shorter."""
+BINS = 1 + 28 * PER_DOUBLING
+"""The last one also has what takes longer than a minute."""
+_EDGES = np.rint(SHORTEST_NS * 2.0 ** (np.arange(BINS - 1) / PER_DOUBLING)).astype(np.int64)
+
+
+def bins_of(durations: Ints) -> Ints:
+    """The bin of each duration in ns."""
+    found: Ints = np.searchsorted(_EDGES, durations, side="right")
+    return found
+
+
+def edges(number: int) -> tuple[int, int | None]:
+    """Where a bin begins and ends, ns; the last one has no end."""
+    return (
+        0 if number == 0 else int(_EDGES[number - 1]),
+        None if number >= BINS - 1 else int(_EDGES[number]),
+    )
+
+
+def merged(parts: Iterable[Iterable[int]]) -> list[int]:
+    """The histogram of all durations, from those of parts of them."""
+    counts: list[int] = []
+    for part in parts:
+        for number, count in enumerate(part):
+            if number == len(counts):
+                counts.append(0)
+            counts[number] += count
+    return counts
+
+
+def quantile(counts: Iterable[int], share: float) -> int | None:
+    """A duration that at least this share of them don't exceed, to the end of its bin; None where there are none.
+
+    In the last bin, which has no end, it is its begin.
+    """
+    held = np.cumsum(np.array(list(counts), np.int64))
+    if not held.size or not held[-1]:
+        return None
+    number = int(np.searchsorted(held, max(1, -(-share * held[-1] // 1)), side="left"))
+    begin, end = edges(number)
+    return begin if end is None else end
+
+
+KEPT = 200
+"""How many names a summary has; the rest is one row."""
+REST = ""
+"""The name of the row for the others."""
+
+
+def kernel_rows(trace: Trace) -> pl.DataFrame:
+    """The kernels (`summary.KERNELS`), the most time first; launches whose duration is unknown are left out."""
+    rows = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]) & pl.col("duration").is_not_null()).select(
+        "name", "duration"
+    )
+    if not rows.height:
+        return pl.DataFrame(schema=KERNELS)
+    totals = (
+        rows.group_by("name")
+        .agg(pl.len().alias("count"), pl.col("duration").sum().alias("total_ns"))
+        .with_columns(pl.col("name").cast(pl.String).fill_null(REST).alias("text"))
+        .sort("total_ns", "text", descending=[True, False])
+        .with_row_index("place")
+        .with_columns(pl.col("place").clip(upper_bound=KEPT))
+    )
+    place = rows.join(totals.select("name", "place"), on="name", how="left", nulls_equal=True)["place"].to_numpy()
+    bins = bins_of(rows["duration"].to_numpy())
+    height = int(place.max()) + 1
+    counts = np.bincount(place.astype(np.int64) * BINS + bins, minlength=height * BINS).reshape(height, BINS)
+    spent = totals.group_by("place").agg(pl.col("count").sum(), pl.col("total_ns").sum()).sort("place")
+    named = totals["text"].head(KEPT).to_list()
+    names = [*named, REST] if height > KEPT else named
+    return pl.DataFrame(
+        {
+            "name": names,
+            "category": [kernel_names.category(name) if name else None for name in names],
+            "count": spent["count"].cast(pl.Int64),
+            "total_ns": spent["total_ns"],
+            "histogram": [row[: int(np.flatnonzero(row)[-1]) + 1].tolist() for row in counts],
+        },
+        schema=KERNELS,
+    )
+
 
 _TIMES = ("begin", "end", "launched")
 

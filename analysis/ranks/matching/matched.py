@@ -13,13 +13,210 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.ranks.matching import groups, order
+from tracetui.analysis.ranks.matching import groups
 from tracetui.analysis.ranks.matching.groups import CHANNEL_BITS, EXCHANGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from tracetui.analysis.ranks.summary import RankSummary
+
+
+STEADY_NS = 200_000
+"""The ends of one collective differ between ranks by the same amount, up to some ten µs and the drift of their clocks
+(100 ppm of two seconds); a wrong alignment shows the jitter of steps instead. Beyond this another one is tried."""
+MOST_PERCENT = 90
+"""So many ends tell how steady an alignment is: one place off, the even gaps within a step look steady, and most gaps
+may be such, but not those between steps."""
+APART_NS = 2_000_000
+"""Clocks of hosts differ by hundreds of µs; ends that lie further apart than this may be those of another step."""
+LEAST_RUN = 3
+"""Fewer collectives than this prove no alignment."""
+AGAIN = 64
+"""More calls of one number than that are not told apart."""
+_PAIRED = pl.col("channel") >= 0
+SIGNATURE = (
+    # what one rank sends the other receives
+    pl.when(_PAIRED).then(pl.lit("p2p")).otherwise("kind"),
+    pl.when(_PAIRED).then(pl.sum_horizontal("bytes_in", "bytes_out")).otherwise("bytes_in"),
+    pl.col("element_type"),
+)
+"""What is the same for one collective on all ranks."""
+NO_STEP = -1
+ALONE = -1 << 40
+"""Keys from here downwards are of calls that no other rank has."""
+
+
+def keyed(frame: pl.DataFrame) -> pl.DataFrame:
+    """The calls with ``key``, the same for one collective on all ranks of its group and channel, and ``by``."""
+    where = ("group_id", "channel")
+    # a group that has numbers on some ranks only (work queued before the window lacks them) is numbered where it can be
+    # sends and receives are counted by each rank for itself
+    numbered = pl.col("seq").is_not_null() & (pl.col("channel") < 0)
+    with_seq = frame.filter(numbered)
+    with_seq = with_seq.with_columns(key=pl.col("seq") * AGAIN + _again(with_seq), by=pl.lit("seq"))
+    without = frame.filter(~numbered)
+    counted = with_seq.select(*where).unique()
+    lone = without.join(counted, on=list(where), how="semi")
+    lone = lone.with_columns(key=-1 - pl.int_range(pl.len()), by=pl.lit("seq"))  # each by itself: matched with nothing
+    by_order = _from_the_end(without.join(counted, on=list(where), how="anti"))
+    return pl.concat([part.select(with_seq.columns) for part in (with_seq, lone, by_order)])
+
+
+def _again(frame: pl.DataFrame) -> pl.Series:
+    """Which of several calls of one number each is: several may share one, as those of a coalesced call."""
+    place, group, seq = (frame[name].to_numpy() for name in ("place", "group_id", "seq"))
+    code = np.sort((place << 48) ^ (group << 32) ^ seq)
+    if not (code[1:] == code[:-1]).any():
+        return pl.zeros(frame.height, pl.Int64, eager=True)
+    return frame.select(pl.int_range(pl.len()).over("place", "group_id", "seq")).to_series()
+
+
+def _from_the_end(frame: pl.DataFrame) -> pl.DataFrame:
+    """Order counted back from the last call of each rank, moved where that does not fit."""
+    mine = ("place", "group_id", "channel")
+    frame = frame.sort(*mine, "begin")
+    back = pl.len().over(*mine) - 1 - pl.int_range(pl.len()).over(*mine)
+    frame = frame.with_columns(key=back.cast(pl.Int64), by=pl.lit("order"))
+    for (group, channel), places in _unsteady(frame).items():
+        frame = _moved(frame, group, channel, places)
+    return frame
+
+
+def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
+    """By group and channel: the places that don't fit the others as they stand; all where sizes differ."""
+    where = ("group_id", "channel")
+    codes = frame.select("place", *where, "key", "end", "step", signature=pl.struct(*SIGNATURE).hash(), known=_known())
+    away = codes.with_columns(
+        away=pl.col("end") - pl.col("end").median().over(*where, "key"),
+        other=pl.col("step") != pl.col("step").median().over(*where, "key"),
+    )
+    middle = pl.col("away").median()
+    by_rank = away.group_by(*where, "place").agg(
+        spread=(pl.col("away") - middle).abs().quantile(MOST_PERCENT / 100),
+        apart=middle.abs(),
+        other=pl.col("other").mean(),
+        calls=pl.len(),
+    )
+    off = (pl.col("spread") > STEADY_NS) | (pl.col("apart") > APART_NS) | (pl.col("other") > 0.5).fill_null(value=False)
+    loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
+    signatures = codes.filter("known").group_by(*where, "key").agg(pl.col("signature").n_unique())
+    mixed = signatures.filter(pl.col("signature") > 1).select(*where).unique()
+    odd = by_rank.join(mixed, on=list(where), how="semi")
+    found: dict[tuple[int, int], list[int]] = {}
+    for group, channel, place in (
+        pl.concat([part.select(*where, "place") for part in (loose, odd)]).unique().sort(*where, "place").iter_rows()
+    ):
+        found.setdefault((group, channel), []).append(place)
+    return found
+
+
+def _known() -> pl.Expr:
+    return (
+        pl.when(_PAIRED)
+        .then(pl.any_horizontal(pl.col("bytes_in", "bytes_out").is_not_null()))
+        .otherwise(pl.col("bytes_in").is_not_null())
+    )
+
+
+def _moved(frame: pl.DataFrame, group: int, channel: int, places: list[int]) -> pl.DataFrame:
+    """The frame with these ranks aligned to the one of the others that has most calls, or of all.
+
+    A rank whose recording lacks a step in the middle fits nowhere as a whole: its calls go by the numbers of steps,
+    where that makes them steadier.
+    """
+    here = (frame["group_id"] == group) & (frame["channel"] == channel)
+    rows = np.flatnonzero(here.to_numpy())
+    part = frame[rows.tolist()]
+    place, key, end = (part[name].to_numpy() for name in ("place", "key", "end"))
+    step = part["step"].fill_null(NO_STEP).to_numpy()
+    hashed = part.select(pl.struct(*SIGNATURE).hash()).to_series().to_numpy()
+    signature = np.where(part.select(_known()).to_series().to_numpy(), hashed, 0)
+    every, counts = np.unique(place, return_counts=True)
+    steady = np.where(np.isin(every, places), 0, counts)
+    reference = place == every[(steady if steady.any() else counts).argmax()]
+    base = _Sequence(signature[reference], end[reference], step[reference])
+    moved = key.copy()
+    for one in places:
+        mine = place == one
+        own = _Sequence(signature[mine], end[mine], step[mine])
+        shift, spread, elsewhere = base.fit(own)
+        moved[mine] = key[mine] + shift
+        if spread > STEADY_NS or elsewhere:
+            by_steps, steadier = base.by_steps(own)
+            if steadier < max(spread, STEADY_NS):
+                # a sequence begins with the last call
+                moved[mine] = np.where(by_steps < 0, ALONE - key[mine], key[reference][::-1][by_steps])[::-1]
+    whole = frame["key"].to_numpy().copy()
+    whole[rows] = moved
+    return frame.with_columns(key=pl.Series(whole))
+
+
+class _Sequence:
+    """What one rank did in a group, the last first."""
+
+    def __init__(self, signature: NDArray[np.uint64], end: NDArray[np.int64], step: NDArray[np.int64]) -> None:
+        self.signature, self.end, self.step = signature[::-1], end[::-1], step[::-1]
+
+    def fit(self, other: _Sequence) -> tuple[int, float, bool]:
+        """How many places later than its own end the other's last call stands here, and how well it fits there.
+
+        That is how unsteady the distances of ends are, ns, and whether most calls are of other steps.
+
+        Of the places where nothing differs, the one whose ends keep the steadiest distance; of those that are as
+        steady, one in which steps have the same numbers, then one whose ends lie near each other, then the one nearest
+        to the common end.
+        """
+        best: tuple[float, bool, bool, float, int] = (np.inf, True, True, np.inf, 0)
+        found, unsteady, odd = 0, np.inf, False
+        least = max(LEAST_RUN, min(self.end.size, other.end.size) // 2)
+        for shift in range(-(other.end.size - least), self.end.size - least + 1):
+            here, there = self._overlap(other, shift)
+            a, b = self.signature[here], other.signature[there]
+            if np.any((a != b) & (a != 0) & (b != 0)):
+                continue
+            away = other.end[there] - self.end[here]
+            spread = _spread(away)
+            known = (self.step[here] != NO_STEP) & (other.step[there] != NO_STEP)
+            elsewhere = 2 * int((known & (self.step[here] != other.step[there])).sum()) > int(known.sum())
+            # steadiness as a power of four: what lies below the noise of clocks is alike
+            steady = int(np.log2(max(spread / (STEADY_NS / 4), 1.0)) // 2)
+            far = abs(float(np.median(away))) > APART_NS
+            rank = (steady, elsewhere, far, spread if steady else 0.0, abs(shift))
+            if rank < best:
+                best, found, unsteady, odd = rank, shift, spread, elsewhere
+        return found, unsteady, odd
+
+    def by_steps(self, other: _Sequence) -> tuple[NDArray[np.int64], float]:
+        """Where each call of the other stands here by its step and its place in it, and how unsteady that is, ns.
+
+        -1 for calls of steps that are not here, that differ, or that have another number of calls.
+        """
+        found = np.full(other.end.size, -1, np.int64)
+        for step in np.intersect1d(self.step[self.step != NO_STEP], other.step).tolist():
+            here, there = np.flatnonzero(self.step == step), np.flatnonzero(other.step == step)
+            if here.size != there.size:
+                continue
+            a, b = self.signature[here], other.signature[there]
+            if not np.any((a != b) & (a != 0) & (b != 0)):
+                found[there] = here
+        told = found >= 0
+        if told.sum() < LEAST_RUN:
+            return found, np.inf
+        return found, _spread(other.end[told] - self.end[found[told]])
+
+    def _overlap(self, other: _Sequence, shift: int) -> tuple[slice, slice]:
+        low = max(0, shift)
+        high = min(self.end.size, other.end.size + shift)
+        return slice(low, high), slice(low - shift, high - shift)
+
+
+def _spread(away: NDArray[np.int64]) -> float:
+    """How far nearly all of these distances lie from their median."""
+    return float(np.percentile(np.abs(away - np.median(away)), MOST_PERCENT))
+
 
 SAME_BYTES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 """Kinds whose calls have one size on all ranks; others may be uneven, as all-to-all."""
@@ -80,7 +277,7 @@ def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matche
     frame = _with_exchanges(frame.filter(~(shared & (pl.col("channel") >= 0))), parts)
     set_aside(shared, COALESCED)
     set_aside(pl.col("group_id") < 0, NO_GROUP)
-    frame = order.keyed(frame)
+    frame = keyed(frame)
     by = ", ".join(frame["by"].unique().sort(descending=True).to_list()) if frame.height else ""
     frame = frame.sort("group_id", "channel", "key", "place")
     instance = (

@@ -13,8 +13,7 @@ from tracetui.analysis.findings.engine import find
 from tracetui.analysis.report.findings import judged
 from tracetui.analysis.report.sets.capture_tables import category_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.report.sets.captures import capture_rows
-from tracetui.analysis.sweeps.compare import Crossover, comparisons
-from tracetui.analysis.sweeps.kinds import kind_changes
+from tracetui.analysis.sweeps.compare import Crossover, comparisons, kind_changes
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def sweep_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """The whole sweep.
 
     Args:
-        found: what `analysis.report.sweep.sweep_report` returned.
+        found: what `analysis.report.sets.sweep.sweep_report` returned.
         layout: rows per list, pictures, ASCII.
     """
     yield Title(f"tracetui sweep: {Path(found['path']).name or found['path']}")
