@@ -26,11 +26,9 @@ from tracetui.analysis.compare.compared_passes import (
 from tracetui.analysis.compare.host_waits import HOST_WAITS, host_waits
 from tracetui.analysis.compare.step_difference import StepDifference, noise_factor
 from tracetui.analysis.compare.step_noise import kind_noise, module_noise, operator_noise, variance_of_mean
-from tracetui.analysis.compare.step_split import PARTS, step_split
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import CAUSES, gaps_of
 from tracetui.analysis.gpu.steps import step_slots
-from tracetui.analysis.kernel_groups import labels
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, labels, operator_names
 from tracetui.analysis.matching.kernel_pairs import pairs
 from tracetui.analysis.matching.replaced_kernels import Replacement, replacements
