@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tracetui.collectors import process, profiler_commands, reasons
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.following import Follower, Outcome, Tick
-from tracetui.collectors.jobs import joining
 from tracetui.collectors.jobs import machines as several_machines
+from tracetui.collectors.jobs import results
 from tracetui.collectors.jobs import results as rank_results
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine.masking import masked, masked_line
@@ -69,7 +69,7 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
     job = several_machines.job_of(request)
     if job is not None and not folder.final.exists() and not several_machines.leads(folder, job):
         with _ended_by_hangup():
-            return joining.join(request, folder, tell)
+            return results.join(request, folder, tell)
     folder.create(made=job is not None)
     return _Run(request, folder, programs, tell).all()
 

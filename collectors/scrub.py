@@ -18,7 +18,6 @@ import numpy as np
 
 from tracetui.collectors.folder import manifest_text
 from tracetui.collectors.machine.secret_forms import without_blocks
-from tracetui.collectors.scrubbing import file_names
 from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, MASK, RANDOM, SECRET, TORN, USER
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.bytes_source import ByteSource
@@ -32,6 +31,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import BinaryIO
+
+
+SUFFIXES = re.compile(
+    r"((?:\.pt)?(?:\.trace)?\.(?:jsonl?|sqlite3?|db|csv|txt|log|pickle|pkl)(?:\.gz)?|\.gz)$", re.IGNORECASE
+)
+_BY_HANDLER = re.compile(r"(?!rank[-_]?\d)(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)_\d+\.\d{13,19}")
+"""``tensorboard_trace_handler`` names a file after the machine, the process and the time."""
+_OF_JAX = "profile"
+"""JAX names a file after the machine: ``plugins/profile/2024_05_01/HOST.trace.json``."""
+
+
+def split(name: str) -> tuple[str, str]:
+    """A file's name without its suffixes, and these: ``.pt.trace.json.gz``."""
+    match = SUFFIXES.search(name)
+    return (name[: match.start()], match[1]) if match else (name, "")
+
+
+def learn(path: Path, redactor: Redactor) -> None:
+    """Learns the machine after which a profiler has named a file."""
+    stem, suffix = split(path.name)
+    if match := _BY_HANDLER.fullmatch(stem):
+        redactor.learn(match["host"], HOST)
+    elif suffix.startswith(".trace.json") and path.absolute().parent.parent.name == _OF_JAX:
+        redactor.learn(stem, HOST)
+
+
+def clean(name: str, redactor: Redactor) -> str:
+    """A file's or folder's name without what is private in it; its suffixes stay."""
+    stem, suffix = split(name)
+    stem = redactor.words(stem)
+    if redactor.would_change(stem):
+        stem = redactor.value(stem).replace("/", "_").strip() or "redacted"
+    return stem + suffix
+
 
 PIECE = 4 << 20
 SHOWN = 24
@@ -187,10 +220,10 @@ def kind_of_file(path: Path) -> str:
 
 def default_target(source: Path, redactor: Redactor) -> Path:
     """The path beside the original: `X.scrubbed.json` for `X.json`, without names that must be removed."""
-    stem, suffix = file_names.split(source.name)
+    stem, suffix = split(source.name)
     if not suffix:
         stem, suffix = source.stem, source.suffix
-    return source.with_name(f"{file_names.clean(stem.removesuffix(MARK), redactor)}{MARK}{suffix}")
+    return source.with_name(f"{clean(stem.removesuffix(MARK), redactor)}{MARK}{suffix}")
 
 
 def _pairs(
@@ -203,20 +236,20 @@ def _pairs(
             raise TraceError(source, "no such file or folder", "check the path")
         if source.is_dir():
             whole = source.resolve()
-            name = file_names.clean(whole.name, redactor)
+            name = clean(whole.name, redactor)
             if output is None:  # the name of `.` is not in its path
                 base = (source if source.name else whole).with_name(f"{name}{MARK}")
             else:
                 base = output / name if several else output
             files = list(detect.files_below(source))
             for file in files:
-                file_names.learn(file, redactor)
+                learn(file, redactor)
             for file in files:
                 yield file, _why_not(file, source) or partial(_within, base, file.relative_to(source).parts)
             continue
         if not source.is_file():
             raise TraceError(source, "neither a file nor a folder", "save what it gives to a file and give that")
-        file_names.learn(source, redactor)
+        learn(source, redactor)
         if output is None:
             yield source, partial(default_target, source)
         elif several or output.is_dir():
@@ -226,7 +259,7 @@ def _pairs(
 
 
 def _within(folder: Path, parts: tuple[str, ...], redactor: Redactor) -> Path:
-    return folder.joinpath(*(file_names.clean(part, redactor) for part in parts))
+    return folder.joinpath(*(clean(part, redactor) for part in parts))
 
 
 def _exactly(path: Path, redactor: Redactor) -> Path:

@@ -36,9 +36,8 @@ from tracetui.collectors.machine import sampler as sampler_module
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.nvidia_tools import find_tool, tool_version, version_numbers
-from tracetui.collectors.machine.nvml import Nvml
 from tracetui.collectors.machine.probe import Probe, Ran, run_command
-from tracetui.collectors.machine.sampler import Lines, Sampler
+from tracetui.collectors.machine.sampler import Lines, Nvml, Sampler
 from tracetui.parsers.runs.manifest import SCHEMA, parse
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from tracetui.app.cli.main import main
 from tracetui.app.reports.finding_words import parts
 from tracetui.app.reports.proof_words import proof_text
 from tracetui.app.text.exit_codes import UsageError
-from tracetui.collectors.proving import interval, measure, plan, store
+from tracetui.collectors.proving import measure, plan, store
 from tracetui.collectors.request import ProfileError
 from tracetui.collectors.scrub import scrub
 from tracetui.parsers import open_path
@@ -64,7 +64,7 @@ def read(folder, *made):
 
 @pytest.mark.parametrize(("rounds", "below"), [(6, 0), (8, 0), (9, 1), (12, 2), (20, 5)])
 def test_the_interval_of_a_median_leaves_as_many_differences_out_as_the_table_of_the_sign_test(rounds, below):
-    assert interval.rank(rounds) == below
+    assert measure.rank(rounds) == below
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 5, 6, 12])
@@ -75,15 +75,15 @@ def test_the_interval_holds_the_true_gain_in_95_of_100_experiments(rounds):
         heat = [source.gauss(0, 5) for _ in range(rounds)]  # slows both turns of a round down
         before = [100 + warm + source.gauss(0, 2) for warm in heat]
         after = [90 + warm + source.gauss(0, 2) for warm in heat]
-        found = interval.gain_of(before, after)
+        found = measure.gain_of(before, after)
         hits += found.low <= 10 <= found.high
     assert hits / 600 > 0.925
 
 
 def test_one_disturbed_round_of_twelve_does_not_hide_a_gain():
-    found = interval.gain_of([10.0] * 11 + [90.0], [8.0 + n / 100 for n in range(12)])
+    found = measure.gain_of([10.0] * 11 + [90.0], [8.0 + n / 100 for n in range(12)])
     assert 1.8 < found.low <= found.value <= found.high < 2.1
-    assert interval.gain_of([3.0], [1.0]) == interval.Gain(2.0, None, None)
+    assert measure.gain_of([3.0], [1.0]) == measure.Gain(2.0, None, None)
 
 
 # --- the numbers of a proof

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui.collectors.machine.tegrastats import MHZ, parse
+from tracetui.collectors.machine.sampler import parse
+from tracetui.collectors.machine.smi import MHZ
 
 ORIN_JP6 = (
     "11-20-2026 10:10:10 RAM 2448/7620MB (lfb 3x4MB) SWAP 12/3810MB (cached 1MB) "

@@ -17,12 +17,11 @@ from msgspec.structs import replace
 from tracetui.collectors.machine import host as machine_host
 from tracetui.collectors.machine import identity as identities
 from tracetui.collectors.machine import jetson as machine_jetson
+from tracetui.collectors.machine import sampler
 from tracetui.collectors.machine import smi as machine_smi
-from tracetui.collectors.machine import tegrastats
 from tracetui.collectors.machine.nvidia_tools import find_tool, tool_version
-from tracetui.collectors.machine.nvml import Nvml
 from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
-from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Sampler
+from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Nvml, Sampler
 from tracetui.parsers.runs.manifest import GpuProcess, GpuState, MemoryClock, PowerState, Rail, Software
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ class Watch(Sampler[Json]):
     def _sample(self) -> Json:
         lines = self._lines.last(STALE_S) if self._lines else []
         if self._jetson:
-            said = next((found for line in reversed(lines) if (found := tegrastats.parse(line))), None)
+            said = next((found for line in reversed(lines) if (found := sampler.parse(line))), None)
             return _json(_with_tegrastats(_state(self._probe, full=False), said))
         if self._nvml is not None:
             return _json(_state(self._probe, full=False, gpus=self._nvml.states(), source="nvml"))
@@ -213,7 +212,7 @@ def _processes(probe: Probe, *, jetson: bool) -> tuple[GpuProcess, ...] | None:
     return machine_jetson.processes(probe) if jetson else machine_smi.processes(probe)
 
 
-def _with_tegrastats(state: PowerState, said: tegrastats.Line | None) -> PowerState:
+def _with_tegrastats(state: PowerState, said: sampler.Line | None) -> PowerState:
     """The state, with the gaps of sysfs filled from tegrastats."""
     if said is None:
         return state

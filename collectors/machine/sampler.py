@@ -8,17 +8,148 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
+import re
 import signal
 import subprocess
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tracetui.collectors.machine.smi import MHZ, reasons
+from tracetui.parsers.runs.manifest import GpuState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+NO_SENSOR_C = -100.0
+"""A zone that is switched off reads -256."""
+
+_RAM = re.compile(r"\bRAM \d+/\d+MB")
+_LOAD = r"(?:(?P<load>\d+)%)?(?:@\[?(?P<clocks>[\d,\s]+)\]?)?"
+_EMC = re.compile(rf"\bEMC(?:_FREQ)? {_LOAD}")
+_GPU = re.compile(rf"\bGR3D(?:_FREQ)? {_LOAD}")
+_TEMPERATURE = re.compile(r"\b([A-Za-z][\w.-]*)@(-?\d+(?:\.\d+)?)C\b")
+_RAIL = re.compile(
+    r"\b((?:VDD|VIN|VCC|POM|CV|CPU|GPU|SOC|SYS|DDR)[A-Z0-9_]*|[A-Z][A-Z0-9_]*_IN) (\d+)(?:mW)?/(\d+)(?:mW)?(?=\s|$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The values of one line; null or empty for what the line lacks."""
+
+    emc_percent: int | None = None
+    emc_hz: int | None = None
+    gpu_percent: int | None = None
+    gpu_hz: tuple[int, ...] = ()
+    """One clock per graphics cluster, or a single one if the board reports one for all."""
+    temperatures_c: dict[str, float] = field(default_factory=dict)
+    rails_mw: dict[str, int] = field(default_factory=dict)
+    """The power that each supply draws now."""
+
+
+def parse(line: str) -> Line | None:
+    """Reads a line of tegrastats; returns None for any other line."""
+    if _RAM.search(line) is None:
+        return None
+    emc, gpu = _EMC.search(line), _GPU.search(line)
+    emc_clocks = _clocks(emc)
+    return Line(
+        emc_percent=_load(emc),
+        emc_hz=emc_clocks[0] if emc_clocks else None,
+        gpu_percent=_load(gpu),
+        gpu_hz=_clocks(gpu),
+        temperatures_c={m[1]: float(m[2]) for m in _TEMPERATURE.finditer(line) if float(m[2]) > NO_SENSOR_C},
+        rails_mw={m[1]: int(m[2]) for m in _RAIL.finditer(line)},
+    )
+
+
+def _load(match: re.Match[str] | None) -> int | None:
+    return int(match["load"]) if match and match["load"] else None
+
+
+def _clocks(match: re.Match[str] | None) -> tuple[int, ...]:
+    if match is None or not match["clocks"]:
+        return ()
+    return tuple(int(number) * MHZ for number in re.findall(r"\d+", match["clocks"]))
+
+
+MODULE = "pynvml"
+
+
+class Nvml:
+    """The opened NVML library; every value that a GPU does not report is null."""
+
+    def __init__(self, module: Any) -> None:
+        module.nvmlInit()
+        self._nvml = module
+        self._gpus = [module.nvmlDeviceGetHandleByIndex(n) for n in range(module.nvmlDeviceGetCount())]
+
+    @classmethod
+    def open(cls, load: Callable[[str], Any] = importlib.import_module) -> Nvml | None:
+        """The library, or None where it is not installed or finds no driver or GPU."""
+        try:
+            found = cls(load(MODULE))
+        except Exception:  # the module's own errors have no common base besides this one
+            return None
+        return found if found._gpus else None
+
+    def states(self) -> list[GpuState]:
+        """The state of every GPU now."""
+        return [self._state(n, gpu) for n, gpu in enumerate(self._gpus)]
+
+    def close(self) -> None:
+        """Closes the library."""
+        self._ask("nvmlShutdown")
+
+    def _state(self, index: int, gpu: Any) -> GpuState:
+        nvml = self._nvml
+        sm, memory = getattr(nvml, "NVML_CLOCK_SM", 1), getattr(nvml, "NVML_CLOCK_MEM", 2)
+        graphics = getattr(nvml, "NVML_CLOCK_GRAPHICS", 0)
+        use = self._ask("nvmlDeviceGetUtilizationRates", gpu)
+        held = self._ask("nvmlDeviceGetMemoryInfo", gpu)
+        bits = self._ask("nvmlDeviceGetCurrentClocksEventReasons", gpu)
+        if bits is None:
+            bits = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu)
+        pstate = self._ask("nvmlDeviceGetPerformanceState", gpu)
+        return GpuState(
+            index=index,
+            clock_hz=_hz(self._ask("nvmlDeviceGetClockInfo", gpu, sm)),
+            max_clock_hz=_hz(self._ask("nvmlDeviceGetMaxClockInfo", gpu, sm)),
+            applications_clock_hz=_hz(self._ask("nvmlDeviceGetApplicationsClock", gpu, graphics)),
+            memory_clock_hz=_hz(self._ask("nvmlDeviceGetClockInfo", gpu, memory)),
+            applications_memory_clock_hz=_hz(self._ask("nvmlDeviceGetApplicationsClock", gpu, memory)),
+            load_percent=_float(getattr(use, "gpu", None)),
+            memory_load_percent=_float(getattr(use, "memory", None)),
+            power_mw=self._ask("nvmlDeviceGetPowerUsage", gpu),
+            power_limit_mw=self._ask("nvmlDeviceGetEnforcedPowerLimit", gpu),
+            temperature_c=_float(self._ask("nvmlDeviceGetTemperature", gpu, getattr(nvml, "NVML_TEMPERATURE_GPU", 0))),
+            pstate=f"P{pstate}" if isinstance(pstate, int) and 0 <= pstate < 32 else None,
+            throttle_reasons=reasons(bits) if isinstance(bits, int) else None,
+            memory_used_bytes=getattr(held, "used", None),
+        )
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """What a function returns; None if the library, the driver or the GPU does not support it."""
+        try:
+            return getattr(self._nvml, name)(*arguments)
+        except Exception:  # NVMLError of whichever module this is, and AttributeError
+            return None
+
+
+def _hz(mhz: Any) -> int | None:
+    return mhz * MHZ if isinstance(mhz, int) else None
+
+
+def _float(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None
+
 
 INTERVAL_S = 0.5
 MOST = 2000
