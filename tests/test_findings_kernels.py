@@ -218,6 +218,11 @@ def test_k2_at_the_roof_or_without_one(tmp_path: Path) -> None:
     assert "record_shapes" in abstained(judged(run_of(chrome(tmp_path / "c.json", [Kernel(MUL, 600)])), "K2"))["K2"]
 
 
+def test_k2_leaves_alone_what_takes_little_of_the_kernel_time(tmp_path: Path) -> None:
+    kernels = [multiplied(300), Kernel(SCAN, 100_000)]
+    assert not judged(run_of(chrome(tmp_path / "a.json", kernels)), "K2").found
+
+
 def test_k2_leaves_measured_kernels_to_k1(tmp_path: Path) -> None:
     kernel = multiplied(500)
     run = run_of(chrome(tmp_path / "a.json", [kernel]), ncu(tmp_path / "a.csv", [(kernel, SOL)]))

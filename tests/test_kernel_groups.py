@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -25,6 +26,7 @@ from tracetui.analysis.kernels import (
 from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.cli.options import reports as options
+from tracetui.app.views.kernels import KernelsView
 from tracetui.parsers import Trace, open_path
 from tracetui.parsers.names import kernel_names
 
@@ -144,3 +146,13 @@ def test_there_are_no_other_groupings(training: Trace) -> None:
     with pytest.raises(ValueError, match="not grouped by 'colour'; there are name, category"):
         kernel_groups(select(training), "colour")
     assert options.GROUPINGS == GROUPINGS
+
+
+def test_only_a_kernel_of_the_list_of_kernels_opens_its_operators() -> None:
+    view = SimpleNamespace(session=None)
+    row = {"name": "k", "operators": [{"name": "aten::mm", "ns": 30, "calls": 1}]}
+    opened = {
+        id: KernelsView.members(view, SimpleNamespace(id=id), row, "operators") is not None  # type: ignore[arg-type]
+        for id in ("kernels", "kernel_groups", "kernel_launches", "copies")
+    }
+    assert opened == {"kernels": True, "kernel_groups": False, "kernel_launches": False, "copies": False}
