@@ -189,6 +189,15 @@ def test_s2_bounds_the_gain_by_the_time_that_the_gpu_is_busy(tmp_path: Path) -> 
     assert "of 968.0 µs" in found.formula
 
 
+def test_s2_does_not_judge_the_capture_of_graphs(tmp_path: Path) -> None:
+    made = Made()
+    made.step(1, 0, 1000)
+    for at in range(0, 1000, 100):
+        made.launch(HGEMM, (at + 50, at + 60), (at + 60, at + 68))
+    made.host("cuda_runtime", "cudaStreamBeginCapture", 10, 20)
+    assert "being captured" in missing("S2", made.facts(tmp_path)).missing
+
+
 def test_s2_advises_larger_graphs_where_graphs_launch_the_kernels(tmp_path: Path) -> None:
     made = Made()
     for number in range(3):

@@ -83,7 +83,8 @@ def test_only_what_outlives_the_call_that_opened_it_is_a_range(tmp_path: Path) -
 def test_a_range_outlives_the_last_call_begun_on_its_own_thread(
     calls: list[tuple[int, int, int, int]], operators: list[tuple[int, int, int, int]]
 ) -> None:
-    file, wanted = ChromeFile(), {}
+    file = ChromeFile()
+    wanted: dict[str, str] = {}
     for pid, tid, start, lasts in calls:
         file.event("python_function", ENTER, (start, start + lasts), pid, tid)
     for number, (pid, tid, start, lasts) in enumerate(operators):
