@@ -21,7 +21,7 @@ def run(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, Any]:
     """Runs the workload as the spec asks.
 
     Args:
-        spec: see `collectors.proving.plan.child_spec`.
+        spec: see `collectors.profiler_commands.child_spec`.
         workload: what an entry of `models` built.
         progress: told of every step.
 
