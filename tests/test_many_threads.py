@@ -20,7 +20,7 @@ NAMES = (
 SCRIPT = """
 import sys
 import polars
-from as_json import report
+from tracetui.analysis.report.report import report
 from tracetui.app.reports.json_report import to_json
 from tracetui.parsers import open_path
 assert polars.thread_pool_size() == 4
