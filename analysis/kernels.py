@@ -70,10 +70,15 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
     for owners in (_operators(sel, rows), _modules(sel, rows), _main_ranges(sel, rows)):
         table = table.join(owners, on="name", how="left")
     return table.select(
-        "name", "short_name", "category", "calls", "total_ns", "percent", "in_steps_ns", "mean_ns", "median_ns",
-        "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
-        "tensor_cores", "operator", "operators", "module", "modules", "range",
+        "name", "short_name", "category", *_numbers(sel), "tensor_cores", "operator", "operators", "module", "modules",
+        "range",
     ).sort("total_ns", "name", descending=[True, False], nulls_last=True)  # fmt: skip
+
+
+def _numbers(sel: Selection) -> list[str]:
+    """The columns of `sums` in their order, with the share behind the total that it is of."""
+    calls, total, *others = sums(sel)
+    return [calls, total, "percent", *others]
 
 
 def sums(sel: Selection) -> dict[str, pl.Expr]:
@@ -90,9 +95,9 @@ def sums(sel: Selection) -> dict[str, pl.Expr]:
         "min_ns": spent.min(),
         "max_ns": spent.max(),
         "std_ns": pl.when(measured).then(spent.std().fill_null(0.0)),
+        **{column: _weighted(column) for column in _WEIGHTED},
         "registers": pl.col("registers").max(),
         "shared_memory": pl.col("shared_memory").max(),
-        **{column: _weighted(column) for column in _WEIGHTED},
     }
 
 
@@ -343,8 +348,7 @@ def kernel_groups(sel: Selection, by: str) -> pl.DataFrame:
 
     Returns:
         ``group``, ``kernels`` (how many names), ``name`` and ``short_name`` of the kernel with most of its time, then
-        as in `kernels.kernels`: calls, total_ns, percent, in_steps_ns, mean_ns, median_ns, min_ns, max_ns, std_ns,
-        occupancy_percent, blocks_per_sm, registers, shared_memory.
+        the numbers of `kernels.kernels`, from ``calls`` to ``shared_memory``.
     """
     rows = kernel_rows(sel)
     rows = rows.with_columns(labels(sel, rows, by).alias("group"), pl.col("name").cast(pl.String))
@@ -360,13 +364,9 @@ def kernel_groups(sel: Selection, by: str) -> pl.DataFrame:
     short = pl.Series("short_name", [kernel_names.short_name(name) for name in table["name"]], pl.String)
     return (
         table.with_columns(short)
-        .select(
-            "group", "kernels", "name", "short_name", "calls", "total_ns", "percent", "in_steps_ns", "mean_ns",
-            "median_ns", "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers",
-            "shared_memory",
-        )
+        .select("group", "kernels", "name", "short_name", *_numbers(sel))
         .sort("total_ns", "group", descending=[True, False], nulls_last=True)
-    )  # fmt: skip
+    )
 
 
 def group_rows(sel: Selection, by: str, group: str) -> pl.DataFrame:
