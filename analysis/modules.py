@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, add_up, count, row_ids
+from tracetui.analysis.attribution.calltree import NONE, add_up, count, depth_first, roll_up, row_ids
 from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree, scope_modules
 from tracetui.analysis.attribution.operator_tree import device_work, operator_tree, scope_mask
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
@@ -56,16 +56,18 @@ def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame
         "host_self_ns": add_up(called, calls.duration - calls.of_children(calls.duration), size),
         "host_total_ns": add_up(called, calls.duration, size),
         "device_self_ns": add_up(own, spent, size),
-        "device_total_ns": _roll_up(tree, add_up(own, spent, size)),
-        "backward_device_ns": _roll_up(tree, add_up(backward, spent, size)),
-        "kernels": _roll_up(tree, count(own, size)),
+        "device_total_ns": roll_up(tree.parent, add_up(own, spent, size)),
+        "backward_device_ns": roll_up(tree.parent, add_up(backward, spent, size)),
+        "kernels": roll_up(tree.parent, count(own, size)),
         "operators": add_up(np.where(nodes.module, tree.path_of(nodes.tree.rows), NONE), direct, size),
-        **{name: _roll_up(tree, add_up(own, values, size)) for name, values in sums.items()},
+        **{name: roll_up(tree.parent, add_up(own, values, size)) for name, values in sums.items()},
     }
     if conventions.module_self_without_operators:
         columns |= _torch_tb_times(nodes, tree, size)
-    order = _depth_first(tree)
-    shown = _roll_up(tree, columns["calls"] + columns["kernels"] + columns["backward_device_ns"]) > 0
+    first = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(first, tree.path, calls.start)
+    order = depth_first(tree.parent, first)
+    shown = roll_up(tree.parent, columns["calls"] + columns["kernels"] + columns["backward_device_ns"]) > 0
     frame = _frame(tree, order[shown[order]], columns)
     return with_shares(
         pl.concat([frame, _not_attributed(sel, device.filter(pl.Series(lost)), frame.schema, conventions)])
@@ -97,31 +99,6 @@ def module_paths(trace: Trace) -> pl.DataFrame:
     tree = module_tree(trace)
     paths = pl.Series("path", tree.paths, pl.String)
     return pl.DataFrame({"row": pl.Series(tree.calls.rows, dtype=pl.UInt32), "path": paths.gather(tree.path)})
-
-
-def _roll_up(tree: ModuleTree, values: Ints) -> Ints:
-    """Each path's own value and those of the paths below it."""
-    total: Ints = values.copy()
-    for number in range(len(tree.paths) - 1, -1, -1):  # a parent's number is smaller than its children's
-        parent = int(tree.parent[number])
-        if parent >= 0:
-            total[parent] += total[number]
-    return total
-
-
-def _depth_first(tree: ModuleTree) -> Ints:
-    """Path numbers as a reader walks the tree: a path, then all below it; siblings by their first call."""
-    first = np.full(len(tree.paths), np.iinfo(np.int64).max)
-    np.minimum.at(first, tree.path, tree.calls.start)
-    children: dict[int, list[int]] = {}
-    for number in np.lexsort((np.arange(first.size), first))[::-1].tolist():
-        children.setdefault(int(tree.parent[number]), []).append(number)
-    order: list[int] = []
-    waiting = children.get(NONE, [])
-    while waiting:
-        order.append(waiting.pop())
-        waiting.extend(children.get(order[-1], ()))
-    return np.array(order, np.int64)
 
 
 def _frame(tree: ModuleTree, order: Ints, columns: dict[str, Ints]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense
+from tracetui.analysis.attribution.calltree import NONE, add_up, codes_of, count, dense, depth_first, roll_up
 from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
 from tracetui.analysis.attribution.projection import (
     Projection,
@@ -343,7 +343,12 @@ def range_tree(sel: Selection) -> pl.DataFrame:
         "device_meanwhile_ns": launched_meanwhile(sel, tree.rows, tree.path, size)[0],
         "gpu_ops": roll_up(tree.parent, count(own, size)),
     }
-    order, depth = _depth_first(tree, host["start"].to_numpy()[tree.rows])
+    first = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(first, tree.path, host["start"].to_numpy()[tree.rows])
+    order = depth_first(tree.parent, first)
+    depth = np.zeros(size, np.int64)
+    for number, above in enumerate(tree.parent.tolist()):
+        depth[number] = depth[above] + 1 if above >= 0 else 0
     frame = pl.DataFrame(
         {
             "path": tree.texts(),
@@ -411,36 +416,6 @@ def kernel_ranges(sel: Selection, name: str) -> pl.DataFrame:
     found = found.group_by("number").agg(calls=pl.len().cast(pl.Int64), ns=pl.col("duration").sum())
     path = pl.Series("path", [texts[number] for number in found["number"].to_list()], dtype=pl.String)
     return found.select(path, "number", "calls", "ns").sort("ns", "path", descending=[True, False])
-
-
-def roll_up(parent: Ints, values: Ints) -> Ints:
-    """Each path's own value and those of the paths below it; a parent's number is smaller."""
-    total: Ints = values.copy()
-    for number in range(parent.size - 1, -1, -1):
-        above = int(parent[number])
-        if above >= 0:
-            total[above] += total[number]
-    return total
-
-
-def _depth_first(tree: RangePaths, start: Ints) -> tuple[Ints, Ints]:
-    """Path numbers in the order of a walk through the tree, siblings by their first instance; and each path's depth."""
-    size = len(tree.labels)
-    first = np.full(size, np.iinfo(np.int64).max)
-    np.minimum.at(first, tree.path, start)
-    children: dict[int, list[int]] = {}
-    for number in np.lexsort((np.arange(size), first))[::-1].tolist():
-        children.setdefault(int(tree.parent[number]), []).append(number)
-    order: list[int] = []
-    depth = np.zeros(size, np.int64)
-    waiting = children.get(NONE, [])
-    while waiting:
-        number = waiting.pop()
-        order.append(number)
-        if tree.parent[number] >= 0:
-            depth[number] = depth[tree.parent[number]] + 1
-        waiting.extend(children.get(number, ()))
-    return np.array(order, np.int64), depth
 
 
 def range_tree_kernels(sel: Selection) -> pl.DataFrame:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import pytest
+from hta_numbers import queue_depth
 
 from tracetui.analysis.api import api_calls, launches
-from tracetui.analysis.gpu.queue import queue_depth
 from tracetui.analysis.memops import memops, operation_name
 from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.scope import Scope

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from hta_numbers import SORTS, concurrency, gpu_time, overlap_percent, queue_depth, stretches
 from sample_runs import recorded, run_of
 
 from tracetui.analysis.api import by_name, launches
 from tracetui.analysis.base.conventions import HTA, TORCH_TB
 from tracetui.analysis.gpu.activities import activities, last_step_start
-from tracetui.analysis.gpu.gpu_time import SORTS, concurrency, gpu_time, overlap_percent, stretches
 from tracetui.analysis.gpu.idle import gaps
-from tracetui.analysis.gpu.queue import queue_depth
 from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.overview import overview, utilization_timeline
 from tracetui.analysis.selection import Selection, select

@@ -151,6 +151,28 @@ def count(group: Ints, size: int) -> Ints:
     return np.bincount(group[group >= 0], minlength=size).astype(np.int64)
 
 
+def roll_up(parent: Ints, values: Ints) -> Ints:
+    """Each path's own value and those of the paths below it; a parent's number is smaller than its children's."""
+    total: Ints = values.copy()
+    for number in range(parent.size - 1, -1, -1):
+        if parent[number] >= 0:
+            total[parent[number]] += total[number]
+    return total
+
+
+def depth_first(parent: Ints, first: Ints) -> Ints:
+    """Path numbers as a reader walks the tree: a path, then all below it; siblings by when they began first."""
+    children: dict[int, list[int]] = {}
+    for number in np.argsort(first, kind="stable")[::-1].tolist():
+        children.setdefault(int(parent[number]), []).append(number)
+    order: list[int] = []
+    waiting = children.get(NONE, [])
+    while waiting:
+        order.append(waiting.pop())
+        waiting.extend(children.get(order[-1], ()))
+    return np.array(order, np.int64)
+
+
 _SPARSE = 1 << 20
 
 

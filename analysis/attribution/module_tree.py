@@ -14,7 +14,17 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import NONE, CallTree, add_up, call_tree, codes_of, count, dense
+from tracetui.analysis.attribution.calltree import (
+    NONE,
+    CallTree,
+    add_up,
+    call_tree,
+    codes_of,
+    count,
+    dense,
+    depth_first,
+    roll_up,
+)
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.occupancy import kernel_sums
@@ -181,7 +191,7 @@ def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema, conve
     own = np.where(tree.backward, NONE, tree.number)
     back = np.where(tree.backward, tree.number, NONE)
     calls, host = _program_calls(sel, tree)
-    order = _depth_first(tree, device["start"].fill_null(0).to_numpy())
+    order = _by_first_activity(tree, device["start"].fill_null(0).to_numpy())
     sums = kernel_sums(sel.trace, device, conventions)
     columns: dict[str, Ints | pl.Series] = {
         "depth": pl.Series([path.count("/") for path in tree.paths], dtype=pl.Int64),
@@ -189,11 +199,11 @@ def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema, conve
         "host_self_ns": pl.Series([None] * size, dtype=pl.Int64),
         "host_total_ns": pl.Series(host, dtype=pl.Int64),
         "device_self_ns": add_up(own, spent, size),
-        "device_total_ns": _roll_up(tree, add_up(own, spent, size)),
-        "backward_device_ns": _roll_up(tree, add_up(back, spent, size)),
-        "kernels": _roll_up(tree, count(own, size)),
+        "device_total_ns": roll_up(tree.parent, add_up(own, spent, size)),
+        "backward_device_ns": roll_up(tree.parent, add_up(back, spent, size)),
+        "kernels": roll_up(tree.parent, count(own, size)),
         "operators": pl.Series([None] * size, dtype=pl.Int64),
-        **{name: _roll_up(tree, add_up(own, values, size)) for name, values in sums.items()},
+        **{name: roll_up(tree.parent, add_up(own, values, size)) for name, values in sums.items()},
     }
     filled = {name: pl.Series(values, dtype=pl.Int64) for name, values in columns.items()}
     return tree.frame().with_columns(**filled).select(list(layout))[order]
@@ -211,28 +221,12 @@ def _program_calls(sel: Selection, tree: ScopeTree) -> tuple[list[int | None], l
     return [calls for calls, _ in known], [spent for _, spent in known]
 
 
-def _roll_up(tree: ScopeTree, values: Ints) -> Ints:
-    total: Ints = values.copy()
-    for number in range(total.size - 1, -1, -1):
-        if tree.parent[number] >= 0:
-            total[tree.parent[number]] += total[number]
-    return total
-
-
-def _depth_first(tree: ScopeTree, start: Ints) -> list[int]:
-    never = np.iinfo(np.int64).max
-    first = np.full(len(tree.paths), never)
-    known = tree.number >= 0
-    np.minimum.at(first, tree.number[known], start[known])
+def _by_first_activity(tree: ScopeTree, start: Ints) -> Ints:
+    """Path numbers, depth first; a path begins with the earliest activity in it or below it."""
+    first = np.full(len(tree.paths), np.iinfo(np.int64).max)
+    in_scope = tree.number >= 0
+    np.minimum.at(first, tree.number[in_scope], start[in_scope])
     for number in range(first.size - 1, -1, -1):
         if tree.parent[number] >= 0:
             first[tree.parent[number]] = min(first[tree.parent[number]], first[number])
-    children: dict[int, list[int]] = {}
-    for number in np.argsort(first, kind="stable")[::-1].tolist():
-        children.setdefault(int(tree.parent[number]), []).append(number)
-    order: list[int] = []
-    waiting = children.get(NONE, [])
-    while waiting:
-        order.append(waiting.pop())
-        waiting.extend(children.get(order[-1], ()))
-    return order
+    return depth_first(tree.parent, first)
