@@ -22,7 +22,7 @@ import pytest
 from sample_runs import FP32
 
 from tracetui.app.terminal import frames, sender
-from tracetui.app.terminal.answers import Answers
+from tracetui.app.terminal.driver import Answers
 from tracetui.app.terminal.grid import Grid, Palette, clusters
 from tracetui.app.terminal.paint import Painter
 from tracetui.app.terminal.sender import IN_FLIGHT_BYTES, Sender
@@ -182,7 +182,7 @@ def clock(monkeypatch):
     now = [0.0]
     stands = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("tracetui.app.terminal.sender.time", stands)
-    monkeypatch.setattr("tracetui.app.terminal.answers.time", stands)
+    monkeypatch.setattr("tracetui.app.terminal.driver.time", stands)
     return now
 
 

@@ -13,8 +13,8 @@ from tui_pilot import opened, press, screen_text, settle
 
 import tracetui.parsers
 from tracetui.app.keys import commands
-from tracetui.app.keys.gate import Gate
 from tracetui.app.screen import keyboard
+from tracetui.app.screen.keyboard import Gate
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.settings.schema import Settings
 from tracetui.app.terminal.choice import driver_class

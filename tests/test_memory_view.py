@@ -18,7 +18,7 @@ from tui_pilot import opened, press, screen_text, settle
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.charts.area import area_chart, plot_width
 from tracetui.app.reports.csv_report import report_csv
-from tracetui.app.views.texts.memory_text import memory_text
+from tracetui.app.views.memory import memory_text
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def test_lines_above_the_table_fit_any_width(recording):
     from tracetui.analysis.memory.peak import peak
     from tracetui.analysis.memory.segments import end_state
     from tracetui.analysis.selection import select
-    from tracetui.app.views.texts.memory_text import Picture
+    from tracetui.app.views.memory import Picture
 
     sel = select(recording(GPT))
     picture = Picture(peak(sel), end_state(sel), curve(sel), sel.trace.info.window)

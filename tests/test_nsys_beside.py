@@ -26,7 +26,7 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
-from tracetui.app.views.beside import pages_of
+from tracetui.app.views.host import system_pages
 from tracetui.parsers import Run
 from tracetui.parsers.nsys.reader import read_nsys
 
@@ -213,8 +213,8 @@ def test_a_report_reads_the_file_again_only_if_asked() -> None:
     exported = replace(trace, source=replace(trace.source, path=trace.source.path.with_name("a.nsys-rep")))
     said = text(run_parts(report(Run(exported.source.path, (exported,)), sections=["threads"]), Layout()), Layout())
     assert "nsys export --type=sqlite FILE" in " ".join(said.split())
-    assert pages_of(trace) == ("threads", "CPU samples", "OS calls")
-    assert pages_of(trace_of(GPU)) == ("GPU metrics",)
+    assert system_pages(trace) == ("threads", "CPU samples", "OS calls")
+    assert system_pages(trace_of(GPU)) == ("GPU metrics",)
 
 
 def test_a_file_that_is_gone_leaves_the_sections_empty(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from sample_runs import FP32
 
 from tests.tui_pilot import opened, press, screen_text, settle
 from tracetui.analysis.tables.table import Field
-from tracetui.app.tables import tree_rests
+from tracetui.app.widgets.tree_table import small_siblings, with_rests
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -115,29 +115,29 @@ def small_tree() -> pl.DataFrame:
 
 def test_small_siblings_stand_behind_one_row() -> None:
     frame = small_tree()
-    rests = tree_rests.find(frame, {-1: [0], 0: list(range(1, 13)), 12: [13]})
+    rests = small_siblings(frame, {-1: [0], 0: list(range(1, 13)), 12: [13]})
     assert [(rest.parent, len(rest.rows)) for rest in rests] == [(0, 7)]
     shown = {row for row in range(1, 13) if row not in rests[0].rows}
     assert {frame["percent"][row] for row in shown} == {30.0, 0.2}
     assert len(shown) == 5
-    last = tree_rests.added(frame, rests, adds=True).row(-1, named=True)
+    last = with_rests(frame, rests, adds=True).row(-1, named=True)
     assert last["name"] == "… 7 more below 0.5 %"
     assert last["percent"] == pytest.approx(7 * 0.2)
     assert last["device_total_ns"] == 14
-    assert tree_rests.added(frame, rests, adds=False)["device_total_ns"][-1] is None
+    assert with_rests(frame, rests, adds=False)["device_total_ns"][-1] is None
 
 
 def test_a_few_small_siblings_are_not_hidden() -> None:
     frame = pl.DataFrame({"name": list("abcdefg"), "percent": [90.0, *[0.1] * 6]})
-    assert tree_rests.find(frame, {-1: list(range(7))}) == []
-    assert tree_rests.find(frame.with_columns(percent=pl.lit(1.0)), {-1: list(range(7))}) == []
+    assert small_siblings(frame, {-1: list(range(7))}) == []
+    assert small_siblings(frame.with_columns(percent=pl.lit(1.0)), {-1: list(range(7))}) == []
 
 
 def test_the_host_s_time_counts_where_there_is_no_gpu() -> None:
     frame = pl.DataFrame(
         {"percent": [None] * 9, "host_total_ns": [1000, *[1] * 8]}, schema_overrides={"percent": float}
     )
-    assert len(tree_rests.find(frame, {-1: list(range(9))})[0].rows) == 4
+    assert len(small_siblings(frame, {-1: list(range(9))})[0].rows) == 4
 
 
 def test_enter_opens_what_was_hidden() -> None:

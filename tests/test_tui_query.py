@@ -12,7 +12,7 @@ from tui_pilot import opened, screen_text, settle
 
 from tracetui.analysis.query import ask as asking
 from tracetui.analysis.query.ask import Answer, Column, QueryError, Stop
-from tracetui.app.session.sql_words import completed, one_line
+from tracetui.app.screen.queries import completed, one_line
 from tracetui.app.views.query import _table
 from tracetui.app.widgets.prompt import PromptInput
 

@@ -22,7 +22,7 @@ from tracetui.analysis.ranks.together.said import in_title
 from tracetui.analysis.scope import Scope
 from tracetui.app.charts.heat import heat_map, signs, span
 from tracetui.app.reports.content.job.drawn import drawable, first_drawn
-from tracetui.app.views import rank_pages
+from tracetui.app.views.ranks import arrivals_of_one, arrivals_page, ranks_page
 
 JOB = recorded("chrome/ddp_vit_small_2ranks")
 
@@ -136,16 +136,16 @@ def test_of_many_ranks_the_late_one_is_the_first_and_its_picture_stands_out():
     summaries = MADE.summaries()
     job = combine(summaries)
     table = judged(rank_rows(summaries, Scope()), (job,))
-    page = rank_pages.ranks_page(job, table, first_drawn(job), in_title(job), ascii=True)
+    page = ranks_page(job, table, first_drawn(job), in_title(job), ascii=True)
     assert page.note == "late: rank 33, +8.000 ms silent host per step"
     assert page.frame.select("rank", "state", "drawn").rows()[:2] == [(33, "late", "%%%%"), (0, "", "....")]
     assert drawable(job) == ("wait_ns", "silent_ns", "late_ns")
-    arrivals = rank_pages.arrivals_page(job, 0, ascii=True).frame
+    arrivals = arrivals_page(job, 0, ascii=True).frame
     assert arrivals.height == 24
     assert set(arrivals["last_rank"]) == {33}
     # 40 ranks in 24 columns: rank 33 is among the neighbours of column 33 * 24 // 40
     assert {text.index("%") for text in arrivals["drawn"]} == {19}
-    one = rank_pages.arrivals_of_one(job, arrivals.row(0, named=True), ascii=True).frame
+    one = arrivals_of_one(job, arrivals.row(0, named=True), ascii=True).frame
     assert one["rank"][0] == 33
     assert one["drawn"][0].strip(" ") == "#" * one["drawn"][0].count("#")
 

@@ -12,7 +12,7 @@ from tracetui.analysis.tables.table import Field
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.screen.dialogs.common import help_text
-from tracetui.app.views.texts.finding_text import abstention_text
+from tracetui.app.views.findings import abstention_text
 from tracetui.app.widgets.detail_pane import detail_text
 
 

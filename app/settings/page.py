@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.tables.kernels import KERNELS, MEASURED
+from tracetui.analysis.tables.registry import TABLES
 from tracetui.app.settings import schema
-from tracetui.app.tables.pages import known_columns
 
 if TYPE_CHECKING:
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.settings.schema import Option
+
+
+def known_columns() -> dict[str, tuple[Field, ...]]:
+    """By page of the tabs, every column it may have; which of them a recording has depends on what was recorded."""
+    found = {table.id: table.columns for table in TABLES.values() if table.page}
+    return found | {KERNELS.id: (*KERNELS.columns, *MEASURED)}
+
 
 _HEAD = """# Settings
 

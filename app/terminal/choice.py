@@ -17,7 +17,7 @@ VARIABLE = "TRACETUI_DRIVER"
 
 
 def driver_class(asked: str) -> type[Driver] | None:
-    """The driver for an app; null is Textual's choice.
+    """The driver for an app; None is Textual's choice.
 
     Args:
         asked: one of `DRIVERS`.
@@ -35,7 +35,7 @@ def driver_class(asked: str) -> type[Driver] | None:
         and "TEXTUAL_DRIVER" not in os.environ
         and not shows(sys.__stderr__)
     ):
-        from tracetui.app.terminal.on_stdout import StdoutDriver
+        from tracetui.app.terminal.driver import StdoutDriver
 
         return StdoutDriver
     # TEXTUAL_DRIVER is how a browser is served; on Windows there is no terminal as this driver knows them

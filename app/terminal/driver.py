@@ -14,6 +14,7 @@ import selectors
 import signal
 import termios
 import threading
+import time
 from codecs import getincrementaldecoder
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -23,14 +24,14 @@ from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual.drivers.linux_driver import LinuxDriver
 
 from tracetui.app.terminal import frames
-from tracetui.app.terminal.answers import Answers
 from tracetui.app.terminal.grid import Grid, Palette
 from tracetui.app.terminal.keys import KeyParser
 from tracetui.app.terminal.paint import Painter
 from tracetui.app.terminal.screen_file import screen_file
-from tracetui.app.terminal.sender import Sender, write
+from tracetui.app.terminal.sender import ANSWER, Sender, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
     from textual.app import App
@@ -48,7 +49,17 @@ RESTORE = (
 DEADLY = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-class CellDriver(LinuxDriver):
+class StdoutDriver(LinuxDriver):
+    """Textual's driver, drawing on standard output where errors go to a file."""
+
+    def __init__(
+        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._file = screen_file()
+
+
+class CellDriver(StdoutDriver):
     """Textual's driver for Linux and macOS, with its own output and more careful input."""
 
     def __init__(
@@ -60,7 +71,6 @@ class CellDriver(LinuxDriver):
         self._wanted = Grid()
         self._shown = Grid()
         self._cursor = (0, 0)
-        self._file = screen_file()
         self._output = self._file.fileno() if self._file is not None else 2
         self._syncs = False
         self._stale = False
@@ -245,3 +255,45 @@ class CellDriver(LinuxDriver):
 def erases_in_color() -> bool:
     """Whether erased cells take on the background in force (``bce``); GNU screen does not do so, tmux does."""
     return "TMUX" in os.environ or not os.environ.get("TERM", "").startswith(("screen", "vt", "ansi", "dumb"))
+
+
+class Answers:
+    """Removes answers from the input; an answer that arrives in pieces is put together first."""
+
+    def __init__(self, answered: Callable[[], None], expected: Callable[[], bool], patience: float) -> None:
+        """Sets up.
+
+        Args:
+            answered: called for each answer.
+            expected: whether one may come.
+            patience: seconds to hold the start of an answer while waiting for the rest.
+        """
+        self._answered, self._expected, self._patience = answered, expected, patience
+        self._held = b""
+        self._since = 0.0
+
+    @property
+    def holding(self) -> bool:
+        """Whether something is held back."""
+        return bool(self._held)
+
+    def keys(self, data: bytes) -> bytes:
+        """Returns what was typed; `data` is the latest input, empty if nothing came in time."""
+        if not data:
+            if self._held and (not self._expected() or time.monotonic() - self._since >= self._patience):
+                return self._release()
+            return b""
+        pieces = (self._release() + data).split(ANSWER)
+        for _ in pieces[1:]:
+            self._answered()
+        typed = b"".join(pieces)
+        if self._expected():
+            for length in range(len(ANSWER) - 1, 0, -1):
+                if pieces[-1].endswith(ANSWER[:length]):
+                    self._held, self._since = ANSWER[:length], time.monotonic()
+                    return typed[:-length]
+        return typed
+
+    def _release(self) -> bytes:
+        held, self._held = self._held, b""
+        return held

@@ -2,28 +2,174 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tracetui.analysis.api import api_calls, launches
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.matching.light_times import launching
+from tracetui.analysis.nsys.gpu_samples import gpu_samples
+from tracetui.analysis.nsys.os_calls import os_calls
+from tracetui.analysis.nsys.threads import cpu_functions, threads
+from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.ranges import ranges
+from tracetui.analysis.tables.critical_path import GAPS, LANE_EVENTS, LANES
+from tracetui.analysis.tables.nsight import system
 from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCTIONS, RANGES
+from tracetui.analysis.timeline.facts import events_within, lanes_within
+from tracetui.analysis.timeline.gaps import MOST, longest_gaps
+from tracetui.analysis.timeline.timeline import Timeline, timeline
+from tracetui.app.charts.lane_titles import lane_title
+from tracetui.app.charts.lanes import shown_name
+from tracetui.app.reports.content.beside import WHOLE_TIME
 from tracetui.app.tables.columns import own_time
-from tracetui.app.text.words import nothing
-from tracetui.app.views.beside import PAGES, beside_page, pages_of
+from tracetui.app.text.fitting import short_function
+from tracetui.app.text.tool_words import WORDS
+from tracetui.app.text.words import IDLE_CAUSES, RESOURCE_LABELS, nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.critical_path import inside_path, path_page
-from tracetui.app.views.gaps import gaps_page, inside_lane, lanes_page
 from tracetui.app.views.ranges import launched_elsewhere
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_names import short_name
+from tracetui.parsers.nsys.beside.unread import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from tracetui.analysis.selection import Selection
+    from tracetui.analysis.tables.table import Table
+    from tracetui.app.session.session import Session
+    from tracetui.parsers import Trace
+
+_NO_GAPS = "No gaps: no GPU of this recording is idle between its first and its last step, or nothing ran on one."
+
+
+def gaps_page(session: Session) -> Page:
+    """The longest gaps in scope; Enter shows one in the Timeline."""
+    selection = session.selection()
+
+    def compute() -> pl.DataFrame:
+        found = longest_gaps(selection, model(selection.recorded, selection.trace.clean_step_ns))
+        return found.with_columns(
+            pl.col("path").replace(RESOURCE_LABELS),
+            pl.col("cause").cast(pl.String),
+            short_host=pl.col("host").map_elements(short_function, return_dtype=pl.String),
+            short_next=pl.col("next").map_elements(short_name, return_dtype=pl.String),
+        )
+
+    frame = session.cached("gaps", compute)
+    several = frame["device"].n_unique() > 1
+    columns = tuple(field for field in GAPS.columns if several or field.name != "device")
+    longest = f"the {MOST} longest" if frame.height == MOST else "all"
+    return Page.of(
+        GAPS,
+        frame,
+        columns=columns,
+        note=f"{selection.describe()} · {longest}, {format_ns(int(frame['duration_ns'].sum()))} in all"
+        " · % of all idle time"
+        if frame.height
+        else selection.describe(),
+        empty=_NO_GAPS if selection.trace.has_timeline else WORDS[selection.trace.info.kind].no_timeline,
+    )
+
+
+def lanes_page(session: Session) -> Page:
+    """What ran in the marked range, or in the whole recording, by lane; Enter opens the names."""
+    trace = session.trace()
+    built = timeline(trace) if trace.has_timeline else None
+    if built is None:
+        return Page.of(LANES, pl.DataFrame(schema={"lane": pl.String}), empty=WORDS[trace.info.kind].no_timeline)
+    start, end = _area(session, built)
+    frame = session.cached("lanes", lambda: lanes_within(built, start, end))
+    titles = [lane_title(built.lanes[number]) for number in frame["number"]]
+    shorts = [_shown(built, number, name) for number, name in frame.select("number", "most").iter_rows()]
+    frame = frame.with_columns(lane=pl.Series(titles, dtype=pl.String), short_most=pl.Series(shorts, dtype=pl.String))
+    return Page.of(LANES, frame, note=_note(session, start, end), empty="Nothing ran in this range.")
+
+
+def inside_lane(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
+    """What ran in a lane, by name."""
+    number = int(row["number"])
+
+    def page() -> Page:
+        built = timeline(session.trace())
+        assert built is not None
+        start, end = _area(session, built)
+        frame = events_within(built, number, start, end)
+        shorts = [_shown(built, number, name) for name in frame["name"]]
+        frame = frame.with_columns(
+            short_name=pl.Series(shorts, dtype=pl.String), frame=pl.lit(built.lanes[number].source)
+        )
+        return Page.of(LANE_EVENTS, frame, title=str(row["lane"]), note=_note(session, start, end))
+
+    return page
+
+
+def _area(session: Session, built: Timeline) -> tuple[int, int]:
+    return session.scope.window or (built.start, built.end)
+
+
+def _note(session: Session, start: int, end: int) -> str:
+    words = session.range_words or "marked range"
+    base = "whole recording" if session.scope.window is None else f"{words}, {format_ns(end - start)}"
+    return f"{base} · % of it"
+
+
+def _shown(built: Timeline, number: int, name: str) -> str:
+    source = built.lanes[number].source
+    if source == "idle":
+        return IDLE_CAUSES.get(name, name)
+    kind = "kernel" if source == "device" else "python" if built.lanes[number].kind == "python" else ""
+    return shown_name(source, kind, name, ascii=False)
+
+
+SYSTEM_PAGES: dict[str, tuple[Table, Callable[[Selection], pl.DataFrame]]] = {
+    "threads": (system.THREADS, threads),
+    "CPU samples": (system.CPU_FUNCTIONS, cpu_functions),
+    "OS calls": (system.OS_CALLS, os_calls),
+    "GPU metrics": (system.GPU_SAMPLES, gpu_samples),
+    "unified memory": (system.UNIFIED_MEMORY, unified_memory),
+}
+"""The pages by what they are called among the tables of the tab."""
+_RECORDED_AS = {
+    "threads": {"SCHED_EVENTS", "COMPOSITE_EVENTS"},
+    "CPU samples": {"COMPOSITE_EVENTS"},
+    "GPU metrics": {"GPU_METRICS"},
+    "unified memory": {"CUDA_UM_CPU_PAGE_FAULT_EVENTS", "CUDA_UM_GPU_PAGE_FAULT_EVENTS"},
+}
+
+
+def system_pages(trace: Trace) -> tuple[str, ...]:
+    """Those of the pages that the trace's file can fill."""
+    if trace.info.kind != "nsys":
+        return ()
+    there = held(trace)
+    return tuple(
+        name
+        for name in SYSTEM_PAGES
+        if (_RECORDED_AS[name] & there if name in _RECORDED_AS else (trace.host["kind"] == "os").any())
+        or (name == "unified memory" and trace.device["name"].cast(pl.String).str.contains("memcpy Unified").any())
+    )
+
+
+def system_page(session: Session, name: str) -> Page:
+    """One of the pages."""
+    table, make = SYSTEM_PAGES[name]
+    selection = session.selection()
+    frame = session.cached(("system", name), lambda: make(selection))
+    if name == "GPU metrics":
+        every = pl.when(pl.col("calls").is_null()).then(pl.lit(WHOLE_TIME)).otherwise("kernel")
+        frame = frame.with_columns(kernel=every)
+    page = Page.of(
+        table, frame, note=table.base or "in the recorded time", empty="The file can't be read any more, or has none."
+    )
+    return replace(page, columns=filled(page.columns, frame))
+
 
 _BUILT_IN = r"^<built-in (?:method|function) (\S+?)(?: of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>$"
 
@@ -57,7 +203,7 @@ class HostView(CountedView):
     """One row per host function; the critical path, API calls, launches and ranges beside them."""
 
     TAB = "host"
-    TABLES = ("functions", "critical path", "API calls", "launches", "ranges", "gaps", "lanes", *PAGES)
+    TABLES = ("functions", "critical path", "API calls", "launches", "ranges", "gaps", "lanes", *SYSTEM_PAGES)
 
     def root(self) -> Page:
         """One of the tables in scope."""
@@ -73,8 +219,8 @@ class HostView(CountedView):
             return gaps_page(self.session)
         if self.kind == "lanes":
             return lanes_page(self.session)
-        if self.kind in PAGES:
-            return beside_page(self.session, self.kind)
+        if self.kind in SYSTEM_PAGES:
+            return system_page(self.session, self.kind)
         session = self.session
         selection = session.counted()
         frame = ranked(session.of_counted("host", host_functions))
@@ -91,8 +237,8 @@ class HostView(CountedView):
 
     @property
     def _next_kind(self) -> str:
-        known = () if "a" not in self.session.runs else pages_of(self.session.selection().trace)
-        there = [table for table in self.TABLES if table not in PAGES or table in known]
+        known = () if "a" not in self.session.runs else system_pages(self.session.selection().trace)
+        there = [table for table in self.TABLES if table not in SYSTEM_PAGES or table in known]
         if "a" in self.session.runs and not self.session.trace().has_timeline:
             there = [table for table in there if table not in ("gaps", "lanes")]
         return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]

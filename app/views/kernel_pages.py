@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.base.number_format import format_ns, format_percent
+from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.counters.tensor_cores import UNCLEAR, USES, tensor_marks
 from tracetui.analysis.kernels import (
     NOT_ATTRIBUTED,
@@ -17,22 +17,22 @@ from tracetui.analysis.kernels import (
     kernel_launches,
     operator_kernels,
 )
+from tracetui.analysis.matching.run_join import Joined, with_counters
 from tracetui.analysis.modules import module_kernels
 from tracetui.analysis.operators import group_operator_kernels, group_operator_rows
-from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES
-from tracetui.app.session.measured import conventions
+from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES, MEASURED
+from tracetui.app.session.measured import conventions, joined_with, measured_of
 from tracetui.app.text.names import tell_apart, with_full_names
+from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import group_words, nothing
 from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, filled, in_units
-from tracetui.app.views.common.measured import beside
 from tracetui.app.views.common.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tracetui.analysis.tables.table import Field
     from tracetui.app.session.session import Session
-
 
 GROUP_TITLES = {"class": "Module class", "shape": "Grid × block", "input_shapes": "Input shapes"}
 """Title of the column that names the group, if it differs from the grouping's."""
@@ -231,3 +231,50 @@ def inside_operator(session: Session, name: str) -> Callable[[], Page]:
         )
 
     return work
+
+
+_PEAK = "of peak, mean of the launches that ncu measured"
+BEFORE = "occupancy_percent"
+
+
+def beside(
+    session: Session, table: pl.DataFrame, columns: tuple[Field, ...]
+) -> tuple[pl.DataFrame, tuple[Field, ...], list[str]]:
+    """Returns a table of kernels with what other tools measured, its columns, and how much GPU time that covers.
+
+    If no other tool measured anything, the table is returned unchanged.
+    """
+    run, trace = session.runs["a"], session.trace()
+    if trace.info.kind != "ncu" and len({other.info.kind for other in run.traces}) < 2:
+        return table, columns, []
+    kinds = dict.fromkeys(other.info.kind for other in run.traces)
+    found = [pair for kind in kinds for pair in joined_with(session, kind)]
+    measured = measured_of(session)
+    if measured is None:
+        return table, columns, _matches(found)
+    place = next(n for n, column in enumerate(columns) if column.name == BEFORE)
+    rest = [_by_counters(column) for column in columns[place:]]
+    remark = f"ncu: {format_percent(measured.gpu_time_percent)} of GPU time, {format_count(measured.launches)} launches"
+    table = with_counters(table, measured)
+    collected = [column for column in MEASURED if not table.height or table[column.name].count()]
+    remarks = [] if trace.info.kind == "ncu" else [remark]
+    return table, (*columns[:place], *collected, *rest), [*remarks, *_matches(found)]
+
+
+def _by_counters(column: Field) -> Field:
+    """Replaces a column that holds an estimate or is judged by name, if counters tell more."""
+    if column.name == BEFORE:
+        return replace(column, title="Est occ", priority=8)
+    if column.name == "tensor_cores":
+        return replace(
+            column, about="used tensor cores, as ncu's counters tell; of kernels it did not measure, by name"
+        )
+    return column
+
+
+def _matches(found: Sequence[Joined]) -> list[str]:
+    return [
+        f"{WORDS[pair.other.info.kind].recording}: {format_percent(pair.join.gpu_time_percent)} of the GPU time matches"
+        for pair in found
+        if pair.other.info.kind != "ncu"
+    ]

@@ -2,30 +2,150 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of, summaries_of
 from tracetui.analysis.ranks.rank_table import TOGETHER, judged
+from tracetui.analysis.ranks.together.beside_median import beside_median
 from tracetui.analysis.ranks.together.said import in_title
-from tracetui.analysis.tables.ranks import ARRIVALS, RANKS, STAGES, TRANSFERS, WAITING
+from tracetui.analysis.tables.ranks import ARRIVALS, ARRIVALS_OF_ONE, BESIDE_MEDIAN, RANKS, STAGES, TRANSFERS, WAITING
+from tracetui.app.charts.heat import heat_map, span
 from tracetui.app.keys import commands
-from tracetui.app.reports.content.job.drawn import DRAWN, drawable, first_drawn
+from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, drawable, first_drawn
 from tracetui.app.reports.content.pictures import job_heat
-from tracetui.app.views import rank_pages
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.messages import ShowRank
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import WAITING as COMPUTING
 from tracetui.app.views.common.table_view import TableView
-from tracetui.app.views.rank_pages import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
+    from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.tables.table import Field
+
+WIDTH = 24
+"""The most columns of a picture."""
+IN_SIGHT = 16
+"""So many ranks are seen at once at 80x24; of more, those that are late come first."""
+NOTHING = "No collectives of these ranks could be matched."
+
+
+def ranks_page(job: Job, table: pl.DataFrame, drawn: str, note: str, *, ascii: bool) -> Page:
+    """The table of ranks with one number of each as a picture.
+
+    Args:
+        job: what the ranks say together.
+        table: `rank_table.judged`.
+        drawn: one of `DRAWN`.
+        note: the answer in a line.
+        ascii: whether the terminal has no block characters.
+    """
+    cells, column = cells_to_draw(job, drawn)
+    pictures = heat_map(cells, "rank", column, drawn, WIDTH, ascii=ascii, from_zero=drawn != "step_ns")
+    last = job.answers.recording
+    state = (
+        pl.when(pl.col("straggler"))
+        .then(pl.lit("late"))
+        .when(pl.col("rank") == (-1 if last is None else last.rank))
+        .then(pl.lit("last"))
+        .otherwise(pl.lit(""))
+    )
+    texts = pl.Series([pictures.get(rank, "") for rank in table["rank"].to_list()], dtype=pl.String)
+    table = table.with_columns(state=state, drawn=texts)
+    if table.height > IN_SIGHT:
+        table = table.sort(pl.col("state").replace_strict({"late": 0, "last": 1, "": 2}), "rank")
+    what = DRAWN[drawn]
+    columns = tuple(
+        replace(
+            one,
+            title=what.title,
+            width=max(len(what.title), min(_widest(pictures), WIDTH)),
+            about=f"{what.about}: {one.about}",
+        )
+        if one.name == "drawn"
+        else one
+        for one in filled(RANKS.columns, table)
+    )
+    return Page.of(RANKS, table, columns=columns, note=note)
+
+
+def on_common_clock(job: Job, rank: int | None, moment: int) -> int:
+    """Returns a moment of a rank's recording on the common clock; of a rank without calls, the first collective's.
+
+    Args:
+        job: what the ranks say together.
+        rank: whose moment it is.
+        moment: ns as the rank's summary has them.
+    """
+    known = job.calls.filter(pl.col("rank") == rank).sort("begin").head(1)
+    for begin, recorded in known.select("begin", "recorded_begin").iter_rows():
+        return int(begin) - int(recorded) + moment
+    return int(job.collectives["begin"].min() or 0)  # type: ignore[arg-type]
+
+
+def arrivals_page(job: Job, zero: int, *, ascii: bool) -> Page:
+    """The matched collectives in the order of time, with how late each rank came to them.
+
+    Args:
+        job: what the ranks say together.
+        zero: the moment that times count from, ns on the common clock.
+        ascii: whether the terminal has no block characters.
+    """
+    frame = job.collectives
+    if not frame.height:
+        return Page.of(ARRIVALS, frame, empty=NOTHING)
+    pictures = heat_map(job.calls, "instance", "rank", "late_ns", WIDTH, ascii=ascii, from_zero=True)
+    texts = pl.Series([pictures.get(one, "") for one in frame["instance"].to_list()], dtype=pl.String)
+    frame = frame.with_columns(at_ns=pl.col("begin") - zero, drawn=texts)
+    columns = tuple(
+        replace(one, width=max(one.width, min(_widest(pictures), WIDTH))) if one.name == "drawn" else one
+        for one in filled(ARRIVALS.columns, frame)
+    )
+    told = "" if job.one_clock or job.residual_ns is None else f"arrivals are told to {format_ns(job.residual_ns)}"
+    return Page.of(ARRIVALS, frame, columns=columns, note=told or "how late each rank came to each collective")
+
+
+def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:
+    """The ranks of one collective under one another, on the common clock."""
+    calls = job.calls.filter(pl.col("instance") == row["instance"])
+    # of many ranks the latest are what one looks for
+    calls = calls.sort("rank") if calls.height <= IN_SIGHT else calls.sort("begin", "rank", descending=[True, False])
+    begin = int(calls["begin"].min())  # type: ignore[arg-type]
+    whole = int(calls["end"].max()) - begin  # type: ignore[arg-type]
+    frame = calls.with_columns(arrived_ns=pl.col("begin") - begin, duration_ns=pl.col("end") - pl.col("begin"))
+    drawn = [
+        span(at, at + wait, at + took, whole, WIDTH, ascii=ascii)
+        for at, wait, took in frame.select("arrived_ns", "wait_ns", "duration_ns").iter_rows()
+    ]
+    frame = frame.with_columns(drawn=pl.Series(drawn, dtype=pl.String))
+    title = " ".join(str(part) for part in (row["kind"] or "collective", _of_step(row)) if part)
+    return Page.of(ARRIVALS_OF_ONE, frame, title=title, note=f"{format_ns(whole)} from first arrival to end")
+
+
+def rank_page(job: Job, summaries: Sequence[RankSummary], rank: int) -> Page:
+    """A rank beside the median rank, what it has more of first."""
+    frame = beside_median(job, summaries, rank)
+    columns: tuple[Field, ...] = filled(BESIDE_MEDIAN.columns, frame)
+    per = "per step" if job.step_count else "over the recording"
+    return Page.of(BESIDE_MEDIAN, frame, columns=columns, title=f"rank {rank} beside the median rank", note=per)
+
+
+def _of_step(row: Mapping[str, Any]) -> str:
+    return "" if row["step"] is None or row["step"] < 0 else f"of step {row['step']}"
+
+
+def _widest(pictures: Mapping[int, str]) -> int:
+    return max(map(len, pictures.values()), default=0)
+
 
 ONE_RANK = (
     "This run has one rank.\n\nA folder with a trace of each rank opens as one run; "
@@ -63,10 +183,10 @@ class RanksView(TableView):
             drawn = self._drawn or first_drawn(job)
             return self.session.cached(
                 ("table of ranks", drawn),
-                lambda: rank_pages.ranks_page(job, self._table(job), drawn, in_title(job), ascii=ascii),
+                lambda: ranks_page(job, self._table(job), drawn, in_title(job), ascii=ascii),
             )
         if self.kind == "arrivals":
-            return self.session.cached("arrivals", lambda: rank_pages.arrivals_page(job, self._zero(job), ascii=ascii))
+            return self.session.cached("arrivals", lambda: arrivals_page(job, self._zero(job), ascii=ascii))
         if self.kind == "stages":
             return Page.of(STAGES, job.pipeline, columns=filled(STAGES.columns, job.pipeline), empty=NO_STAGES)
         if self.kind == "transfers":
@@ -80,7 +200,7 @@ class RanksView(TableView):
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """The ranks of a collective."""
         job = self._job() if page.id == ARRIVALS.id else None
-        return None if job is None else lambda: rank_pages.arrivals_of_one(job, row, ascii=self.session.ascii)
+        return None if job is None else lambda: arrivals_of_one(job, row, ascii=self.session.ascii)
 
     def action_drill(self) -> None:
         """Shows a rank: reads it first, if that has not been done."""
@@ -98,7 +218,7 @@ class RanksView(TableView):
             return
 
         def work() -> Page:
-            return rank_pages.beside_page(job, summaries_of(self.session.runs["a"], self.session.scope), rank)
+            return rank_page(job, summaries_of(self.session.runs["a"], self.session.scope), rank)
 
         self.host.say(COMPUTING)
         self._making = work
@@ -173,9 +293,9 @@ class RanksView(TableView):
         if run.summaries_in is None:
             info = self.session.trace().info
             begin = info.window[0] if info.window else 0
-            return rank_pages.on_common_clock(job, info.rank, begin + (info.base_time or 0))
+            return on_common_clock(job, info.rank, begin + (info.base_time or 0))
         known = ((one.rank, one.window[0]) for one in summaries_of(run, scope) if one.window is not None)
-        return rank_pages.on_common_clock(job, *min(known, default=(None, 0)))
+        return on_common_clock(job, *min(known, default=(None, 0)))
 
     def _table(self, job: Job) -> pl.DataFrame:
         """The table of ranks with what all of them say together."""

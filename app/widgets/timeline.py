@@ -10,8 +10,7 @@ from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place
 from tracetui.app.charts.lane_titles import lane_title
 from tracetui.app.keys import commands
-from tracetui.app.widgets.timeline_lanes import LaneList
-from tracetui.app.widgets.timeline_picture import SHORTEST_NS, Bookmark, TimelinePicture
+from tracetui.app.widgets.timeline_picture import SHORTEST_NS, Bookmark, LaneList, TimelinePicture
 
 if TYPE_CHECKING:
     from textual.events import Click, MouseScrollDown, MouseScrollUp

@@ -5,22 +5,91 @@ Siblings too small to matter are hidden behind one row that gives their count an
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tracetui.app.keys import commands
-from tracetui.app.tables import tree_rests
 from tracetui.app.tables.arrangement import sorted_rows
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text import fitting
 from tracetui.app.widgets.frame_table import NAMES_LIMIT, FrameTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tracetui.analysis.tables.table import Field
     from tracetui.app.tables.columns import Placed
+
+LEAST_PERCENT = 0.5
+"""Percent of all time below which a row is small."""
+ALWAYS_SHOWN = 5
+"""How many of the largest siblings always show: of a thousand equal steps, some must be visible."""
+FEWEST = 3
+"""The least number of small siblings that get a common row."""
+_NAMES = ("name", "label")
+_SUMMED = (
+    "percent", "device_total_ns", "device_self_ns", "backward_device_ns", "host_total_ns", "host_self_ns", "kernels",
+    "gpu_ops", "calls",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Small siblings that share one row."""
+
+    parent: int
+    """Their parent row; -1 for none."""
+    rows: tuple[int, ...]
+    """In the frame's order."""
+
+
+def small_siblings(frame: pl.DataFrame, children: Mapping[int, Sequence[int]]) -> list[Rest]:
+    """Returns the groups of small siblings, by parent.
+
+    Args:
+        frame: a tree with a ``percent`` of all time; where it has none, the share of ``host_total_ns`` counts.
+        children: rows below each row, -1 for the roots.
+    """
+    shares = _shares(frame, children.get(-1, ()))
+    if shares is None:
+        return []
+    found = []
+    for parent, rows in children.items():
+        if len(rows) < ALWAYS_SHOWN + FEWEST:
+            continue
+        ranked = sorted(rows, key=lambda row: -shares[row])
+        small = [row for row in ranked[ALWAYS_SHOWN:] if shares[row] < LEAST_PERCENT]
+        if len(small) >= FEWEST:
+            found.append(Rest(parent, tuple(sorted(small))))
+    return found
+
+
+def with_rests(frame: pl.DataFrame, rests: Sequence[Rest], *, adds: bool) -> pl.DataFrame:
+    """The frame followed by a row for each rest, with the sums of its numbers if they add up."""
+    summed = [name for name in _SUMMED if adds and name in frame.columns]
+    rows: list[dict[str, Any]] = []
+    for rest in rests:
+        part = frame[list(rest.rows)]
+        row: dict[str, Any] = dict.fromkeys(frame.columns)
+        row |= {name: f"… {len(rest.rows)} more below {LEAST_PERCENT:g} %" for name in _NAMES if name in row}
+        row |= {name: part[name].sum() for name in summed if part[name].null_count() < part.height}
+        rows.append(row | {"depth": part["depth"][0]})
+    return pl.concat([frame, pl.DataFrame(rows, schema=frame.schema)])
+
+
+def _shares(frame: pl.DataFrame, roots: Sequence[int]) -> list[float] | None:
+    """Percent of all time, by row."""
+    if "percent" in frame.columns and frame["percent"].null_count() < frame.height:
+        shares: list[float] = frame["percent"].fill_null(0.0).to_list()
+        return shares
+    if "host_total_ns" not in frame.columns:
+        return None
+    times = frame["host_total_ns"].cast(pl.Float64).fill_null(0.0).to_list()
+    whole = sum(times[row] for row in roots)
+    return [100 * time / whole for time in times] if whole else None
+
 
 FIRST_ROWS = 40
 """The tree initially expands whole levels up to this many rows; the roots always expand."""
@@ -52,7 +121,7 @@ class TreeTable(FrameTable):
         self._above: list[int] = []
         self._children: dict[int, list[int]] = {}
         self._depth: list[int] = []
-        self._rests: list[tree_rests.Rest] = []
+        self._rests: list[Rest] = []
         """The groups of hidden siblings, one row each; these rows follow those of the loaded frame."""
         self._own = 0
         """Rows of the frame that was loaded."""
@@ -90,7 +159,7 @@ class TreeTable(FrameTable):
 
     def _put_aside(self, frame: pl.DataFrame) -> None:
         """Finds the siblings to hide behind one row, and indents what is below it."""
-        self._rests = tree_rests.find(frame, self._children)
+        self._rests = small_siblings(frame, self._children)
         self._shown = dict(self._children)
         for number, rest in enumerate(self._rests, self._own):
             self._shown[rest.parent] = [row for row in self._children[rest.parent] if row not in rest.rows] + [number]
@@ -116,7 +185,7 @@ class TreeTable(FrameTable):
 
     def load(self, frame: pl.DataFrame, columns: Sequence[Field], **options: Any) -> None:
         """Shows another frame, as `FrameTable.load` does, with the rows that stand for small siblings."""
-        super().load(tree_rests.added(frame, self._rests, adds=self.adds) if self._rests else frame, columns, **options)
+        super().load(with_rests(frame, self._rests, adds=self.adds) if self._rests else frame, columns, **options)
 
     def view(self) -> pl.DataFrame:
         """The rows in view in their order, all columns of the frame; without those that stand for others."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings.config import find, user_file
 from tracetui.app.settings import schema, state
-from tracetui.app.settings.page import example, written
+from tracetui.app.settings.page import example, known_columns, written
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable, to_ascii
 
@@ -107,7 +107,6 @@ def problems(settings: Settings) -> list[str]:
             found.append(f"{origin}: {line}" if origin else line)
     if settings.columns:
         from tracetui.app.screen.preferences import named_columns
-        from tracetui.app.tables.pages import known_columns
 
         pages = known_columns()
         for page, choice in settings.columns.items():
@@ -177,7 +176,6 @@ def _keys_text(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _columns() -> dict[str, list[dict[str, Any]]]:
-    from tracetui.app.tables.pages import known_columns
 
     return {
         page: [{"name": column.name, "title": column.label, "shown": not column.hidden} for column in columns]
