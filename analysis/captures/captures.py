@@ -13,8 +13,7 @@ from tracetui.analysis.captures.measure import category_of
 from tracetui.analysis.captures.names import axes_of, names_of, stem
 from tracetui.analysis.captures.outcome import cut_roles, out_of_memory, without_capture
 from tracetui.analysis.captures.roles import Phases, Share, phases
-from tracetui.analysis.captures.step_ranges import step_ranges
-from tracetui.analysis.captures.step_work import outside_steps, per_step
+from tracetui.analysis.captures.step_ranges import outside_steps, per_step, step_ranges
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges

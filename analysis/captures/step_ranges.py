@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from tracetui.analysis.base.remembered import latest
 from tracetui.parsers.names.range_roles import NUMBERED, role_of
 
 if TYPE_CHECKING:
@@ -52,3 +54,38 @@ def step_ranges(sel: Selection) -> StepRanges:
     mine = host.join(most.head(1), on=key, how="semi", nulls_equal=True).sort("start")
     mine = mine.filter((pl.col("start") >= pl.col("end").cum_max().shift(1)).fill_null(value=True))
     return StepRanges(str(most["name"][0]), mine.select(*columns), marked=False)
+
+
+def outside_steps(sel: Selection, steps: StepRanges) -> tuple[int, int]:
+    """The time of kernels, copies and fills that no step launched, and the time of all of them; ns."""
+    work = _work(sel, steps)
+    return int(work.filter(pl.col("at") < 0)["duration"].sum()), int(work["duration"].sum())
+
+
+@latest
+def per_step(sel: Selection, steps: StepRanges) -> list[int]:
+    """How many kernels, including whole graphs, each step launched; kernels with an unknown launch do not count."""
+    work = _work(sel, steps).filter("kernel")
+    if work["launched"].any():
+        work = work.filter("launched")
+    chosen = work.filter(pl.col("at") >= 0)["at"].to_numpy()
+    return [int(number) for number in np.bincount(chosen, minlength=steps.frame.height)]
+
+
+@latest
+def _work(sel: Selection, steps: StepRanges) -> pl.DataFrame:
+    """Device work: duration, launched, kernel (or graph), ``at`` (number of the step, -1 for none)."""
+    work = sel.device.select("kind", "duration", "launch", "start")
+    work = work.filter(pl.col("kind").is_in(["kernel", "graph", "memcpy", "memset"]))
+    called = sel.trace.host["start"].gather(work["launch"])
+    when = work.select(time=pl.coalesce(called, "start"))["time"].fill_null(-1).to_numpy()
+    frame = steps.frame.sort("start")
+    start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
+    at = np.searchsorted(start, when, side="right") - 1
+    at = np.where((at >= 0) & (when < end[at]), at, -1) if start.size else np.full(when.size, -1)
+    return work.select(
+        "duration",
+        launched=pl.col("launch").is_not_null(),
+        kernel=pl.col("kind").is_in(["kernel", "graph"]),
+        at=pl.Series(at, dtype=pl.Int64),
+    )

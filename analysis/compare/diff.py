@@ -9,10 +9,12 @@ import numpy as np
 import polars as pl
 from msgspec import structs
 
+from tracetui.analysis.attribution.calltree import row_ids
+from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import in_ranges
-from tracetui.analysis.base import intervals
-from tracetui.analysis.captures.kinds import kind_times
+from tracetui.analysis.base import api_names, intervals, names
+from tracetui.analysis.captures.kinds import kind_series, kind_times
 from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.compare.compared_passes import (
     LIGHT,
@@ -23,9 +25,8 @@ from tracetui.analysis.compare.compared_passes import (
     steps_between,
     steps_compared,
 )
-from tracetui.analysis.compare.host_waits import HOST_WAITS, host_waits
 from tracetui.analysis.compare.step_difference import StepDifference, noise_factor
-from tracetui.analysis.compare.step_noise import kind_noise, module_noise, operator_noise, variance_of_mean
+from tracetui.analysis.dependencies.host_layers import loading_rows
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import CAUSES, gaps_of
 from tracetui.analysis.gpu.steps import step_slots
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.gpu.activities import Activities
     from tracetui.analysis.selection import Selection
-
+    from tracetui.parsers import Trace
 
 PARTS = ("gpu_time", "overlap", *CAUSES)
 """``gpu_time``: the durations of all work launched in the step, summed; ``overlap``: minus what of it ran at the same
@@ -495,3 +497,143 @@ def _named(sel: Selection, name: str) -> Ints:
 
 def _spelled(domain: str | None, name: str) -> str:
     return f"{domain}:{name}" if domain else name
+
+
+HOST_WAITS = ("loader", "synchronisation", "launching")
+"""Why the host was late: it waited for the next batch; a call had waited for the GPU; it launched and did more."""
+_ASKS = ("aten::item", "aten::_local_scalar_dense")
+"""Operators that return once the GPU has done what they wait for."""
+_NOBODY = -1
+
+
+def host_waits(trace: Trace, work: Activities, start: Ints, end: Ints) -> dict[str, Ints]:
+    """Divides stretches in which the GPU waits for the host, in order, among `HOST_WAITS`; ns of each.
+
+    The host is the thread that launches the work which ends the stretch; after the last work of all, the thread that
+    launched it. What it spent of the stretch in the loader is the loader's. A call that waits for the GPU and reaches
+    into the stretch kept it from preparing anything, so at most its whole duration, also before the stretch, is what
+    it cost here: synchronisation. The rest is launching and other work of the host.
+
+    Args:
+        trace: the recording.
+        work: what the GPUs did.
+        start: of the stretches, ascending; none overlaps another.
+        end: of the stretches.
+    """
+    lasting = end - start
+    found = {cause: np.zeros(start.size, np.int64) for cause in HOST_WAITS}
+    thread = _late_thread(trace, work, end)
+    loading, waiting = loading_rows(trace), _waiting_rows(trace)
+    for number in np.unique(thread[thread != _NOBODY]).tolist():
+        of = thread == number
+        loads, waits = (_spans(rows.filter(_threads(rows) == number)) for rows in (loading, waiting))
+        found["loader"][of] = intervals.covered(loads, start[of], end[of])
+        rest = lasting[of] - found["loader"][of]
+        found["synchronisation"][of] = np.minimum(rest, _reaching(waits, start[of], end[of]))
+    found["launching"] = lasting - found["loader"] - found["synchronisation"]
+    return found
+
+
+def _late_thread(trace: Trace, work: Activities, end: Ints) -> Ints:
+    """The thread (`_threads`) that launches what begins at the end of each stretch; `_NOBODY` where none is known."""
+    order = np.argsort(work.start, kind="stable")
+    begins, launch = work.start[order], work.column("launch")[order]
+    if not begins.size:
+        return np.full(end.size, _NOBODY, np.int64)
+    at = np.minimum(np.searchsorted(begins, end, side="left"), begins.size - 1)
+    threads = np.append(_threads(trace.host).to_numpy(), _NOBODY)
+    found: Ints = threads[launch[at]]  # no launch, -1, reads the entry at the end
+    return found
+
+
+def _threads(host: pl.DataFrame) -> pl.Series:
+    """A number for each thread of each process."""
+    return host.select((pl.col("process").fill_null(0) * (1 << 32) + pl.col("thread").fill_null(0)).alias("of"))["of"]
+
+
+def _waiting_rows(trace: Trace) -> pl.DataFrame:
+    return trace.host.filter(pl.Series(names.matching(trace.host["name"], _waits)))
+
+
+def _waits(name: str) -> bool:
+    return name in _ASKS or api_names.waits(name) or api_names.fills(name)
+
+
+def _spans(rows: pl.DataFrame) -> Intervals:
+    start: Ints = rows["start"].to_numpy()
+    return intervals.union(start, start + rows["duration"].to_numpy())
+
+
+def _reaching(spans: Intervals, start: Ints, end: Ints) -> Ints:
+    """The whole duration of the spans that share time with each stretch."""
+    sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(spans[1] - spans[0])))
+    first = np.searchsorted(spans[1], start, side="right")
+    last = np.searchsorted(spans[0], end, side="left")
+    found: Ints = sums[np.maximum(first, last)] - sums[first]
+    return found
+
+
+_NOISE = {"name": pl.String(), "launches": pl.Float64(), "variance": pl.Float64()}
+"""``launches`` is per step, of GPU work of any kind; ``variance`` is `variance_of_mean`."""
+
+
+def variance_of_mean(steps: int) -> pl.Expr:
+    """The variance of the mean over all steps of the column ``ns``, a row per step that has any; null for one step.
+
+    Steps without a row count as 0.
+    """
+    if steps < 2:
+        return pl.lit(None, pl.Float64)
+    mean = pl.col("ns").sum() / steps
+    spread = ((pl.col("ns").cast(pl.Float64) ** 2).sum() - steps * mean**2).clip(lower_bound=0)
+    return spread / (steps - 1) / steps
+
+
+def operator_noise(sel: Selection) -> pl.DataFrame:
+    """The frame `_NOISE` of the GPU work that each operator itself launched."""
+    device = device_work(sel).filter(pl.col("operator").is_not_null())
+    names = sel.trace.host["name"].gather(device["operator"]).cast(pl.String)
+    each = device.select("step", pl.col("duration").alias("ns"), launches=pl.lit(1))
+    return _noise(each.with_columns(names.alias("name")), sel)
+
+
+def kind_noise(sel: Selection) -> pl.DataFrame:
+    """The frame `_NOISE` of each kind of GPU work."""
+    device = device_work(sel)
+    each = device.select("step", pl.col("duration").alias("ns"), kind_series(device).alias("name"), launches=pl.lit(1))
+    return _noise(each, sel)
+
+
+def module_noise(sel: Selection) -> pl.DataFrame:
+    """The frame `_NOISE` by path of the GPU work of each module with those inside and of its backward pass."""
+    tree = module_tree(sel.trace)
+    if not tree.paths:
+        return pl.DataFrame(schema=_NOISE)
+    device = device_work(sel)
+    own = pl.Series(tree.path_of(row_ids(device["module"])))
+    backward = pl.Series(tree.path_of(row_ids(device["forward_module"])))
+    number = pl.select(pl.when(own < 0).then(backward).otherwise(own)).to_series()
+    spent = device.select("step", pl.col("duration").alias("ns")).with_columns(number.alias("number"))
+    spent = spent.filter(pl.col("number") >= 0).group_by("number", "step").agg(pl.col("ns").sum(), launches=pl.len())
+    above = [[at, *_ancestors(at, tree.parent)] for at in range(len(tree.paths))]
+    holders = pl.DataFrame({"number": range(len(above)), "name": above}).explode("name")
+    paths = pl.Series(tree.paths, dtype=pl.String)
+    held = spent.join(holders.cast({"number": pl.Int64}), on="number")
+    return _noise(held.with_columns(paths.gather(held["name"]).alias("name")).drop("number"), sel)
+
+
+def _ancestors(at: int, parents: object) -> list[int]:
+    found = []
+    while (at := int(parents[at])) >= 0:  # type: ignore[index]
+        found.append(at)
+    return found
+
+
+def _noise(spent: pl.DataFrame, sel: Selection) -> pl.DataFrame:
+    """`_NOISE` of rows (name, step, ns, launches) that have a step."""
+    steps = sel.step_count
+    if not spent.height:
+        return pl.DataFrame(schema=_NOISE)
+    by_step = spent.group_by("name", "step").agg(pl.col("ns", "launches").sum())
+    variance = variance_of_mean(steps).cast(pl.Float64)
+    return by_step.group_by("name").agg(launches=pl.col("launches").sum() / steps, variance=variance)

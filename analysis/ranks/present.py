@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.ranks.rank_table import SCHEMA
 from tracetui.analysis.ranks.steps import WHOLE
-from tracetui.analysis.ranks.together.rank_steps import common_steps
+from tracetui.analysis.ranks.together.tables import common_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.conventions import is_collective_kernel
+from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.collectives.frame import all_collectives
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.ranks.environment import device_name, environment
-from tracetui.analysis.ranks.own_work import own_work
-from tracetui.analysis.ranks.silence import blocking, loading, silent
-from tracetui.analysis.ranks.steps import step_rows
+from tracetui.analysis.ranks.steps import blocking, loading, silent, step_rows
 from tracetui.analysis.ranks.summary import COLLECTIVES, KERNELS, WORK, RankSummary
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
@@ -29,6 +30,36 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.parsers import Trace
     from tracetui.parsers.runs.manifest import RunManifest
+
+WORK_KINDS = ("kernel", "memcpy", "memset", "graph")
+
+
+class OwnWork(Struct, frozen=True):
+    """Device rows in the order of their launch."""
+
+    row: Ints
+    launched: Ints
+    duration: Ints
+
+
+@latest
+def own_work(trace: Trace) -> OwnWork:
+    """What this rank launched within its recording, without collectives; of its steps where it has some.
+
+    Work queued before the recording is another step's; a rank that ran ahead has more of it than one that came late.
+    """
+    frame = trace.device
+    chosen = (frame["kind"].is_in(list(WORK_KINDS)) & frame["launch"].is_not_null()).to_numpy()
+    if trace.steps.height:
+        chosen &= frame["step"].is_not_null().to_numpy()
+    if chosen.any():
+        chosen &= ~names.matching(frame["name"], is_collective_kernel)
+    rows = np.flatnonzero(chosen)
+    launch = frame["launch"].cast(pl.Int64).fill_null(-1).to_numpy()[rows]
+    launched = trace.host["start"].to_numpy()[launch]
+    order = np.argsort(launched, kind="stable")
+    duration = frame["duration"].fill_null(0).to_numpy()[rows]
+    return OwnWork(rows[order], launched[order], duration[order])
 
 
 WHOLE = -1

@@ -12,7 +12,7 @@ import polars as pl
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_where
-from tracetui.analysis.captures.step_work import outside_steps, per_step
+from tracetui.analysis.captures.step_ranges import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule

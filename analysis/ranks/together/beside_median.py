@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.ranks.together.causes import Works
 from tracetui.analysis.ranks.together.late import lower_median
-from tracetui.analysis.ranks.together.rank_steps import common_steps, step_counts
+from tracetui.analysis.ranks.together.tables import common_steps, step_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

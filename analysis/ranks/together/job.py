@@ -7,24 +7,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 
 from tracetui.analysis.ranks.matching.clocks import fit
+from tracetui.analysis.ranks.matching.groups import CHANNEL_BITS, EXCHANGE
 from tracetui.analysis.ranks.matching.matched import match
-from tracetui.analysis.ranks.together import chains, rank_steps, tables
-from tracetui.analysis.ranks.together.answers import answers_of
-from tracetui.analysis.ranks.together.critical import critical_path
-from tracetui.analysis.ranks.together.pipeline import bubbles, sends, stages
-from tracetui.analysis.ranks.together.waiting import NOBODY, waiting, who_for_whom
+from tracetui.analysis.ranks.together import tables
+from tracetui.analysis.ranks.together.causes import Works, cause, contended
+from tracetui.analysis.ranks.together.late import (
+    MEASURES,
+    OWN_PERCENT,
+    SILENT_NS,
+    Answers,
+    Late,
+    excess,
+    in_recording,
+    lower_median,
+)
+from tracetui.analysis.ranks.together.waiting import NOBODY, critical_path, roots, waiting, who_for_whom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.ranks.matching.matched import Matched
     from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.together.late import Answers
-
-    Ints = NDArray[np.int64]
+    from tracetui.analysis.ranks.together.late import Excess
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class Job:
     ranks: pl.DataFrame
     """A row per rank (`tables.RANKS`)."""
     steps: pl.DataFrame
-    """A row per rank and step (`rank_steps.STEPS`)."""
+    """A row per rank and step (`tables.STEPS`)."""
     collectives: pl.DataFrame
     """A row per matched collective (`tables.COLLECTIVES`), in the order of time."""
     calls: pl.DataFrame
@@ -105,17 +115,17 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     chosen: dict[int, RankSummary] = {}
     for one in summaries:
         chosen.setdefault(one.rank, one)
-    present, compared = rank_steps.common_steps([chosen[rank] for rank in sorted(chosen)])
-    shared = rank_steps.shared_steps(present)
+    present, compared = tables.common_steps([chosen[rank] for rank in sorted(chosen)])
+    shared = tables.shared_steps(present)
     matched = match(present, shared)
     calls = matched.calls
     clocks = fit(calls, present)
     found = waiting(calls, clocks)
-    root = chains.roots(calls, clocks, found)
+    root = roots(calls, clocks, found)
     culprit = _rank_of_last(calls, found.last)
     origin = np.where(culprit == NOBODY, NOBODY, culprit[root] if root.size else culprit)
-    per_step = rank_steps.rank_steps(present, calls, found)
-    counts = rank_steps.step_counts(present)
+    per_step = tables.rank_steps(present, calls, found)
+    counts = tables.step_counts(present)
     called = [len(shared)] * len(present) if shared else counts
     stage = stages(matched, [one.rank for one in present])
     table = tables.ranks(present, counts, called, calls, found, culprit, origin, clocks)
@@ -207,3 +217,236 @@ def _middle(counts: Sequence[int]) -> int:
 def _median(column: pl.Series) -> float | None:
     value = column.drop_nulls().median()
     return float(value) if value is not None else None  # type: ignore[arg-type]
+
+
+STAGES: dict[str, pl.DataType] = {
+    "stage": pl.Int64(),
+    "ranks": pl.Int64(),
+    "step_ns": pl.Float64(),  # the median rank's, as all that follows
+    "own_gpu_ns": pl.Float64(),
+    "bubble_ns": pl.Float64(),  # its GPU computes nothing: idle, or waits in sends and receives
+    "bubble_percent": pl.Float64(),
+    "ideal_percent": pl.Float64(),  # (p - 1) / (m + p - 1) of p stages and m micro-batches (GPipe, 1F1B)
+    "micro_batches": pl.Float64(),
+}
+
+
+def stages(matched: Matched, ranks: Sequence[int]) -> Ints:
+    """The stage of each rank: its place in the group in which it sends and receives; 0 without."""
+    found = np.zeros(len(ranks), np.int64)
+    sent = sends(matched)
+    if not sent.height:
+        return found
+    at = {rank: place for place, rank in enumerate(ranks)}
+    for group in sent["group_id"].unique().to_list():
+        members = matched.group_ranks[group] or tuple(
+            sorted(sent.filter(pl.col("group_id") == group)["rank"].unique().to_list())
+        )
+        if group in _all_ranks(matched, len(ranks)):
+            members = _in_order(sent.filter(pl.col("group_id") == group))
+        for stage, rank in enumerate(members):
+            if rank in at:
+                found[at[rank]] = stage
+    return found
+
+
+def sends(matched: Matched) -> pl.DataFrame:
+    """All sends and receives whose other rank is known: rank, step, kind, group_id, channel.
+
+    Those that share a kernel with others can't be matched, but say as well who sends to whom, and how often.
+    """
+    columns = ("rank", "step", "kind", "group_id", "channel")
+    alone = matched.calls.filter(pl.col("channel").is_between(0, EXCHANGE - 1))
+    return pl.concat([alone.select(columns), matched.parts.select(columns)])
+
+
+def _all_ranks(matched: Matched, count: int) -> set[int]:
+    """Groups of all ranks, in which a pipeline's ranks are not told by their place."""
+    return {number for number, ranks in enumerate(matched.group_ranks) if not ranks or len(ranks) >= count > 2}
+
+
+def _in_order(sent: pl.DataFrame) -> tuple[int, ...]:
+    """The ranks in the order in which the first sends pass through them."""
+    pairs = {
+        (int(channel) >> CHANNEL_BITS, int(channel) & ((1 << CHANNEL_BITS) - 1)) for channel in sent["channel"].unique()
+    }
+    return tuple(sorted({rank for pair in pairs for rank in pair}))
+
+
+def bubbles(
+    steps: pl.DataFrame, stage: Ints, calls: pl.DataFrame, sent: pl.DataFrame, counts: Sequence[int]
+) -> pl.DataFrame:
+    """A row per stage (`STAGES`); empty without a pipeline.
+
+    A stage's bubble is the time of its step in which its GPU computes nothing, less what its gradients' collectives
+    take: between its micro-batches it is idle or waits in sends and receives.
+    """
+    last = int(stage.max(initial=0)) + 1
+    if last < 2 or not steps.height:
+        return pl.DataFrame(schema=STAGES)
+    by_rank = dict(zip(steps["rank"].unique(maintain_order=True).to_list(), stage.tolist(), strict=True))
+    other = calls.filter(pl.col("channel") < 0).group_by("rank").agg(gradients=pl.col("exposed_ns").sum())
+    own = sent.filter(pl.col("kind") == "send").group_by("rank").agg(sent=pl.len(), to=pl.col("channel").n_unique())
+    table = (
+        steps.group_by("rank", maintain_order=True)
+        .agg(pl.col("step_ns", "compute_ns", "own_gpu_ns").sum())
+        .with_columns(
+            stage=pl.col("rank").replace_strict(by_rank, return_dtype=pl.Int64),
+            count=pl.Series(np.maximum(np.array(counts), 1)),
+        )
+        .join(other, on="rank", how="left")
+        .join(own, on="rank", how="left")
+        .with_columns(
+            bubble=pl.col("step_ns") - pl.col("compute_ns") - pl.col("gradients").fill_null(0),
+            micro=pl.col("sent") / pl.col("to") / pl.col("count"),
+        )
+    )
+    micro = table["micro"].median()
+    ideal = 100 * (last - 1) / (float(micro) + last - 1) if micro else None  # type: ignore[arg-type]
+    per = pl.col("count")
+    return (
+        table.group_by("stage")
+        .agg(
+            ranks=pl.len(),
+            step_ns=(pl.col("step_ns") / per).median(),
+            own_gpu_ns=(pl.col("own_gpu_ns") / per).median(),
+            bubble_ns=(pl.col("bubble") / per).median(),
+            bubble_percent=(100 * pl.col("bubble") / pl.col("step_ns")).median(),
+        )
+        .with_columns(ideal_percent=pl.lit(ideal, pl.Float64), micro_batches=pl.lit(micro, pl.Float64))
+        .sort("stage")
+        .select(pl.col(name).cast(dtype) for name, dtype in STAGES.items())
+    )
+
+
+MOST_NAMED = 8
+"""Causes are looked for at so many ranks: more that are late alike have one reason."""
+
+
+def answers_of(
+    table: pl.DataFrame, summaries: Sequence[RankSummary], counts: Sequence[int], stage: Ints, steps: pl.DataFrame
+) -> tuple[Answers, pl.DataFrame]:
+    """The answers, and the table of ranks with what each has more than the median.
+
+    That is ``over_…_ns`` and ``excess_ns``, ``late``, and ``peers``, a number for each set of ranks that do the same
+    work.
+
+    Args:
+        table: `tables.RANKS`.
+        summaries: by place.
+        counts: what "per step" divides by.
+        stage: each rank's stage of the pipeline: only ranks of one do the same work.
+        steps: `tables.STEPS`.
+    """
+    peers = _peers(stage)
+    # a profiler makes steps longer: shares are of the clean step where it is known
+    step_ns = table.select(pl.coalesce("clean_step_ns", "step_ns") if _has_steps(table) else "step_ns").to_series()
+    step = step_ns.fill_null(float("nan")).to_numpy()
+    over = {
+        name: excess(
+            _known(table[column], some=name == "loader"),
+            step,
+            peers,
+            least=SILENT_NS if name == "silent" and _has_steps(table) else 0.0,
+            unsure=_unsure(summaries, counts, peers) if name == "silent" and _has_steps(table) else None,
+            own_percent=OWN_PERCENT if name == "gpu" else None,
+        )
+        for name, column in MEASURES.items()
+    }
+    columns = [pl.Series(f"over_{name}_ns", found.over).fill_nan(None) for name, found in over.items()]
+    late = np.zeros(table.height, np.bool_)
+    for found in over.values():
+        late |= found.named
+    table = table.with_columns(*columns, late=pl.Series(late, dtype=pl.Boolean), peers=pl.Series(peers, dtype=pl.Int64))
+    parts_of = [pl.col(f"over_{name}_ns") for name in MEASURES]
+    known = pl.any_horizontal(one.is_not_null() for one in parts_of)
+    table = table.with_columns(excess_ns=pl.when(known).then(pl.sum_horizontal(parts_of)))
+    told = [values.over for values in over.values() if not np.isnan(values.over).all()]
+    program = _program(table, summaries, counts, peers, over, steps)
+    named = {one.rank for one in program}
+    table = table.with_columns(late=pl.col("late") & pl.col("rank").is_in(named))
+    middle = table["step_ns"].median()
+    recording = in_recording(
+        table.select(
+            "rank",
+            pl.col("late_ns").fill_null(0.0),
+            pl.col("last").fill_null(0),
+            pl.col("collectives").alias("of"),
+            *(pl.col(f"over_{name}_ns") for name in MEASURES),
+        ),
+        float(middle) if middle is not None else 0.0,  # type: ignore[arg-type]
+    )
+    largest = float(np.nanmax(np.sum([np.nan_to_num(one) for one in told], axis=0))) if told else None
+    return Answers(recording, program, largest), table
+
+
+def _program(
+    table: pl.DataFrame,
+    summaries: Sequence[RankSummary],
+    counts: Sequence[int],
+    peers: Ints,
+    over: dict[str, Excess],
+    steps: pl.DataFrame,
+) -> tuple[Late, ...]:
+    """The ranks that are late in the program, with the cause of the first of them."""
+    found = []
+    works: Works | None = None
+    rows = table.filter("late").sort("excess_ns", "rank", descending=[True, False])
+    for number, row in enumerate(rows.iter_rows(named=True)):
+        place = row["place"]
+        every = {name: float(np.nan_to_num(one.over[place])) for name, one in over.items()}
+        parts = {name: ns if over[name].named[place] else 0.0 for name, ns in every.items()}
+        late = Late(
+            row["rank"], sum(every.values()), every["gpu"], every["silent"], every["loader"], last=row["last"] or 0,
+            of=row["collectives"] or 0, named_by=tuple(name for name in MEASURES if over[name].named[place]),
+        )  # fmt: skip
+        if number < MOST_NAMED:
+            works = works or Works.of(summaries, counts)
+            mine = np.flatnonzero(peers == peers[place]).tolist()
+            # collectives beside the same kernels made them slower in even jobs
+            if parts["gpu"] and contended(works.slower(place, mine)):
+                parts["gpu"] = 0.0
+                late = structs.replace(late, named_by=tuple(name for name in late.named_by if name != "gpu"))
+                if not late.named_by:
+                    continue
+            most = MEASURES[max(parts, key=parts.__getitem__)]
+            why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
+            late = structs.replace(late, cause=why)
+        found.append(late)
+    return tuple(sorted(found, key=lambda one: (-one.late_ns, one.rank)))
+
+
+def _unsure(summaries: Sequence[RankSummary], counts: Sequence[int], peers: Ints) -> NDArray[np.float64]:
+    """Per rank and step, what its silence has more by stretches that may be just too short to count on the others."""
+    stretches = [one.work.filter(pl.col("kind") == "silent")["count"].sum() for one in summaries]
+    each = np.array(stretches, np.float64) / np.maximum(np.array(counts), 1)
+    usual = np.zeros(each.size)
+    for number in np.unique(peers).tolist():
+        usual[peers == number] = lower_median(each[peers == number])
+    more: NDArray[np.float64] = SILENT_NS * np.maximum(each - usual, 0.0)
+    return more
+
+
+def _by_step(steps: pl.DataFrame, rank: int, column: str) -> pl.DataFrame:
+    """The rank's steps with what each has more than the median rank's."""
+    usual = steps.group_by("step").agg(usual=pl.col(column).quantile(0.5, "lower"))
+    mine = steps.filter(pl.col("rank") == rank).join(usual, on="step", how="left")
+    return mine.select("step", over_ns=pl.col(column).fill_null(0) - pl.col("usual").fill_null(0))
+
+
+def _peers(stage: Ints) -> Ints:
+    """Ranks of one stage, where every stage has several; else all are compared with each other."""
+    _, sizes = np.unique(stage, return_counts=True)
+    return stage if sizes.size and sizes.min() > 1 else np.zeros(stage.size, np.int64)
+
+
+def _known(column: pl.Series, *, some: bool) -> NDArray[np.float64]:
+    """The values, NaN where they are not known; 0 for ranks without, where `some` ranks have waits and others none."""
+    if some and column.null_count() < column.len():
+        column = column.fill_null(0)
+    values: NDArray[np.float64] = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return values
+
+
+def _has_steps(table: pl.DataFrame) -> bool:
+    return bool((table["steps"] > 0).any()) if table.height else False

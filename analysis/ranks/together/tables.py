@@ -1,26 +1,100 @@
-"""The tables of a job: its ranks, its collectives one by one, and those by kind, group and size."""
+"""The tables of a job: its ranks and their steps, its collectives one by one, and those by kind, group and size."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from tracetui.analysis.collectives.bandwidth import with_bandwidth
+from tracetui.analysis.ranks import summary as contract
 from tracetui.analysis.ranks.matching.groups import EXCHANGE
-from tracetui.analysis.ranks.summary import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.ranks.matching.clocks import Clocks
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.analysis.ranks.together.waiting import Waiting
 
-    Ints = NDArray[np.int64]
+STEPS: dict[str, pl.DataType] = {
+    "rank": pl.Int64(),
+    **contract.STEPS,
+    "step_ns": pl.Int64(),
+    "wait_ns": pl.Int64(),  # in collectives that the step launched; null where none was matched
+    "transfer_ns": pl.Int64(),
+}
+
+
+def common_steps(summaries: Sequence[RankSummary]) -> tuple[list[RankSummary], tuple[int, ...]]:
+    """The summaries without the steps that others lack, and the steps left; none where nothing was left out.
+
+    A rank whose program died, or whose recording was cut, lacks the last steps, and another waits in the first of these
+    for it: averages of other steps would compare that with nothing. One that has less than half of the most steps
+    is compared by its own, and takes none from the others.
+    """
+    marked = {one.rank: _numbers(one) for one in summaries if _numbers(one)}
+    most = max(map(len, marked.values()), default=0)
+    long = [steps for steps in marked.values() if 2 * len(steps) >= most]
+    common = set.intersection(*long) if long else set()
+    if not common or all(steps <= common for steps in marked.values()):
+        return list(summaries), ()
+    return [_only(one, common) if _numbers(one) & common else one for one in summaries], tuple(sorted(common))
+
+
+def shared_steps(summaries: Sequence[RankSummary]) -> tuple[int, ...]:
+    """The steps that all ranks have, in which alone their collectives can be matched; none without marks."""
+    marked = [_numbers(one) for one in summaries if _numbers(one)]
+    return tuple(sorted(set.intersection(*marked))) if marked else ()
+
+
+def _numbers(summary: RankSummary) -> set[int]:
+    """The numbers of its steps; none without marks."""
+    return {step for step in summary.steps["step"].to_list() if step >= 0}
+
+
+def _only(summary: RankSummary, steps: set[int]) -> RankSummary:
+    """The summary with these steps alone; its collectives stay, which others are matched with."""
+    chosen = pl.col("step").is_in(sorted(steps))
+    return replace(summary, steps=summary.steps.filter(chosen), work=summary.work.filter(chosen))
+
+
+def step_counts(summaries: Sequence[RankSummary]) -> list[int]:
+    """What "per step" divides by, for each rank: its steps, or 1 without."""
+    return [max(one.steps.height, 1) for one in summaries]
+
+
+def rank_steps(summaries: Sequence[RankSummary], calls: pl.DataFrame, found: Waiting) -> pl.DataFrame:
+    """The steps of all ranks (`STEPS`)."""
+    if not summaries:
+        return pl.DataFrame(schema=STEPS)
+    heights = [one.steps.height for one in summaries]
+    rank = np.repeat([one.rank for one in summaries], heights)
+    frame = pl.concat([one.steps for one in summaries]).with_columns(
+        rank=pl.Series(rank, dtype=pl.Int64), step_ns=pl.col("end") - pl.col("begin")
+    )
+    waits = pl.DataFrame(
+        {
+            "rank": calls["rank"],
+            "step": calls["step"],
+            "wait_ns": found.wait,
+            "transfer_ns": np.repeat(found.transfer, found.size),
+        }
+    )
+    lone = frame.group_by("rank").agg(whole=(pl.col("step") < 0).all())
+    whole = waits.join(lone, on="rank", how="left", maintain_order="left")["whole"]
+    waits = waits.with_columns(
+        step=waits["step"].zip_with(~whole, pl.repeat(-1, waits.height, dtype=pl.Int64, eager=True))
+    )
+    summed = waits.drop_nulls("step").group_by("rank", "step").agg(pl.col("wait_ns", "transfer_ns").sum())
+    joined = frame.join(summed, on=["rank", "step"], how="left", maintain_order="left")
+    return joined.select(pl.col(name).cast(dtype) for name, dtype in STEPS.items())
+
 
 RANKS: dict[str, pl.DataType] = {
     "place": pl.Int64(),
@@ -141,7 +215,7 @@ def ranks(
 def _of_steps(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.DataFrame:
     """What each rank's steps say, per step; null where one of them does not say it."""
     place = np.repeat(np.arange(len(summaries)), [one.steps.height for one in summaries])
-    frame = pl.concat([one.steps for one in summaries] or [pl.DataFrame(schema=STEPS)]).with_columns(
+    frame = pl.concat([one.steps for one in summaries] or [pl.DataFrame(schema=contract.STEPS)]).with_columns(
         place=pl.Series(place, dtype=pl.Int64)
     )
     names = ("computation_ns", "communication_ns", "overlap_ns", *_SUMS)

@@ -1,4 +1,4 @@
-"""Waiting against transfer: who came last to each collective, and who waited for whom.
+"""Waiting against transfer: who came last to each collective, who waited for whom in the end, the critical path.
 
 The last to arrive waits for nobody, so the shortest duration of a collective is its transfer, and what a rank's own
 lasts longer is waiting. This needs no common clock. Who came last is told by the clocks as fitted, as far as they tell.
@@ -13,11 +13,10 @@ import polars as pl
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.ranks.matching.clocks import Clocks
-
-    Ints = NDArray[np.int64]
 
 NOBODY = -1
 WAITS = {"rank": pl.Int64(), "for_rank": pl.Int64(), "wait_ns": pl.Int64(), "collectives": pl.Int64()}
@@ -97,3 +96,204 @@ def who_for_whom(calls: pl.DataFrame, found: Waiting, culprit: Ints) -> pl.DataF
         .sort("wait_ns", "rank", "for_rank", descending=[True, False, False])
         .cast(WAITS)  # type: ignore[arg-type]
     )
+
+
+SHARE = 0.5
+"""What a rank had waited before must explain this much of its lateness to be its cause."""
+MOST_LINKS = 64
+AT_ONCE = 1 << 22
+"""So many calls are looked at together: ranks of many groups have long stretches that overlap."""
+
+
+def roots(calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> Ints:
+    """Per instance, the instance whose last rank is the root of its lateness; itself where there is no earlier cause.
+
+    The last rank of an instance is looked at from the end of the collective before it in the same group (where all
+    were together) to its arrival. If it waited in collectives of other groups meanwhile for half of its lateness or
+    more, the longest of these waits is what made it late.
+    """
+    count = found.first.size
+    itself: Ints = np.arange(count, dtype=np.int64)
+    chosen = np.flatnonzero(found.last != NOBODY)
+    if not chosen.size or calls.n_unique(["group_id", "channel"]) < 2:
+        return itself
+    place = calls["place"].to_numpy()
+    order = np.lexsort((clocks.end, place))
+    at = np.empty(order.size, np.int64)
+    at[order] = np.arange(order.size)
+    waited = np.r_[0, np.cumsum(found.wait[order])]
+    # the calls of the late rank that ended after its group was together, and before it arrived
+    late = found.last[chosen]
+    began = _ended_before(place, clocks.end, order, place[late], clocks.begin[late] + 1)
+    since = _previous_in_group(calls, at, late)
+    low = np.maximum(since + 1, np.searchsorted(place[order], place[late]))
+    use = (began > low) & (waited[began] - waited[np.minimum(low, began)] >= SHARE * found.last_late[chosen])
+    causes = _causes(calls["rank"].to_numpy(), order, found, low[use], began[use])
+    parent = itself.copy()
+    parent[chosen[use]] = np.where(causes < 0, chosen[use], causes)
+    rest = (parent[chosen] == chosen) & (since >= 0)
+    parent[chosen[rest]] = _still_late(calls, clocks, found, chosen[rest], order[since[rest]])
+    # a cause is an instance that somebody was late for
+    parent = np.where(found.last[parent] != NOBODY, parent, itself)
+    for _ in range(MOST_LINKS):
+        further = parent[parent]
+        if (further == parent).all():
+            break
+        parent = further
+    return parent
+
+
+def _still_late(calls: pl.DataFrame, clocks: Clocks, found: Waiting, instances: Ints, before: Ints) -> Ints:
+    """The collective before each of these in its group, where its last rank was late already; else each itself.
+
+    Those that wait in a collective which their GPU computes beside run on meanwhile: they are not together after it,
+    and the next one meets the same lateness again.
+    """
+    lasted = clocks.end - clocks.begin
+    beside = lasted - np.minimum(calls["exposed_ns"].cast(pl.Int64).fill_null(1 << 60).to_numpy(), lasted)
+    others = found.last[found.instance] != np.arange(lasted.size)
+    computed = np.add.reduceat(np.where(others, beside, 0), found.first) / np.maximum(found.size - 1, 1)
+    previous, place = found.instance[before], calls["place"].to_numpy()
+    same = (found.last[previous] == before) & (place[before] == place[found.last[instances]])
+    kept: Ints = np.where(same & (computed[previous] >= SHARE * found.last_late[instances]), previous, instances)
+    return kept
+
+
+def _ended_before(place: Ints, end: Ints, order: Ints, which: Ints, time: Ints) -> Ints:
+    """In the order of calls by place and end: the first of a place that had not ended by a time."""
+    base = int(end.min()) if end.size else 0
+    span = int(end.max()) - base + 2 if end.size else 1
+    keys = place[order] * span + (end[order] - base)
+    found: Ints = np.searchsorted(keys, which * span + np.clip(time - base, 0, span - 1))
+    return found
+
+
+def _previous_in_group(calls: pl.DataFrame, at: Ints, late: Ints) -> Ints:
+    """Where the call before each of these, of its rank, group and channel, stands in the order; -1 if none does."""
+    group = calls.select(pl.struct("group_id", "channel").rank("dense")).to_series().to_numpy()
+    place = calls["place"].to_numpy()
+    by_group = np.lexsort((at, group, place))
+    same = np.r_[False, (place[by_group][1:] == place[by_group][:-1]) & (group[by_group][1:] == group[by_group][:-1])]
+    before: Ints = np.full(at.size, -1, np.int64)
+    before[by_group[1:]] = np.where(same[1:], at[by_group[:-1]], -1)
+    return before[late]
+
+
+def _causes(rank: Ints, calls: Ints, found: Waiting, low: Ints, high: Ints) -> Ints:
+    """Of each stretch of calls, the instance that made its rank late; -1 where it waited for nobody in particular.
+
+    Many short waits for one rank outweigh a long one for another, as the one in which a pipeline fills: of the rank
+    that was waited for longest in sum, the longest wait.
+    """
+    last = found.last[found.instance[calls]]
+    culprit = np.where(last == NOBODY, NOBODY, rank[last])
+    wait = np.where((culprit == NOBODY) | (culprit == rank[calls]), 0, found.wait[calls])
+    result: Ints = np.full(low.size, -1, np.int64)
+    size = high - low
+    ends = np.cumsum(size)
+    for first, after in _portions(ends):
+        stretch = np.repeat(np.arange(first, after), size[first:after])
+        begun = np.repeat(low[first:after] - (ends[first:after] - size[first:after]), size[first:after])
+        at = np.arange(ends[first] - size[first], ends[after - 1]) + begun
+        frame = pl.DataFrame({"stretch": stretch, "culprit": culprit[at], "wait": wait[at], "at": at})
+        by_rank = frame.filter(pl.col("wait") > 0).group_by("stretch", "culprit")
+        summed = by_rank.agg(pl.col("wait").sum(), longest=pl.col("at").get(pl.col("wait").arg_max()))
+        best = summed.sort("wait", "longest", descending=True).unique("stretch", keep="first", maintain_order=True)
+        result[best["stretch"].to_numpy()] = found.instance[calls[best["longest"].to_numpy()]]
+    return result
+
+
+def _portions(ends: Ints) -> Iterator[tuple[int, int]]:
+    """Stretches in portions of not much more than `AT_ONCE` calls."""
+    first = 0
+    while first < ends.size:
+        before = int(ends[first - 1]) if first else 0
+        after = max(int(np.searchsorted(ends, before + AT_ONCE, side="right")), first + 1)
+        yield first, after
+        first = after
+
+
+PATH: dict[str, pl.DataType] = {
+    "rank": pl.Int64(),
+    "own_ns": pl.Float64(),  # the path is on this rank, per step
+    "transfer_ns": pl.Float64(),  # of collectives through which it came to this rank
+    "percent": pl.Float64(),  # own time, of the path
+    "waits": pl.Int64(),  # how often the path goes to this rank
+}
+
+
+def critical_path(calls: pl.DataFrame, clocks: Clocks, found: Waiting, steps: int) -> pl.DataFrame:
+    """A row per rank that the path is on (`PATH`), the longest first.
+
+    From the last end backwards it goes to the rank that the others waited for: a summary has no dependencies of single
+    kernels. Where a collective that its GPU could not hide made one wait for another it changes ranks; between two of
+    these it stays. Sends count as they do in `waiting`.
+
+    Args:
+        calls: `matched.Matched.calls`.
+        clocks: their times on the common clock.
+        found: their waiting.
+        steps: what "per step" divides by.
+    """
+    if not calls.height:
+        return pl.DataFrame(schema=PATH)
+    walked = _Walk(calls, clocks, found)
+    walked.run()
+    rows = [
+        {
+            "rank": rank,
+            "own_ns": own / steps,
+            "transfer_ns": walked.transfer.get(rank, 0.0) / steps,
+            "percent": 100 * own / walked.whole if walked.whole else None,
+            "waits": walked.waits.get(rank, 0),
+        }
+        for rank, own in walked.own.items()
+    ]
+    return pl.DataFrame(rows, schema=PATH).sort("own_ns", "rank", descending=[True, False])
+
+
+class _Walk:
+    """The way back through a recording."""
+
+    def __init__(self, calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> None:
+        self.found, self.begin, self.end = found, clocks.begin, clocks.end
+        self.rank = calls["rank"].to_numpy()
+        self.place = calls["place"].to_numpy()
+        exposed = calls["exposed_ns"].fill_null(0).to_numpy()
+        last = found.last[found.instance]
+        # a rank is held up where it waited for another, and its GPU had nothing else to do for that long
+        held = (last != NOBODY) & (last != np.arange(last.size)) & (exposed >= found.wait) & (found.wait > 0)
+        self.order = np.lexsort((self.end, self.place))
+        self.order = self.order[held[self.order]]
+        self.bounds = np.searchsorted(self.place[self.order], np.arange(int(self.place.max()) + 2))
+        self.own: dict[int, float] = {}
+        self.transfer: dict[int, float] = {}
+        self.waits: dict[int, int] = {}
+        self.whole = 0.0
+        """From the first begin to the last end."""
+
+    def run(self) -> None:
+        """From the last end to the first begin."""
+        row = int(self.end.argmax())
+        time, first = int(self.end[row]), int(self.begin.min())
+        self.whole = float(time - first)
+        while time > first:
+            place, rank = int(self.place[row]), int(self.rank[row])
+            mine = self.order[self.bounds[place] : self.bounds[place + 1]]
+            at = int(np.searchsorted(self.end[mine], time, side="right")) - 1
+            call = int(mine[at]) if at >= 0 else -1
+            # what began no earlier than the path has come leads nowhere
+            after = int(self.found.last[self.found.instance[call]]) if call >= 0 else -1
+            if call < 0 or int(self.begin[after]) >= time:
+                _add(self.own, rank, time - first)
+                return
+            end, arrived = int(self.end[call]), int(self.begin[after])
+            cause = int(self.rank[after])
+            _add(self.own, rank, time - end)
+            _add(self.transfer, cause, max(end - arrived, 0))
+            self.waits[cause] = self.waits.get(cause, 0) + 1
+            row, time = after, arrived
+
+
+def _add(sums: dict[int, float], rank: int, ns: float) -> None:
+    sums[rank] = sums.get(rank, 0.0) + ns
