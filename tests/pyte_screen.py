@@ -1,11 +1,28 @@
-"""A terminal emulator's view of a byte stream, and a program that writes down what Textual would have sent."""
+"""A terminal emulator, a program in a pseudo-terminal, and one that writes down what Textual would have sent."""
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
 import warnings
+from fcntl import ioctl
+from termios import TIOCSWINSZ
+from typing import TYPE_CHECKING
 
 import pyte
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+PATIENCE_SECONDS = 40
 
 UNKNOWN_TO_PYTE = re.compile(rb"\x1b\[[>=<?][0-9;]*\$?[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 UNFINISHED = re.compile(rb"\x1b[^a-zA-Z\x07]*$")
@@ -79,3 +96,76 @@ class Emulator:
     @property
     def text(self) -> str:
         return "\n".join(self.screen.display)
+
+
+class Terminal:
+    """The program on one end of a pty, this on the other."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        size: tuple[int, int] = (80, 24),
+        errors: int | None = None,
+        command: Sequence[str] = (sys.executable, "-m", "tracetui.app", "open"),
+        cwd: Path | None = None,
+        **environment: str,
+    ) -> None:
+        self.master, slave = pty.openpty()
+        ioctl(slave, TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TEXTUAL")}
+        self.process = subprocess.Popen(
+            [*command, *arguments],
+            stdin=slave, stdout=slave, stderr=slave if errors is None else errors, start_new_session=True,
+            cwd=cwd, env={**clean, "TERM": "xterm-256color", **environment},
+        )  # fmt: skip
+        os.close(slave)
+        self.seen = b""
+        self.screen = Emulator(*size)
+
+    def read(self, seconds: float) -> bytes:
+        """What comes within a time."""
+        got, deadline = b"", time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if select.select([self.master], [], [], left)[0]:
+                try:
+                    chunk = os.read(self.master, 65536)
+                except OSError:
+                    break
+                if not chunk:
+                    break
+                got += chunk
+        self.seen += got
+        self.screen.feed(got)
+        return got
+
+    def until(self, words: str) -> None:
+        """Reads until some words are on the screen."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while words not in self.screen.text:
+            assert time.monotonic() < deadline, self.screen.text
+            self.read(0.05)
+
+    def quiet(self) -> None:
+        """Reads until nothing has come for a while."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.read(0.8):
+            assert time.monotonic() < deadline, "it goes on sending"
+
+    def press(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    def quit(self, keys: bytes = b"q") -> int:
+        """Presses q and waits for the end; its exit code."""
+        self.press(keys)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline
+            self.read(0.05)
+        self.read(0.2)
+        return self.process.returncode
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        os.close(self.master)

@@ -2,97 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import select
-import signal
-import struct
 import subprocess
-import sys
 import time
-from fcntl import ioctl
-from termios import TIOCSWINSZ
 
 import pytest
 from sample_runs import FP32
 
 pytest.importorskip("pyte")
-from pyte_screen import Emulator
+from pyte_screen import PATIENCE_SECONDS, Terminal
 
-PATIENCE_SECONDS = 40
 COLOR = re.compile(rb"\x1b\[(?:[\d;]*;)?(?:[34][0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)(?:;[\d;]*)?m")
 RGB = re.compile(rb"[34]8;2;")
 INDEXED = re.compile(rb"[34]8;5;")
 SEQUENCE = re.compile(rb"\x1b\[[0-9;?<>=]*[ -/]*[@-~]")
 MOUSE_ON = b"\x1b[?1000h"
-
-
-class Terminal:
-    """The program on one end of a pty, this on the other."""
-
-    def __init__(
-        self, *arguments: str, size: tuple[int, int] = (80, 24), errors: int | None = None, **environment: str
-    ) -> None:
-        self.master, slave = pty.openpty()
-        ioctl(slave, TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-        clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TEXTUAL")}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tracetui.app", "open", *arguments],
-            stdin=slave, stdout=slave, stderr=slave if errors is None else errors, start_new_session=True,
-            env={**clean, "TERM": "xterm-256color", **environment},
-        )  # fmt: skip
-        os.close(slave)
-        self.seen = b""
-        self.screen = Emulator(*size)
-
-    def read(self, seconds: float) -> bytes:
-        """What comes within a time."""
-        got, deadline = b"", time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            if select.select([self.master], [], [], left)[0]:
-                try:
-                    chunk = os.read(self.master, 65536)
-                except OSError:
-                    break
-                if not chunk:
-                    break
-                got += chunk
-        self.seen += got
-        self.screen.feed(got)
-        return got
-
-    def until(self, words: str) -> None:
-        """Reads until some words are on the screen."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while words not in self.screen.text:
-            assert time.monotonic() < deadline, self.screen.text
-            self.read(0.05)
-
-    def quiet(self) -> None:
-        """Reads until nothing has come for a while."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.read(0.8):
-            assert time.monotonic() < deadline, "it goes on sending"
-
-    def press(self, keys: bytes) -> None:
-        os.write(self.master, keys)
-
-    def quit(self, keys: bytes = b"q") -> int:
-        """Presses q and waits for the end; its exit code."""
-        self.press(keys)
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.process.poll() is None:
-            assert time.monotonic() < deadline
-            self.read(0.05)
-        self.read(0.2)
-        return self.process.returncode
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        os.close(self.master)
 
 
 @pytest.fixture
