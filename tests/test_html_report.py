@@ -19,19 +19,14 @@ from sample_runs import recorded
 from sweep_maker import write_sweep
 
 from tracetui.analysis.base.distribution import Distribution
-from tracetui.app.charts.gantt import GanttLane
-from tracetui.app.charts.icicle_tree import IcicleTree
-from tracetui.app.charts.lines import Line
-from tracetui.app.charts.roofline import Ceiling, Point
-from tracetui.app.charts.steps import GROUPS, Step
-from tracetui.app.charts.svg.boxes import boxes_svg
-from tracetui.app.charts.svg.curve import curve_svg
-from tracetui.app.charts.svg.drawing import LETTER
-from tracetui.app.charts.svg.histogram import histogram_svg
-from tracetui.app.charts.svg.lanes import lanes_svg
-from tracetui.app.charts.svg.lines import lines_svg
-from tracetui.app.charts.svg.roofline import roofline_svg
-from tracetui.app.charts.svg.steps import LABEL, TIME, steps_svg
+from tracetui.app.charts.area import curve_svg
+from tracetui.app.charts.drawing import LETTER
+from tracetui.app.charts.gantt import GanttLane, lanes_svg
+from tracetui.app.charts.histogram import histogram_svg
+from tracetui.app.charts.icicle import IcicleTree, boxes_svg
+from tracetui.app.charts.lines import Line, lines_svg
+from tracetui.app.charts.roofline import Ceiling, Point, roofline_svg
+from tracetui.app.charts.steps import GROUPS, LABELS, TIMES, Step, steps_svg
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.diff import diff_parts
 from tracetui.app.reports.content.run import run_parts
@@ -331,7 +326,7 @@ def test_a_steps_bar_is_as_long_as_its_time() -> None:
     steps = [Step("1", 100.0, [25.0, 0, 0, 25.0, 50.0]), Step("2", 50.0, [50.0, 0, 0, 0, 0])]
     root = ElementTree.fromstring(steps_svg(steps, "steps"))
     bars = [one for one in root.iter("rect") if one[:]]
-    whole = 760 - LABEL - TIME
+    whole = 760 - LABELS - TIMES
     assert [float(one.attrib["width"]) for one in bars] == [whole / 4, whole / 4, whole / 2, whole / 2]
     assert [one.attrib["class"] for one in bars] == ["gpu", "runtime", "cpu", "gpu"]
 

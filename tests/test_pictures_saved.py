@@ -14,8 +14,8 @@ from sample_runs import FP16, FP32, VIM
 from tests.tui_pilot import opened, press, screen_text
 from tracetui.analysis.ranks.together.job import combine
 from tracetui.analysis.scope import Scope
-from tracetui.app.charts.svg.bars import Bar, bars_svg
-from tracetui.app.charts.svg.slide import TALL, WIDE, slide
+from tracetui.app.charts.bars import Bar, bars_svg
+from tracetui.app.charts.slide import TALL, WIDE, slide
 from tracetui.app.cli.arguments import build_parser
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.pictures import PICTURES, job_heat

@@ -1,1 +1,1 @@
-"""Draws charts as text: takes data, width and height, and returns rows of text."""
+"""Draws charts, a module each: as rows of text, and as SVG for pages, which gives colours and fonts."""

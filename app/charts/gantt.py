@@ -6,7 +6,9 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.analysis.base import number_format
-from tracetui.app.charts.lanes import ASCII_EIGHTHS, EIGHTHS, ruler
+from tracetui.analysis.base.number_format import format_percent
+from tracetui.app.charts.drawing import WIDTH, Drawing, decimal
+from tracetui.app.charts.lanes import ASCII_EIGHTHS, EIGHTHS, round_step, ruler, time_label
 from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
@@ -100,3 +102,48 @@ def _cell(share: float, nothing: str, *, ascii: bool) -> str:
     if share <= 0:
         return nothing
     return (ASCII_EIGHTHS if ascii else EIGHTHS)[min(math.ceil(share * 8 - 1e-9), 8) or 1]
+
+
+TITLES, SHARES, ROW, BAR = 140, 64, 26, 20
+LEAST_NAME = 60
+"""A narrower bar has no name."""
+LETTERS = 96
+"""Columns for the axis' times, as `round_step` counts them."""
+
+
+def lanes_svg(lanes: Sequence[GanttLane], lasting: int, about: str, *, ascii: bool = False) -> str:
+    """One row for each lane; a bar's height is the share of its time in which something runs."""
+    drawing = Drawing(ROW * len(lanes) + 22, about)
+    room = WIDTH - TITLES - SHARES
+    foot = ROW * len(lanes)
+    step = round_step(lasting, LETTERS)
+    for time in range(0, lasting, step):
+        x = TITLES + room * time / lasting
+        drawing.line(x, 0, x, foot + 4, "grid")
+        if x < WIDTH - SHARES - 40:
+            drawing.text(x + 2, foot + 16, time_label(time, step, ascii=ascii))
+    for row, lane in enumerate(lanes):
+        y = ROW * row + 3
+        share = format_percent(100 * sum(lane.busy) / len(lane.busy))
+        drawing.text(TITLES - 8, y + 14, lane.label, anchor="end", room=TITLES - 8)
+        drawing.rect(TITLES, y, room, BAR, "floor")
+        drawing.shape(_bars(lane.busy, room / len(lane.busy), y), lane.style or "gpu", f"{lane.label}: {share}")
+        for name, begin, end in lane.named:
+            wide = room * (end - begin)
+            if wide >= LEAST_NAME:
+                x = TITLES + room * begin
+                drawing.rect(x, y, 1, BAR, "grid")
+                drawing.text(x + 4, y + 14, name, room=wide - 8)
+        drawing.text(WIDTH, y + 14, share, anchor="end")
+    return drawing.svg()
+
+
+def _bars(busy: Sequence[float], wide: float, y: float) -> str:
+    """Bars of a lane as one path."""
+    way = []
+    for at, share in enumerate(busy):
+        if share > 0:
+            tall = max(min(share, 1.0) * BAR, 1.5)
+            x = decimal(TITLES + wide * at)
+            way.append(f"M{x} {decimal(y + BAR)}v-{decimal(tall)}h{decimal(wide)}v{decimal(tall)}z")
+    return "".join(way) or "M0 0"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.analysis.base import number_format
+from tracetui.analysis.base.number_format import format_ns
+from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing, swatches
 from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
@@ -115,3 +117,34 @@ def _median(values: list[float]) -> float:
     """Computes what `statistics.median` does, which takes longer to import than all charts."""
     ordered, middle = sorted(values), len(values) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+LABELS, TIMES, ROW, BAR = 64, 88, 22, 15
+
+
+def steps_svg(steps: Sequence[Step], about: str, *, ascii: bool = False) -> str:
+    """A bar for each step on one scale: where its time goes."""
+    drawing = Drawing(26 + ROW * len(steps), about)
+    slow = any(step.slow for step in steps)
+    parts = [(style, title) for _, style, title in legend(steps) if style != "warn"]
+    swatches(drawing, LABELS, 12, parts)
+    if slow:
+        marks = f"{SLOW_SIGN} over {SLOW:g} {'x' if ascii else '×'} median"
+        drawing.text(WIDTH, 12, marks, anchor="end")
+    longest = max(step.lasting for step in steps) or 1.0
+    room = WIDTH - LABELS - TIMES
+    for row, step in enumerate(steps):
+        y = 22 + ROW * row
+        drawing.text(LABELS - 8, y + 12, step.label + (SLOW_SIGN if step.slow else ""), anchor="end", room=LABELS - 8)
+        x: float = LABELS
+        for part, (title, _, _, _, style) in zip(step.parts, GROUPS, strict=True):
+            wide = part / longest * room
+            if wide <= 0:
+                continue
+            time = format_ns(part, ascii=ascii)
+            drawing.rect(x, y, wide, BAR, style, f"{title}: {time}")
+            if wide > LETTER * (len(time) + 2):
+                drawing.text(x + 5, y + 11.5, time, style="inside")
+            x += wide
+        drawing.text(WIDTH, y + 12, format_ns(step.lasting, ascii=ascii), anchor="end")
+    return drawing.svg()

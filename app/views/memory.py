@@ -28,8 +28,7 @@ from tracetui.analysis.tables.memory import (
     STEPS,
     named_by,
 )
-from tracetui.app.charts.area import area_chart, plot_width
-from tracetui.app.charts.svg.curve import curve_svg
+from tracetui.app.charts.area import area_chart, curve_svg, plot_width
 from tracetui.app.reports.content.charts import FINE
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.page import Page

@@ -172,9 +172,8 @@ class OverviewView(View):
 
     def chart(self) -> ViewChart | None:
         """The typical step as lanes."""
-        from tracetui.app.charts.gantt import GanttLane
+        from tracetui.app.charts.gantt import GanttLane, lanes_svg
         from tracetui.app.charts.lane_titles import lane_title
-        from tracetui.app.charts.svg.lanes import lanes_svg
 
         picture = None if self._data is None else self._data.lanes
         if picture is None or not picture.lanes:

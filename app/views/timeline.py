@@ -134,9 +134,8 @@ class TimelineView(Described, Marking):
     def chart(self) -> ViewChart | None:
         """The stretch in view: how busy each lane is."""
         from tracetui.analysis.timeline.step_lanes import step_lanes
-        from tracetui.app.charts.gantt import GanttLane
+        from tracetui.app.charts.gantt import GanttLane, lanes_svg
         from tracetui.app.charts.lane_titles import lane_title
-        from tracetui.app.charts.svg.lanes import lanes_svg
 
         trace, picture = self._trace, self.picture
         if trace is None or self._built is None:

@@ -8,8 +8,7 @@ from rich.segment import Segment
 from textual.message import Message
 from textual.strip import Strip
 
-from tracetui.app.charts.icicle import Box, Node, box_runs, layout
-from tracetui.app.charts.icicle_tree import IcicleTree
+from tracetui.app.charts.icicle import Box, IcicleTree, Node, box_runs, layout
 from tracetui.app.keys import commands
 from tracetui.app.widgets.painted import Painted
 

@@ -99,7 +99,7 @@ def _write(svg: str, request: Request, paths: Sequence[Path]) -> None:
     if request.format == "svg":
         headless.write(svg, request, paths)
         return
-    from tracetui.app.charts.svg.png import png
+    from tracetui.app.charts.slide import png
     from tracetui.parsers.written import written
 
     content = png(svg)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.app.charts.icicle_tree import IcicleTree
+    from tracetui.app.charts.icicle import IcicleTree
 
 MOST_STEPS = 8
 SAMPLES_ROWS = 7
@@ -32,7 +32,7 @@ def _chart(title: str, rows: Iterable[str], drawn: Callable[[], str] | None = No
 
 def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     """A stacked bar for each step of the section ``overview``."""
-    from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars
+    from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars, steps_svg
 
     rows = found["per_step"]
     steps = [
@@ -47,17 +47,16 @@ def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     more = f", the first {MOST_STEPS} of {len(rows)}" if len(rows) > MOST_STEPS else ""
     title = f"Steps (where their time goes{more})"
 
-    def drawn() -> str:
-        from tracetui.app.charts.svg.steps import steps_svg
-
-        return steps_svg(steps, title, ascii=ascii)
-
-    return _chart(title, step_bars(steps, width, ascii=ascii) if len(rows) > 1 else [], drawn)
+    return _chart(
+        title,
+        step_bars(steps, width, ascii=ascii) if len(rows) > 1 else [],
+        lambda: steps_svg(steps, title, ascii=ascii),
+    )
 
 
 def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     """One step as lanes: what is busy when."""
-    from tracetui.app.charts.gantt import GanttLane, gantt
+    from tracetui.app.charts.gantt import GanttLane, gantt, lanes_svg
 
     picture = found["lanes"]
     if not picture["lanes"]:
@@ -76,12 +75,9 @@ def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     what = f"{whole if picture['step'] is None else 'Step ' + str(picture['step'])}, {time}{recorded}"
     title, lasting = f"{what} (how busy each lane is)", round(1000 * picture["us"])
 
-    def drawn() -> str:
-        from tracetui.app.charts.svg.lanes import lanes_svg
-
-        return lanes_svg(lanes, lasting, title, ascii=ascii)
-
-    return _chart(title, gantt(lanes, width, lasting, ascii=ascii), drawn)
+    return _chart(
+        title, gantt(lanes, width, lasting, ascii=ascii), lambda: lanes_svg(lanes, lasting, title, ascii=ascii)
+    )
 
 
 def _named(row: Json, *, ascii: bool) -> list[tuple[str, float, float]]:
@@ -106,7 +102,7 @@ def _lane(row: Json) -> str:
 def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
     """Shows how long the launches of the kernel with most time take."""
     from tracetui.analysis.base.distribution import Distribution
-    from tracetui.app.charts.histogram import histogram
+    from tracetui.app.charts.histogram import histogram, histogram_svg
 
     row = rows[0] if rows else {}
     spread = row.get("distribution")
@@ -123,17 +119,16 @@ def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> 
     title = f"The {row['calls']:,} launches of "
     name = fit(printable(row["short_name"] or row["name"], ascii=ascii), width - len(title), ascii=ascii)
 
-    def drawn() -> str:
-        from tracetui.app.charts.svg.histogram import histogram_svg
-
-        return histogram_svg(found, title + name, ascii=ascii)
-
-    return _chart(title + name, histogram(found, width, HISTOGRAM_ROWS, ascii=ascii), drawn)
+    return _chart(
+        title + name,
+        histogram(found, width, HISTOGRAM_ROWS, ascii=ascii),
+        lambda: histogram_svg(found, title + name, ascii=ascii),
+    )
 
 
 def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
     """The module tree as boxes, by GPU time, else host time."""
-    from tracetui.app.charts.icicle_tree import IcicleTree
+    from tracetui.app.charts.icicle import IcicleTree
 
     gpu = [(row["device_total_us"] or 0) + (row["backward_device_us"] or 0) for row in rows]
     both = any(row["backward_device_us"] for row in rows)
@@ -145,7 +140,7 @@ def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> C
 
 def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
     """The tree of ranges as boxes, by GPU time, else host time."""
-    from tracetui.app.charts.icicle_tree import IcicleTree
+    from tracetui.app.charts.icicle import IcicleTree
     from tracetui.app.tables.range_tree import spelled
 
     gpu = _of_any_thread(rows) or [row["device_total_us"] or 0 for row in rows]
@@ -170,16 +165,11 @@ def _of_any_thread(rows: Sequence[Json]) -> list[float]:
 
 def _boxes_chart(title: str, tree: IcicleTree, width: int) -> Chart:
     """An icicle; without rows for a single level, since the table shows the same."""
-    from tracetui.app.charts.icicle import icicle
+    from tracetui.app.charts.icicle import boxes_svg, icicle
 
     rows = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=tree.ascii)
 
-    def drawn() -> str:
-        from tracetui.app.charts.svg.boxes import boxes_svg
-
-        return boxes_svg(tree, ICICLE_LEVELS, title)
-
-    return _chart(title, rows if len(rows) > 1 else [], drawn)
+    return _chart(title, rows if len(rows) > 1 else [], lambda: boxes_svg(tree, ICICLE_LEVELS, title))
 
 
 def samples_chart(row: Json, width: int, *, ascii: bool = False) -> Chart:
@@ -198,7 +188,7 @@ def samples_chart(row: Json, width: int, *, ascii: bool = False) -> Chart:
 
 def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     """The allocator's curve."""
-    from tracetui.app.charts.area import area_chart, plot_width
+    from tracetui.app.charts.area import area_chart, curve_svg, plot_width
 
     curve = found["curve"]
     if len(curve) < 2:
@@ -219,8 +209,6 @@ def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     line = f", {'-' if ascii else '─'} reserved" if with_line else ""
 
     def drawn() -> str:
-        from tracetui.app.charts.svg.curve import curve_svg
-
         fine = [levels(times, values, FINE) for values in ([allocated, reserved] if with_line else [allocated])]
         return curve_svg(
             fine[0], fine[1] if with_line else [], "Memory over time", label=format_bytes, times=ends,

@@ -9,10 +9,9 @@ import numpy as np
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.ranks.together.said import in_title
-from tracetui.app.charts.heat import cells_of
-from tracetui.app.charts.svg.bars import Bar, bars_svg
-from tracetui.app.charts.svg.heat import heat_svg
-from tracetui.app.charts.svg.slide import NOTE_LETTERS, slide
+from tracetui.app.charts.bars import Bar, bars_svg
+from tracetui.app.charts.heat import cells_of, heat_svg
+from tracetui.app.charts.slide import NOTE_LETTERS, slide
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
 from tracetui.app.reports.layout import Layout

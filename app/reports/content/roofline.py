@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_percent
 from tracetui.analysis.roofline.words import AT_ROOF_PERCENT, PRECISIONS
 from tracetui.analysis.tables.nsight.counters import ROOFLINE
-from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart
+from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart, roofline_svg
 from tracetui.app.reports.parts import Block, Chart, listed
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ def chart_lines(rows: Sequence[Json], roofs: Json, width: int, height: int, *, a
 
 def chart_svg(rows: Sequence[Json], roofs: Json, *, ascii: bool = False) -> str:
     """The same as SVG; to be asked for only where there are `chart_lines`."""
-    from tracetui.app.charts.svg.roofline import roofline_svg
-
     points, ceilings = _drawn(rows, roofs)
     return roofline_svg(points, ceilings, roofs["bandwidth"]["bytes"], "Roofline of the kernels below", ascii=ascii)
 

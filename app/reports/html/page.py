@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.charts.svg.slide import chart_style
+from tracetui.app.charts.slide import chart_style
 from tracetui.app.reports.html.findings import findings
 from tracetui.app.reports.html.findings import heading as findings_heading
 from tracetui.app.reports.html.markup import element, said

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.app.charts.svg.bars import Bar, bars_svg
-from tracetui.app.charts.svg.slide import slide
+from tracetui.app.charts.bars import Bar, bars_svg
+from tracetui.app.charts.slide import slide
 from tracetui.app.reports.open_command import given, open_command, spelled
 from tracetui.app.tables.columns import cell_text
 

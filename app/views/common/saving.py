@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.charts.svg.png import png
+from tracetui.app.charts.slide import png
 from tracetui.app.tables import export
 from tracetui.app.text import fitting
 from tracetui.app.text.exit_codes import UsageError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_share, format_signed_us, format_us
 from tracetui.analysis.tables.runs import SWEEP_POINTS
-from tracetui.app.charts.lines import Line, line_chart
+from tracetui.app.charts.lines import Line, line_chart, lines_svg
 from tracetui.app.reports.content.captures import capture_parts, rows_to_plot
 from tracetui.app.reports.content.ncu import sweep as sweep_counters
 from tracetui.app.reports.content.sweeps.variants import kind_blocks, speedup_chart
@@ -261,8 +261,6 @@ def _chart(found: Json, layout: Layout) -> list[str]:
 
 
 def _chart_svg(found: Json, layout: Layout) -> str:
-    from tracetui.app.charts.svg.lines import lines_svg
-
     axis, lines = chart_lines(found)
     drawn = [Line(layout.text(line.name), line.points, line.spread) for line in lines]
     return lines_svg(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_signed_us
 from tracetui.analysis.tables.sweeps import KINDS
-from tracetui.app.charts.lines import Line, line_chart
+from tracetui.app.charts.lines import Line, line_chart, lines_svg
 from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, Chart
 
@@ -35,8 +35,6 @@ def speedup_chart(one: Json, layout: Layout) -> Chart | None:
     }
 
     def drawn() -> str:
-        from tracetui.app.charts.svg.lines import lines_svg
-
         return lines_svg(lines, f"speed-up by {labels['x_title']}", **labels)
 
     return Chart("", tuple(line_chart(lines, WIDTH - 2, CHART_ROWS, **labels, ascii=layout.ascii)), drawn)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.app.charts.svg.drawing import LETTER, WIDTH, Drawing
+from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

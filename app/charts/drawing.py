@@ -27,16 +27,16 @@ class Drawing:
 
     def rect(self, x: float, y: float, width: float, height: float, style: str, title: str = "") -> None:
         """A rectangle, with what a pointer on it shows."""
-        at = f'x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}"'
+        at = f'x="{decimal(x)}" y="{decimal(y)}" width="{decimal(width)}" height="{decimal(height)}"'
         self._add("rect", at, style, title)
 
     def line(self, x0: float, y0: float, x1: float, y1: float, style: str) -> None:
         """A straight line."""
-        self._add("line", f'x1="{number(x0)}" y1="{number(y0)}" x2="{number(x1)}" y2="{number(y1)}"', style)
+        self._add("line", f'x1="{decimal(x0)}" y1="{decimal(y0)}" x2="{decimal(x1)}" y2="{decimal(y1)}"', style)
 
     def path(self, points: Sequence[tuple[float, float]], style: str, *, closed: bool = False, title: str = "") -> None:
         """A line through points, or the area inside it."""
-        way = "L".join(f"{number(x)} {number(y)}" for x, y in points)
+        way = "L".join(f"{decimal(x)} {decimal(y)}" for x, y in points)
         self._add("path", f'd="M{way}{"Z" if closed else ""}"', style, title)
 
     def shape(self, way: str, style: str, title: str = "") -> None:
@@ -45,7 +45,7 @@ class Drawing:
 
     def circle(self, x: float, y: float, radius: float, style: str, title: str = "") -> None:
         """A circle around a point."""
-        self._add("circle", f'cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"', style, title)
+        self._add("circle", f'cx="{decimal(x)}" cy="{decimal(y)}" r="{decimal(radius)}"', style, title)
 
     def text(self, x: float, y: float, said: str, *, anchor: str = "start", style: str = "", room: float = 0) -> None:
         """A label on a line, cut to its room where that is given."""
@@ -55,7 +55,7 @@ class Drawing:
         if said:
             more = "" if anchor == "start" else f' text-anchor="{anchor}"'
             more += f' class="{style}"' if style else ""
-            self._shapes.append(f'<text x="{number(x)}" y="{number(y)}"{more}>{escape(said)}</text>')
+            self._shapes.append(f'<text x="{decimal(x)}" y="{decimal(y)}"{more}>{escape(said)}</text>')
 
     def _add(self, name: str, what: str, style: str, title: str = "") -> None:
         inside = f"<title>{escape(printable(title))}</title>" if title else ""
@@ -64,12 +64,12 @@ class Drawing:
     def svg(self) -> str:
         """The whole picture."""
         about = escape(printable(self.about), quote=True)
-        box = f"0 0 {number(self.width)} {number(self.height)}"
-        head = f'<svg class="chart" viewBox="{box}" width="{number(self.width)}" height="{number(self.height)}"'
+        box = f"0 0 {decimal(self.width)} {decimal(self.height)}"
+        head = f'<svg class="chart" viewBox="{box}" width="{decimal(self.width)}" height="{decimal(self.height)}"'
         return f'{head} role="img" aria-label="{about}">' + "".join(self._shapes) + "</svg>"
 
 
-def number(value: float) -> str:
+def decimal(value: float) -> str:
     """A coordinate with one decimal at most."""
     return f"{value:.1f}".removesuffix(".0")
 

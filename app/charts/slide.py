@@ -8,7 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.charts.svg.drawing import number
+from tracetui.app.charts.drawing import decimal
+from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.fitting import fit, printable
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def slide(
 
     def line(at: float, text: str, size: int, style: str) -> str:
         text = fit(printable(text, ascii=ascii), int((WIDE - 2 * SIDE) / (LETTER * size)), ascii=ascii)
-        return f'<text class="{style}" x="{SIDE}" y="{number(at)}" font-size="{size}">{escape(text)}</text>'
+        return f'<text class="{style}" x="{SIDE}" y="{decimal(at)}" font-size="{size}">{escape(text)}</text>'
 
     light = _light()
     style = _TEXT.format(ink=light["ink"]) + _resolved(light)
@@ -76,9 +77,9 @@ def slide(
         f'<rect width="{WIDE}" height="{TALL}" fill="{light["paper"]}"/>',
         line(62, title, TITLE, "slide"),
         line(96, said, SAID, "slide soft"),
-        f'<g class="chart" transform="translate({number(x)} {number(y)}) scale({scale:.4f})">{shapes}</g>',
+        f'<g class="chart" transform="translate({decimal(x)} {decimal(y)}) scale({scale:.4f})">{shapes}</g>',
         *(
-            f'<text class="slide" x="{WIDE - SIDE - NOTES + 16}" y="{number(y + 24 * at + 24)}" font-size="{FOOT}">'
+            f'<text class="slide" x="{WIDE - SIDE - NOTES + 16}" y="{decimal(y + 24 * at + 24)}" font-size="{FOOT}">'
             f"{escape(fit(printable(note, ascii=ascii), int((NOTES - 16) / (LETTER * FOOT)), ascii=ascii))}</text>"
             for at, note in enumerate(notes)
         ),
@@ -125,3 +126,23 @@ def _resolved(colours: dict[str, str]) -> str:
     rules = re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], _rules())
     rules = re.sub(r"font: 12px [^;]*;", "", rules)
     return " ".join(rules.split())
+
+
+SCALE = 1.5
+"""A slide of 1280 by 720 becomes 1920 by 1080."""
+
+
+def png(svg: str) -> bytes:
+    """The picture in pixels. Nothing that it names is fetched.
+
+    Raises:
+        UsageError: CairoSVG or the library that it needs is missing.
+    """
+    try:
+        import cairosvg
+    except ImportError:
+        raise UsageError("PNG needs CairoSVG: pip install 'tracetui[png]'") from None
+    except OSError:  # cairocffi found no libcairo
+        raise UsageError("PNG needs the library cairo (Debian and Ubuntu: apt install libcairo2)") from None
+    content: bytes = cairosvg.svg2png(bytestring=svg.encode(), scale=SCALE, unsafe=False)
+    return content
