@@ -53,6 +53,14 @@ class LaneClock:
         """A key below all keys of the lane and above those of the lanes before it."""
         return lane * self._span
 
+    def last_begun(self, keys: Ints, lane: Ints, time: Ints) -> Ints:
+        """The place of the last of these ascending keys until each time on its lane, or -1; a negative lane has none."""
+        if not keys.size:
+            return np.full(time.shape, NONE, np.int64)
+        place: Ints = np.searchsorted(keys, self.key(lane, time), side="right") - 1
+        place[(place < 0) | (lane < 0) | (keys[place] < self.floor(lane))] = NONE
+        return place
+
 
 def order(lane: Ints, start: Ints, duration: Ints, clock: LaneClock) -> Ints:
     """The permutation that puts events in lane, start, longer-first order."""
@@ -86,10 +94,7 @@ class Nesting(Struct, frozen=True):
 
     def innermost_at(self, lane: Ints, time: Ints) -> Ints:
         """The innermost event in progress on each lane at each time, or -1; a negative lane has none."""
-        if not self.key.size:
-            return np.full(time.shape, NONE, np.int64)
-        row = np.searchsorted(self.key, self.clock.key(lane, time), side="right") - 1
-        row[(row < 0) | (lane < 0) | (self.key[row] < self.clock.floor(lane))] = NONE
+        row = self.clock.last_begun(self.key, lane, time)
         live = np.flatnonzero(row >= 0)
         while live.size:
             live = live[self.end[row[live]] <= time[live]]

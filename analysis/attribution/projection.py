@@ -209,9 +209,8 @@ def in_ranges(sel: Selection, rows: Ints, device: pl.DataFrame) -> Bools:
     end = start + host["duration"].to_numpy()[rows]
     found = np.zeros(device.height, np.bool_)
     for one in np.unique(of_range).tolist():
-        opened, closed = intervals.union(start[of_range == one], end[of_range == one])
-        at = np.searchsorted(opened, time, side="right") - 1
-        found |= (process == one) & (at >= 0) & (time < np.append(closed, 0)[at])
+        covered = intervals.union(start[of_range == one], end[of_range == one])
+        found |= (process == one) & intervals.contains(covered, time)
     return found
 
 

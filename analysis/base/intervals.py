@@ -52,11 +52,23 @@ def union(start: Ints, end: Ints) -> Intervals:
 
 def _merge(start: Ints, end: Ints) -> Intervals:
     """`union` of intervals whose starts ascend."""
-    reach = np.maximum.accumulate(end)
-    opens = np.flatnonzero(start[1:] > reach[:-1]) + 1
-    first = np.concatenate(([0], opens))
-    last = np.concatenate((opens - 1, [start.size - 1]))
-    return start[first], reach[last]
+    reached = np.empty(end.size, np.int64)
+    reached[0] = np.iinfo(np.int64).min
+    np.maximum.accumulate(end[:-1], out=reached[1:])
+    return joined(start, end, reached)[1:]
+
+
+def joined(start: Ints, end: Ints, reached: Ints) -> tuple[Ints, Ints, Ints]:
+    """The first of each run of intervals that overlap or touch, and the runs' starts and ends.
+
+    Args:
+        start: starts, ascending within each group.
+        end: ends; no interval is empty.
+        reached: how far what stands before each in its group reaches; the smallest number before the first of a group.
+    """
+    first = np.flatnonzero(start > reached)
+    last = np.append(first, end.size)[1:] - 1
+    return first, start[first], np.maximum(reached[last], end[last])
 
 
 def intersect(a: Intervals, b: Intervals) -> Intervals:

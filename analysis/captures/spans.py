@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import dense
-from tracetui.analysis.base.intervals import stable_order
+from tracetui.analysis.base.intervals import joined, stable_order
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
@@ -101,10 +101,8 @@ def union(ordered: Spans, reached: Ints | None = None) -> Spans:
     lasting = ordered.take(ordered.end > ordered.start)
     if reached is None or lasting is not ordered:
         reached = reached_before(lasting)
-    first = np.flatnonzero(lasting.start > reached)
-    if first.size == lasting.start.size:
-        return lasting
-    return Spans(lasting.group[first], lasting.start[first], np.maximum.reduceat(lasting.end, first))
+    first, start, end = joined(lasting.start, lasting.end, reached)
+    return lasting if first.size == lasting.start.size else Spans(lasting.group[first], start, end)
 
 
 def dense_groups(label: Ints) -> tuple[Ints, Ints]:

@@ -103,10 +103,9 @@ def _settle_opened(host: Columns) -> None:
     times = LaneClock(int(thread.max()) + 1, start, end)
     keys = times.key(thread[: calls.size], start[: calls.size])[order]
     mine = slice(calls.size, None)
-    at = np.searchsorted(keys, times.key(thread[mine], start[mine]), side="right") - 1
-    call = order[np.maximum(at, 0)]
-    left_open = (at >= 0) & (thread[call] == thread[mine])
-    left_open &= (start[mine] < end[call]) & (end[mine] > end[call])
+    at = times.last_begun(keys, thread[mine], start[mine])
+    call = order[at]
+    left_open = (at >= 0) & (start[mine] < end[call]) & (end[mine] > end[call])
     kind[operators[left_open]] = schema.HOST_KINDS.index("annotation")
 
 

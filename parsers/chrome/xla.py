@@ -15,6 +15,7 @@ from tracetui.parsers import categories, schema
 from tracetui.parsers.categories import NULL_CODE
 from tracetui.parsers.chrome import columns
 from tracetui.parsers.chrome.columns import NULL
+from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,15 +167,14 @@ def _host_kind(name: str) -> str | None:
 
 def _inside(lane: Ints, start: Ints, end: Ints, around: Bools) -> Bools:
     """Which events start while one of those marked in `around` is in progress on their thread."""
-    found = np.zeros(lane.size, np.bool_)
-    for number in np.unique(lane[around]).tolist():
-        outer = np.flatnonzero(around & (lane == number))
-        outer = outer[np.argsort(start[outer], kind="stable")]
-        reached = np.maximum.accumulate(end[outer])
-        mine = np.flatnonzero(lane == number)
-        at = np.searchsorted(start[outer], start[mine], side="right") - 1
-        found[mine] = (at >= 0) & (start[mine] < reached[np.maximum(at, 0)])
-    return found
+    if not around.any():
+        return around
+    clock = LaneClock(int(lane.max()) + 1, start, end)
+    keys, ends = clock.key(lane[around], start[around]), clock.key(lane[around], end[around])
+    order = np.argsort(keys)
+    at = clock.last_begun(keys[order], lane, start)
+    inside: Bools = (at >= 0) & (clock.key(lane, start) < np.maximum.accumulate(ends[order])[at])
+    return inside
 
 
 def _describe(device: Columns) -> None:

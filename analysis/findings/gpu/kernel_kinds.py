@@ -303,9 +303,9 @@ def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
     clock = LaneClock(int(lane.max(initial=0)) + 1, start, end)
     order = np.argsort(clock.key(lane[at], start))
     begins, ends = clock.key(lane[at], start)[order], clock.key(lane[at], end)[order]
-    begun = clock.key(lane[calls], host["start"].to_numpy()[calls])
-    place = np.searchsorted(begins, begun, side="right") - 1
-    within: Bools = (calls >= 0) & (place >= 0) & (begun < ends[place])
+    when = host["start"].to_numpy()[calls]
+    place = clock.last_begun(begins, lane[calls], when)
+    within: Bools = (calls >= 0) & (place >= 0) & (clock.key(lane[calls], when) < ends[place])
     return within
 
 
