@@ -54,7 +54,7 @@ class LaneClock:
         return lane * self._span
 
     def last_begun(self, keys: Ints, lane: Ints, time: Ints) -> Ints:
-        """The place of the last of these ascending keys until each time on its lane, or -1; a negative lane has none."""
+        """The last of these ascending keys on each lane until each time, or -1; a lane below 0 has none."""
         if not keys.size:
             return np.full(time.shape, NONE, np.int64)
         place: Ints = np.searchsorted(keys, self.key(lane, time), side="right") - 1
