@@ -216,7 +216,7 @@ def batch(facts: Facts) -> str:
 def tensor_core_use(facts: Facts) -> str:
     """The share of kernel time on tensor cores."""
     from tracetui.analysis.counters.tensor_cores import tensor_cores
-    from tracetui.analysis.matching.run_join import conventions_of
+    from tracetui.analysis.matching.join import conventions_of
 
     found = tensor_cores(facts.of_steps, facts.kernels, conventions_of(facts.counters))
     if found.percent is None:

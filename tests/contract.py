@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.compare.compared_passes import OF_GPU, OF_NAMES
+from tracetui.analysis.matching.join import COUNTERS as MEASURED
 from tracetui.analysis.matching.light_overview import UNKNOWN
-from tracetui.analysis.matching.run_join import COUNTERS as MEASURED
 from tracetui.analysis.overview import CATEGORIES
 from tracetui.analysis.tables import (
     captures,

@@ -18,7 +18,7 @@ from chrome_file import ChromeFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetui.analysis.collectives.table import by_pair, by_size
+from tracetui.analysis.collectives import by_pair, by_size
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all
 from tracetui.analysis.ranks.together.job import Job, jobs

@@ -10,9 +10,7 @@ import polars as pl
 import pytest
 from sample_runs import recorded
 
-from tracetui.analysis.collectives.bandwidth import Link, with_bandwidth
-from tracetui.analysis.collectives.frame import collectives
-from tracetui.analysis.collectives.table import by_pair, by_size, calls, calls_of
+from tracetui.analysis.collectives import Link, by_pair, by_size, calls, calls_of, collectives, with_bandwidth
 from tracetui.analysis.roofline.peaks import link_of
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select

@@ -19,7 +19,7 @@ from tracetui.analysis.counters.counters import (
     launch_metrics,
     metric_table,
 )
-from tracetui.analysis.counters.missing import not_collected
+from tracetui.analysis.counters.metrics import not_collected
 from tracetui.parsers.ncu.reader import read_ncu
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 from hta_numbers import concurrency, gpu_time
 
-from tracetui.analysis.api import launches
 from tracetui.analysis.base.conventions import CATEGORIES, HTA, TORCH_TB, TRACETUI
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import gaps
+from tracetui.analysis.host import launches
 from tracetui.analysis.overview import Overview, overview
 from tracetui.analysis.selection import select
 from tracetui.parsers import Trace

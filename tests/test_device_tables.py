@@ -8,9 +8,9 @@ from typing import TypeAlias
 import pytest
 from hta_numbers import queue_depth
 
-from tracetui.analysis.api import api_calls, launches
+from tracetui.analysis.host import api_calls, launches
 from tracetui.analysis.memops import memops, operation_name
-from tracetui.analysis.memory.totals import memory
+from tracetui.analysis.memory.peak import memory
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.parsers import Trace

@@ -11,7 +11,7 @@ import pytest
 from tracetui.analysis.compare import step_difference
 from tracetui.analysis.compare.diff import PARTS, diff, kernels_inside
 from tracetui.analysis.compare.step_difference import median_factor, noise_factor
-from tracetui.analysis.matching.kernel_pairs import pairs
+from tracetui.analysis.matching.join import pairs
 from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import Source, Trace, TraceInfo
 

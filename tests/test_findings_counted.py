@@ -13,7 +13,7 @@ from ncu_file import long_table, wide_table
 from reported import opened
 from sample_runs import recorded
 
-from tracetui.analysis.counters.limit import stopped_at
+from tracetui.analysis.counters.metrics import stopped_at
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.gpu.measured.stalls import _IN_WORDS, PER_ISSUE, REASONS, _reason
 from tracetui.analysis.findings.of_run import findings_of

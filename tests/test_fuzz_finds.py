@@ -280,7 +280,7 @@ def test_a_thread_of_endless_number(tmp_path: Path) -> None:
 
 
 def test_options_with_numbers_that_python_does_not_read() -> None:
-    from tracetui.analysis.counters.limit import stopped_at
+    from tracetui.analysis.counters.metrics import stopped_at
 
     for number in (ENDLESS, "²"):
         commands = (("ncu", "--launch-count", number, "./t"),)

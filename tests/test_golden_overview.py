@@ -17,11 +17,11 @@ import pytest
 from hta_numbers import SORTS, concurrency, gpu_time, overlap_percent, queue_depth, stretches
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.api import by_name, launches
 from tracetui.analysis.base.conventions import HTA, TORCH_TB
 from tracetui.analysis.gpu.activities import activities, last_step_start
 from tracetui.analysis.gpu.idle import gaps
-from tracetui.analysis.memory.totals import memory
+from tracetui.analysis.host import by_name, launches
+from tracetui.analysis.memory.peak import memory
 from tracetui.analysis.overview import overview, utilization_timeline
 from tracetui.analysis.selection import Selection, select
 

@@ -18,9 +18,7 @@ from sample_runs import recorded
 from tracetui.analysis.compare.comparable import comparable
 from tracetui.analysis.compare.diff import diff
 from tracetui.analysis.kernels import kernels
-from tracetui.analysis.matching.join import join_kernels
-from tracetui.analysis.matching.kernel_pairs import pairs
-from tracetui.analysis.matching.run_join import kernel_counters_of, with_counters
+from tracetui.analysis.matching.join import join_kernels, kernel_counters_of, pairs, with_counters
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
 from tracetui.parsers import Run, Source, Trace, TraceInfo, schema

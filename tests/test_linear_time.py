@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from sample_runs import FP32, GPT, run_of
 
-from tracetui.analysis import api
 from tracetui.analysis.attribution.calltree import dense
 from tracetui.analysis.base import names
 from tracetui.analysis.captures.roles import named_phases, phase_of, phases
@@ -22,6 +21,7 @@ from tracetui.analysis.dependencies.graph import graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
 from tracetui.analysis.findings.validity import ranges as range_rules
 from tracetui.analysis.gpu.activities import by_value
+from tracetui.analysis.host import api_calls
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline import step_lanes
 from tracetui.app.tables.range_tree import merged_ranges
@@ -220,10 +220,10 @@ def test_shares_of_api_calls_are_divided_on_the_whole_table(tmp_path: Path) -> N
     host = pl.concat([trace.host.with_columns(name=pl.lit(name, pl.Categorical)) for name in ("x", "y", "z")])
     host = host.with_columns(duration=pl.int_range(pl.len(), dtype=pl.Int64) * 7919 + 31)
     sel: Any = SimpleNamespace(host=host)
-    table = api.api_calls(sel)
+    table = api_calls(sel)
     share = 100 * pl.col("total_ns") / pl.col("total_ns").sum()
     assert table["percent"].to_list() == table.rechunk().select(share).to_series().to_list()
-    assert all(api.api_calls(sel).equals(table) for _ in range(20))
+    assert all(api_calls(sel).equals(table) for _ in range(20))
 
 
 def test_the_names_of_a_long_column_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:

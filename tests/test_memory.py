@@ -17,9 +17,8 @@ from snapshot_file import FRAMES, SEGMENT, START, Allocator, churn, snapshot, wr
 from tracetui.analysis.memory.curve import columns, curve, curve_points
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER, NO_STACK, compiled, own_and_library
-from tracetui.analysis.memory.peak import holders, holding, peak
+from tracetui.analysis.memory.peak import holders, holding, memory, peak
 from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
-from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.cli import main as cli
 from tracetui.parsers import open_path

@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 from nsys_file import PID, NsysFile
 
-from tracetui.analysis.collectives.frame import collectives
-from tracetui.analysis.collectives.table import by_pair
+from tracetui.analysis.collectives import by_pair, collectives
 from tracetui.analysis.selection import select
 from tracetui.parsers.nsys.reader import read_nsys
 

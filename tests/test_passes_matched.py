@@ -9,7 +9,7 @@ import pytest
 from made_frames import EMPTY, made_trace
 from sample_runs import run_of
 
-from tracetui.analysis.matching.passes import (
+from tracetui.analysis.matching.light_times import (
     MORE_OFTEN,
     NO_STEPS,
     NOT_THERE,

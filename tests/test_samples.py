@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.analysis.matching.run_join import run_joins
+from tracetui.analysis.matching.join import run_joins
 from tracetui.app.cli.options.shared import SAMPLES
 from tracetui.parsers import open_path
 

@@ -14,8 +14,7 @@ from sample_runs import run_of
 from tracetui.analysis.attribution.during import UNRECORDED
 from tracetui.analysis.timeline.facts import delay, facts, host_during, module
 from tracetui.analysis.timeline.rows import BLOCK, MOST_ROWS, NONE, Row, rows_of
-from tracetui.analysis.timeline.search import search
-from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
+from tracetui.analysis.timeline.timeline import Place, Timeline, search, timeline
 from tracetui.app.charts.lanes import LOOKS, STYLES, row_runs, ruler, stretch, time_label
 from tracetui.parsers import Trace, schema
 from tracetui.parsers.runs.opening import open_path

@@ -16,8 +16,8 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.core.rule import Rule
+from tracetui.analysis.matching.join import joined, run_joins
 from tracetui.analysis.matching.one_program import one_program, reason
-from tracetui.analysis.matching.run_join import joined, run_joins
 from tracetui.analysis.report.report import join_row
 from tracetui.app.reports.content.joins import sentences
 from tracetui.parsers import Run, open_path

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from made_run import SGEMM, Made
 
+from tracetui.analysis.dependencies.costs import transfers
 from tracetui.analysis.dependencies.graph import graph
 from tracetui.analysis.dependencies.limit import _uneven, limit
 from tracetui.analysis.dependencies.model import model
-from tracetui.analysis.gpu.transfers import transfers
 from tracetui.analysis.selection import select
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import CAUSES, gaps_of
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, labels, operator_names
-from tracetui.analysis.matching.kernel_pairs import pairs
+from tracetui.analysis.matching.join import pairs
 from tracetui.analysis.matching.replaced_kernels import Replacement, replacements
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators

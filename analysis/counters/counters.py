@@ -9,8 +9,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.counters.metrics import ALWAYS_PRINTED, LIMITS, METRICS, PERCENTAGES
-from tracetui.analysis.counters.missing import missing
+from tracetui.analysis.counters.metrics import ALWAYS_PRINTED, LIMITS, METRICS, PERCENTAGES, missing
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:

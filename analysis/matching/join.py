@@ -8,19 +8,27 @@ in every process. Kernels that can't be told apart are ambiguous.
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.base.remembered import kept_of_pair
 from tracetui.analysis.matching.launch_order import in_order, paired
+from tracetui.analysis.matching.one_program import one_program
+from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name, scoped_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
     from numpy.typing import NDArray
 
-    from tracetui.parsers import Trace
+    from tracetui.parsers import Run, Trace
 
     Ints = NDArray[np.int64]
 
@@ -232,3 +240,207 @@ def _percent(trace: Trace, part: pl.Series) -> float | None:
     """The share of a trace's kernel time, whole graphs included, that is of some of its kernels."""
     whole = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]))["duration"].sum()
     return 100 * int(part.sum()) / int(whole) if whole else None
+
+
+_ELEMENT_TYPES = re.compile(
+    r"\b(?:(?:un)?signed |long )*(?:float|double|int|long|short|char|bool|__half2?|half_?t?|Half|__nv_bfloat16\w*|"
+    r"BFloat16|bfloat16_t|tfloat32_t|Float8_\w+|__nv_fp8_\w+|float_\w+_t|complex<[^<>]*>|"
+    r"OpaqueType<\w+>)(?![\w<])"
+)
+_VECTOR_WIDTH = re.compile(r"(\bvectorized_elementwise_kernel<)\d+,")
+"""PyTorch loads 16 bytes at once, so the number of elements follows from their type."""
+_LAMBDA_NUMBER = re.compile(r"#\d+")
+
+
+def pairs(a: Iterable[str], b: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Maps names of run B to the same kernel's name in run A and to how it was found; each name is used at most once.
+
+    ``name``: spelled alike. ``key``: one function in the spellings of two tools. ``types``: base name and category are
+    equal, and template arguments differ in element types only, such as float and Half, OpaqueType<4> and
+    OpaqueType<2> (and in what follows from the type: the numbers of lambdas that functions choose by type, and how many
+    elements PyTorch's elementwise kernels load at once); used only where both runs have exactly one such kernel.
+    """
+    left, right = dict.fromkeys(a), dict.fromkeys(b)
+    found = {name: (name, "name") for name in right if name in left}
+
+    def rest(of: dict[str, None], taken: set[str]) -> list[str]:
+        return [name for name in of if name not in taken]
+
+    def add(how: str, sort_of: Callable[[str], Hashable | None], *, refine: bool) -> None:
+        groups: dict[Hashable, tuple[list[str], list[str]]] = {}
+        for side, names in enumerate((rest(left, {other for other, _ in found.values()}), rest(right, set(found)))):
+            for name in names:
+                if (sort := sort_of(name)) is not None:
+                    groups.setdefault(sort, ([], []))[side].append(name)
+        for ours, theirs in groups.values():
+            if len(ours) == len(theirs) == 1:
+                found[theirs[0]] = (ours[0], how)
+            elif refine and ours:
+                chosen = {name: closest(name, list(range(len(ours))), ours) for name in theirs}
+                single = [candidates[0] for candidates in chosen.values() if len(candidates) == 1]
+                for name, candidates in chosen.items():
+                    if len(candidates) == 1 and single.count(candidates[0]) == 1:
+                        found[name] = (ours[candidates[0]], how)
+
+    add("key", lambda name: function_name(name).key, refine=True)
+    add("types", _without_types, refine=False)
+    return found
+
+
+def _without_types(name: str) -> tuple[str, str, str] | None:
+    """A name without its element types; null for one without template arguments."""
+    parts = function_name(name)
+    if "<" not in parts.key:
+        return None
+    key = _VECTOR_WIDTH.sub(r"\1·,", _ELEMENT_TYPES.sub("·", parts.key))
+    return parts.base, kernel_names.category(name), _LAMBDA_NUMBER.sub("#", key)
+
+
+COUNTERS = (
+    "launches", "duration_ns", "sm_percent", "memory_percent", "dram_percent", "l1_percent", "l2_percent",
+    "l1_hit_percent", "l2_hit_percent", "occupancy_percent", "theoretical_occupancy_percent", "occupancy_limiter",
+    "waves", "tensor_percent", "tensor_cores", "dram_bytes", "bound",
+)  # fmt: skip
+"""The columns of `counters.by_kernel` that each kernel gets."""
+MEASURED = "measured_"
+"""Prefix of these columns' names next to a recording's own columns."""
+
+
+class Joined(Struct, frozen=True):
+    """One recording matched with another of the same run."""
+
+    main: Trace
+    other: Trace
+    join: KernelJoin
+
+
+class Measured(Struct, frozen=True):
+    """What Nsight Compute measured of a recording's kernels."""
+
+    kernels: pl.DataFrame
+    """``name`` (as the recording spells it) and `COUNTERS`: means over the measured launches, every launch counting the
+    same; one row per kernel that has any."""
+    launches: int
+    """How many measured launches were matched with a kernel."""
+    gpu_time_percent: float | None
+    """Share of the recording's kernel time that is of measured kernels; null without kernels."""
+
+
+def joined(run: Run, trace: Trace, kind: str | None = None) -> list[Joined]:
+    """Joins a recording with the run's other tools' recordings of kernels, of the same rank where both tell theirs.
+
+    Recordings of another program, size or GPU are left out: their numbers say nothing about these kernels.
+
+    Args:
+        run: the run.
+        trace: one of its recordings.
+        kind: only the recordings of this kind (`TraceInfo.kind`).
+    """
+    return [
+        Joined(trace, other, _join(trace, other))
+        for other in run.traces
+        if other.info.kind != trace.info.kind
+        and kind in (None, other.info.kind)
+        and _same_rank(trace, other)
+        and _has_kernels(other)
+        and one_program(trace, other)
+    ]
+
+
+def kernel_counters_of(run: Run, trace: Trace, known: list[Joined] | None = None) -> Measured | None:
+    """The hardware counters of a recording's kernels, from the run's Nsight Compute recordings; null without any.
+
+    Of a recording by Nsight Compute they are its own.
+
+    Args:
+        run: the run.
+        trace: one of its recordings.
+        known: what `joined` gives for the two, where that is known already.
+    """
+    from tracetui.analysis.counters.counters import launch_counters, means
+
+    tables = [launch_counters(trace).with_columns(kernel="name")] if trace.info.kind == "ncu" else []
+    for found in joined(run, trace, "ncu") if known is None else known:
+        if found.other.info.kind != "ncu":
+            continue
+        ours = found.join.launches.filter(pl.col("status") == "matched")
+        ours = ours.select(pl.col("row").alias("device_row"), pl.col("kernel").cast(pl.String))
+        tables.append(launch_counters(found.other).join(ours, on="device_row").with_columns(name=pl.col("kernel")))
+    if not tables:
+        return None
+    launches = pl.concat(tables)
+    kernels = means(launches).select("name", *COUNTERS)
+    return Measured(kernels, int(kernels["launches"].sum()), _share(trace, kernels["name"]))
+
+
+def with_counters(table: pl.DataFrame, measured: Measured | None) -> pl.DataFrame:
+    """Adds what was measured to a table of kernels, as columns ``measured_…``, null where nothing was measured.
+
+    ``tensor_cores`` follows the counters where they tell; ``tensor_cores_from`` says ``counters`` or ``name``.
+    """
+    if measured is None:
+        return table.with_columns(tensor_cores_from=pl.lit("name"))
+    beside = measured.kernels.rename({column: MEASURED + column for column in COUNTERS})
+    told = pl.col(f"{MEASURED}tensor_cores")
+    return table.join(beside, on="name", how="left", maintain_order="left").with_columns(
+        tensor_cores=pl.coalesce(told, "tensor_cores"),
+        tensor_cores_from=pl.when(told.is_not_null()).then(pl.lit("counters")).otherwise(pl.lit("name")),
+    )
+
+
+def conventions_of(measured: Measured | None) -> Conventions:
+    """Our conventions, except that counters, where known, decide whether a kernel used tensor cores."""
+    if measured is None:
+        return TRACETUI
+    told: dict[str, bool] = dict(measured.kernels.select("name", "tensor_cores").drop_nulls().iter_rows())
+    if not told:
+        return TRACETUI
+
+    def uses_tensor_cores(name: str) -> bool:
+        return told.get(name, kernel_names.uses_tensor_cores(name))
+
+    def tensor_cores_unclear(name: str) -> bool:
+        return name not in told and TRACETUI.tensor_cores_unclear(name)
+
+    return replace(TRACETUI, uses_tensor_cores=uses_tensor_cores, tensor_cores_unclear=tensor_cores_unclear)
+
+
+def run_joins(run: Run) -> list[Joined]:
+    """Every recording of the run by another tool than the main one, with the main recording of its rank."""
+    main = run.main
+    mains = [trace for trace in run.of_kind(main.info.kind) if _has_kernels(trace)]
+    found = []
+    for other in run.traces:
+        if other.info.kind == main.info.kind or not _has_kernels(other) or not mains:
+            continue
+        ours = next((trace for trace in mains if trace.info.rank == other.info.rank), mains[0])
+        found.append(Joined(ours, other, _join(ours, other)))
+    return found
+
+
+@kept_of_pair
+def _counters_join(trace: Trace, other: Trace) -> KernelJoin:
+    return join_kernels(trace, other)
+
+
+def _join(trace: Trace, other: Trace) -> KernelJoin:
+    """`join_kernels`, kept where the other is small: Nsight Compute measures few launches."""
+    return _counters_join(trace, other) if other.info.kind == "ncu" else join_kernels(trace, other)
+
+
+def _same_rank(left: Trace, right: Trace) -> bool:
+    return left.info.rank is None or right.info.rank is None or left.info.rank == right.info.rank
+
+
+def _has_kernels(trace: Trace) -> bool:
+    return bool((trace.device["kind"] == "kernel").any())
+
+
+def _share(trace: Trace, names: pl.Series) -> float | None:
+    """The share of a recording's kernel time, whole graphs included, that is of some kernels."""
+    work = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"])).select(
+        pl.col("name").cast(pl.String), "duration"
+    )
+    whole = int(work["duration"].sum())
+    measured = work.filter(pl.col("name").is_in(names.implode()))["duration"]
+    return 100 * int(measured.sum()) / whole if whole else None

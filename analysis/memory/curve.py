@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.memory.allocations import of_memory
-from tracetui.analysis.memory.peak import Peak, peak, totals
+from tracetui.analysis.memory.peak import Peak, of_memory, peak, totals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

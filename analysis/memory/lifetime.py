@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.memory.allocations import UNBORN, Allocations, allocations, of_memory
 from tracetui.analysis.memory.owners import OWNERS, owners
-from tracetui.analysis.memory.peak import listed, peak
+from tracetui.analysis.memory.peak import UNBORN, Allocations, allocations, listed, of_memory, peak
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints

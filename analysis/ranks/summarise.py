@@ -16,7 +16,7 @@ from msgspec import Struct
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.conventions import is_collective_kernel
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.collectives.frame import all_collectives
+from tracetui.analysis.collectives import all_collectives
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.ranks.environment import device_name, environment
 from tracetui.analysis.ranks.steps import blocking, loading, silent, step_rows

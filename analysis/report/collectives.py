@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.collectives.table import by_pair, by_size
+from tracetui.analysis.collectives import by_pair, by_size
 from tracetui.analysis.report.model import Link
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.roofline.peaks import link_of

@@ -10,7 +10,7 @@ from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.counters.compared import compare, labels, reports_of
 from tracetui.analysis.counters.configurations import configurations, weights_of
 from tracetui.analysis.counters.counters import by_kernel, launch_counters
-from tracetui.analysis.counters.missing import not_collected
+from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.report.model import CountersMissing
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.roofline.counters import launch_table

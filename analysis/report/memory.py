@@ -9,9 +9,8 @@ import polars as pl
 from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.memory.curve import curve, curve_points
 from tracetui.analysis.memory.lifetime import growth, long_lived
-from tracetui.analysis.memory.peak import By, holders, peak
+from tracetui.analysis.memory.peak import By, holders, memory, peak
 from tracetui.analysis.memory.segments import EndState, end_state, ooms
-from tracetui.analysis.memory.totals import memory
 from tracetui.analysis.report.model import Memory, MemoryPeak, MemoryPoint, Segments
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.memory import HOLDERS, LONG_LIVED, OUT_OF_MEMORY, STEPS

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.compare.step_difference import StepDifference
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts, Pair
-    from tracetui.analysis.matching.run_join import Joined
+    from tracetui.analysis.matching.join import Joined
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -261,7 +261,7 @@ def _counters_of_pair(pair: Pair, limit: int | None) -> Json | None:
     """Two reports of Nsight Compute side by side; null for recordings of other tools."""
     if not pair.a.trace.info.kind == pair.b.trace.info.kind == "ncu":
         return None
-    from tracetui.analysis.counters.limit import stopped_at
+    from tracetui.analysis.counters.metrics import stopped_at
     from tracetui.analysis.report.counters import side_by_side
 
     stops = {side: stopped_at(facts.trace, facts.manifest) for side, facts in (("a", pair.a), ("b", pair.b))}
@@ -306,7 +306,7 @@ def _side(facts: Facts) -> Json:
 def _joins(run: Run) -> list[JoinRow]:
     if len({trace.info.kind for trace in run.traces}) < 2:
         return []
-    from tracetui.analysis.matching.run_join import run_joins
+    from tracetui.analysis.matching.join import run_joins
 
     return [join_row(joined) for joined in run_joins(run)]
 

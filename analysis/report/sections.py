@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Findings
-    from tracetui.analysis.matching.run_join import Measured
+    from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.overview import Overview as Averaged
     from tracetui.analysis.report.counters import Counters
     from tracetui.analysis.selection import Selection
@@ -166,7 +166,7 @@ class Sections(BesideSections):
 
     @cached_property
     def _conventions(self) -> Conventions:
-        from tracetui.analysis.matching.run_join import conventions_of
+        from tracetui.analysis.matching.join import conventions_of
 
         return conventions_of(self._measured)
 
@@ -240,7 +240,7 @@ class Sections(BesideSections):
     def kernels(self) -> Section:
         """One row per kernel name."""
         from tracetui.analysis.kernels import kernel_rows
-        from tracetui.analysis.matching.run_join import COUNTERS, with_counters
+        from tracetui.analysis.matching.join import COUNTERS, with_counters
         from tracetui.analysis.report.spread import distributions
 
         measured = self._measured
@@ -299,7 +299,7 @@ class Sections(BesideSections):
 
     def api(self) -> Section:
         """CUDA runtime and driver API calls by name."""
-        from tracetui.analysis.api import api_calls
+        from tracetui.analysis.host import api_calls
 
         return self._table(api_calls(self.sel), API_CALLS)
 
@@ -315,7 +315,7 @@ class Sections(BesideSections):
 
     def launches(self) -> Section:
         """How kernels reach the GPU: how many, how short, how late."""
-        from tracetui.analysis.api import launches
+        from tracetui.analysis.host import launches
         from tracetui.analysis.matching.light_times import launching
 
         found = launches(launching(self.sel))

@@ -274,7 +274,7 @@ def _counted(traces: Iterable[Trace]) -> tuple[pl.DataFrame, ...]:
 
 def _stops(run: Run) -> Iterator[int]:
     """The limits of launches at which Nsight Compute stopped."""
-    from tracetui.analysis.counters.limit import stopped_at
+    from tracetui.analysis.counters.metrics import stopped_at
 
     for trace in run.of_kind("ncu"):
         if (limit := stopped_at(trace, run.manifest)) is not None:

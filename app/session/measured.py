@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.matching.run_join import Joined, Measured, conventions_of, joined, kernel_counters_of
+from tracetui.analysis.matching.join import Joined, Measured, conventions_of, joined, kernel_counters_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.conventions import Conventions

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.api import api_calls, launches
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.model import model
-from tracetui.analysis.host import host_functions
+from tracetui.analysis.host import api_calls, host_functions, launches
 from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.nsys.gpu_samples import gpu_samples
 from tracetui.analysis.nsys.os_calls import os_calls

@@ -17,7 +17,7 @@ from tracetui.analysis.kernels import (
     kernel_launches,
     operator_kernels,
 )
-from tracetui.analysis.matching.run_join import Joined, with_counters
+from tracetui.analysis.matching.join import Joined, with_counters
 from tracetui.analysis.modules import module_kernels
 from tracetui.analysis.operators import group_operator_kernels, group_operator_rows
 from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES, MEASURED

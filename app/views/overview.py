@@ -12,7 +12,7 @@ from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
-from tracetui.analysis.memory.totals import memory
+from tracetui.analysis.memory.peak import memory
 from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of
 from tracetui.analysis.ranks.together.own_verdict import in_its_job
 from tracetui.analysis.ranks.together.said import brief

@@ -1,7 +1,7 @@
 """The light pass: a recording of the GPU and of the calls that give it work, which hardly slows the program down.
 
 It has no operators, modules or shapes, and no steps: their boundaries go into the trace's metadata. The rich pass after
-it has the names; `analysis.matching.passes` carries them over.
+it has the names; `analysis.matching.light_times` carries them over.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.data_loader import Loader
     from tracetui.analysis.findings.core.program import Program
-    from tracetui.analysis.matching.run_join import Measured
-    from tracetui.analysis.memory.totals import Memory
+    from tracetui.analysis.matching.join import Measured
+    from tracetui.analysis.memory.peak import Memory
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.ranks.together.job import Job
     from tracetui.analysis.roofline.roofline import Roofline
@@ -104,8 +104,8 @@ class Facts:
     @cached_property
     def run_overview(self) -> Overview:
         """Steps, categories, GPU metrics, idle causes: of the light recording where the run has one."""
+        from tracetui.analysis.matching.join import conventions_of
         from tracetui.analysis.matching.light_overview import run_overview
-        from tracetui.analysis.matching.run_join import conventions_of
 
         return run_overview(self.sel, conventions_of(self.counters))
 
@@ -161,8 +161,8 @@ class Facts:
 
     @cached_property
     def api(self) -> pl.DataFrame:
-        """`analysis.api.api_calls` of the steps: what set the program up is not theirs."""
-        from tracetui.analysis.api import api_calls
+        """`analysis.host.api_calls` of the steps: what set the program up is not theirs."""
+        from tracetui.analysis.host import api_calls
 
         return api_calls(in_steps(self.sel))
 
@@ -236,7 +236,7 @@ class Facts:
         replayed, rows = self.model.sel.trace, self.model.graph.work.row
         if replayed is self.trace:
             return rows
-        from tracetui.analysis.matching.passes import match_passes
+        from tracetui.analysis.matching.light_times import match_passes
 
         return match_passes(replayed, self.trace).rich_row[rows]
 
@@ -258,16 +258,16 @@ class Facts:
 
     @cached_property
     def memory(self) -> Memory:
-        """`analysis.memory.totals.memory` of the snapshot if the run has one, else of the trace."""
-        from tracetui.analysis.memory.totals import memory
+        """`analysis.memory.peak.memory` of the snapshot if the run has one, else of the trace."""
+        from tracetui.analysis.memory.peak import memory
 
         snapshots = self.run.of_kind("memory_snapshot")
         return memory(select(snapshots[0]) if snapshots else self.sel)
 
     @cached_property
     def counters(self) -> Measured | None:
-        """What Nsight Compute measured of this trace's kernels (`analysis.matching.run_join.kernel_counters_of`)."""
-        from tracetui.analysis.matching.run_join import kernel_counters_of
+        """What Nsight Compute measured of this trace's kernels (`analysis.matching.join.kernel_counters_of`)."""
+        from tracetui.analysis.matching.join import kernel_counters_of
 
         return kernel_counters_of(self.run, self.trace)
 

@@ -11,7 +11,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu.kernel_facts import SHARE, is_beside_timeline, share_of, short, stake
-from tracetui.analysis.matching.run_join import joined
+from tracetui.analysis.matching.join import joined
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.graph import threads_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Query
-from tracetui.analysis.matching.run_join import conventions_of
+from tracetui.analysis.matching.join import conventions_of
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.matrix_work import plain_matrix_work
 from tracetui.parsers.nesting import LaneClock, nearest

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracetui.analysis.base.intervals import Intervals
-    from tracetui.analysis.collectives.bandwidth import Link
+    from tracetui.analysis.collectives import Link
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.names import matching
-from tracetui.analysis.counters.limit import stopped_at
+from tracetui.analysis.counters.metrics import stopped_at
 from tracetui.analysis.findings.core import hints, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.base.machine_samples import counters_raised, hottest, own_gpus, raised_alarms, slowed_share
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.core.told import known
 from tracetui.analysis.gpu.steps import extent
+from tracetui.analysis.roofline.peaks import counters_raised, hottest, own_gpus, raised_alarms, slowed_share
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:

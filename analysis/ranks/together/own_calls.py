@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.collectives.frame import all_collectives
-from tracetui.analysis.collectives.table import MATCHED
+from tracetui.analysis.collectives import MATCHED, all_collectives
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.collectives.bandwidth import with_bandwidth
+from tracetui.analysis.collectives import with_bandwidth
 from tracetui.analysis.ranks import summary as contract
 from tracetui.analysis.ranks.matching.groups import EXCHANGE
 

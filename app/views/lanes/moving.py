@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.memops import operation_name
-from tracetui.analysis.timeline.search import search
+from tracetui.analysis.timeline.timeline import search
 from tracetui.app.keys import commands
 from tracetui.app.text.times import parse_time
 from tracetui.app.text.words import RESOURCE_LABELS
@@ -15,7 +15,7 @@ from tracetui.app.views.lanes.base import LanesView
 from tracetui.app.widgets.prompt import Question
 
 if TYPE_CHECKING:
-    from tracetui.analysis.timeline.search import Hits
+    from tracetui.analysis.timeline.timeline import Hits
 
 _STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
 _API = frozenset({"runtime", "driver"})

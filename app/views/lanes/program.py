@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.dependencies.critical_path import slack
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.dependencies.path_lane import path_lane
-from tracetui.analysis.dependencies.slack import slack
 from tracetui.analysis.nsys.gpu_samples import KNOWN, sampled
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select

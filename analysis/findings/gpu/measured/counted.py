@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.counters.counters import launch_counters
-from tracetui.analysis.matching.run_join import joined
+from tracetui.analysis.matching.join import joined
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

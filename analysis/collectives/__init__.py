@@ -1,1 +1,0 @@
-"""Collectives of one recording: what each moved, between whom, and how fast."""
