@@ -15,7 +15,9 @@ from tracetui.analysis.attribution.during import UNRECORDED
 from tracetui.analysis.timeline.facts import delay, facts, host_during, module
 from tracetui.analysis.timeline.rows import BLOCK, MOST_ROWS, NONE, Row, rows_of
 from tracetui.analysis.timeline.timeline import Place, Timeline, search, timeline
-from tracetui.app.charts.lanes import LOOKS, STYLES, row_runs, ruler, stretch, time_label
+from tracetui.app.charts.cells import ruler
+from tracetui.app.charts.lanes import LOOKS, STYLES, row_runs
+from tracetui.app.charts.scale import stretch, time_label
 from tracetui.parsers import Trace, schema
 from tracetui.parsers.runs.opening import open_path
 from tracetui.parsers.trace import Source, TraceInfo

@@ -1,15 +1,15 @@
-"""Draws an area chart with a line above it, such as used memory below reserved memory."""
+"""An area with a line above it, such as used memory below reserved memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.app.charts.cells import EIGHTHS
 from tracetui.app.charts.drawing import WIDTH, Drawing, swatches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-EIGHTHS = " ▁▂▃▄▅▆▇█"
 GAP = 1
 
 
@@ -26,7 +26,7 @@ def area_chart(
     """Returns `height` rows of text of at most `width`: the plot with its axis on the left, then times below.
 
     Args:
-        filled: a value per column, drawn from the bottom up; null if unknown.
+        filled: a value per column, drawn from the bottom up; None if unknown.
         line: a value per column, drawn as a line; may be empty.
         width: columns of the whole chart. The plot takes the columns beside the axis; `plot_width` tells how many.
         height: rows of the whole chart, including the one for the times.
@@ -34,7 +34,7 @@ def area_chart(
         times: the labels below the left and the right end.
         ascii: no characters outside ASCII.
     """
-    top = max((value for value in (*filled, *line) if value is not None), default=0)
+    top = _top(filled, line)
     rows = height - 1
     if rows < 1 or width < 1:
         return []
@@ -57,8 +57,12 @@ def area_chart(
 def plot_width(filled: Sequence[float | None], line: Sequence[float | None], width: int, height: int, *,
                label: Callable[[float], str]) -> int:  # fmt: skip
     """Returns how many columns `area_chart` has for values of this size."""
-    top = max((value for value in (*filled, *line) if value is not None), default=0)
+    top = _top(filled, line)
     return max(width - max(map(len, _titles(top, max(height - 1, 1), label))) - GAP - 1, 1)
+
+
+def _top(filled: Sequence[float | None], line: Sequence[float | None]) -> float:
+    return max((value for value in (*filled, *line) if value is not None), default=0)
 
 
 def _titles(top: float, rows: int, label: Callable[[float], str]) -> list[str]:
@@ -81,8 +85,7 @@ def _spread(values: Sequence[float | None], room: int) -> list[float | None]:
     for column in range(room):
         first = column * count // room
         last = max((column + 1) * count // room, first + 1)
-        known = [value for value in values[first:last] if value is not None]
-        spread.append(max(known) if known else None)
+        spread.append(max((value for value in values[first:last] if value is not None), default=None))
     return spread
 
 
@@ -114,10 +117,10 @@ def curve_svg(
     times: tuple[str, str],
     names: tuple[str, str],
 ) -> str:
-    """The levels of equal spans of time.
+    """Draws the same as SVG, of equal spans of time.
 
     Args:
-        filled: drawn as an area; null where unknown.
+        filled: drawn as an area; None where unknown.
         line: drawn as a line; may be empty.
         about: what the picture shows.
         label: writes a value for the axis.
@@ -125,13 +128,11 @@ def curve_svg(
         names: of the area and of the line.
     """
     drawing = Drawing(TOP + TALL + 24, about)
-    top = max((value for value in (*filled, *line) if value is not None), default=0) or 1.0
+    top = _top(filled, line) or 1.0
     foot = TOP + TALL
     swatches(drawing, LEFT, 12, [("gpu", names[0]), *([("reserved", names[1])] if line else [])])
     for part in (0, 0.25, 0.5, 0.75, 1):
-        y = foot - TALL * part
-        drawing.line(LEFT, y, WIDTH - 8, y, "grid")
-        drawing.text(LEFT - 6, y + 4, label(top * part), anchor="end")
+        drawing.level(foot - TALL * part, label(top * part), LEFT, WIDTH - 8)
     for stretch in _stretches(filled):
         points = _staircase(stretch, filled, top)
         drawing.path([(points[0][0], foot), *points, (points[-1][0], foot)], "gpu", closed=True)
@@ -145,15 +146,15 @@ def curve_svg(
 
 def _stretches(values: Sequence[float | None]) -> list[list[int]]:
     """Positions of values that are known, a list for each stretch without a gap."""
-    found: list[list[int]] = []
+    stretches: list[list[int]] = []
     for at, value in enumerate(values):
         if value is None:
             continue
-        if found and found[-1][-1] == at - 1:
-            found[-1].append(at)
+        if stretches and stretches[-1][-1] == at - 1:
+            stretches[-1].append(at)
         else:
-            found.append([at])
-    return found
+            stretches.append([at])
+    return stretches
 
 
 def _staircase(stretch: Sequence[int], values: Sequence[float | None], top: float) -> list[tuple[float, float]]:

@@ -34,6 +34,11 @@ class Drawing:
         """A straight line."""
         self._add("line", f'x1="{decimal(x0)}" y1="{decimal(y0)}" x2="{decimal(x1)}" y2="{decimal(y1)}"', style)
 
+    def level(self, y: float, label: str, left: float, right: float) -> None:
+        """A line across a plot, at the height of the value that stands before it."""
+        self.line(left, y, right, y, "grid")
+        self.text(left - 6, y + 4, label, anchor="end")
+
     def path(self, points: Sequence[tuple[float, float]], style: str, *, closed: bool = False, title: str = "") -> None:
         """A line through points, or the area inside it."""
         way = "L".join(f"{decimal(x)} {decimal(y)}" for x, y in points)
@@ -47,15 +52,15 @@ class Drawing:
         """A circle around a point."""
         self._add("circle", f'cx="{decimal(x)}" cy="{decimal(y)}" r="{decimal(radius)}"', style, title)
 
-    def text(self, x: float, y: float, said: str, *, anchor: str = "start", style: str = "", room: float = 0) -> None:
+    def text(self, x: float, y: float, text: str, *, anchor: str = "start", style: str = "", room: float = 0) -> None:
         """A label on a line, cut to its room where that is given."""
-        said = printable(said)
+        text = printable(text)
         if room:
-            said = fit(said, int(room / LETTER))
-        if said:
+            text = fit(text, int(room / LETTER))
+        if text:
             more = "" if anchor == "start" else f' text-anchor="{anchor}"'
             more += f' class="{style}"' if style else ""
-            self._shapes.append(f'<text x="{decimal(x)}" y="{decimal(y)}"{more}>{escape(said)}</text>')
+            self._shapes.append(f'<text x="{decimal(x)}" y="{decimal(y)}"{more}>{escape(text)}</text>')
 
     def _add(self, name: str, what: str, style: str, title: str = "") -> None:
         inside = f"<title>{escape(printable(title))}</title>" if title else ""
@@ -76,7 +81,7 @@ def decimal(value: float) -> str:
 
 def swatches(drawing: Drawing, x: float, y: float, parts: Iterable[tuple[str, str]]) -> None:
     """A legend in one line: a square of each style with its meaning."""
-    for style, said in parts:
+    for style, meaning in parts:
         drawing.rect(x, y - 9, 10, 10, style)
-        drawing.text(x + 14, y, said)
-        x += 14 + LETTER * len(said) + 14
+        drawing.text(x + 14, y, meaning)
+        x += 14 + LETTER * len(meaning) + 14

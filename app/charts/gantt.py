@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.analysis.base import number_format
 from tracetui.analysis.base.number_format import format_percent
+from tracetui.app.charts.cells import ASCII_EIGHTHS, EIGHTHS, Run, ruler, texts
 from tracetui.app.charts.drawing import WIDTH, Drawing, decimal
-from tracetui.app.charts.lanes import ASCII_EIGHTHS, EIGHTHS, round_step, ruler, time_label
+from tracetui.app.charts.scale import round_step, time_label
 from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
@@ -33,12 +33,10 @@ class GanttLane(NamedTuple):
     named: Sequence[tuple[str, float, float]] = ()
     """Names of long events, which have passed `fitting.printable`, with their begin and end as shares of the range."""
 
-
-class Run(NamedTuple):
-    """A run of cells with one style."""
-
-    text: str
-    style: str
+    @property
+    def share(self) -> str:
+        """How much of the range something runs."""
+        return format_percent(100 * sum(self.busy) / len(self.busy))
 
 
 def gantt_runs(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: bool = False) -> list[list[Run]]:
@@ -61,8 +59,7 @@ def gantt_runs(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: b
         for name, begin, end in lane.named:
             cells = _with_name(cells, name, math.ceil(begin * room - 1e-9), math.floor(end * room + 1e-9), ascii=ascii)
         label = fitting.pad(fitting.fit(lane.label, LABEL - 1, ascii=ascii), LABEL)
-        share = number_format.format_percent(100 * sum(lane.busy) / len(lane.busy))
-        lines.append([Run(label + side, ""), Run(cells, lane.style), Run(f"{side}{share:>{SHARE}}", "")])
+        lines.append([Run(label + side, ""), Run(cells, lane.style), Run(f"{side}{lane.share:>{SHARE}}", "")])
     lines.append([Run(" " * LABEL + " " + ruler(0, lasting, room, ascii=ascii).rstrip(), "")])
     return lines
 
@@ -79,13 +76,13 @@ def _with_name(cells: str, name: str, begin: int, end: int, *, ascii: bool) -> s
 
 def gantt(lanes: Sequence[GanttLane], width: int, lasting: int, *, ascii: bool = False) -> list[str]:
     """Returns the same as rows of text."""
-    return ["".join(run.text for run in line) for line in gantt_runs(lanes, width, lasting, ascii=ascii)]
+    return texts(gantt_runs(lanes, width, lasting, ascii=ascii))
 
 
 def resampled(busy: Sequence[float], cells: int) -> list[float]:
     """Returns the shares for another number of equal parts, with the same total time."""
     size = len(busy) / cells
-    found = []
+    shares = []
     for cell in range(cells):
         begin, end = cell * size, (cell + 1) * size
         total, at = 0.0, begin
@@ -94,8 +91,8 @@ def resampled(busy: Sequence[float], cells: int) -> list[float]:
             until = min(part + 1.0, end)
             total += busy[part] * (until - at)
             at = until
-        found.append(total / size)
-    return found
+        shares.append(total / size)
+    return shares
 
 
 def _cell(share: float, nothing: str, *, ascii: bool) -> str:
@@ -124,17 +121,16 @@ def lanes_svg(lanes: Sequence[GanttLane], lasting: int, about: str, *, ascii: bo
             drawing.text(x + 2, foot + 16, time_label(time, step, ascii=ascii))
     for row, lane in enumerate(lanes):
         y = ROW * row + 3
-        share = format_percent(100 * sum(lane.busy) / len(lane.busy))
         drawing.text(TITLES - 8, y + 14, lane.label, anchor="end", room=TITLES - 8)
         drawing.rect(TITLES, y, room, BAR, "floor")
-        drawing.shape(_bars(lane.busy, room / len(lane.busy), y), lane.style or "gpu", f"{lane.label}: {share}")
+        drawing.shape(_bars(lane.busy, room / len(lane.busy), y), lane.style or "gpu", f"{lane.label}: {lane.share}")
         for name, begin, end in lane.named:
             wide = room * (end - begin)
             if wide >= LEAST_NAME:
                 x = TITLES + room * begin
                 drawing.rect(x, y, 1, BAR, "grid")
                 drawing.text(x + 4, y + 14, name, room=wide - 8)
-        drawing.text(WIDTH, y + 14, share, anchor="end")
+        drawing.text(WIDTH, y + 14, lane.share, anchor="end")
     return drawing.svg()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.app.charts.cells import EIGHTHS
 from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-EIGHTHS, ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#%"
+ASCII = ".:-=+*#%"
 EVEN = 0.02
 """Values that differ by less than this share of the largest are drawn alike: a picture of noise says nothing."""
 
@@ -78,7 +79,7 @@ def signs(values: Floats, *, ascii: bool, from_zero: bool = False) -> list[str]:
         from_zero: whether the lowest sign stands for 0, and not for the least value.
     """
     known = ~np.isnan(values)
-    letters = np.array(list(ASCII if ascii else EIGHTHS))
+    letters = np.array(list(ASCII if ascii else EIGHTHS[1:]))
     level = np.zeros(values.shape, np.int64)
     if known.any():
         most = float(values[known].max())

@@ -1,4 +1,4 @@
-"""Draws how launches are distributed over durations: the count upwards, the time to the right."""
+"""How launches are distributed over durations: the count upwards, the time to the right."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.app.charts.cells import EIGHTHS, write_if_clear
 from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing
-from tracetui.app.charts.lanes import EIGHTHS, round_step, time_label
+from tracetui.app.charts.scale import round_step, time_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,12 +28,12 @@ WIDEST_BAR = 6
 
 
 def histogram(
-    found: Distribution, width: int, height: int, *, here: int | None = None, ascii: bool = False
+    spread: Distribution, width: int, height: int, *, here: int | None = None, ascii: bool = False
 ) -> list[str]:
     """Returns `height` rows of text of at most `width`; none if there is no room.
 
     Args:
-        found: at most as many bins as `bins_for` says.
+        spread: at most as many bins as `bins_for` says.
         width: columns of the whole chart.
         height: rows of the whole chart: a title, the plot, its axis with marks, its times, and a legend of the marks.
         here: a duration to mark on the axis, ns.
@@ -40,33 +41,47 @@ def histogram(
     """
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         return []
-    rows, most = height - 4, max(found.counts)
+    rows, most = height - 4, max(spread.counts)
     margin = _margin(most)
-    across = min(max((width - margin - 1) // len(found.counts), 1), WIDEST_BAR)
-    room = across * len(found.counts)
+    across = min(max((width - margin - 1) // len(spread.counts), 1), WIDEST_BAR)
+    room = across * len(spread.counts)
     corner, floor = ("+", "-") if ascii else ("└", "─")
-    drawn = [f"launches, by duration{' (logarithmic)' if found.log else ''}"]
-    drawn += _plot(found.counts, rows, across, ascii=ascii)
+    drawn = [_title(spread), *_plot(spread.counts, rows, across, ascii=ascii)]
     axis = [floor] * room
-    marks = list(zip((sign for sign, _ in MARKS), (found.median_ns, found.p95_ns, found.max_ns), strict=True))
+    marks = _marks(spread)
     taken: set[int] = set()
-    for sign, value in marks:
-        at = _place(found, value, across)
+    for sign, _, value in marks:
+        at = _place(spread, value, across)
         axis[at] = SEVERAL if at in taken else sign
         taken.add(at)
     if here is not None:
-        axis[_place(found, here, across)] = "^" if ascii else "▲"
+        axis[_place(spread, here, across)] = "^" if ascii else "▲"
     drawn.append(" " * margin + corner + "".join(axis))
-    drawn.append(" " * (margin + 1) + _times(found, across, room, ascii=ascii))
-    said = [(f"{sign} = {words}", value) for (sign, words), (_, value) in zip(MARKS, marks, strict=True)]
-    said += [("^" if ascii else "▲", here)] if here is not None else []
+    drawn.append(" " * (margin + 1) + _times(spread, across, room, ascii=ascii))
+    meanings = [(f"{sign} = {name}", value) for sign, name, value in marks]
+    meanings += [("^" if ascii else "▲", here)] if here is not None else []
     legend = " " * (margin + 1)
-    for words, value in said:
-        part = f"{words} {format_ns(value, ascii=ascii)}"
+    for meaning, value in meanings:
+        part = f"{meaning} {format_ns(value, ascii=ascii)}"
         if len(legend) + len(part) <= width:
             legend += f"{part}   "
     drawn.append(legend)
     return [row[:width].rstrip() for row in drawn]
+
+
+def _title(spread: Distribution) -> str:
+    return f"launches, by duration{' (logarithmic)' if spread.log else ''}"
+
+
+def _marks(spread: Distribution) -> list[tuple[str, str, float]]:
+    """Sign, name and duration of the marks on the axis."""
+    durations = (spread.median_ns, spread.p95_ns, spread.max_ns)
+    return [(*mark, duration) for mark, duration in zip(MARKS, durations, strict=True)]
+
+
+def _bin(spread: Distribution, value: float) -> int:
+    """The bin that holds a duration; for a longer or shorter one, the bin at that end."""
+    return min(max(bisect_right(spread.edges, value) - 1, 0), len(spread.counts) - 1)
 
 
 @lru_cache(maxsize=4)
@@ -100,27 +115,23 @@ def _cell(count: int, most: int, floor: int, rows: int, *, ascii: bool) -> str:
     return EIGHTHS[part]
 
 
-def _place(found: Distribution, value: float, across: int) -> int:
+def _place(spread: Distribution, value: float, across: int) -> int:
     """Returns the middle column of the bin that holds a duration."""
-    at = min(max(bisect_right(found.edges, value) - 1, 0), len(found.counts) - 1)
-    return at * across + across // 2
+    return _bin(spread, value) * across + across // 2
 
 
-def _times(found: Distribution, across: int, room: int, *, ascii: bool) -> str:
+def _times(spread: Distribution, across: int, room: int, *, ascii: bool) -> str:
     """Writes round times below the start of the bins that hold them, as far as there is room."""
     line = [" "] * room
-    for time, text in _round_times(found, room, ascii=ascii):
-        at = (bisect_right(found.edges, time) - 1) * across
-        clear = at + len(text) <= room and all(cell == " " for cell in line[max(at - 2, 0) : at + len(text) + 1])
-        if clear:
-            line[at : at + len(text)] = text
+    for time, text in _round_times(spread, room, ascii=ascii):
+        write_if_clear(line, (bisect_right(spread.edges, time) - 1) * across, text, before=2)
     return "".join(line).rstrip()
 
 
-def _round_times(found: Distribution, room: int, *, ascii: bool) -> Iterator[tuple[int, str]]:
+def _round_times(spread: Distribution, room: int, *, ascii: bool) -> Iterator[tuple[int, str]]:
     """Returns round times and their labels; on a logarithmic scale, powers of ten first."""
-    low, high = found.edges[0], found.edges[-1]
-    if not found.log:
+    low, high = spread.edges[0], spread.edges[-1]
+    if not spread.log:
         step = round_step(high - low, room)
         for time in range(-(-low // step) * step, high, step):
             yield time, time_label(time, step, reach=high, ascii=ascii)
@@ -134,39 +145,36 @@ def _round_times(found: Distribution, room: int, *, ascii: bool) -> Iterator[tup
 
 
 LEFT, TOP, TALL, FOOT = 60, 34, 120, 36
-NAMED = ("median", "p95", "max")
 
 
-def histogram_svg(found: Distribution, about: str, *, ascii: bool = False) -> str:
+def histogram_svg(spread: Distribution, about: str, *, ascii: bool = False) -> str:
     """Bars of the bins, and where the median, the 95th percentile and the longest launch lie."""
     drawing = Drawing(TOP + TALL + FOOT, about)
     room = WIDTH - LEFT - 8
-    wide, most, foot = room / len(found.counts), max(found.counts), TOP + TALL
-    drawing.text(LEFT, 12, f"launches, by duration{' (logarithmic)' if found.log else ''}")
+    wide, most, foot = room / len(spread.counts), max(spread.counts), TOP + TALL
+    drawing.text(LEFT, 12, _title(spread))
     for count in (most, most // 2) if most > 1 else (most,):
-        y = foot - TALL * count / most
-        drawing.line(LEFT, y, WIDTH - 8, y, "grid")
-        drawing.text(LEFT - 6, y + 4, f"{count:,}", anchor="end")
-    for at, count in enumerate(found.counts):
+        drawing.level(foot - TALL * count / most, f"{count:,}", LEFT, WIDTH - 8)
+    for at, count in enumerate(spread.counts):
         if count:
             tall = max(TALL * count / most, 1.5)
-            ends = f"{format_ns(found.edges[at], ascii=ascii)} - {format_ns(found.edges[at + 1], ascii=ascii)}"
+            ends = f"{format_ns(spread.edges[at], ascii=ascii)} - {format_ns(spread.edges[at + 1], ascii=ascii)}"
             drawing.rect(LEFT + wide * at, foot - tall, max(wide - 1, 0.8), tall, "gpu", f"{count:,}: {ends}")
     drawing.line(LEFT, foot, WIDTH - 8, foot, "axis")
-    values = (found.median_ns, found.p95_ns, found.max_ns)
-    places = [LEFT + wide * _in_bins(found, value) for value in values]
-    labels = [f"{words} {format_ns(value, ascii=ascii)}" for words, value in zip(NAMED, values, strict=True)]
-    for x, begin, said in zip(places, _begins(places, labels), labels, strict=True):
+    marks = _marks(spread)
+    places = [LEFT + wide * _in_bins(spread, value) for _, _, value in marks]
+    labels = [f"{name} {format_ns(value, ascii=ascii)}" for _, name, value in marks]
+    for x, begin, label in zip(places, _begins(places, labels), labels, strict=True):
         drawing.line(x, TOP - 8, x, foot, "mark")
-        drawing.text(begin, TOP - 10, said)
+        drawing.text(begin, TOP - 10, label)
     free = 0.0
-    for at in range(0, len(found.edges), max(len(found.edges) // 6, 1)):
-        said, x = format_ns(found.edges[at], ascii=ascii), LEFT + wide * at
-        begin = min(x - LETTER * len(said) / 2, WIDTH - LETTER * len(said))
+    for at in range(0, len(spread.edges), max(len(spread.edges) // 6, 1)):
+        time, x = format_ns(spread.edges[at], ascii=ascii), LEFT + wide * at
+        begin = min(x - LETTER * len(time) / 2, WIDTH - LETTER * len(time))
         if begin > free:
             drawing.line(x, foot, x, foot + 4, "axis")
-            drawing.text(begin, foot + 17, said)
-            free = begin + LETTER * (len(said) + 1)
+            drawing.text(begin, foot + 17, time)
+            free = begin + LETTER * (len(time) + 1)
     return drawing.svg()
 
 
@@ -184,8 +192,8 @@ def _begins(places: Sequence[float], labels: Sequence[str]) -> list[float]:
     return begins
 
 
-def _in_bins(found: Distribution, value: float) -> float:
+def _in_bins(spread: Distribution, value: float) -> float:
     """Where a duration lies, in bins from the left."""
-    at = min(max(bisect_right(found.edges, value) - 1, 0), len(found.counts) - 1)
-    low, high = found.edges[at], found.edges[at + 1]
+    at = _bin(spread, value)
+    low, high = spread.edges[at], spread.edges[at + 1]
     return at + (min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5)

@@ -1,14 +1,14 @@
-"""Draws a tree as an icicle: one row of boxes per level, each as wide as its share, largest first."""
+"""A tree as an icicle: one row of boxes per level, each as wide as its share, largest first."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from tracetui.analysis.base import number_format
 from tracetui.analysis.base.number_format import format_percent
+from tracetui.app.charts.cells import Run, texts
 from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing
 from tracetui.app.text import fitting
 from tracetui.app.text.fitting import printable
@@ -48,13 +48,6 @@ class Box(Struct, frozen=True):
     """How many nodes share the box; 0 for a box of a single node."""
 
 
-class Run(NamedTuple):
-    """Cells with one style: ``box``, ``base`` (zoomed into, or around that), ``rest``, ``selected`` or ``gap``."""
-
-    text: str
-    style: str
-
-
 def layout(
     way: Sequence[Node],
     roots: Sequence[Node],
@@ -62,7 +55,7 @@ def layout(
     width: int,
     levels: int,
     *,
-    whole: float = 0.0,
+    total: float = 0.0,
 ) -> list[list[Box]]:
     """Returns the boxes of each level, from the left.
 
@@ -72,36 +65,36 @@ def layout(
         children: those inside a node.
         width: cells of the whole.
         levels: the maximum number of levels, including those of `way`.
-        whole: the value that the first level's width represents, if that is more than its nodes.
+        total: the value that the first level's width represents, if that is more than its nodes.
     """
-    found = [[Box(node, 0, width)] for node in way]
+    drawn = [[Box(node, 0, width)] for node in way]
     if way:
         level = _share(way[-1].value, children(way[-1]), 0, width, asked=True)
     else:
-        level = _share(whole, roots, 0, width)
-    while level and len(found) < levels:
-        found.append(level)
+        level = _share(total, roots, 0, width)
+    while level and len(drawn) < levels:
+        drawn.append(level)
         level = [
             inner
             for box in level
             if not box.hidden
             for inner in _share(box.node.value, children(box.node), box.start, box.width)
         ]
-    return found[:levels]
+    return drawn[:levels]
 
 
-def _share(whole: float, nodes: Sequence[Node], start: int, width: int, *, asked: bool = False) -> list[Box]:
+def _share(total: float, nodes: Sequence[Node], start: int, width: int, *, asked: bool = False) -> list[Box]:
     """Divides a box among the nodes inside it; nodes that are too small share the last box.
 
     After zooming in, nodes get boxes of their own even if no box has room for a name.
     """
     nodes = sorted((node for node in nodes if node.value > 0), key=lambda node: -node.value)
-    whole = max(whole, sum(node.value for node in nodes))
+    total = max(total, sum(node.value for node in nodes))
     edges, reached = [0], 0.0
     for node in nodes:
         reached += node.value
-        edges.append(round(reached / whole * width))
-    found: list[Box] = []
+        edges.append(round(reached / total * width))
+    boxes: list[Box] = []
     least = 1 if asked and nodes and edges[1] < LEAST_BOX else LEAST_BOX
     for number, (begin, end) in enumerate(pairwise(edges)):
         if end - begin < least and len(nodes) - number > 1:
@@ -109,11 +102,11 @@ def _share(whole: float, nodes: Sequence[Node], start: int, width: int, *, asked
             if edges[-1] > begin:
                 rows = tuple(row for node in rest for row in node.rows)
                 together = Node(rows, f"{len(rest)} more", sum(node.value for node in rest))
-                found.append(Box(together, start + begin, edges[-1] - begin, len(rest)))
-            return found
+                boxes.append(Box(together, start + begin, edges[-1] - begin, len(rest)))
+            return boxes
         if end > begin:
-            found.append(Box(nodes[number], start + begin, end - begin))
-    return found
+            boxes.append(Box(nodes[number], start + begin, end - begin))
+    return boxes
 
 
 def box_runs(
@@ -121,6 +114,8 @@ def box_runs(
     second: Callable[[Node], str] | None = None, ascii: bool = False,
 ) -> list[Run]:  # fmt: skip
     """Returns one level as text of exactly `width` cells.
+
+    Its styles are ``box``, ``base`` (zoomed into, or around that), ``rest``, ``selected`` and ``gap``.
 
     Args:
         boxes: boxes of the level, from the left.
@@ -151,15 +146,15 @@ def box_runs(
 def box_text(box: Box, share: float | None, *, ascii: bool = False) -> str:
     """Returns name and share, as far as the box has room."""
     room = box.width - 1
-    percent = "" if share is None else f" {number_format.format_percent(share)}"
+    percent = "" if share is None else f" {format_percent(share)}"
     name, mark = box.node.name, "..." if ascii else "…"
     forms = (
         [f"{mark} {name}{percent}", f"{mark} {name}", f"{mark} {box.hidden}", mark] if box.hidden else [name + percent]
     )
-    found = next((form for form in forms if fitting.cell_width(form) <= room), None)
-    if found is None:
-        found = fitting.fit(name, room, ascii=ascii) if room >= LEAST_NAME else ""
-    return found
+    fitted = next((form for form in forms if fitting.cell_width(form) <= room), None)
+    if fitted is None:
+        fitted = fitting.fit(name, room, ascii=ascii) if room >= LEAST_NAME else ""
+    return fitted
 
 
 def _line(text: str, box: Box) -> str:
@@ -190,8 +185,8 @@ def icicle(
     base = sum(node.value for node in roots)
     if width < LEAST_WIDTH or base <= 0:
         return []
-    found = layout((), roots, children, width, levels)
-    return ["".join(run.text for run in box_runs(boxes, base, width, ascii=ascii)).rstrip() for boxes in found]
+    levels_of_boxes = layout((), roots, children, width, levels)
+    return [row.rstrip() for row in texts(box_runs(boxes, base, width, ascii=ascii) for boxes in levels_of_boxes)]
 
 
 class IcicleTree(Struct):
@@ -201,7 +196,7 @@ class IcicleTree(Struct):
     values: list[float]
     children_of: dict[int, list[int]]
     """Rows below each row, -1 for the roots."""
-    whole: float = 0.0
+    total: float = 0.0
     """The sum of all roots, including those that are not shown."""
     ascii: bool = False
     apart: set[int] = field(default_factory=set)
@@ -220,9 +215,9 @@ class IcicleTree(Struct):
             if kept is None or row in kept:
                 children.setdefault(way[-1] if way else -1, []).append(row)
             way.append(row)
-        known = [value or 0.0 for value in values]
-        whole = sum(value for value, depth in zip(known, depths, strict=True) if not depth)
-        return cls(list(names), known, children, whole, ascii)
+        sizes = [value or 0.0 for value in values]
+        total = sum(value for value, depth in zip(sizes, depths, strict=True) if not depth)
+        return cls(list(names), sizes, children, total, ascii)
 
     @property
     def roots(self) -> list[Node]:
@@ -236,10 +231,10 @@ class IcicleTree(Struct):
     def way_to(self, row: int) -> list[int]:
         """Returns a row and its ancestors."""
         above = {child: parent for parent, children in self.children_of.items() for child in children}
-        found = [row]
-        while (parent := above.get(found[-1], -1)) >= 0:
-            found.append(parent)
-        return found
+        way = [row]
+        while (parent := above.get(way[-1], -1)) >= 0:
+            way.append(parent)
+        return way
 
     def inside(self, box: Box) -> list[Node]:
         """Returns the nodes inside a box; for a box that small siblings share, these siblings."""
@@ -249,18 +244,18 @@ class IcicleTree(Struct):
         groups: dict[str, list[int]] = {}
         for row in rows:
             groups.setdefault(without_number(self.names[row]), []).append(row)
-        found = []
+        nodes = []
         for base, members in groups.items():
             group = tuple(members)
             if len(group) > 1 and group[0] not in self.apart:
                 count = f" {'x' if self.ascii else '×'}{len(group)}"
                 name = printable(base, ascii=self.ascii) + count
-                found.append(Node(group, name, sum(self.values[row] for row in group), group))
+                nodes.append(Node(group, name, sum(self.values[row] for row in group), group))
             else:
-                found += [
+                nodes += [
                     Node((row,), printable(self.names[row], ascii=self.ascii), self.values[row], group) for row in group
                 ]
-        return found
+        return nodes
 
 
 ROW = 24
@@ -269,7 +264,7 @@ CELLS = int(WIDTH / LETTER)
 
 
 def boxes_svg(tree: IcicleTree, levels: int, about: str) -> str:
-    """The boxes of so many levels, largest first, with name and share where there is room."""
+    """Draws so many levels as SVG, with name and share where a box has room."""
     roots = tree.roots
     base = sum(node.value for node in roots)
     rows = layout((), roots, tree.children, CELLS, levels)

@@ -9,13 +9,11 @@ import numpy as np
 
 from tracetui.analysis.base import number_format
 from tracetui.analysis.timeline.rows import NONE
+from tracetui.app.charts.cells import ASCII_EIGHTHS, EIGHTHS, Run
 from tracetui.app.text import fitting
-from tracetui.app.text.fitting import to_ascii
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from tracetui.analysis.timeline.rows import Curve
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-EIGHTHS = " ▁▂▃▄▅▆▇█"
-ASCII_EIGHTHS = " ..--==##"
 SLICE = 3
 """The least cells for an event to be drawn as a slice with its name."""
 
@@ -96,15 +92,7 @@ LEGEND = (
     ("idle", "no stream of the GPU works; Enter and i say what the host did during that time"),
 )
 """(sign, meaning) for the help page."""
-_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 _CAUSES = {"host_wait": "waits for host", "kernel_wait": "start-up", "other": ""}
-
-
-class Run(NamedTuple):
-    """A run of cells with one style."""
-
-    text: str
-    style: str
 
 
 @lru_cache(maxsize=8192)
@@ -239,71 +227,3 @@ def _mark(runs: list[Run], at: int, columns: int, *, ascii: bool) -> None:
             runs[number : number + 1] = [part for part in parts if part.text]
             return
         at -= len(run.text)
-
-
-def ruler(start: int, end: int, columns: int, *, signs: Mapping[int, str] | None = None, ascii: bool) -> str:
-    """Returns the axis with `columns` characters: marks and times at round distances.
-
-    Args:
-        start: of the first cell, ns since the time that counts as 0.
-        end: of the last cell.
-        columns: number of cells.
-        signs: signs that replace the axis in some columns; a time that one would cut is left out.
-        ascii: no characters outside ASCII.
-    """
-    signs = signs or {}
-    span = max(end - start, 1)
-    step = round_step(span, columns)
-    cells = [" "] * columns
-    free = 0
-    tick = "|" if ascii else "│"
-    for time in range(-(-start // step) * step, end, step):
-        at = (time - start) * columns // span
-        label = tick + time_label(time, step, ascii=ascii)
-        hidden = any(at < column < at + len(label) for column in signs)
-        if at >= free and at + len(label) <= columns and not hidden:
-            cells[at : at + len(label)] = label
-            free = at + len(label) + 1
-        elif at >= free and at < columns:
-            cells[at] = tick
-    for column, sign in signs.items():
-        cells[column] = sign
-    return "".join(cells)
-
-
-def round_step(span: int, columns: int) -> int:
-    """Returns the distance between marks: 1, 2 or 5 times a power of ten."""
-    wanted = max(span * 14 // max(columns, 1), 1)
-    power = 1
-    while power * 10 <= wanted:
-        power *= 10
-    return next(power * times for times in (1, 2, 5, 10) if power * times >= wanted)
-
-
-def time_label(time: int, step: int, *, reach: int = 0, ascii: bool) -> str:
-    """Writes a time with enough digits to tell it from one a step away.
-
-    Args:
-        time: ns.
-        step: the smallest difference that must show, ns.
-        reach: a longer time whose unit is used, so that both can be compared at a glance.
-        ascii: no characters outside ASCII.
-    """
-    if not time and not reach:
-        return "0"
-    largest = max(abs(time), abs(reach))
-    unit, name = next(((u, n) for u, n in _UNITS if largest >= u), _UNITS[-1])
-    digits = 0
-    while unit // 10**digits > max(step, 1):
-        digits += 1
-    parts = unit // 10**digits
-    whole, rest = divmod((abs(time) + parts // 2) // parts, 10**digits)
-    fraction = f".{rest:0{digits}d}" if digits else ""
-    return f"{'-' if time < 0 else ''}{whole}{fraction} {to_ascii(name) if ascii else name}"
-
-
-def stretch(start: int, end: int, *, ascii: bool) -> str:
-    """Writes a time range in one unit: ``3.1-9.0 ms``."""
-    step = max((end - start) // 500, 1)
-    low = time_label(start, step, reach=end, ascii=ascii).rpartition(" ")[0]
-    return f"{low}-{time_label(end, step, reach=start, ascii=ascii)}"

@@ -1,13 +1,14 @@
-"""Draws a line chart, such as step time against batch, on linear or logarithmic axes."""
+"""Lines through points, such as step time against batch, on linear or logarithmic axes."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tracetui.app.charts.cells import write_if_clear
 from tracetui.app.charts.drawing import LETTER, LINE, WIDTH, Drawing, decimal
+from tracetui.app.charts.scale import Axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,38 +54,36 @@ def line_chart(
         log: make both axes logarithmic, if all values are above 0.
         ascii: no characters outside ASCII.
     """
-    log = log and all(x > 0 and y > 0 for line in lines for x, y in line.points)
+    log = _is_log(lines, log)
     shown = [line.points for line in lines]
     every = [point for points in shown for point in points]
     if not every or width < LEAST_WIDTH or height < LEAST_HEIGHT:
         return []
-    scale = math.log if log else float
-    xs, ys = _Span.of([x for x, _ in every], scale), _Span.of([y for _, y in every], scale)
-    least, most = min(y for _, y in every), max(y for _, y in every)
+    xs, ys = _axes(every, log=log)
     legend = _legend(lines, width) if len(lines) > 1 else []
     rows = height - 3 - len(legend)
     if rows < 2:
         legend, rows = [], height - 3
-    ticks = {row: y_label(ys.value(1 - row / (rows - 1), log)) for row in {0, rows // 2, rows - 1}}
+    ticks = {row: y_label(ys.value(1 - row / (rows - 1))) for row in {0, rows // 2, rows - 1}}
     margin = max(map(len, ticks.values())) + 1
     room = width - margin - 2
     cells = [[" "] * room for _ in range(rows)]
     for points in shown:
-        places = [(xs.place(x, room), rows - 1 - ys.place(y, rows)) for x, y in points]
+        places = [(xs.cell(x, room), rows - 1 - ys.cell(y, rows)) for x, y in points]
         for begin, end in pairwise(places):
             _connect(cells, begin, end, "." if ascii else "·")
     bar = ":" if ascii else "┊"
     tall = False
     for line in lines:
         for x, *ends in line.spread:
-            low, high = (ys.place(min(max(end, least), most), rows) for end in ends)
-            column = xs.place(x, room)
+            low, high = (ys.cell(min(max(end, ys.low), ys.high), rows) for end in ends)
+            column = xs.cell(x, room)
             for row in range(low, high + 1) if high > low else ():
                 cells[rows - 1 - row][column] = bar
                 tall = True
     for number, points in reversed(list(enumerate(shown))):
         for x, y in points:
-            cells[rows - 1 - ys.place(y, rows)][xs.place(x, room)] = MARKS[number % len(MARKS)]
+            cells[rows - 1 - ys.cell(y, rows)][xs.cell(x, room)] = MARKS[number % len(MARKS)]
     side, corner, floor = ("|", "+", "-") if ascii else ("│", "└", "─")
     deviation = f", {bar} {'+-' if ascii else '±'} standard deviation" if tall else ""
     drawn = [f"{y_title}{', log-log' if log else ''}{deviation}"[:width]]
@@ -94,28 +93,13 @@ def line_chart(
     return [row[:width] for row in (*drawn, " " * (margin + 2) + below, *legend)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """The range of an axis, in its scale."""
+def _is_log(lines: Sequence[Line], log: bool) -> bool:
+    """Whether both axes are logarithmic: if that is asked for, and all values are above 0."""
+    return log and all(x > 0 and y > 0 for line in lines for x, y in line.points)
 
-    low: float
-    high: float
-    scale: Callable[[float], float]
 
-    @classmethod
-    def of(cls, values: Sequence[float], scale: Callable[[float], float]) -> _Span:
-        return cls(scale(min(values)), scale(max(values)), scale)
-
-    def place(self, value: float, room: int) -> int:
-        """Returns the cell of a value, from 0."""
-        if self.high <= self.low:
-            return room // 2
-        return round((self.scale(value) - self.low) / (self.high - self.low) * (room - 1))
-
-    def value(self, share: float, log: bool) -> float:
-        """Returns the value at a fraction of the axis."""
-        at = self.low + share * (self.high - self.low)
-        return math.exp(at) if log else at
+def _axes(points: Sequence[tuple[float, float]], *, log: bool) -> tuple[Axis, Axis]:
+    return Axis.of([x for x, _ in points], log=log), Axis.of([y for _, y in points], log=log)
 
 
 def _connect(cells: list[list[str]], begin: tuple[int, int], end: tuple[int, int], dot: str) -> None:
@@ -128,19 +112,16 @@ def _connect(cells: list[list[str]], begin: tuple[int, int], end: tuple[int, int
             cells[y][x] = dot
 
 
-def _x_labels(values: Sequence[float], span: _Span, room: int, title: str, label: Callable[[float], str]) -> str:
+def _x_labels(values: Sequence[float], axis: Axis, room: int, title: str, label: Callable[[float], str]) -> str:
     """Writes values below their positions as far as there is room, and the axis title."""
     line = [" "] * room
-    free = 0
     end = room - len(title) - 1
     line[max(end + 1, 0) :] = title[-room:]
     last = max(values)
     for value in (last, *values):
         text = label(value)
-        at = min(max(span.place(value, room) - len(text) // 2, 0), max(end - len(text), 0))
-        taken = at < free or any(cell != " " for cell in line[max(at - 1, 0) : at + len(text) + 1])
-        if at + len(text) <= end and not taken:
-            line[at : at + len(text)] = text
+        at = min(max(axis.cell(value, room) - len(text) // 2, 0), max(end - len(text), 0))
+        write_if_clear(line, at, text, end=end)
     return "".join(line[:room]).rstrip()
 
 
@@ -173,75 +154,52 @@ def lines_svg(
 ) -> str:
     """The lines with their points, standard deviations where there are any, and a legend."""
     every = [point for line in lines for point in line.points]
-    log = log and all(x > 0 and y > 0 for x, y in every)
-    xs, ys = _Axis([x for x, _ in every], log=log), _Axis([y for _, y in every], log=log)
+    log = _is_log(lines, log)
+    xs, ys = _axes(every, log=log)
     legend = _legend_places(lines) if len(lines) > 1 else []
     top = 26 + LINE * (max((row for _, row, _ in legend), default=-1) + 1)
     foot = top + TALL
     drawing = Drawing(foot + 40, about)
     drawing.text(LEFT, 12, f"{y_title}{', log-log' if log else ''}")
-    for number_of, row, x in legend:
-        _mark_shape(drawing, x + 5, 26 + LINE * row - 4, number_of)
-        drawing.text(x + 16, 26 + LINE * row, lines[number_of].name, room=WIDTH - x - 16)
+    for number, row, x in legend:
+        _mark_shape(drawing, x + 5, 26 + LINE * row - 4, number)
+        drawing.text(x + 16, 26 + LINE * row, lines[number].name, room=WIDTH - x - 16)
 
     def place(x: float, y: float) -> tuple[float, float]:
-        return LEFT + 12 + (ROOM - 24) * xs.part(x), foot - 8 - (TALL - 16) * ys.part(y)
+        return LEFT + 12 + (ROOM - 24) * xs.share(x), foot - 8 - (TALL - 16) * ys.share(y)
 
     for part in (0, 0.25, 0.5, 0.75, 1):
-        y = foot - 8 - (TALL - 16) * part
-        drawing.line(LEFT, y, LEFT + ROOM, y, "grid")
-        drawing.text(LEFT - 6, y + 4, y_label(ys.value(part)), anchor="end")
+        drawing.level(foot - 8 - (TALL - 16) * part, y_label(ys.value(part)), LEFT, LEFT + ROOM)
     drawing.line(LEFT, foot, LEFT + ROOM, foot, "axis")
     free = 0.0
     for x in sorted({x for x, _ in every}):
-        said, at = x_label(x), place(x, every[0][1])[0]
+        label, at = x_label(x), place(x, every[0][1])[0]
         drawing.line(at, foot, at, foot + 4, "axis")
-        if at - LETTER * len(said) / 2 > free:
-            drawing.text(at, foot + 17, said, anchor="middle")
-            free = at + LETTER * (len(said) / 2 + 1)
+        if at - LETTER * len(label) / 2 > free:
+            drawing.text(at, foot + 17, label, anchor="middle")
+            free = at + LETTER * (len(label) / 2 + 1)
     drawing.text(LEFT + ROOM, foot + 33, x_title, anchor="end")
-    for number_of, line in enumerate(lines):
+    for number, line in enumerate(lines):
         for x, low, high in line.spread:
             ends = [place(x, min(max(end, ys.low), ys.high)) for end in (low, high)]
-            drawing.line(*ends[0], *ends[1], f"s{number_of % STYLES} spread")
-        drawing.path([place(*point) for point in line.points], f"s{number_of % STYLES} line")
+            drawing.line(*ends[0], *ends[1], f"s{number % STYLES} spread")
+        drawing.path([place(*point) for point in line.points], f"s{number % STYLES} line")
         for x, y in line.points:
-            _mark_shape(drawing, *place(x, y), number_of, f"{line.name}: {y_label(y)} at {x_title} {x_label(x)}")
+            _mark_shape(drawing, *place(x, y), number, f"{line.name}: {y_label(y)} at {x_title} {x_label(x)}")
     return drawing.svg()
-
-
-class _Axis:
-    """The range of an axis, in its scale."""
-
-    def __init__(self, values: Sequence[float], *, log: bool) -> None:
-        self.low, self.high, self.log = min(values), max(values), log
-
-    def part(self, value: float) -> float:
-        """How far along the axis a value lies, 0 to 1."""
-        if self.high <= self.low:
-            return 0.5
-        if self.log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
-
-    def value(self, part: float) -> float:
-        """The value at a part of the axis."""
-        if self.log:
-            return float(self.low * (self.high / self.low) ** part)
-        return self.low + part * (self.high - self.low)
 
 
 def _legend_places(lines: Sequence[Line]) -> list[tuple[int, int, float]]:
     """(line, row, x) of each entry."""
-    found: list[tuple[int, int, float]] = []
+    entries: list[tuple[int, int, float]] = []
     row, x = 0, float(LEFT)
-    for number_of, line in enumerate(lines):
+    for number, line in enumerate(lines):
         wide = 16 + LETTER * (len(line.name) + 3)
         if x > LEFT and x + wide > WIDTH:
             row, x = row + 1, float(LEFT)
-        found.append((number_of, row, x))
+        entries.append((number, row, x))
         x += wide
-    return found
+    return entries
 
 
 def _mark_shape(drawing: Drawing, x: float, y: float, which: int, title: str = "") -> None:

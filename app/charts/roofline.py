@@ -1,4 +1,4 @@
-"""Draws a roofline: FLOP/s over FLOP per byte, both logarithmic, roofs as lines, kernels as letters."""
+"""A roofline: FLOP/s over FLOP per byte, both logarithmic, roofs as lines, kernels as letters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from tracetui.app.charts.cells import write_if_clear
 from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing
+from tracetui.app.charts.scale import Axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+UNITS, UNITS_ASCII = "FLOP/s ↑  FLOP/byte →", "FLOP/s up, FLOP/byte right"
+"""What the axes are in."""
 SEVERAL = "*"
 """The sign for kernels that overlap and do not fit beside each other."""
 DECADES = 7
@@ -57,17 +61,21 @@ def roofline_chart(
         height: rows of the whole chart, including the axis and its numbers.
         ascii: no characters outside ASCII.
     """
-    shown = [point for point in points if point.intensity > 0 and point.flops > 0]
+    shown = _with_both(points)
     if width < LEAST_WIDTH or height < LEAST_HEIGHT or not ceilings or bandwidth <= 0:
         return []
     canvas = _Canvas(shown, ceilings, bandwidth, width, height, ascii=ascii)
     canvas.slope()
-    for ceiling in sorted(ceilings, key=lambda one: one.flops):
+    for ceiling in sorted(ceilings, key=lambda roof: roof.flops):
         canvas.ceiling(ceiling)
     canvas.name_slope()
     for point in shown:
         canvas.point(point)
     return canvas.rows()
+
+
+def _with_both(points: Sequence[Point]) -> list[Point]:
+    return [point for point in points if point.intensity > 0 and point.flops > 0]
 
 
 class _Canvas:
@@ -80,8 +88,8 @@ class _Canvas:
         self.bandwidth, self.ascii = bandwidth, ascii
         self.top = max(ceiling.flops for ceiling in ceilings)
         self.ridges = sorted({ceiling.flops / bandwidth for ceiling in ceilings})
-        self.x, self.y = spans(points, ceilings, bandwidth)
-        self.titles = [si(10.0**power) for power in decades(self.y)]
+        self.x, self.y = axes(points, ceilings, bandwidth)
+        self.titles = [si(10.0**power) for power in self.y.decades]
         self.margin = max((len(title) for title in self.titles), default=1) + 1
         self.columns, self.lines = width - self.margin - 1, height - 3
         self.cells = [[" "] * self.columns for _ in range(self.lines)]
@@ -89,19 +97,19 @@ class _Canvas:
         self.dots = [[0] * self.columns for _ in range(self.lines)]
 
     def _column(self, intensity: float) -> float:
-        return math.log(intensity / self.x[0]) / math.log(self.x[1] / self.x[0]) * (self.columns - 1)
+        return self.x.share(intensity) * (self.columns - 1)
 
     def _line(self, flops: float) -> float:
-        return (1 - math.log(flops / self.y[0]) / math.log(self.y[1] / self.y[0])) * (self.lines - 1)
+        return (1 - self.y.share(flops)) * (self.lines - 1)
 
     def slope(self) -> None:
         """Draws the memory roof, up to the highest ceiling."""
         step = 0.25
         at = 0.0
         while at < self.columns:
-            intensity = self.x[0] * (self.x[1] / self.x[0]) ** (at / max(self.columns - 1, 1))
+            intensity = self.x.value(at / max(self.columns - 1, 1))
             flops = intensity * self.bandwidth
-            if self.y[0] <= flops <= self.top:
+            if self.y.low <= flops <= self.top:
                 line = self._line(flops)
                 if self.ascii:
                     self._put(round(line), round(at), "/", over=False)
@@ -143,7 +151,7 @@ class _Canvas:
         """Writes the bandwidth left of the slope if there is room, else right of it."""
         text = rate(self.bandwidth, "B/s")
         for line in range(self.lines // 4, self.lines):
-            flops = self.y[1] * (self.y[0] / self.y[1]) ** (line / max(self.lines - 1, 1))
+            flops = self.y.value(1 - line / max(self.lines - 1, 1))
             column = round(self._column(flops / self.bandwidth))
             begin = self._clear(line, column - len(text) - 1, len(text) + 1)
             if begin < 0:
@@ -156,8 +164,8 @@ class _Canvas:
 
     def point(self, point: Point) -> None:
         """Draws a letter at its position, or beside it if that is taken."""
-        line = min(max(round(self._line(max(point.flops, self.y[0]))), 0), self.lines - 1)
-        column = min(max(round(self._column(max(point.intensity, self.x[0]))), 0), self.columns - 1)
+        line = min(max(round(self._line(max(point.flops, self.y.low))), 0), self.lines - 1)
+        column = min(max(round(self._column(max(point.intensity, self.x.low))), 0), self.columns - 1)
         for down, right in _NEIGHBOURS:
             place = (line + down, column + right)
             if place not in self.taken and 0 <= place[0] < self.lines and 0 <= place[1] < self.columns:
@@ -179,8 +187,8 @@ class _Canvas:
     def rows(self) -> list[str]:
         """Returns the plot with its axes: units above and at the right, ridges as marks on the axis."""
         bar, corner, tick = ("|", "+", "+") if self.ascii else ("│", "└", "┤")
-        ticks = {round(self._line(10.0**power)): si(10.0**power) for power in decades(self.y)}
-        drawn = ["FLOP/s up, FLOP/byte right" if self.ascii else "FLOP/s ↑  FLOP/byte →"]
+        ticks = {round(self._line(10.0**power)): si(10.0**power) for power in self.y.decades}
+        drawn = [UNITS_ASCII if self.ascii else UNITS]
         for number, cells in enumerate(self.cells):
             line = "".join(
                 chr(0x2800 + dots) if character == " " and dots else character
@@ -190,16 +198,11 @@ class _Canvas:
             drawn.append(f"{title:>{self.margin}}{tick if title else bar}{line}".rstrip())
         axis = ["-" if self.ascii else "─"] * self.columns
         below = [" "] * self.columns
-        for power in decades(self.x):
+        for power in self.x.decades:
             text, at = plain(10.0**power), round(self._column(10.0**power))
-            begin = max(at - len(text) // 2, 0)
             if 0 <= at < self.columns:
                 axis[at] = "+" if self.ascii else "┬"
-            clear = begin + len(text) <= self.columns and all(
-                character == " " for character in below[max(begin - 1, 0) : begin + len(text) + 1]
-            )
-            if clear:
-                below[begin : begin + len(text)] = text
+            write_if_clear(below, max(at - len(text) // 2, 0), text)
         for ridge in self.ridges:
             at = round(self._column(ridge))
             if 0 <= at < self.columns:
@@ -234,25 +237,18 @@ def plain(value: float) -> str:
     return si(value) if value >= 1 else f"{value:g}"
 
 
-def spans(
-    points: Sequence[Point], ceilings: Sequence[Ceiling], bandwidth: float
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Returns the ends of both axes, FLOP/byte first: the points, and enough of every roof."""
+def axes(points: Sequence[Point], ceilings: Sequence[Ceiling], bandwidth: float) -> tuple[Axis, Axis]:
+    """Returns both axes, FLOP/byte first: they hold the points, and enough of every roof."""
     ridges = sorted(ceiling.flops / bandwidth for ceiling in ceilings)
     high = max(ceiling.flops for ceiling in ceilings) * 1.6
     far = max([point.intensity for point in points] + [ridges[-1] * 6])
-    x = _range([point.intensity for point in points] + [ridges[0] / 30], far * 1.2)
-    return x, _range([point.flops for point in points] + [min(one.flops for one in ceilings) / 30], high)
+    x = _axis([point.intensity for point in points] + [ridges[0] / 30], far * 1.2)
+    return x, _axis([point.flops for point in points] + [min(roof.flops for roof in ceilings) / 30], high)
 
 
-def _range(values: Sequence[float], high: float) -> tuple[float, float]:
+def _axis(values: Sequence[float], high: float) -> Axis:
     low = min(value for value in values if value > 0) / 1.6
-    return max(low, high / 10**DECADES), high
-
-
-def decades(span: tuple[float, float]) -> range:
-    """Returns the powers of ten on an axis."""
-    return range(math.ceil(math.log10(span[0])), math.floor(math.log10(span[1])) + 1)
+    return Axis(max(low, high / 10**DECADES), high, log=True)
 
 
 LEFT, TOP, TALL, RADIUS = 52, 24, 300, 8
@@ -277,29 +273,27 @@ _BESIDE = (
 def roofline_svg(points: Sequence[Point], ceilings: Sequence[Ceiling], bandwidth: float, about: str, *,
                  ascii: bool = False) -> str:  # fmt: skip
     """The roofs as lines, kernels as their letters."""
-    shown = [point for point in points if point.intensity > 0 and point.flops > 0]
-    xs, ys = spans(shown, ceilings, bandwidth)
+    shown = _with_both(points)
+    xs, ys = axes(shown, ceilings, bandwidth)
     drawing = Drawing(TOP + TALL + 24, about)
     foot = TOP + TALL
 
     def across(intensity: float) -> float:
-        return LEFT + ROOM * _part(intensity, xs)
+        return LEFT + ROOM * _within(xs, intensity)
 
     def down(flops: float) -> float:
-        return foot - TALL * _part(flops, ys)
+        return foot - TALL * _within(ys, flops)
 
-    drawing.text(LEFT, 12, "FLOP/s up, FLOP/byte right" if ascii else "FLOP/s ↑  FLOP/byte →")
-    for power in decades(ys):
-        y = down(10.0**power)
-        drawing.line(LEFT, y, WIDTH - 8, y, "grid")
-        drawing.text(LEFT - 6, y + 4, si(10.0**power), anchor="end")
-    for power in decades(xs):
+    drawing.text(LEFT, 12, UNITS_ASCII if ascii else UNITS)
+    for power in ys.decades:
+        drawing.level(down(10.0**power), si(10.0**power), LEFT, WIDTH - 8)
+    for power in xs.decades:
         x = across(10.0**power)
         drawing.line(x, TOP, x, foot, "grid")
         drawing.text(x, foot + 17, plain(10.0**power), anchor="middle")
     drawing.line(LEFT, foot, WIDTH - 8, foot, "axis")
     top = max(ceiling.flops for ceiling in ceilings)
-    begin = max(xs[0], ys[0] / bandwidth)
+    begin = max(xs.low, ys.low / bandwidth)
     drawing.path([(across(begin), down(begin * bandwidth)), (across(top / bandwidth), down(top))], "roof")
     # above the slope is no kernel
     at = math.sqrt(begin * min(ceiling.flops for ceiling in ceilings) / bandwidth)
@@ -307,15 +301,15 @@ def roofline_svg(points: Sequence[Point], ceilings: Sequence[Ceiling], bandwidth
     for ceiling in ceilings:
         y = down(ceiling.flops)
         drawing.path([(across(ceiling.flops / bandwidth), y), (WIDTH - 8, y)], "roof")
-        said = f"{ceiling.label} {rate(ceiling.flops, 'FLOP/s')}"
-        drawing.text(WIDTH - 10, y - 5, said, anchor="end", room=WIDTH - 10 - LEFT)
+        words = f"{ceiling.label} {rate(ceiling.flops, 'FLOP/s')}"
+        drawing.text(WIDTH - 10, y - 5, words, anchor="end", room=WIDTH - 10 - LEFT)
     _points(drawing, [(point, max(across(point.intensity), LEFT), min(down(point.flops), foot)) for point in shown])
     return drawing.svg()
 
 
-def _part(value: float, span: tuple[float, float]) -> float:
-    """How far a value lies along a logarithmic axis, 0 to 1."""
-    return min(max(math.log(value / span[0]) / math.log(span[1] / span[0]), 0.0), 1.0)
+def _within(axis: Axis, value: float) -> float:
+    """How far along the axis a value lies; at its end if it lies beyond."""
+    return min(max(axis.share(value), 0.0), 1.0)
 
 
 def _points(drawing: Drawing, points: Sequence[tuple[Point, float, float]]) -> None:
@@ -333,6 +327,6 @@ def _points(drawing: Drawing, points: Sequence[tuple[Point, float, float]]) -> N
         taken.append(place)
         if place != (x, y):
             drawing.line(x, y, *place, "axis")
-        said = f"{point.letter}: {rate(point.flops, 'FLOP/s')} at {point.intensity:.3g} FLOP/byte"
-        drawing.circle(*place, max(RADIUS, LETTER * len(point.letter) / 2 + 3), "point", said)
+        words = f"{point.letter}: {rate(point.flops, 'FLOP/s')} at {point.intensity:.3g} FLOP/byte"
+        drawing.circle(*place, max(RADIUS, LETTER * len(point.letter) / 2 + 3), "point", words)
         drawing.text(place[0], place[1] + 4, point.letter, anchor="middle", style="inside")

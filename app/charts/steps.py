@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.analysis.base import number_format
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.app.charts.cells import Run, texts
 from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing, swatches
 from tracetui.app.text import fitting
 
@@ -39,13 +39,6 @@ class Step(NamedTuple):
     """Whether it takes much longer than the others."""
 
 
-class Run(NamedTuple):
-    """A run of cells with one style."""
-
-    text: str
-    style: str
-
-
 def marked(steps: Sequence[Step]) -> list[Step]:
     """Returns the steps, with those marked that take much longer than the median."""
     if len(steps) < FEWEST_TO_MARK:
@@ -56,14 +49,14 @@ def marked(steps: Sequence[Step]) -> list[Step]:
 
 def legend(steps: Sequence[Step], *, ascii: bool = False) -> list[tuple[str, str, str]]:
     """Returns (sign, style, meaning) of the groups that any step has, and of the mark for slow steps."""
-    found = [
+    signs = [
         (ascii_sign if ascii else sign, style, title)
         for number, (title, sign, ascii_sign, _, style) in enumerate(GROUPS)
         if any(step.parts[number] for step in steps)
     ]
     if any(step.slow for step in steps):
-        found.append((SLOW_SIGN, "warn", f"over {SLOW:g} {'x' if ascii else '×'} median"))
-    return found
+        signs.append((SLOW_SIGN, "warn", f"over {SLOW:g} {'x' if ascii else '×'} median"))
+    return signs
 
 
 def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii: bool = False) -> list[list[Run]]:
@@ -85,7 +78,7 @@ def step_runs(steps: Sequence[Step], width: int, *, longest: float = 0.0, ascii:
             if cells
         ]
         space = room - sum(len(run.text) for run in bar)
-        time = number_format.format_ns(step.lasting, ascii=ascii)
+        time = format_ns(step.lasting, ascii=ascii)
         mark = Run(SLOW_SIGN, "warn") if step.slow else Run(" ", "")
         lines.append([Run(f"{step.label:>{_LABEL - 1}}", ""), mark, *bar, Run(f"{'':{space}}{time:>{_TIME}}", "")])
     return lines
@@ -96,16 +89,13 @@ def step_bars(steps: Sequence[Step], width: int, *, ascii: bool = False) -> list
     if width < LEAST_WIDTH or not steps:
         return []
     signs = "  ".join(f"{sign} {title}" for sign, _, title in legend(steps, ascii=ascii))
-    lines = step_runs(steps, width, ascii=ascii)
-    return [
-        fitting.fit(" " * _LABEL + signs, width, ascii=ascii),
-        *("".join(run.text for run in line) for line in lines),
-    ]
+    heading = fitting.fit(" " * _LABEL + signs, width, ascii=ascii)
+    return [heading, *texts(step_runs(steps, width, ascii=ascii))]
 
 
-def share_out(parts: Sequence[float], whole: float, width: int) -> list[int]:
+def share_out(parts: Sequence[float], longest: float, width: int) -> list[int]:
     """Returns cells for each part, rounded by largest remainder, so that they add up to their sum's share."""
-    ideal = [part / whole * width for part in parts]
+    ideal = [part / longest * width for part in parts]
     cells = [int(value) for value in ideal]
     missing = round(sum(ideal)) - sum(cells)
     for place in sorted(range(len(parts)), key=lambda i: cells[i] - ideal[i])[:missing]:
@@ -125,12 +115,11 @@ LABELS, TIMES, ROW, BAR = 64, 88, 22, 15
 def steps_svg(steps: Sequence[Step], about: str, *, ascii: bool = False) -> str:
     """A bar for each step on one scale: where its time goes."""
     drawing = Drawing(26 + ROW * len(steps), about)
-    slow = any(step.slow for step in steps)
-    parts = [(style, title) for _, style, title in legend(steps) if style != "warn"]
-    swatches(drawing, LABELS, 12, parts)
-    if slow:
-        marks = f"{SLOW_SIGN} over {SLOW:g} {'x' if ascii else '×'} median"
-        drawing.text(WIDTH, 12, marks, anchor="end")
+    signs = legend(steps, ascii=ascii)
+    swatches(drawing, LABELS, 12, [(style, title) for _, style, title in signs if style != "warn"])
+    for sign, style, meaning in signs:
+        if style == "warn":
+            drawing.text(WIDTH, 12, f"{sign} {meaning}", anchor="end")
     longest = max(step.lasting for step in steps) or 1.0
     room = WIDTH - LABELS - TIMES
     for row, step in enumerate(steps):

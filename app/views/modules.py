@@ -156,7 +156,7 @@ class IcicleView(PicturedView):
     def _box_text(self, box: Box, page: Page) -> str:
         ascii = self.session.ascii
         node, icicle = box.node, self.icicle
-        whole = icicle.source.whole
+        whole = icicle.source.total
         what = _what(page.frame)
         parts = [f"{number_format.format_ns(node.value, ascii=ascii)} {what}"]
         parts.append(f"{number_format.format_percent(100 * node.value / whole)} of all" if whole else "")

@@ -74,7 +74,7 @@ class Icicle(Painted, can_focus=True):
     @property
     def base(self) -> float:
         """Returns the base of the shares: the box zoomed into, or all."""
-        return self.way[-1].node.value if self.way else self.source.whole
+        return self.way[-1].node.value if self.way else self.source.total
 
     def stand_on(self, row: int | None) -> None:
         """Puts the cursor on the box that shows a row, the nearest one that holds it."""
@@ -95,7 +95,7 @@ class Icicle(Painted, can_focus=True):
             return inside if nodes and node is nodes[-1] else self.source.children(node)
 
         roots, width = self.source.roots, max(self.size.width, 1)
-        self.levels = layout(nodes, roots, children, width, MOST_LEVELS, whole=self.source.whole)
+        self.levels = layout(nodes, roots, children, width, MOST_LEVELS, total=self.source.total)
 
     def relay(self, rows: tuple[int, ...]) -> None:
         """Lays the boxes out anew, the cursor on the box of these rows."""

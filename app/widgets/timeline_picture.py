@@ -14,9 +14,10 @@ from textual.strip import Strip
 from tracetui.analysis.base import number_format
 from tracetui.analysis.timeline.facts import arrows
 from tracetui.analysis.timeline.rows import NONE
-from tracetui.app.charts import lanes as drawing
 from tracetui.app.charts.arrows import End, arrow_cells
+from tracetui.app.charts.cells import ruler
 from tracetui.app.charts.lane_titles import lane_title
+from tracetui.app.charts.lanes import STYLES, row_runs
 from tracetui.app.text import fitting
 from tracetui.app.widgets.painted import Painted
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.timeline.facts import Arrow
     from tracetui.analysis.timeline.timeline import Place, Timeline
+    from tracetui.app.charts.cells import Run
+    from tracetui.app.charts.lanes import Ints
 
 FOLDED = frozenset({"python", "samples"})
 """Lanes that show one row at first: call stacks and lists of metrics may be longer than the screen."""
@@ -163,7 +166,7 @@ class Bookmark(NamedTuple):
 class TimelinePicture(Painted):
     """The picture. Rows of lanes below a ruler; the selected event is marked."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{key}" for key in drawing.STYLES}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{key}" for key in STYLES}
 
     class Moved(Message):
         """Another event is selected, or the window has changed."""
@@ -189,7 +192,7 @@ class TimelinePicture(Painted):
         """By time."""
         self.ascii = False
         self.shows_arrows = True
-        self._drawn: dict[tuple[int, int, int], list[drawing.Run]] = {}
+        self._drawn: dict[tuple[int, int, int], list[Run]] = {}
         """Rows of the window in view, by lane, row and selected event."""
         self._drawn_of: object = None
         self._edges = np.zeros(0, np.int64)
@@ -218,7 +221,7 @@ class TimelinePicture(Painted):
         """Rows in sight at once."""
         return max(self.size.height - 1, 1)
 
-    def edges(self) -> drawing.Ints:
+    def edges(self) -> Ints:
         """Where the cells begin, and where the last one ends."""
         # in whole ns: floats would lose digits of a clock that counts from 1970, and span times columns may overflow
         whole, rest = divmod(self.end - self.start, self.columns)
@@ -330,7 +333,7 @@ class TimelinePicture(Painted):
             at = here + 1
         return Strip.join([*parts, strip.crop(at)])
 
-    def _runs(self, lane: int, depth: int) -> list[drawing.Run]:
+    def _runs(self, lane: int, depth: int) -> list[Run]:
         window = (self.timeline, self.start, self.end, self.columns, self.ascii)
         if window != self._drawn_of:
             self._drawn.clear()
@@ -340,13 +343,13 @@ class TimelinePicture(Painted):
         key = (lane, depth, self.selected.position if here and self.selected is not None else NONE)
         if key not in self._drawn:
             assert self.timeline is not None
-            self._drawn[key] = drawing.row_runs(self.timeline, lane, depth, self._edges, key[2], ascii=self.ascii)
+            self._drawn[key] = row_runs(self.timeline, lane, depth, self._edges, key[2], ascii=self.ascii)
         return self._drawn[key]
 
     def _ruler(self) -> Strip:
         assert self.timeline is not None
         zero, columns = self.timeline.zero, self.columns
-        text = drawing.ruler(self.start - zero, self.end - zero, columns, signs=self._signs(), ascii=self.ascii)
+        text = ruler(self.start - zero, self.end - zero, columns, signs=self._signs(), ascii=self.ascii)
         left = fitting.pad(fitting.fit(f" {self._scale()}", self.margin, ascii=self.ascii), self.margin)
         axis = self._style("axis")
         return Strip([Segment(left + text, axis)]).adjust_cell_length(self.size.width, axis)

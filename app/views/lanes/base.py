@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.app.charts.lanes import stretch
+from tracetui.app.charts.scale import stretch
 from tracetui.app.views.common.base import View
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.timeline import TimelineWidget

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from tracetui.analysis.base import number_format
 from tracetui.analysis.base.number_format import format_bytes, format_ns, format_number, format_percent
 from tracetui.analysis.timeline.facts import delay, has_slack, host_during, module, operator, path_during, slack
-from tracetui.app.charts.lanes import shown_name, time_label
+from tracetui.app.charts.lanes import shown_name
+from tracetui.app.charts.scale import time_label
 from tracetui.app.text import fitting
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.words import RESOURCE_LABELS
