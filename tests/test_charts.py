@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tracetui.analysis.base.distribution import distribution, p95_of
 from tracetui.app.charts import icicle as icicles
-from tracetui.app.charts.arrows import End, arrow_cells
 from tracetui.app.charts.gantt import GanttLane, gantt, resampled
 from tracetui.app.charts.histogram import LEAST_HEIGHT, LEAST_WIDTH, bins_for, histogram
 from tracetui.app.charts.icicle import IcicleTree
+from tracetui.app.charts.lanes import End, arrow_cells
 from tracetui.app.charts.lines import Line, line_chart
 from tracetui.app.charts.roofline import Ceiling, Point, rate, roofline_chart
 from tracetui.app.charts.steps import GROUPS, Step, marked, share_out, step_bars, step_runs

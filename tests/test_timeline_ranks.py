@@ -15,7 +15,7 @@ from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.timeline.facts import arrows, facts
 from tracetui.analysis.timeline.timeline import Place, search
-from tracetui.app.charts.lane_titles import lane_title
+from tracetui.app.charts.lanes import lane_title
 from tracetui.app.views.lanes.ranks import MOST_RANKS, chosen_ranks
 from tracetui.app.views.texts.timeline_text import arrivals_line
 from tracetui.parsers import open_path

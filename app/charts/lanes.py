@@ -1,7 +1,8 @@
-"""Draws rows of a timeline: slices with names if they fit, else how busy each cell is."""
+"""The lanes of a timeline: their titles, rows of slices with names or of how busy each cell is, and arrows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,10 +17,66 @@ from tracetui.parsers.names.kernel_names import short_name
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tracetui.analysis.timeline.lanes import Lane
     from tracetui.analysis.timeline.rows import Curve
     from tracetui.analysis.timeline.timeline import Timeline
 
     Ints = NDArray[np.int64]
+
+LANE_WORDS = {
+    "steps": "steps",
+    "path": "critical path",
+    "idle": "idle",
+    "samples": "samples",
+    "collectives": "collectives",
+    "gpu ranges": "ranges",
+    "stream": "stream",
+    "copies": "copies",
+    "syncs": "syncs",
+    "ranges": "ranges",
+    "modules": "modules",
+    "calls": "calls",
+    "system": "system",
+    "python": "Python",
+}
+SHORT_WORDS = {
+    "collectives": "coll.",
+    "critical path": "crit. path",
+    "Python": "Py",
+    "modules": "mods",
+    "system": "sys",
+}
+
+
+def lane_title(lane: Lane, *, short: bool = False) -> str:
+    """Returns the title of a lane: ``GPU 0 stream 7``, ``python3 424 calls``."""
+    if lane.rank is not None:
+        # of a rank, which mostly has one GPU, its number says enough where there is little room
+        own = replace(lane, rank=None, device=None if short else lane.device)
+        title = lane_title(own, short=short).removeprefix("GPU " if short else "")
+        return f"r{lane.rank} {title}" if short else f"rank {lane.rank} {title}"
+    what = LANE_WORDS[lane.kind]
+    if lane.kind in ("steps", "path", "collectives"):
+        return SHORT_WORDS.get(what, what) if short else what
+    gpu = "GPU" if lane.device is None else f"GPU{lane.device}" if short else f"GPU {lane.device}"
+    if lane.kind in ("stream", "gpu ranges"):
+        number = "?" if lane.stream is None else str(lane.stream)
+        if lane.kind == "stream":
+            return f"{gpu} strm {number}" if short else f"{gpu} stream {number}"
+        return f"{gpu} {what} {number}" if short else f"{gpu} stream {number} {what}"
+    if lane.source in ("device", "idle", "samples"):
+        return f"{gpu} {what}"
+    number = "?" if lane.thread is None else str(lane.thread)
+    return f"{SHORT_WORDS.get(what, what)} {number}" if short else f"{what} {_thread_name(lane.name, number)}{number}"
+
+
+def _thread_name(name: str, number: str) -> str:
+    """Returns the name without the number and word that Kineto adds: ``thread 424 (python3)``."""
+    inner = name.removeprefix(f"thread {number}").strip()
+    if inner.startswith("(") and inner.endswith(")"):
+        inner = inner[1:-1]
+    return f"{inner} " if inner and inner != number else ""
+
 
 SLICE = 3
 """The least cells for an event to be drawn as a slice with its name."""
@@ -227,3 +284,79 @@ def _mark(runs: list[Run], at: int, columns: int, *, ascii: bool) -> None:
             runs[number : number + 1] = [part for part in parts if part.text]
             return
         at -= len(run.text)
+
+
+class End(NamedTuple):
+    """One end of an arrow."""
+
+    line: int
+    """Of the screen; the rows are lines 1 and up, and it may lie above or below them."""
+    column: int
+    """Of the axis; may lie outside of it."""
+
+
+class _ArrowSigns(NamedTuple):
+    up: str
+    down: str
+    left: str
+    right: str
+    start: str
+    vertical: str
+    horizontal: str
+    corners: str
+    """Of a line that turns: left-up, right-up, left-down, right-down, by the sides that it joins."""
+
+
+_ARROW = _ArrowSigns("▲", "▼", "◀", "▶", "●", "│", "─", "╯╰╮╭")
+_ASCII_ARROW = _ArrowSigns("^", "v", "<", ">", "o", "|", "-", "++++")
+
+
+def arrow_cells(tail: End, head: End, rows: int, columns: int, *, ascii: bool = False) -> dict[tuple[int, int], str]:
+    """Returns the characters of an arrow by line and column.
+
+    The head stands on the first cell of what the arrow leads to. Where an end is out of sight, the line ends with a
+    head at the edge that it crosses. An arrow within one row, or with both ends beyond the same edge, is not drawn.
+
+    Args:
+        tail: where it starts.
+        head: where it leads.
+        rows: rows in sight, which are lines 1 to `rows`.
+        columns: of the axis.
+        ascii: no characters outside ASCII.
+    """
+    signs = _ASCII_ARROW if ascii else _ARROW
+    beyond = [(-1 if end.column < 0 else 1 if end.column >= columns else 0) for end in (tail, head)]
+    above = [(-1 if end.line < 1 else 1 if end.line > rows else 0) for end in (tail, head)]
+    if tail.line == head.line or (beyond[0] and beyond[0] == beyond[1]) or (above[0] and above[0] == above[1]):
+        return {}
+    down = head.line > tail.line
+    step = 1 if down else -1
+    begin, end = min(max(tail.column, 0), columns - 1), min(max(head.column, 0), columns - 1)
+    bend = head.line - step
+    cells: dict[tuple[int, int], str] = {}
+    for line in range(tail.line + step, bend, step):
+        cells[line, begin] = signs.vertical
+    if bend != tail.line:
+        if begin == end:
+            cells[bend, begin] = signs.vertical
+        else:
+            for column in range(min(begin, end) + 1, max(begin, end)):
+                cells[bend, column] = signs.horizontal
+            right = end > begin
+            cells[bend, begin] = signs.corners[(2 if not down else 0) + right]
+            cells[bend, end] = signs.corners[(0 if not down else 2) + (not right)]
+            if beyond[1]:
+                cells[bend, end] = signs.right if right else signs.left
+    if not beyond[0]:
+        cells[tail.line, begin] = signs.start
+    elif bend != tail.line:
+        cells[tail.line + step, begin] = signs.left if beyond[0] < 0 else signs.right
+    if not beyond[1]:
+        cells[head.line, end] = signs.down if down else signs.up
+    shown = {at: sign for at, sign in cells.items() if 1 <= at[0] <= rows}
+    if above[1] and shown:
+        # the head is above or below the rows in sight: the line ends with one at their edge
+        edge = rows if down else 1
+        for line, column in [at for at in shown if at[0] == edge and at in cells]:
+            shown[line, column] = signs.down if down else signs.up
+    return shown

@@ -22,8 +22,7 @@ from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCT
 from tracetui.analysis.timeline.facts import events_within, lanes_within
 from tracetui.analysis.timeline.gaps import MOST, longest_gaps
 from tracetui.analysis.timeline.timeline import Timeline, timeline
-from tracetui.app.charts.lane_titles import lane_title
-from tracetui.app.charts.lanes import shown_name
+from tracetui.app.charts.lanes import lane_title, shown_name
 from tracetui.app.reports.content.beside import WHOLE_TIME
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import short_function

@@ -173,7 +173,7 @@ class OverviewView(View):
     def chart(self) -> ViewChart | None:
         """The typical step as lanes."""
         from tracetui.app.charts.gantt import GanttLane, lanes_svg
-        from tracetui.app.charts.lane_titles import lane_title
+        from tracetui.app.charts.lanes import lane_title
 
         picture = None if self._data is None else self._data.lanes
         if picture is None or not picture.lanes:

@@ -8,7 +8,7 @@ from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
-from tracetui.app.charts.lanes import LEGEND
+from tracetui.app.charts.lanes import LEGEND, lane_title
 from tracetui.app.keys import commands
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.tool_words import WORDS
@@ -135,7 +135,6 @@ class TimelineView(Described, Marking):
         """The stretch in view: how busy each lane is."""
         from tracetui.analysis.timeline.step_lanes import step_lanes
         from tracetui.app.charts.gantt import GanttLane, lanes_svg
-        from tracetui.app.charts.lane_titles import lane_title
 
         trace, picture = self._trace, self.picture
         if trace is None or self._built is None:

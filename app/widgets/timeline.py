@@ -8,7 +8,7 @@ from textual.message import Message
 
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.analysis.timeline.timeline import Place
-from tracetui.app.charts.lane_titles import lane_title
+from tracetui.app.charts.lanes import lane_title
 from tracetui.app.keys import commands
 from tracetui.app.widgets.timeline_picture import SHORTEST_NS, Bookmark, LaneList, TimelinePicture
 

@@ -14,10 +14,8 @@ from textual.strip import Strip
 from tracetui.analysis.base import number_format
 from tracetui.analysis.timeline.facts import arrows
 from tracetui.analysis.timeline.rows import NONE
-from tracetui.app.charts.arrows import End, arrow_cells
 from tracetui.app.charts.cells import ruler
-from tracetui.app.charts.lane_titles import lane_title
-from tracetui.app.charts.lanes import STYLES, row_runs
+from tracetui.app.charts.lanes import STYLES, End, arrow_cells, lane_title, row_runs
 from tracetui.app.text import fitting
 from tracetui.app.widgets.painted import Painted
 

@@ -92,7 +92,7 @@ def _named(row: Json, *, ascii: bool) -> list[tuple[str, float, float]]:
 
 def _lane(row: Json) -> str:
     from tracetui.analysis.timeline.lanes import Lane
-    from tracetui.app.charts.lane_titles import lane_title
+    from tracetui.app.charts.lanes import lane_title
 
     source = "host" if row["kind"] == "calls" else "device"
     lane = Lane(row["kind"], source, (), row["device"], row["stream"], row["process"], row["thread"])

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from tracetui.app.charts.gantt import GanttLane, gantt_runs
-from tracetui.app.charts.lane_titles import lane_title
-from tracetui.app.charts.lanes import shown_name
+from tracetui.app.charts.lanes import lane_title, shown_name
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
 from tracetui.app.reports.finding_words import WORK_TIME, whole_of
