@@ -215,8 +215,8 @@ def batch(facts: Facts) -> str:
 
 def tensor_core_use(facts: Facts) -> str:
     """The share of kernel time on tensor cores."""
-    from tracetui.analysis.counters.tensor_cores import tensor_cores
     from tracetui.analysis.matching.join import conventions_of
+    from tracetui.analysis.operators import tensor_cores
 
     found = tensor_cores(facts.of_steps, facts.kernels, conventions_of(facts.counters))
     if found.percent is None:

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from keys_page import page
 from sample_runs import SWEEP, VIM, VIM_FP16, recorded
 from tui_pilot import opened, press, screen_text
 
-from tracetui.app.keys import page as keys
 from tracetui.app.tabs import NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,5 +77,5 @@ async def test_ranks():
 
 
 def test_the_page_of_keys():
-    text = keys.page()
+    text = page()
     compare(ROOT / "docs" / "reference" / "keys.md", text)

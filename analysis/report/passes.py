@@ -42,6 +42,8 @@ OF_SELECTION = frozenset({"overview", "launches"})
 
 def light_recording(sel: Selection) -> LightRecording | None:
     """What of a recording was found in the light one of its run; null where the run has none."""
+    if sel.trace.light is None:
+        return None
     from tracetui.analysis.matching.light_times import light_times
 
     found = light_times(sel.trace)
@@ -63,10 +65,10 @@ def light_recording(sel: Selection) -> LightRecording | None:
 
 def rests_on(sel: Selection, sections: Iterable[str]) -> dict[str, str] | None:
     """By section, on which recording it rests: ``light``, ``rich`` or ``both``; null where the run has no light one."""
-    from tracetui.analysis.matching.light_times import light_selection
-
     if sel.trace.light is None:
         return None
+    from tracetui.analysis.matching.light_times import light_selection
+
     used, whole = sel.work_times is not None, light_selection(sel) is not None
     return {
         name: SECTIONS[name] if used and (whole or name not in OF_SELECTION) else RICH

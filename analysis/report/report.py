@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.matching.light_times import with_light_times
 from tracetui.analysis.report import model, passes
 from tracetui.analysis.report import sections as report_sections
 from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
@@ -127,7 +126,11 @@ def trace_report(
     range_kernels: bool = False,
 ) -> model.Trace:
     """One trace's part of the report: its source, its devices, the requested sections, and what its run adds."""
-    sel = with_light_times(select(trace, scope))
+    sel = select(trace, scope)
+    if trace.light is not None:
+        from tracetui.analysis.matching.light_times import with_light_times
+
+        sel = with_light_times(sel)
     has_base = trace.has_timeline or sel.by_steps
     found: Json = {}
     counts: dict[str, int] = {}

@@ -257,7 +257,7 @@ class Sections(BesideSections):
 
     def kernel_extras(self) -> Json:
         """What accompanies the section `kernels`: how much of their time runs on tensor cores."""
-        from tracetui.analysis.counters.tensor_cores import UNCLEAR, tensor_cores, tensor_marks
+        from tracetui.analysis.operators import UNCLEAR, tensor_cores, tensor_marks
 
         found = tensor_cores(self.sel, self._kernels, self._conventions)
         unclear = self._kernels["name"].filter(tensor_marks(self._kernels, self._conventions) == UNCLEAR)

@@ -17,8 +17,7 @@ from tracetui.analysis.base.number_format import format_bytes, format_percent, f
 from tracetui.analysis.selection import select
 from tracetui.app.cli.job_progress import job_progress
 from tracetui.app.cli.request import LAID_OUT
-from tracetui.app.session.open_runs import chooser
-from tracetui.app.session.steps_by import repeating, run_with_steps
+from tracetui.app.session.open_runs import chooser, repeating, run_with_steps
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, NOT_JUDGED, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.parsers import TraceError, open_path

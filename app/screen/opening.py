@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from tracetui.app import tabs
 from tracetui.app.keys import commands
 from tracetui.app.session.loading import explain
-from tracetui.app.session.open_runs import chooser, find_run, no_such_run
-from tracetui.app.session.steps_by import run_with_steps
+from tracetui.app.session.open_runs import chooser, find_run, no_such_run, run_with_steps
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.tool_words import WORDS

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
-from tracetui.analysis.counters.tensor_cores import UNCLEAR, USES, tensor_marks
 from tracetui.analysis.kernels import (
     NOT_ATTRIBUTED,
     group_kernels,
@@ -19,7 +18,7 @@ from tracetui.analysis.kernels import (
 )
 from tracetui.analysis.matching.join import Joined, with_counters
 from tracetui.analysis.modules import module_kernels
-from tracetui.analysis.operators import group_operator_kernels, group_operator_rows
+from tracetui.analysis.operators import UNCLEAR, USES, group_operator_kernels, group_operator_rows, tensor_marks
 from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES, MEASURED
 from tracetui.app.session.measured import conventions, joined_with, measured_of
 from tracetui.app.text.names import tell_apart, with_full_names
