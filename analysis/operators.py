@@ -22,6 +22,7 @@ from tracetui.analysis.kernels import (
     path_numbers,
     summarize,
 )
+from tracetui.analysis.tables.kernels import UNCLEAR, USES
 from tracetui.parsers import schema
 from tracetui.parsers.categories import decode
 from tracetui.parsers.links import lookup
@@ -394,10 +395,6 @@ def _host_labels(sel: Selection, number: Ints, by: str) -> pl.Series:
 def _shared(table: pl.DataFrame) -> pl.DataFrame:
     whole = pl.col("device_self_ns").sum()
     return table.with_columns(percent=pl.when(whole > 0).then(100 * pl.col("device_self_ns") / whole))
-
-
-USES, UNCLEAR = "*", "?"
-"""Signs behind a kernel's time: it runs on tensor cores; it is matrix work of which neither name nor counters tell."""
 
 
 class TensorCores(Struct, frozen=True):

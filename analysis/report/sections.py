@@ -33,7 +33,7 @@ from tracetui.analysis.report.model import (
 )
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
-from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
+from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR
 from tracetui.analysis.tables.nsight.counters import ROOFLINE
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES
 from tracetui.analysis.tables.runs import GPUS
@@ -257,7 +257,7 @@ class Sections(BesideSections):
 
     def kernel_extras(self) -> Json:
         """What accompanies the section `kernels`: how much of their time runs on tensor cores."""
-        from tracetui.analysis.operators import UNCLEAR, tensor_cores, tensor_marks
+        from tracetui.analysis.operators import tensor_cores, tensor_marks
 
         found = tensor_cores(self.sel, self._kernels, self._conventions)
         unclear = self._kernels["name"].filter(tensor_marks(self._kernels, self._conventions) == UNCLEAR)

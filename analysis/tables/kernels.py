@@ -6,6 +6,9 @@ from dataclasses import replace
 
 from tracetui.analysis.tables.table import Field, Table
 
+USES, UNCLEAR = "*", "?"
+"""Signs behind a kernel's time: it runs on tensor cores; it is matrix work of which neither name nor counters tell."""
+
 KERNEL_TIME = "% of kernel time in scope"
 SHORT_NAME = Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments")
 _PEAK = "of peak, mean of the launches that ncu measured"

@@ -18,8 +18,8 @@ from tracetui.analysis.kernels import (
 )
 from tracetui.analysis.matching.join import Joined, with_counters
 from tracetui.analysis.modules import module_kernels
-from tracetui.analysis.operators import UNCLEAR, USES, group_operator_kernels, group_operator_rows, tensor_marks
-from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES, MEASURED
+from tracetui.analysis.operators import group_operator_kernels, group_operator_rows, tensor_marks
+from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES, MEASURED, UNCLEAR, USES
 from tracetui.app.session.measured import conventions, joined_with, measured_of
 from tracetui.app.text.names import tell_apart, with_full_names
 from tracetui.app.text.tool_words import WORDS

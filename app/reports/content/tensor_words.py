@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count, format_percent
-from tracetui.analysis.operators import UNCLEAR, USES
-from tracetui.analysis.tables.kernels import KERNELS
+from tracetui.analysis.tables.kernels import KERNELS, UNCLEAR, USES
 from tracetui.app.reports.parts import cell, shown
 
 if TYPE_CHECKING:
