@@ -26,8 +26,7 @@ from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.text import text
 from tracetui.app.views.sweep import _page
 from tracetui.parsers import open_path
-from tracetui.parsers.names.kernel_kinds import kind_of
-from tracetui.parsers.names.kernel_names import category
+from tracetui.parsers.names.kernel_names import category, kind_of
 
 if TYPE_CHECKING:
     from pathlib import Path

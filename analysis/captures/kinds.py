@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.base import names
-from tracetui.parsers.names.kernel_kinds import kind_of
+from tracetui.parsers.names.kernel_names import kind_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection

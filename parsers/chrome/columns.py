@@ -24,7 +24,7 @@ NULL = np.iinfo(np.int64).min
 OTHER_KIND = 255
 """The kind of an event whose category doesn't say what it is; `frames` decides once all metadata is known."""
 NAMED_WORK = 254
-"""The kind of an activity of a device whose name says what it is (see `devices.accelerators`)."""
+"""The kind of an activity of a device whose name says what it is (see `classify.work_kind`)."""
 
 _INT, _CODE, _FLOAT, _KIND, _DIM3 = (
     np.dtype(np.int64),

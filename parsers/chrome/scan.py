@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetui.parsers import arrow_views, categories, schema
 from tracetui.parsers.chrome import classify
-from tracetui.parsers.chrome.collectives import columns_of_chunk
+from tracetui.parsers.chrome.collectives.arguments import columns_of, described_in
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
 from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
 from tracetui.parsers.chrome.keys import Vocabulary
@@ -147,14 +147,14 @@ class ChunkScan:
         pending = {name: read for name, read in readers.items() if self.rows[name].any()}
         for name in pending:
             self._prepare(name)
-        described = columns_of_chunk.described(self, names)
+        described = described_in(self, names)
         groups: dict[str, Columns] = {}
         for name, read in pending.items():
             rows = np.flatnonzero(self.rows[name] & ~tokens.odd)
             if rows.size:
                 groups[name] = read(rows, common)
         if described is not None and (rows := np.flatnonzero(described & ~tokens.odd)).size:
-            groups["collectives"] = {"offset": self._offsets(rows), **columns_of_chunk.columns_of(self, rows)}
+            groups["collectives"] = {"offset": self._offsets(rows), **columns_of(self, rows)}
         decode = np.flatnonzero(self._left | tokens.odd)
         return Part(
             groups,

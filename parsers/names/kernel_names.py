@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.itanium import demangle
 from tracetui.parsers.names.kernel_categories import CATEGORIES as CATEGORIES
 from tracetui.parsers.names.kernel_categories import by_inductor, by_myelin, by_namespace, by_own_name
@@ -400,3 +401,29 @@ TENSOR_CORE_OPERATORS = TORCH_TB_TENSOR_CORE_OPERATORS | _words(
     """
 )
 """Those and newer or missing ones: attention, scaled and grouped products, today's names of backward operators."""
+
+
+_FINER: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
+    category: tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in patterns.items())
+    for category, patterns in {
+        "other": {
+            "loss": r"loss|criterion|nll",
+            "top-k": r"top_?k|kthvalue|radixselect|sbtopk|mbtopk",
+            "sort": r"sort",
+            "embedding": r"embedding|_embs?_|embs_",
+            "gather/scatter": r"gather|scatter|index|(^|_)take(_|$)|(?<![a-z])put_kernel",
+        },
+        "copy": {"concatenate": r"^cat|_cat_|catarray", "gather/scatter": r"index_copy"},
+    }.items()
+}
+"""Of categories that are too wide, the kinds in them; the first that fits."""
+
+
+@lru_cache(1 << 16)
+def kind_of(name: str) -> str:
+    """The kernel's category, of indexing, selection, sorting and concatenation what it is: ``top-k``, ``sort``."""
+    category = kernel_names.category(name)
+    if category not in _FINER:
+        return category
+    short = kernel_names.short_name(name)
+    return next((kind for kind, pattern in _FINER[category] if pattern.search(short)), category)

@@ -1,16 +1,24 @@
-"""The arguments with which an event describes a collective, and how the slow path takes them over."""
+"""The arguments with which an event describes a collective, and how both paths take them over."""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from tracetui.parsers import categories
 from tracetui.parsers.chrome.pieces import json_text
 from tracetui.parsers.names import collectives as words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from tracetui.parsers.chrome.columns import Columns
+    from tracetui.parsers.chrome.tokens import Tokens
 
 COLLECTIVE = "Collective name"
 """The argument that tells that an event describes a collective."""
@@ -74,3 +82,48 @@ def elements_of(shape: list[Any]) -> int | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return total if shape and 0 <= total <= words.MOST_ELEMENTS else None
+
+
+class Reading(Protocol):
+    """What is needed of the scan of a chunk."""
+
+    tokens: Tokens
+    rows: dict[str, NDArray[np.bool_]]
+
+    def ints(self, key: str) -> NDArray[np.int64]:
+        """One whole number per event."""
+
+    def texts(self, key: str, raw: bool, events: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
+        """One category code per event, of these events."""
+
+
+_CALLS = categories.encode(sorted(CALLS))
+
+
+def described_in(scan: Reading, names: NDArray[np.uint32]) -> NDArray[np.bool_] | None:
+    """Which events describe a collective; None if there are none. Reads their arguments for the whole chunk."""
+    found = scan.tokens.field(COLLECTIVE)
+    called = np.zeros(names.size, np.bool_)
+    for call in _CALLS:
+        called |= names == call
+    if found is None and not called.any():
+        return None
+    if found is not None:
+        called[scan.tokens.event_of(found)] = True
+    called &= scan.rows["host"] | scan.rows["device"]
+    for key in INTS.values():
+        scan.ints(key)
+    for key in TEXTS.values():
+        scan.texts(key, raw=False, events=called)
+    for key in LISTS.values():
+        scan.texts(key, raw=True, events=called)
+    return called
+
+
+def columns_of(scan: Reading, rows: NDArray[np.int64]) -> Columns:
+    """The columns of the group ``collectives``, without the offset, of these events."""
+    return (
+        {column: scan.ints(key)[rows] for column, key in INTS.items()}
+        | {column: scan.texts(key, raw=False)[rows] for column, key in TEXTS.items()}
+        | {column: scan.texts(key, raw=True)[rows] for column, key in LISTS.items()}
+    )
