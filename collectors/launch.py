@@ -8,23 +8,79 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from tracetui.collectors import process, profiler_commands, reasons
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.following import Follower, Outcome, Tick
 from tracetui.collectors.jobs import machines as several_machines
 from tracetui.collectors.jobs import results
-from tracetui.collectors.jobs import results as rank_results
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine.masking import masked, masked_line
 from tracetui.collectors.machine.nvidia_tools import find_tool
 from tracetui.collectors.machine.probe import Probe
+from tracetui.collectors.profiler_commands import KernelChoice
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.collectors.requirements import check_packages
+from tracetui.parsers.names.kernel_key import function_name
 from tracetui.parsers.runs.manifest import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from tracetui.parsers import Trace
+
+SHARE = 0.95
+"""The chosen kernels take at least this share of the kernel time."""
+LEAST_SHARE = 0.005
+"""A kernel with a smaller share of the kernel time is not measured, even if the sum stays below `SHARE`."""
+
+SEEN = 2
+"""How often each chosen kernel is measured, as far as a step launches it that often."""
+
+
+def choose_kernels(trace: Trace) -> KernelChoice | None:
+    """Returns the kernels that take `SHARE` of a trace's kernel time, the longest first; null if it has no kernels.
+
+    ``launches`` is how many launches of these kernels it takes until each was launched `SEEN` times, or as often as
+    the step launches it. It is counted in the step with the most launches, or in the whole trace if that has no steps.
+    """
+    kernels = trace.device.filter(pl.col("kind") == "kernel").sort("start")
+    whole = int(kernels["duration"].sum()) if kernels.height else 0
+    if not whole:
+        return None
+    times = kernels.group_by("name").agg(ns=pl.col("duration").sum()).sort("ns", descending=True)
+    chosen: list[str] = []
+    taken = 0
+    for name, spent in times.with_columns(pl.col("name").cast(pl.String)).iter_rows():
+        if taken >= SHARE * whole or spent < LEAST_SHARE * whole:
+            break
+        chosen.append(name)
+        taken += spent
+    functions = {name: function_name(name).base for name in chosen}
+    return KernelChoice(
+        tuple(dict.fromkeys(functions.values())), _launches_until_all(kernels, functions), 100 * taken / whole
+    )
+
+
+def _launches_until_all(kernels: pl.DataFrame, functions: dict[str, str]) -> int:
+    step = kernels["step"].drop_nulls().mode().sort()
+    one = kernels.filter(pl.col("step") == step[0]) if step.len() else kernels
+    bases = set(functions.values())
+    names = one["name"].cast(pl.String).to_list()
+    waiting = {name: min(SEEN, names.count(name)) for name in functions}
+    count = 0
+    for name in names:
+        count += (functions.get(name) or function_name(name).base) in bases
+        if name in waiting:
+            waiting[name] -= 1
+            if waiting[name] <= 0:
+                del waiting[name]
+        if not waiting:
+            break
+    return max(count, 1)
+
 
 INTERRUPTED = 130
 SPEED_VARIABLES = (
@@ -206,9 +262,7 @@ class _Run:
         path = self._folder.path
         if machines := several_machines.others(path):
             self._manifest["machines"] = machines
-        return rank_results.merged(
-            rank_results.read(path, tool), rank_results.recorded(path), reasons.tail(self._folder.log)
-        )
+        return results.merged(results.read(path, tool), results.recorded(path), reasons.tail(self._folder.log))
 
     def _command(self, tool: str, command: profiler_commands.Command, phase: str) -> int:
         self._manifest["measurement"]["commands"].append(list(masked(command.words)))
@@ -233,14 +287,13 @@ class _Run:
 
     def _kernels(self) -> profiler_commands.KernelChoice | None:
         """What ncu shall measure, from the trace that an earlier phase left."""
-        from tracetui.collectors.kernel_choice import choose
         from tracetui.parsers import TraceError, open_path
 
         for name in (profiler_commands.TRACE, profiler_commands.NSYS_EXPORT):
             path = self._folder.path / name
             if path.exists():
                 with contextlib.suppress(TraceError):
-                    return choose(open_path(path, cache=False).main)
+                    return choose_kernels(open_path(path, cache=False).main)
         return None
 
     def _take_over(self, result: dict[str, Any]) -> None:

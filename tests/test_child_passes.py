@@ -15,7 +15,7 @@ import pytest
 from fake_torch import FakeTorch
 
 from tracetui.collectors import launch, profiler_commands
-from tracetui.collectors.child import light, script, steps
+from tracetui.collectors.child import light, main, script
 from tracetui.collectors.child.profilers import TRACE, Refused
 from tracetui.collectors.child.progress import Progress
 from tracetui.collectors.request import ProfileRequest
@@ -44,7 +44,7 @@ def run_model(spec: dict[str, Any], fake: FakeTorch) -> dict[str, Any]:
         fake.done.append("step")
 
     workload = SimpleNamespace(batches=lambda: iter(range(10**6)), step=step)
-    return steps.run(spec, workload, Progress(spec["progress"]))
+    return main.run_steps(spec, workload, Progress(spec["progress"]))
 
 
 def order(fake: FakeTorch) -> str:

@@ -21,8 +21,7 @@ from tracetui.app.cli.main import main
 from tracetui.app.cli.options.profile import split_command
 from tracetui.collectors import keeper, process, profiler_commands
 from tracetui.collectors.folder import RunFolder
-from tracetui.collectors.kernel_choice import choose
-from tracetui.collectors.launch import launch
+from tracetui.collectors.launch import choose_kernels, launch
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import manifest as run_manifest
@@ -440,7 +439,7 @@ def test_every_flag_has_a_reason():
 
 
 def test_ncu_measures_the_kernels_that_take_the_time(recording):
-    chosen = choose(recording("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"))
+    chosen = choose_kernels(recording("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"))
     assert chosen is not None
     assert chosen.share_percent >= 95
     assert chosen.functions[0] == "selective_scan_fwd_kernel"

@@ -23,7 +23,7 @@ from tracetui.app.cli.main import main
 from tracetui.app.reports.finding_words import parts
 from tracetui.app.reports.proof_words import proof_text
 from tracetui.app.text.exit_codes import UsageError
-from tracetui.collectors.proving import measure, plan, store
+from tracetui.collectors.proving import measure, plan
 from tracetui.collectors.request import ProfileError
 from tracetui.collectors.scrub import scrub
 from tracetui.parsers import open_path
@@ -55,7 +55,7 @@ def proof(before, after, *claims, **more):
 
 
 def read(folder, *made):
-    store.add(folder, made)
+    measure.add(folder, made)
     return proofs.load(folder)
 
 
@@ -138,7 +138,7 @@ def test_a_file_that_is_none_of_ours_proves_nothing(tmp_path, text):
 
 
 def test_a_scrubbed_copy_of_proofs_says_no_command(tmp_path):
-    store.add(tmp_path, [proof(timed(1, 2), timed(1, 1), command=["python", "/home/anna/train.py"], options={})])
+    measure.add(tmp_path, [proof(timed(1, 2), timed(1, 1), command=["python", "/home/anna/train.py"], options={})])
     scrub([tmp_path / proofs.FILE], tmp_path / "out")
     text = (
         (tmp_path / "out" / proofs.FILE).read_text() if (tmp_path / "out").is_dir() else (tmp_path / "out").read_text()
@@ -150,7 +150,7 @@ def test_a_scrubbed_copy_of_proofs_says_no_command(tmp_path):
 def test_a_folder_that_can_not_be_written_is_said_before_anything_is_measured(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ProfileError, match="--output DIR"):
-        store.check_writable(tmp_path / "file")
+        measure.check_writable(tmp_path / "file")
 
 
 # --- what is said
@@ -208,7 +208,7 @@ def test_the_finding_shows_what_was_proved_of_it(tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(VIM, folder)
     claim = {"id": "S2", "bound_ns": 90.0 * MS, "bound_percent": 90.0}
-    store.add(folder, [proof(timed(*[100] * 6), timed(*[30] * 6), claim, change="--cuda-graphs")])
+    measure.add(folder, [proof(timed(*[100] * 6), timed(*[30] * 6), claim, change="--cuda-graphs")])
     run = open_path(folder, cache=False)
     assert run.warnings == ()
     found = {one.id: one for one in findings_of(Facts(run, run.main, Scope())).found}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fake_torch import FakeTorch
 
-from tracetui.collectors.child import forwards
+from tracetui.collectors.child import script
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ class Watched:
         self.net = Net
         self.original = torch.nn.Module.__call__
         self.found: list[Any] = []
-        self.watch = forwards.Watch(self.found.append)
+        self.watch = script.Watch(self.found.append)
 
     def calls(self, nets: dict[str, Any], order: str) -> list[str]:
         """Calls modules in this order; returns the names of what was found."""
@@ -108,7 +108,7 @@ def test_a_module_compiled_in_place_is_followed_outside_of_what_was_compiled(tor
             self._compiled_call_impl = lambda number: number + 1
 
     net, done = Net(), []
-    forwards.after_each_call(net, lambda: done.append("step"))
+    script.after_each_call(net, lambda: done.append("step"))
     assert net._compiled_call_impl(1) == 2
     assert done == ["step"]
     assert net.hooks == []

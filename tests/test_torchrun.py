@@ -15,7 +15,8 @@ from fake_torch import FakeTorch
 
 from tracetui.app.cli.main import main
 from tracetui.collectors import profiler_commands, torchrun
-from tracetui.collectors.child import ranks, steps
+from tracetui.collectors.child import main as child_main
+from tracetui.collectors.child import ranks
 from tracetui.collectors.child.main import main as child
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.jobs import results as rank_results
@@ -302,13 +303,13 @@ def test_all_ranks_warm_up_for_as_many_steps_as_the_first(tmp_path: Path, monkey
     store = SimpleNamespace(set=lambda key, value: kept.update({key: value.encode()}), get=kept.__getitem__)
     monkeypatch.setattr(ranks, "_store", lambda: store)
     clock = [0.0]
-    monkeypatch.setattr(steps, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(steps, "synchronize", lambda _: clock.append(clock.pop() + 1.0))  # a step takes a second
+    monkeypatch.setattr(child_main, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(child_main, "synchronize", lambda _: clock.append(clock.pop() + 1.0))  # a step takes a second
     counts = []
     for rank, least in ((0, 5.0), (1, 0.0), (2, 60.0)):  # alone the last would go on for a minute
         done: list[int] = []
         spec = {**spec_of(tmp_path, monkeypatch, rank, 3), "device": "other", "warmup": 2, "warmup_s": least}
-        steps.warm_up(spec, lambda done=done: done.append(1), SimpleNamespace(say=lambda *_: None))
+        child_main.warm_up(spec, lambda done=done: done.append(1), SimpleNamespace(say=lambda *_: None))
         counts.append(len(done))
     assert counts == [5, 5, 5]
 

@@ -13,8 +13,7 @@ from tracetui.app.reports.proof_words import proof_text
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.proving import plan
-from tracetui.collectors.proving.measure import measure
-from tracetui.collectors.proving.store import add, check_writable
+from tracetui.collectors.proving.measure import add, check_writable, measure
 
 if TYPE_CHECKING:
     import argparse
