@@ -10,7 +10,6 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.itanium import demangle
 from tracetui.parsers.names.kernel_categories import CATEGORIES as CATEGORIES
 from tracetui.parsers.names.kernel_categories import by_inductor, by_myelin, by_namespace, by_own_name
@@ -422,8 +421,8 @@ _FINER: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
 @lru_cache(1 << 16)
 def kind_of(name: str) -> str:
     """The kernel's category, of indexing, selection, sorting and concatenation what it is: ``top-k``, ``sort``."""
-    category = kernel_names.category(name)
+    category = category(name)
     if category not in _FINER:
         return category
-    short = kernel_names.short_name(name)
+    short = short_name(name)
     return next((kind for kind, pattern in _FINER[category] if pattern.search(short)), category)
