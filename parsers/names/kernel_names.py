@@ -421,8 +421,8 @@ _FINER: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
 @lru_cache(1 << 16)
 def kind_of(name: str) -> str:
     """The kernel's category, of indexing, selection, sorting and concatenation what it is: ``top-k``, ``sort``."""
-    category = category(name)
-    if category not in _FINER:
-        return category
+    wide = category(name)
+    if wide not in _FINER:
+        return wide
     short = short_name(name)
-    return next((kind for kind, pattern in _FINER[category] if pattern.search(short)), category)
+    return next((kind for kind, pattern in _FINER[wide] if pattern.search(short)), wide)
