@@ -12,7 +12,7 @@ from as_json import report
 from sweep_maker import write_sweep
 
 from tracetui.analysis.report.report import diff_report
-from tracetui.analysis.report.sets.sweep import sweep_report
+from tracetui.analysis.report.sweep import SweepReport, sweep_report
 from tracetui.analysis.selection import select
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.parsers import Run, open_path
@@ -79,8 +79,8 @@ def compared(a: Path, b: Path) -> dict[str, Any]:
 
 
 @cache
-def swept(path: Path) -> dict[str, Any]:
-    """The report of a sweep; not to be changed."""
+def swept(path: Path) -> SweepReport:
+    """The report of a sweep."""
     return sweep_report(read_sweep(path))
 
 

@@ -16,7 +16,7 @@ from sample_runs import recorded, run_of
 
 from tracetui.analysis.captures.captures import capture, captures
 from tracetui.analysis.captures.names import axes_of, names_of
-from tracetui.analysis.report.sets.captures import capture_rows
+from tracetui.analysis.report.captures import capture_rows
 from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli
 from tracetui.app.reports.content.captures import grid_of

@@ -17,7 +17,7 @@ from reported import compared, opened, swept
 from sample_runs import recorded
 
 from tracetui.analysis.counters.configurations import ALL, COMMON, MEASURED, configurations, weights_of
-from tracetui.analysis.report.sets.sweep import sweep_report
+from tracetui.analysis.report.sweep import sweep_json, sweep_report
 from tracetui.analysis.roofline.counters import launch_table
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.cli.main import main
@@ -215,7 +215,7 @@ def test_the_report_has_rows_and_weights() -> None:
 
 
 def test_a_folder_of_reports_is_a_sweep_over_its_names(capsys: pytest.CaptureFixture[str]) -> None:
-    found = swept(recorded(MLP))
+    found = sweep_json(swept(recorded(MLP)))
     assert found["axes"] == ["dtype"]
     whole = {row["dtype"]: row for row in found["counters"]["rows"] if row["kind"] == "all"}
     assert {dtype: row["launches"] for dtype, row in whole.items()} == {"bf16": 16, "fp16": 16, "fp32": 15, "tf32": 7}
@@ -253,15 +253,16 @@ def test_launched_runs_bring_their_counters(tmp_path: Path, capsys: pytest.Captu
     assert ["tf32", "7", "39.78", "µs", "3.16", "10.0", "9.83", "0", "24.8", "10.6", "80.9"] in lines
     assert "Change from dtype fp32" in text
     found = sweep_report(read_sweep(tmp_path))
+    assert found.counters is not None
     page = sweep_page("counters", found)
     rows = page.frame.filter(kind="all").select("axis_dtype", "launches", "total_ns").rows()
     assert rows == [
         (row["dtype"], row["launches"], pytest.approx(row["total_us"] * 1000))
-        for row in found["counters"]["rows"]
+        for row in found.counters.rows
         if row["kind"] == "all"
     ]
     assert len(rows) == 2
-    assert page.frame.height == len(found["counters"]["rows"]) > 2
+    assert page.frame.height == len(found.counters.rows) > 2
     assert {"axis_dtype", "kind", "sm_percent", "l2_hit_percent"} <= {column.name for column in page.columns}
 
 

@@ -30,7 +30,7 @@ from tracetui.app.charts.steps import GROUPS, LABELS, TIMES, Step, steps_svg
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.diff import diff_parts
 from tracetui.app.reports.content.run import run_parts
-from tracetui.app.reports.content.sweeps.sweep import sweep_parts
+from tracetui.app.reports.content.sweep import sweep_parts
 from tracetui.app.reports.html.amounts import amount_of, column_values
 from tracetui.app.reports.html.page import html
 from tracetui.app.reports.layout import Layout, Shown

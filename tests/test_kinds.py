@@ -14,12 +14,12 @@ from sample_runs import SWEEP, run_of
 from sweep_maker import write_sweep
 
 from tracetui.analysis.captures.kinds import kind_times
+from tracetui.analysis.report.sweep import sweep_json
 from tracetui.analysis.selection import in_steps, select
 from tracetui.analysis.sweeps.compare import kinds_of
 from tracetui.analysis.sweeps.model import Point, Sample
 from tracetui.app.cli.main import main
-from tracetui.app.reports.content.sweeps.sections import section_csv, section_parts
-from tracetui.app.reports.content.sweeps.variants import kind_blocks, speedup_chart
+from tracetui.app.reports.content.sweep import kind_blocks, section_csv, section_parts, speedup_chart
 from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown
@@ -37,7 +37,7 @@ ADDED = {"top-k", "sort", "gather/scatter", "reduce"}
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    return swept(SWEEP)
+    return sweep_json(swept(SWEEP))
 
 
 def test_a_kind_is_the_category_but_for_what_is_too_wide() -> None:
@@ -102,25 +102,25 @@ def test_repeats_count_as_their_median() -> None:
 
 
 def test_tables_and_csv_say_the_same(found: dict[str, Any]) -> None:
-    rows = list(csv.DictReader(io.StringIO(section_csv(found, "kinds"))))
+    rows = list(csv.DictReader(io.StringIO(section_csv(swept(SWEEP), "kinds"))))
     assert [(row["kind"], float(row["delta_us"])) for row in rows] == [
         (row["kind"], pytest.approx(row["delta_us"])) for row in found["kinds"]
     ]
-    (block,) = kind_blocks(found, Layout())
+    (block,) = kind_blocks(swept(SWEEP), Layout())
     top_k = next(cells for cells in block.cells if cells[0] == "+ top-k")
     assert top_k[1::2] == ["+14.35 µs", "+15.90 µs", "+17.46 µs"]
     assert top_k[2::2] == ["+3", "+3", "+3"]
     layout = Layout()
-    assert "| + top-k |" in markdown(section_parts(found, ("kinds",), layout), layout)
+    assert "| + top-k |" in markdown(section_parts(swept(SWEEP), ("kinds",), layout), layout)
 
 
 def test_the_speed_up_has_a_picture_and_a_csv(found: dict[str, Any]) -> None:
     (one,) = found["comparisons"]
-    chart = speedup_chart(one, Layout())
+    chart = speedup_chart(swept(SWEEP).comparisons[0], Layout())
     assert chart is not None
     assert chart.rows[-1].strip() == "o speed-up   x what the removed work allows   + as fast as the baseline"
     assert chart.rows[1].strip().startswith("3.16 │x")  # 35 GFLOPs to 11
-    rows = list(csv.DictReader(io.StringIO(section_csv(found, "comparisons"))))
+    rows = list(csv.DictReader(io.StringIO(section_csv(swept(SWEEP), "comparisons"))))
     for row, point in zip(rows, one["points"], strict=True):
         assert float(row["speedup"]) == pytest.approx(float(row["baseline_us"]) / float(row["variant_us"]))
         lost = 100 * (1 - float(row["speedup"]) / float(row["possible_speedup"]))
@@ -128,18 +128,18 @@ def test_the_speed_up_has_a_picture_and_a_csv(found: dict[str, Any]) -> None:
     for charts in (True, False):
         layout = Layout(charts=charts)
         assert (
-            "what the removed work allows" in text(section_parts(found, ("comparisons",), layout), layout)
+            "what the removed work allows" in text(section_parts(swept(SWEEP), ("comparisons",), layout), layout)
         ) == charts
 
 
 def test_a_point_without_a_number_or_with_one_size_has_no_picture(tmp_path: Path) -> None:
-    from tracetui.analysis.report.sets.sweep import sweep_report
+    from tracetui.analysis.report.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
 
     points = [
         ({"batch": 1, "keep": keep}, [step], flops, 5) for keep, step, flops in ((1.0, 900.0, 2e9), (0.5, 800.0, 1e9))
     ]
-    (one,) = sweep_report(read_sweep(write_sweep(tmp_path / "one", points)))["comparisons"]
+    (one,) = sweep_report(read_sweep(write_sweep(tmp_path / "one", points))).comparisons
     assert speedup_chart(one, Layout()) is None
 
 
@@ -159,7 +159,7 @@ def test_a_diff_lists_the_kinds_of_only_one_run(capsys: pytest.CaptureFixture[st
 
 
 def test_the_screen_lists_what_differs(found: dict[str, Any]) -> None:
-    frame = _page("kinds", found).frame
+    frame = _page("kinds", swept(SWEEP)).frame
     differing = [row for row in found["kinds"] if row["status"] != "same"]
     assert frame["kind"].to_list() == [row["kind"] for row in differing]
     assert frame["delta_ns"].to_list() == pytest.approx([1000 * row["delta_us"] for row in differing])

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 from reported import swept
 from reports_page import ROOT, holds, shown
 
-from tracetui.analysis.report.sets import sweep
+from tracetui.analysis.report import sweep
 from tracetui.analysis.sweeps import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from tracetui.analysis.report.sweep import SweepReport
 
 SECTIONS = ("003", "004")
 BLOCKS = [
@@ -20,12 +25,18 @@ BLOCKS = [
 ]
 
 
+def _named_by(path: Path, *_: object) -> SweepReport:
+    """The report of the sweep in this folder of the repository, which it says as the page does."""
+    found = swept(ROOT / path)
+    return structs.replace(found, sweep=replace(found.sweep, path=path))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def read_once() -> Iterator[None]:
     """Several commands are about one sweep, which is read once for them and for other tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "read_sweep", lambda path, *_: path)
-        patch.setattr(sweep, "sweep_report", lambda path, *_: {**swept(ROOT / path), "path": str(path)})
+        patch.setattr(sweep, "sweep_report", _named_by)
         yield
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from as_json import sweep_report
 from laid_out import body
 from sample_runs import recorded
 from sweep_maker import write_run, write_sweep, write_trace
 from tui_pilot import opened, press, screen_text
 
-from tracetui.analysis.report.sets.sweep import sweep_report
 from tracetui.analysis.sweeps.compare import baseline, comparisons
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.charts.lines import Line, line_chart

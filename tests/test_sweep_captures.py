@@ -14,6 +14,7 @@ from as_json import report
 from contract import conforms
 from contract import row as form
 from laid_out import report_text
+from msgspec import structs
 from sample_runs import recorded
 from sweep_maker import write_sweep
 from test_captures import training
@@ -21,14 +22,13 @@ from test_range_kernels import BY_SQL
 
 from tracetui.analysis.captures.captures import captures
 from tracetui.analysis.captures.outcome import out_of_memory
-from tracetui.analysis.report.sets.capture_tables import matrix_rows
-from tracetui.analysis.report.sets.sweep import sweep_report
+from tracetui.analysis.report.captures import matrix_rows
+from tracetui.analysis.report.sweep import SweepReport, sweep_json, sweep_report
 from tracetui.analysis.sweeps.model import is_size
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.analysis.tables.captures import CATEGORIES, PHASES, TOP_KERNELS
 from tracetui.app.cli.main import main
-from tracetui.app.reports.content.sweeps.sections import section_csv, section_parts
-from tracetui.app.reports.content.sweeps.sweep import sweep_parts
+from tracetui.app.reports.content.sweep import section_csv, section_parts, sweep_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text as as_text
 from tracetui.parsers import open_path
@@ -42,8 +42,13 @@ SAYS_SO = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 Gi
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
+def whole() -> SweepReport:
     return sweep_report(read_sweep(recorded(CONTEXTS)))
+
+
+@pytest.fixture(scope="module")
+def found(whole: SweepReport) -> dict[str, Any]:
+    return sweep_json(whole)
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +56,12 @@ def reported() -> dict[str, Any]:
     return report(open_path(recorded(CONTEXTS)), sections=["captures"])
 
 
-def printed(found: dict[str, Any], section: str) -> str:
+def printed(found: SweepReport, section: str) -> str:
     layout = Layout()
     return as_text(section_parts(found, (section,), layout), layout)
 
 
-def rows_of(found: dict[str, Any], section: str) -> list[dict[str, str]]:
+def rows_of(found: SweepReport, section: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(section_csv(found, section))))
 
 
@@ -72,9 +77,9 @@ def test_a_sweep_has_what_the_report_says_of_captures(found: dict[str, Any], rep
     ]  # fmt: skip
 
 
-def test_each_names_the_command_of_the_other(found: dict[str, Any], reported: dict[str, Any]) -> None:
+def test_each_names_the_command_of_the_other(whole: SweepReport, reported: dict[str, Any]) -> None:
     layout = Layout()
-    words = " ".join(as_text(sweep_parts(found, layout), layout).split())
+    words = " ".join(as_text(sweep_parts(whole, layout), layout).split())
     assert f"tracetui report {recorded(CONTEXTS)} --section captures" in words
     said = " ".join(report_text(reported).split())
     assert f"tracetui sweep {recorded(CONTEXTS)} --section phases --format csv" in said
@@ -107,10 +112,10 @@ def test_the_backward_pass_is_what_sql_finds_in_the_file(found: dict[str, Any], 
         assert sum(row["percent"] for row in by_kind) == pytest.approx(100)
 
 
-def test_rows_and_matrix_are_the_same_numbers(found: dict[str, Any]) -> None:
-    rows = rows_of(found, "phases")
+def test_rows_and_matrix_are_the_same_numbers(found: dict[str, Any], whole: SweepReport) -> None:
+    rows = rows_of(whole, "phases")
     assert list(rows[0])[:4] == ["model", "ctx", "name", "phase"]
-    matrix = rows_of(found, "matrix")
+    matrix = rows_of(whole, "matrix")
     assert list(matrix[0]) == ["phase", "measure", "model", "ctx128", "ctx1024"]
     for row in matrix:
         for ctx in ("128", "1024"):
@@ -120,15 +125,15 @@ def test_rows_and_matrix_are_the_same_numbers(found: dict[str, Any]) -> None:
             told = long[0][row["measure"]] if long else "OOM"
             assert row[f"ctx{ctx}"] == told, row
     assert len(matrix) == 2 * 3 * len({row["phase"] for row in rows} - {"all"})
-    wide = rows_of(found, "captures")
+    wide = rows_of(whole, "captures")
     assert [float(row["backward.launched_us"] or 0) for row in wide] == [
         row["phases"]["backward"]["launched_us"] if row["phases"] else 0 for row in found["captures"]
     ]
 
 
-def test_one_axis_is_one_matrix(found: dict[str, Any]) -> None:
-    small = [{**row, "axes": {"ctx": row["axes"]["ctx"]}} for row in found["captures"][:2]]
-    lines = printed({**found, "captures": small}, "matrix").splitlines()
+def test_one_axis_is_one_matrix(whole: SweepReport) -> None:
+    small = [{**row, "axes": {"ctx": row["axes"]["ctx"]}} for row in whole.captures[:2]]
+    lines = printed(structs.replace(whole, captures=small), "matrix").splitlines()
     assert "  phase                   ctx128   ctx1024" in lines
     assert any(line.split()[:4] == ["backward", "CPU", "36.15", "ms"] for line in lines)
 
@@ -136,7 +141,8 @@ def test_one_axis_is_one_matrix(found: dict[str, Any]) -> None:
 def test_other_sweeps_have_no_captures(tmp_path: Path) -> None:
     folder = write_sweep(tmp_path / "sweep", [({"batch": n}, [1000.0], 1e9, 5) for n in (1, 2)])
     told = sweep_report(read_sweep(folder))
-    assert [told[key] for key in ("captures", "phases", "categories", "top_kernels")] == [[], [], [], []]
+    said = sweep_json(told)
+    assert [said[key] for key in ("captures", "phases", "categories", "top_kernels")] == [[], [], [], []]
     assert "Nothing for phases" in printed(told, "phases")
     assert main(["sweep", str(folder), "--section", "points", "phases", "--format", "csv"]) == 2
 
@@ -182,7 +188,7 @@ def test_a_log_that_ends_so_makes_its_phases_oom(pair: Callable[..., Path]) -> N
 )
 def test_nothing_else_is_oom(pair: Callable[..., Path], text: str) -> None:
     folder = pair(small_ctx256=text, small_ctx512="fine\n", unlike_the_others=SAYS_SO)
-    found = sweep_report(read_sweep(folder))["captures"]
+    found = sweep_report(read_sweep(folder)).captures
     assert [row["out_of_memory"] for row in found] == [None, None]
     assert not any("OOM" in str(row) for row in matrix_rows(found)[1])
 
@@ -191,7 +197,7 @@ def test_a_log_alone_has_a_place_if_it_says_so(pair: Callable[..., Path]) -> Non
     folder = pair()
     (folder / "logs").mkdir()
     (folder / "logs" / "small_ctx1024.txt").write_text("RuntimeError: CUDA error: out of memory\n")
-    told = sweep_report(read_sweep(folder))
+    told = sweep_json(sweep_report(read_sweep(folder)))
     assert [(row["axes"]["ctx"], bool(row["out_of_memory"])) for row in told["captures"]] == [
         (128, False), (256, False), (1024, True),
     ]  # fmt: skip

@@ -13,11 +13,12 @@ from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
 from sample_runs import recorded
 
 from tracetui.analysis.report.report import SECTIONS
+from tracetui.analysis.report.sweep import SweepReport, sweep_json
 from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.analysis.tables.table import JSON_TYPES, TYPES, UNITS, Table
-from tracetui.app.reports.content.sweeps.sweep import sweep_csv
+from tracetui.app.reports.content.sweep import sweep_csv
 from tracetui.app.reports.csv_report import diff_csv, report_csv
 from tracetui.app.text.fitting import printable
 
@@ -233,19 +234,20 @@ def test_the_csv_of_a_diff_is_what_its_json_is(a: str, b: str, section: str) -> 
 
 
 @pytest.fixture(scope="module", params=[SAMPLE_SWEEP, MADE_SWEEP])
-def sweep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Json]:
+def sweep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, SweepReport]:
     """A sweep and its report."""
     made = request.param == MADE_SWEEP
     path = reported.make(MADE_SWEEP, tmp_path_factory.mktemp("made")) if made else reported.ROOT / request.param
     return request.param, reported.swept(path)
 
 
-def test_the_points_of_a_sweep(sweep: tuple[str, Json]) -> None:
-    name, whole = sweep
+def test_the_points_of_a_sweep(sweep: tuple[str, SweepReport]) -> None:
+    name, found = sweep
+    whole = sweep_json(found)
     points, axes = whole["points"], tuple(whole["axes"])
     assert points
     assert all(tuple(point)[: len(axes)] == axes for point in points)
     conforms([{key: item for key, item in point.items() if key not in axes} for point in points], [row(SWEEP_POINTS)])
-    assert equal_but_for_nested(sweep_csv(whole), points, SWEEP_POINTS, axes, joined_by=" ") >= len(points)
+    assert equal_but_for_nested(sweep_csv(found), points, SWEEP_POINTS, axes, joined_by=" ") >= len(points)
     if name == MADE_SWEEP:
         assert set(nulls("points", points)) == may_be_null({"points": SWEEP_POINTS})

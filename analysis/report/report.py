@@ -347,7 +347,7 @@ def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
 
 def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[Json]:
     from tracetui.analysis.captures.captures import captures
-    from tracetui.analysis.report.sets.captures import capture_rows
+    from tracetui.analysis.report.captures import capture_rows
 
     return capture_rows(captures(run, scope, open_file)[:limit])
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
 
 
 def table_rows(frame: pl.DataFrame, table: Table, limit: int | None = None) -> list[Json]:
@@ -20,6 +20,14 @@ def table_rows(frame: pl.DataFrame, table: Table, limit: int | None = None) -> l
     found = rows(frame, table.data, limit)
     renamed = {key_of(field.name): field.json_key for field in table.data_fields if field.key}
     return [{renamed.get(key, key): value for key, value in row.items()} for row in found] if renamed else found
+
+
+def object_row(item: object, fields: Iterable[Field], **more: Any) -> Json:
+    """An object as a row of declared columns: its attributes of their names; `more` is what it has no attribute for."""
+    return {
+        field.json_key: more[field.name] if field.name in more else _value(field.name, getattr(item, field.name))
+        for field in fields
+    }
 
 
 def rows(frame: pl.DataFrame, columns: Iterable[str], limit: int | None = None) -> list[Json]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tracetui.analysis.sweeps.model import SIZES, place, shown
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,6 +43,36 @@ class Row(Struct, frozen=True):
     """Its standard error, from the repeats; null without any."""
 
     @property
+    def baseline_ns(self) -> float | None:
+        """The baseline's step."""
+        return self.base.step_ns
+
+    @property
+    def variant_ns(self) -> float | None:
+        """The variant's step."""
+        return self.variant.step_ns
+
+    @property
+    def step_delta_ns(self) -> float | None:
+        """How much longer the variant's step takes."""
+        return _less(self.base.step_ns, self.variant.step_ns)
+
+    @property
+    def gpu_delta_ns(self) -> float | None:
+        """How much more GPU time it takes per step."""
+        return _less(self.base.gpu_ns, self.variant.gpu_ns)
+
+    @property
+    def kernels_delta(self) -> float | None:
+        """How many more kernels it launches per step."""
+        return _less(self.base.kernels, self.variant.kernels)
+
+    @property
+    def speedup_error(self) -> float | None:
+        """One standard error of the speed-up, from the repeats."""
+        return None if self.error is None else self.speedup * self.error
+
+    @property
     def work_removed_percent(self) -> float | None:
         """The share of the baseline's FLOPs that the variant saves; null where either is unknown."""
         if not self.base.flops or self.variant.flops is None:
@@ -61,9 +92,13 @@ class Row(Struct, frozen=True):
         return 100 * (1 - self.speedup / (self.base.flops / self.variant.flops))
 
     @property
-    def is_noise(self) -> bool | None:
+    def within_noise(self) -> bool | None:
         """Whether the gain may be chance; null without repeats."""
         return None if self.error is None else abs(self.gain) <= STANDARD_ERRORS * self.error
+
+
+def _less(base: float | None, variant: float | None) -> float | None:
+    return None if base is None or variant is None else variant - base
 
 
 class Crossover(Struct, frozen=True):
@@ -162,7 +197,7 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
     if axis is None or len(numeric) < 2:
         row = rows[0]
         there = f" at {axis} {shown(row.x)}" if axis is not None else ""
-        if row.is_noise:
+        if row.within_noise:
             return Crossover(
                 axis, None, None, f"can't be told: the difference{there} is within the noise of the repeats"
             )
@@ -170,7 +205,7 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
         return Crossover(axis, None, None, f"{name} is {row.speedup:.2f} times as fast{there}{alone}")
     xs = [float(row.x) for row in numeric]
     gains = [row.gain for row in numeric]
-    if all(row.is_noise for row in numeric):
+    if all(row.within_noise for row in numeric):
         return Crossover(
             axis, None, None, f"can't be told: the difference is within the noise of the repeats at every {axis}"
         )
@@ -178,7 +213,7 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
     span = f"from {xs[0]:g} to {xs[-1]:g}"
     if not zeros:
         side = "faster" if gains[0] > 0 else "slower"
-        unsure = [f"{row.x:g}" for row in numeric if row.is_noise and not isinstance(row.x, str)]
+        unsure = [f"{row.x:g}" for row in numeric if row.within_noise and not isinstance(row.x, str)]
         rest = f", within the noise at {', '.join(unsure)}" if unsure else ""
         return Crossover(axis, None, None, f"no crossover in range: {name} is {side} at every {axis} {span}{rest}")
     errors = [row.error for row in numeric]
@@ -266,12 +301,22 @@ class KindChange:
     kind: str
     status: str
     """``added``, ``removed``, ``changed`` or ``same``."""
-    base_calls: float
+    baseline_calls: float
     variant_calls: float
-    base_ns: float
+    baseline_ns: float
     variant_ns: float
-    top: str
+    name: str
     """The kernel of the kind with most time, in the variant where it has the kind."""
+
+    @property
+    def delta_ns(self) -> float:
+        """Time of the variant less that of the baseline."""
+        return self.variant_ns - self.baseline_ns
+
+    @property
+    def short_name(self) -> str:
+        """The kernel's short name."""
+        return short_name(self.name)
 
 
 def kind_changes(one: Comparison) -> list[KindChange]:
@@ -290,7 +335,7 @@ def _changes(row: Row) -> Iterable[KindChange]:
         status = "same" if a_calls == b_calls and near else "changed"
         status = "added" if kind not in base else "removed" if kind not in variant else status
         found.append(KindChange(row.x, kind, status, a_calls, b_calls, a_ns, b_ns, b_top or a_top))
-    return sorted(found, key=lambda change: (-abs(change.variant_ns - change.base_ns), change.kind))
+    return sorted(found, key=lambda change: (-abs(change.delta_ns), change.kind))
 
 
 def kinds_of(point: Point) -> dict[str, tuple[float, float, str]]:

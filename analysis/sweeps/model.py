@@ -99,6 +99,11 @@ class Point(Struct, frozen=True):
         return statistics.stdev(self.steps_ns) if self.repeats > 1 else None
 
     @property
+    def gflops(self) -> float | None:
+        """Work per step."""
+        return None if self.flops is None else self.flops / 1e9
+
+    @property
     def images_per_s(self) -> float | None:
         """Samples that steps processed per second."""
         if (given := self._median("images_per_s")) is not None:
@@ -258,9 +263,9 @@ NEEDS: dict[str, tuple[Callable[[Sweep], bool], str]] = {
 """What rules on sweeps may need."""
 
 
-def shown(value: Value) -> str:
+def shown(value: Value | None) -> str:
     """An axis' value as a person reads it."""
-    return value if isinstance(value, str) else f"{value:g}"
+    return value if isinstance(value, str) else "-" if value is None else f"{value:g}"
 
 
 def place(value: Value) -> tuple[float, str]:

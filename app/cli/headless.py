@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import to_builtins
 from msgspec.structs import replace as replace_fields
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
     from tracetui.parsers import Progress, Run, Trace
+
+Found = TypeVar("Found")
+"""A report of any kind."""
 
 
 def print_open(paths: Sequence[Path], request: Request) -> int:
@@ -330,8 +333,8 @@ def _render_diff(found: Json, request: Request, paths: Sequence[Path]) -> str:
 
 
 def laid_out(
-    parts: Callable[[Json, Layout], Iterable[Part]],
-    found: Json,
+    parts: Callable[[Found, Layout], Iterable[Part]],
+    found: Found,
     request: Request,
     *,
     limit: int | None = None,

@@ -217,7 +217,7 @@ def anomaly(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
 def _choice(one: Comparison) -> str:
     """Advice which of the two to use, and at which sizes."""
     last = one.rows[-1]
-    if all(row.is_noise for row in one.rows):
+    if all(row.within_noise for row in one.rows):
         return "Measure with more repeats, on a machine that does nothing else."
     if one.crossover.value is None:
         return f"In this range {one.axis} {shown(one.value if last.gain > 0 else one.base)} is the faster one."
@@ -280,7 +280,7 @@ def crossovers(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
                 said += f"; {row.lost_percent:.1f} % of the speed-up that this work allows is lost"
             evidence.append(Evidence(row.variant.label, said, "", Query("sweep", row=row.variant.label)))
         first, last = one.rows[0], one.rows[-1]
-        loses = any(row.gain < 0 and not row.is_noise for row in one.rows)
+        loses = any(row.gain < 0 and not row.within_noise for row in one.rows)
         yield Finding(
             "D6",
             "warning" if loses else "info",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.report.sweep import SweepReport
     from tracetui.app.cli.request import Request
     from tracetui.parsers import Run, Trace
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def print_sweep(path: Path, request: Request) -> int:
     """Prints the sweep in a folder or a CSV file."""
     from tracetui.analysis.findings.config import load
-    from tracetui.analysis.report.sets.sweep import sweep_report
+    from tracetui.analysis.report.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
 
     if request.format == "csv" and len(request.sections or ()) > 1:
@@ -45,13 +46,13 @@ def print_sweep(path: Path, request: Request) -> int:
     return DONE
 
 
-def _render(found: Json, path: Path, request: Request) -> str:
+def _render(found: SweepReport, path: Path, request: Request) -> str:
     if request.format == "json":
+        from tracetui.analysis.report.sweep import sweep_json
         from tracetui.app.reports.json_report import to_json
 
-        return to_json(found)
-    from tracetui.app.reports.content.sweeps.sections import section_csv, section_parts
-    from tracetui.app.reports.content.sweeps.sweep import sweep_parts
+        return to_json(sweep_json(found))
+    from tracetui.app.reports.content.sweep import section_csv, section_parts, sweep_parts
 
     if request.format == "csv":
         return section_csv(found, (request.sections or ("points",))[0])
@@ -102,9 +103,9 @@ def _used(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:
     return used
 
 
-def _as_sweep(path: Path, config: Config, request: Request) -> Json | None:
+def _as_sweep(path: Path, config: Config, request: Request) -> SweepReport | None:
     """The folder as a sweep; null where it is none."""
-    from tracetui.analysis.report.sets.sweep import sweep_report
+    from tracetui.analysis.report.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
 
     try:

@@ -18,7 +18,7 @@ GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_sha
 DIFF_SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")
 """The tables of a diff, `analysis.tables.registry.COMPARED`."""
 SWEEP_SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", "phases", "categories", "top_kernels")
-"""`app.reports.content.sweeps.sweep.SECTIONS`."""
+"""`app.reports.content.sweep.SECTIONS`."""
 RANGE_KERNELS = 3
 """How many kernels `report --kernels` shows under each range."""
 LIKES = ("torch", "ncu", "guide", "nsys", "variants")

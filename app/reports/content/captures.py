@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_share
-from tracetui.analysis.report.sets.capture_tables import ended_in
+from tracetui.analysis.report.captures import ended_in
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Sentences
 from tracetui.app.text.fitting import cell_width

@@ -11,6 +11,7 @@ from tracetui.app.reports.parts import Block, FindingList, Sentences
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.sweep import SweepReport
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -21,7 +22,7 @@ class Draft:
 
     run: Json
     """The run's part of the report."""
-    sweep: Json | None = None
+    sweep: SweepReport | None = None
     """The report of the folder as a sweep, where it is one."""
     command: tuple[str, ...] = ()
     """The command that recorded the run, if run.json has it."""

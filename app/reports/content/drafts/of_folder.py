@@ -10,7 +10,7 @@ from tracetui.app.reports.parts import Block, Sentences
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.sweep import SweepReport
     from tracetui.app.reports.content.drafts.draft import Draft
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
@@ -34,33 +34,33 @@ def captures(draft: Draft, headings: set[str], layout: Layout) -> Iterator[Part]
                 yield part
 
 
-def _sweep_verdict(found: Json, layout: Layout) -> Iterator[Part]:
-    from tracetui.app.reports.content.sweeps.sweep import verdict
+def _sweep_verdict(found: SweepReport, layout: Layout) -> Iterator[Part]:
+    from tracetui.app.reports.content.sweep import verdict
 
     yield Sentences((verdict(found),), lead=True)
 
 
-def _comparisons(found: Json, layout: Layout) -> Iterator[Part]:
-    from tracetui.app.reports.content.sweeps.sweep import comparison_blocks
+def _comparisons(found: SweepReport, layout: Layout) -> Iterator[Part]:
+    from tracetui.app.reports.content.sweep import comparison_blocks
 
     yield from comparison_blocks(found, layout)
 
 
-def _points(found: Json, layout: Layout) -> Iterator[Part]:
-    from tracetui.app.reports.content.sweeps.sweep import chart_block, points_block
+def _points(found: SweepReport, layout: Layout) -> Iterator[Part]:
+    from tracetui.app.reports.content.sweep import chart_block, points_block
 
-    yield chart_block(found, layout)
+    yield chart_block(found.sweep, layout)
     block = points_block(found, layout)
     yield replace(block, cells=block.cells[: layout.limit], whole=len(block.cells))
 
 
-def _accounts(found: Json, layout: Layout) -> Iterator[Part]:
-    from tracetui.app.reports.content.sweeps.sweep import accounts
+def _accounts(found: SweepReport, layout: Layout) -> Iterator[Part]:
+    from tracetui.app.reports.content.sweep import accounts
 
     yield Sentences(tuple(accounts(found)), bullets=True)
 
 
-SWEPT: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
+SWEPT: dict[str, Callable[[SweepReport, Layout], Iterable[Part]]] = {
     "sweep_verdict": _sweep_verdict,
     "comparisons": _comparisons,
     "points": _points,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from tracetui.app.reports.content.drafts.draft import says_something, section_of
 from tracetui.app.reports.content.drafts.of_folder import SWEPT, captures, side_by_side
 from tracetui.app.reports.content.drafts.of_run import PIECES
@@ -29,7 +31,7 @@ def piece(draft: Draft, name: str, layout: Layout) -> list[Part]:
     if kind == "about":
         found = [about(draft.traces[:1], which.split(","))]
     elif kind == "sweep_about":
-        found = [about([draft.sweep] if draft.sweep else [], which.split(","))]
+        found = [about([to_builtins(draft.sweep.judged)] if draft.sweep else [], which.split(","))]
     elif kind == "captures":
         found = list(captures(draft, set(which.split("|")), layout))
     elif kind == "side_by_side":

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.json_values import us
 from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.counters.configurations import ALL, COMMON
+from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.app.reports.content.ncu.configurations import letter, stopped_text, weighted
 from tracetui.app.reports.counter_text import change_text, value_text
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.sweep import SweepCounters
+    from tracetui.analysis.sweeps.model import Sweep
     from tracetui.analysis.tables.table import Field
     from tracetui.app.reports.layout import Layout
 
@@ -32,25 +36,25 @@ AXES_WIDTH = 24
 """Characters of a line that the values of the axes may take."""
 
 
-def head(found: Json) -> str:
+def head(counters: SweepCounters, axes: Sequence[str]) -> str:
     """What was read, and what times are about."""
-    rows = [row for row in found["counters"]["rows"] if row["kind"] == ALL]
-    axes = " x ".join(found["axes"]) or "one point"
+    rows = [row for row in counters.rows if row["kind"] == ALL]
+    over = " x ".join(axes) or "one point"
     launches = format_count(sum(row["launches"] for row in rows))
     return (
-        f"Reports of Nsight Compute: {len(rows)} points over {axes}, {launches} profiled launches. They hold single "
+        f"Reports of Nsight Compute: {len(rows)} points over {over}, {launches} profiled launches. They hold single "
         "launches and no steps: times are sums over these launches, at the clocks that ncu set."
     )
 
 
-def blocks(found: Json, layout: Layout) -> Iterator[Block]:
+def blocks(counters: SweepCounters, axes: Sequence[str], layout: Layout) -> Iterator[Block]:
     """The tables; the points stand in them by the values of their axes, or by letters where there are many axes."""
-    places = _Places(found["counters"]["rows"], found["axes"])
-    rows = [{**row, "gflop": None if row["flops"] is None else row["flops"] / 1e9} for row in found["counters"]["rows"]]
+    places = _Places(counters.rows, axes)
+    rows = [{**row, "gflop": None if row["flops"] is None else row["flops"] / 1e9} for row in counters.rows]
     whole = [row for row in rows if row["kind"] == ALL]
     yield from places.legend()
     known = [field.name for field in filled(CONFIGURATIONS.chosen(METRICS), whole)]
-    notes = (weighted(found["counters"]["weights"], known), stopped_text(places.named(found["counters"]["stopped"])))
+    notes = (weighted(counters.weights, known), stopped_text(places.named(counters.stopped)))
     names = ("launches", "total_ns", *METRICS)
     yield _table("Counters by point", whole, places, names, layout, after=tuple(filter(None, notes)))
     if any(row[field.json_key] is not None for row in whole for field in CONFIGURATIONS.chosen(RATES)):
@@ -63,7 +67,7 @@ def blocks(found: Json, layout: Layout) -> Iterator[Block]:
     of_kinds = ("kind", "time_percent", *(name for name in METRICS if name != "dram_percent"))
     by_kind = _table("By kind of kernel", chosen, places, of_kinds, layout)
     yield replace(by_kind, base="of the point's profiled time", whole=len(kinds))
-    yield from _changes(found, places, layout)
+    yield from _changes(counters, axes, places, layout)
 
 
 class _Places:
@@ -72,7 +76,7 @@ class _Places:
     def __init__(self, rows: Sequence[Json], axes: Sequence[str]) -> None:
         whole = [row for row in rows if row["kind"] == ALL]
         self.axes = [axis for axis in axes if len({row[axis] for row in whole}) > 1 or len(whole) < 2]
-        widths = [max(len(axis), *(len(_spelled(row[axis])) for row in whole)) + len(GAP) for axis in self.axes]
+        widths = [max(len(axis), *(len(spelled(row[axis])) for row in whole)) + len(GAP) for axis in self.axes]
         self.lettered = len(self.axes) > 1 and sum(widths) > AXES_WIDTH
         self._names = {row["configuration"]: letter(number) for number, row in enumerate(whole)}
         self._whole = whole
@@ -82,7 +86,7 @@ class _Places:
         if self.lettered:
             columns = (Shown(" ", right=False), Shown("point", right=False, share=1))
             cells = [
-                [self._names[row["configuration"]], ", ".join(f"{axis} {_spelled(row[axis])}" for axis in self.axes
+                [self._names[row["configuration"]], ", ".join(f"{axis} {spelled(row[axis])}" for axis in self.axes
                                                               if row[axis] is not None)]
                 for row in self._whole
             ]  # fmt: skip
@@ -97,7 +101,7 @@ class _Places:
         """The cells of these columns."""
         if self.lettered:
             return [self._names[row["configuration"]]]
-        return [_spelled(row[axis]) for axis in self.axes]
+        return [spelled(row[axis]) for axis in self.axes]
 
     def named(self, points: Mapping[str, int]) -> dict[str, int]:
         """The same by what these points are called in the tables."""
@@ -110,15 +114,11 @@ class _Places:
         return self.cells(row)
 
 
-def counters_csv(found: Json) -> str:
+def counters_csv(counters: SweepCounters, sweep: Sweep) -> str:
     """A line per point and kind of kernels: the axes, the step where it is known, and every counter."""
-    steps = {_place(row, found["axes"]): row["step_us"] for row in found["points"]}
-    rows = [{**row, "step_us": steps.get(_place(row, found["axes"]))} for row in found["counters"]["rows"]]
-    return plain_csv(rows, (*found["axes"], *CSV_KEYS, *CONFIGURATIONS.csv_header))
-
-
-def _place(row: Json, axes: Sequence[str]) -> tuple[object, ...]:
-    return tuple(row[axis] for axis in axes)
+    steps = {tuple(map(point.axes.get, sweep.axes)): us(point.step_ns) for point in sweep.points}
+    rows = [{**row, "step_us": steps.get(tuple(map(row.get, sweep.axes)))} for row in counters.rows]
+    return plain_csv(rows, (*sweep.axes, *CSV_KEYS, *CONFIGURATIONS.csv_header))
 
 
 def _table(
@@ -145,24 +145,24 @@ def _axis(name: str) -> Shown:
     return Shown(name, right=name != "capture", share=int(name == "capture"), is_name=name == "capture")
 
 
-def _changes(found: Json, places: _Places, layout: Layout) -> Iterator[Block]:
+def _changes(counters: SweepCounters, axes: Sequence[str], places: _Places, layout: Layout) -> Iterator[Block]:
     """For each axis what each value changes from its baseline, all else alike."""
     fields = CONFIGURATIONS.chosen(("total_ns", *METRICS))
-    for axis in found["axes"]:
-        rows = [row for row in found["counters"]["changes"] if row["axis"] == axis]
+    for axis in axes:
+        rows = [row for row in counters.changes if row.axis == axis]
         if not rows:
             continue
-        known = [field for field in fields if any(field.json_key in row["changes"] for row in rows)]
+        known = [field for field in fields if any(field.json_key in row.changes for row in rows)]
         cells = [
             [
-                *places.name(axis, row["variant"], row["fixed"]),
-                *(_change(field, row["changes"].get(field.json_key), layout) for field in known),
+                *places.name(axis, row.variant, row.fixed),
+                *(_change(field, row.changes.get(field.json_key), layout) for field in known),
             ]
             for row in rows
         ]
         columns = [*places.columns, *(replace(shown(field), title=field.title) for field in known)]
         yield Block(
-            f"Change from {axis} {_spelled(rows[0]['baseline'])}, all else alike", "percentage points; time as it is",
+            f"Change from {axis} {spelled(rows[0].baseline)}, all else alike", "percentage points; time as it is",
             tuple(columns), cells, len(cells),
         )  # fmt: skip
 
@@ -173,7 +173,3 @@ def _change(field: Field, change: float | None, layout: Layout) -> str:
     if field.kind == "percent":
         return "-" if change is None else f"{change:+.2f}"
     return value_text(change, "")
-
-
-def _spelled(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else "-" if value is None else str(value)

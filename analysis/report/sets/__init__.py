@@ -1,1 +1,0 @@
-"""Sets of captures and of runs as the JSON contract."""

@@ -1,0 +1,456 @@
+"""A sweep: its verdict, points and variants, as a whole or as single tables chosen by name."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+
+from tracetui.analysis.base.number_format import UNKNOWN, format_ns, format_share, format_signed_ns
+from tracetui.analysis.report.captures import category_rows, matrix_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.report.sweep import kind_rows, point_rows, speedup_rows
+from tracetui.analysis.sweeps.folder import CLEAN
+from tracetui.analysis.sweeps.model import shown as spelled
+from tracetui.analysis.tables import captures, sweeps
+from tracetui.analysis.tables.runs import SWEEP_POINTS
+from tracetui.app.charts.lines import Line, line_chart, lines_svg
+from tracetui.app.reports.content.captures import capture_parts, matrix_parts, rows_to_plot
+from tracetui.app.reports.content.ncu import sweep as sweep_counters
+from tracetui.app.reports.csv_report import captures_csv, plain_csv
+from tracetui.app.reports.finding_words import missing_by_reason
+from tracetui.app.reports.layout import GAP, WIDTH, Shown
+from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, shown
+from tracetui.app.tables.columns import cell_text
+from tracetui.app.text.fitting import cell_width
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.sweep import SweepReport
+    from tracetui.analysis.sweeps.compare import Comparison, KindChange
+    from tracetui.analysis.sweeps.model import Point, Sweep
+    from tracetui.analysis.tables.table import Table
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
+
+CHART_ROWS, SPEEDUP_ROWS = 14, 13
+ACROSS = 3
+"""The most sizes beside each other in a table of kinds."""
+SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+OPTIONAL = ("std_ns", "images_per_s", "seen", "kernels", "gpu_ns", "busy_percent", "gflops")
+"""Columns of points that are left out where no point fills them."""
+SOURCES = {
+    "index": "a sweep of tracetui profile",
+    "runs": "launched runs",
+    "captures": "captures whose names vary",
+    "table": "a table",
+}
+FLAT: dict[str, tuple[Table, Callable[[Sequence[Json]], list[Json]]]] = {
+    "phases": (captures.PHASES, phase_rows),
+    "categories": (captures.CATEGORIES, category_rows),
+    "top_kernels": (captures.TOP_KERNELS, top_kernel_rows),
+}
+"""Tables with a row per capture and phase or kernel."""
+SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", *FLAT)
+"""What ``sweep --section`` takes: the sweep's own tables, then those of captures."""
+NO_RANGES = "no recording of Nsight Systems with ranges in this sweep."
+NOTHING = {
+    "points": "no points.",
+    "comparisons": "no two variants to compare.",
+    "kinds": "no two variants whose recordings have GPU work.",
+    "matrix": "no recordings of Nsight Systems with ranges, or names without a pattern.",
+}
+
+
+def sweep_parts(found: SweepReport, layout: Layout) -> Iterator[Part]:
+    """The whole sweep.
+
+    Args:
+        found: what `analysis.report.sweep.sweep_report` returned.
+        layout: rows per list, pictures, ASCII.
+    """
+    sweep = found.sweep
+    unused = Sentences(tuple(f"Not used: {note}" for note in sweep.notes))
+    yield _title(sweep)
+    if found.counters is not None and not any(point.step_ns for point in sweep.points):
+        yield Sentences((sweep_counters.head(found.counters, sweep.axes),))
+        yield from sweep_counters.blocks(found.counters, sweep.axes, layout)
+        yield unused
+        return
+    yield Sentences((_head(sweep),))
+    yield Sentences((verdict(found),), lead=True)
+    yield FindingList(to_builtins(found.judged))
+    yield chart_block(sweep, layout)
+    for block in (points_block(found, layout), *comparison_blocks(found, layout)):
+        yield _limited(block, layout)
+    yield Sentences(tuple(accounts(found)), bullets=True)
+    if not is_invalid(found):
+        yield from kind_blocks(found, layout)
+    if found.captures:
+        yield from capture_parts(found.captures, layout)
+        folder = shlex.quote(str(sweep.path))
+        same = f"The same of chosen steps or devices: tracetui report {folder} --section captures"
+        yield Sentences((*rows_to_plot(found.captures), same))
+    if len(found.comparisons) > 1:
+        yield Sentences(tuple(f"{one.label}: {one.crossover.verdict}." for one in found.comparisons))
+    if found.counters is not None:
+        yield from sweep_counters.blocks(found.counters, sweep.axes, layout)
+    yield Sentences((abstained(found),) if abstained(found) else ())
+    yield unused
+
+
+def _title(sweep: Sweep) -> Title:
+    return Title(f"tracetui sweep: {sweep.path.name or sweep.path}")
+
+
+def _limited(block: Block, layout: Layout) -> Block:
+    return replace(block, cells=block.cells[: layout.limit], whole=len(block.cells))
+
+
+def section_parts(found: SweepReport, sections: Sequence[str], layout: Layout) -> Iterator[Part]:
+    """Some sections of the sweep, one of `SECTIONS` each."""
+    yield _title(found.sweep)
+    for name in sections:
+        if name in ("points", "comparisons"):
+            blocks = [points_block(found, layout)] if name == "points" else comparison_blocks(found, layout)
+            yield from (_limited(block, layout) for block in blocks)
+        elif name == "kinds":
+            yield from kind_blocks(found, layout)
+        elif name == "captures":
+            yield from capture_parts(found.captures, layout) if found.captures else ()
+        elif name == "matrix":
+            yield from matrix_parts(found.captures, layout)
+        else:
+            yield from _flat(found, name, layout)
+        if not _filled(found, name):
+            yield Sentences((f"Nothing for {name}: {NOTHING.get(name, NO_RANGES)}",))
+
+
+def _filled(found: SweepReport, name: str) -> bool:
+    if name == "points":
+        return bool(found.sweep.points)
+    if name in ("comparisons", "kinds"):
+        rows = found.comparisons if name == "comparisons" else [row for _, rows in found.kinds for row in rows]
+        return bool(rows) and not is_invalid(found)
+    return bool(matrix_rows(found.captures)[1] if name == "matrix" else found.captures and _rows(found, name))
+
+
+def _rows(found: SweepReport, name: str) -> list[Json]:
+    """The rows of a table of captures."""
+    return FLAT[name][1](found.captures) if name in FLAT else found.captures
+
+
+def _flat(found: SweepReport, name: str, layout: Layout) -> Iterator[Part]:
+    """A table of captures with a column for each axis."""
+    table, rows, axes = FLAT[name][0], _rows(found, name), found.sweep.axes
+    if table is captures.PHASES:  # the whole capture has no means
+        rows = [row for row in rows if row["phase"] != captures.WHOLE or row["outcome"] not in ("measured", "cut")]
+    if not rows:
+        return
+    fields = table.chosen(table.reports)
+    if any(row.get("outcome", "measured") != "measured" for row in rows):
+        fields = (*fields, table.field("outcome"))
+    columns = [*(Shown(axis, right=False) for axis in axes), *map(shown, fields)]
+    cells = [
+        [*(spelled(row.get(axis)) for axis in axes), *(cell(one, row, ascii=layout.ascii) for one in fields)]
+        for row in rows[: layout.limit]
+    ]
+    kept, cells = fitting(columns, cells, ("Ranges", "Calls", "CPU%", "GPU%"))
+    ended = dict.fromkeys(f"{_place(row, axes)}: {row['reason']}" for row in rows if row.get("reason"))
+    yield Block(table.title, note=table.base, columns=tuple(kept), cells=cells, whole=len(rows), after=tuple(ended))
+
+
+def _place(row: Json, axes: Sequence[str]) -> str:
+    """``model small, ctx 128``."""
+    return ", ".join(f"{axis} {spelled(row[axis])}" for axis in axes if row.get(axis) is not None)
+
+
+def section_csv(found: SweepReport, section: str) -> str:
+    """One section, one line per row; the axes first where they are its rows' own."""
+    if section == "points":
+        return sweep_csv(found)
+    if section == "comparisons":
+        return plain_csv(speedup_rows(found), sweeps.SPEEDUPS.csv_header)
+    if section == "kinds":
+        return plain_csv(kind_rows(found), sweeps.KINDS.csv_header)
+    if section == "captures":
+        return captures_csv(found.captures)
+    if section == "matrix":
+        header, rows = matrix_rows(found.captures)
+        return plain_csv(rows, header)
+    return plain_csv(_rows(found, section), (*found.sweep.axes, *FLAT[section][0].csv_header))
+
+
+def sweep_csv(found: SweepReport) -> str:
+    """The points, one line each; where Nsight Compute measured them, a line per point and kind of kernels."""
+    if found.counters is not None:
+        return sweep_counters.counters_csv(found.counters, found.sweep)
+    rows = [{**row, "findings": " ".join(row["findings"])} for row in point_rows(found)]
+    return plain_csv(rows, (*found.sweep.axes, *SWEEP_POINTS.keys))
+
+
+def verdict(found: SweepReport) -> str:
+    """Returns one sentence that answers the question of the sweep."""
+    if wrong := _invalid(found):
+        return f"Invalid: {wrong[0]}."
+    if found.counters is not None and not any(point.step_ns for point in found.sweep.points):
+        return (
+            "Reports of Nsight Compute hold no steps to compare: their counters stand side by side in the tab Counters,"
+            " and `tracetui sweep` prints them by point."
+        )
+    if not found.comparisons:
+        if "capture" in found.sweep.axes:
+            return "No variants to compare: the names of these captures do not say how they differ."
+        return "No two variants to compare: the points below differ in size only."
+    best = next((one for one in found.comparisons if one.crossover.value is not None), found.comparisons[0])
+    more = f" ({len(found.comparisons)} comparisons below)" if len(found.comparisons) > 1 else ""
+    return f"{best.label}: {best.crossover.verdict}{more}."
+
+
+def accounts(found: SweepReport) -> list[str]:
+    """Says what changed in the step from a baseline to its variant, at the smallest and the largest size."""
+    rows = [item for row in found.judged.findings if row.id == "D6" for item in row.evidence]
+    return [f"{item.label}: {item.value}" for item in rows]
+
+
+def abstained(found: SweepReport) -> str:
+    """What rules could not judge, and why; empty where all could."""
+    said = "; ".join(
+        f"{rules}: {missing}" for rules, missing in missing_by_reason(to_builtins(found.judged.findings_abstained))
+    )
+    return f"Could not judge: {said}" if said else ""
+
+
+def is_invalid(found: SweepReport) -> bool:
+    """Returns whether its points are invalid, so that variants are not compared."""
+    return bool(_invalid(found))
+
+
+def _invalid(found: SweepReport) -> list[str]:
+    return [row.title for row in found.judged.findings if row.severity == "invalid"]
+
+
+def _head(sweep: Sweep) -> str:
+    runs = sum(point.repeats for point in sweep.points)
+    axes = " x ".join(sweep.axes) or "one point"
+    return (
+        f"{SOURCES[sweep.source].capitalize()}: {len(sweep.points)} points over {axes}, {runs} runs; "
+        f"a step is {sweep.base}{busy_base(sweep)}."
+    )
+
+
+def busy_base(sweep: Sweep) -> str:
+    """What `busy` is a share of, where that is not the step beside it: ``, busy of the profiled steps``, else empty."""
+    known = any(point.busy_percent is not None for point in sweep.points)
+    return ", busy of the profiled steps" if known and sweep.base == CLEAN else ""
+
+
+def seen(point: Point) -> float | None:
+    """The observed batch where it is not the one that names the point."""
+    return None if point.seen == point.axes.get("batch") else point.seen
+
+
+def marks(found: SweepReport, point: Point) -> str:
+    """The findings about a point, or why it has no numbers."""
+    return " ".join([*found.marks.get(point.label, []), point.problem or ""]).strip()
+
+
+def points_block(found: SweepReport, layout: Layout) -> Block:
+    """One row per point; columns that no point fills are left out."""
+    points, axes = found.sweep.points, found.sweep.axes
+    known = [name for name in OPTIONAL if any(getattr(point, name) is not None for point in points)]
+    if all(seen(point) is None for point in points):
+        known = [name for name in known if name != "seen"]
+    many = any(point.repeats > 1 for point in points)
+    fields = SWEEP_POINTS.chosen(("step_ns", *known, *(["repeats"] if many else [])))
+    columns = [*map(Shown, axes), *map(shown, fields), Shown("", right=False, share=1)]
+    cells = [
+        [
+            *(spelled(point.axes.get(axis)) for axis in axes),
+            *(cell_text(getattr(point, one.name), one.kind, ascii=layout.ascii) for one in fields),
+            marks(found, point),
+        ]
+        for point in points
+    ]
+    if not any(row[-1] for row in cells):
+        columns, cells = columns[:-1], [row[:-1] for row in cells]
+    columns, cells = fitting(columns, cells, ("seen", "GFLOPs", "±", "busy%", "runs", "kernels"))
+    return Block(SWEEP_POINTS.title, columns=tuple(columns), cells=cells)
+
+
+def comparison_blocks(found: SweepReport, layout: Layout) -> list[Block]:
+    """A table per variant: its speed-up beside the work removed, at each size."""
+    return [] if is_invalid(found) else [_comparison(one, layout) for one in found.comparisons]
+
+
+def _comparison(one: Comparison, layout: Layout) -> Block:
+    optional: list[tuple[str, str, Callable[[float | None], str]]] = [
+        ("less work%", "work_removed_percent", format_share),
+        ("lost%", "lost_percent", lambda v: "-" if v is None or v < 0 else format_share(v)),
+        ("kernels", "kernels_delta", lambda v: "-" if v is None else f"{v:+,.0f}"),
+        ("GPU", "gpu_delta_ns", lambda v: format_signed_ns(v, ascii=layout.ascii)),
+    ]
+    filled = [entry for entry in optional if any(getattr(row, entry[1]) is not None for row in one.rows)]
+    columns = [
+        Shown(one.x_axis or ""), Shown(spelled(one.base)), Shown(spelled(one.value)),
+        Shown("speed-up"), *(Shown(heading) for heading, _, _ in filled), Shown("", right=False),
+    ]  # fmt: skip
+    cells = [
+        [
+            spelled(row.x),
+            format_ns(row.baseline_ns, ascii=layout.ascii),
+            format_ns(row.variant_ns, ascii=layout.ascii),
+            f"{row.speedup:.2f}" + (f" ±{2 * row.speedup_error:.2f}" if row.speedup_error is not None else ""),
+            *(write(getattr(row, name)) for _, name, write in filled),
+            {None: "", True: "noise", False: "faster" if row.speedup > 1 else "slower"}[row.within_noise],
+        ]
+        for row in one.rows
+    ]
+    columns, cells = fitting(columns, cells, ("GPU", "kernels", "lost%"))
+    return Block(one.label, columns=tuple(columns), cells=cells, chart=speedup_chart(one, layout))
+
+
+def fitting(columns: list[Shown], cells: list[list[str]], spare: Sequence[str]) -> tuple[list[Shown], list[list[str]]]:
+    """Without the first spare columns, as far as the table would be too wide."""
+    for name in spare:
+        turned = zip(*cells, strict=True)
+        widths = [max(map(cell_width, (column.title, *cell))) for column, cell in zip(columns, turned, strict=True)]
+        if sum(widths) + len(GAP) * len(widths) <= WIDTH:
+            break
+        kept = [n for n, column in enumerate(columns) if column.title != name]
+        columns, cells = [columns[n] for n in kept], [[row[n] for n in kept] for row in cells]
+    return columns, cells
+
+
+def lines_of(
+    sweep: Sweep, write: Callable[[str], str], measure: str = "step_ns", title: str = "step time"
+) -> list[Line]:
+    """A line of one number of the points for each combination of the axes but that of x; steps with their spread."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    spread: dict[str, list[tuple[float, float, float]]] = {}
+    for point in sweep.points:
+        x, y = point.axes.get(sweep.x_axis or ""), getattr(point, measure)
+        if isinstance(x, int | float) and y is not None:
+            rest = [f"{name} {spelled(value)}" for name, value in point.axes.items() if name != sweep.x_axis]
+            name = ", ".join(rest) or title
+            lines.setdefault(name, []).append((float(x), y))
+            if measure == "step_ns" and point.std_ns:
+                spread.setdefault(name, []).append((float(x), y - point.std_ns, y + point.std_ns))
+    return [Line(write(name), tuple(sorted(points)), tuple(spread.get(name, ()))) for name, points in lines.items()]
+
+
+def chart_block(sweep: Sweep, layout: Layout) -> Block:
+    """Step times over sizes; without rows where there is no line to draw."""
+    lines, axis = lines_of(sweep, layout.text), layout.text(sweep.x_axis or "")
+    labels: dict[str, Any] = {
+        "x_title": axis,
+        "y_title": "step time",
+        "x_label": lambda value: f"{value:g}",
+        "y_label": lambda value: format_ns(value, ascii=layout.ascii),
+    }
+    return Block("", chart=_chart(lines, f"step time by {axis}", CHART_ROWS, layout, labels))
+
+
+def speedup_chart(one: Comparison, layout: Layout) -> Chart | None:
+    """The speed-up over size, beside what the removed work allows; the gap between both is lost."""
+    axis = layout.text(one.x_axis or "")
+    labels: dict[str, Any] = {
+        "x_title": axis,
+        "y_title": "speed-up",
+        "x_label": lambda value: f"{value:g}",
+        "y_label": lambda value: f"{value:.2f}",
+    }
+    lines = speedup_lines(one)
+    return _chart(lines, f"speed-up by {axis}", SPEEDUP_ROWS, layout, labels) if lines else None
+
+
+def _chart(lines: list[Line], title: str, height: int, layout: Layout, labels: dict[str, Any]) -> Chart:
+    """Lines as a picture of text, and as SVG."""
+
+    def drawn() -> str:
+        return lines_svg(lines, title, **labels)
+
+    some = any(len(line.points) > 1 for line in lines)
+    rows = line_chart(lines, WIDTH - 2, height, **labels, ascii=layout.ascii) if some else []
+    return Chart("", tuple(rows), drawn)
+
+
+def speedup_lines(one: Comparison) -> list[Line]:
+    """The lines of that picture, with a standard error to both sides; none where there are not two sizes."""
+    rows = [(float(row.x), row) for row in one.rows if not isinstance(row.x, str)]
+    if len(rows) < 2:
+        return []
+    error = [(x, row.speedup, row.speedup_error) for x, row in rows if row.speedup_error]
+    measured = Line(
+        "speed-up",
+        tuple((x, row.speedup) for x, row in rows),
+        tuple((x, max(speedup - by, 1e-3), speedup + by) for x, speedup, by in error),
+    )
+    possible = tuple((x, row.possible_speedup) for x, row in rows if row.possible_speedup)
+    allowed = [Line("what the removed work allows", possible)] if len(possible) > 1 else []
+    return [measured, *allowed, Line("as fast as the baseline", tuple((x, 1.0) for x, _ in (rows[0], rows[-1])))]
+
+
+def kind_blocks(found: SweepReport, layout: Layout) -> Iterator[Block]:
+    """For each variant the kinds of work that differ from its baseline, with launches and time at each size."""
+    for one, rows in found.kinds:
+        sizes = list(dict.fromkeys(row.x for row in rows))
+        kinds = _ordered(rows)
+        for first in range(0, len(sizes), ACROSS):
+            yield _kinds(one, kinds, sizes[first : first + ACROSS], layout)
+
+
+def _ordered(rows: Sequence[KindChange]) -> dict[str, dict[object, KindChange]]:
+    """The rows of each kind by size: kinds that were added, removed, then changed, each by their largest difference."""
+    found: dict[str, dict[object, KindChange]] = {}
+    for row in rows:
+        found.setdefault(row.kind, {})[row.x] = row
+    changed = {kind: of for kind, of in found.items() if any(row.status != "same" for row in of.values())}
+
+    def place(kind: str) -> tuple[int, float]:
+        return list(SIGNS).index(_status(changed[kind])), -max(abs(row.delta_ns) for row in changed[kind].values())
+
+    return {kind: changed[kind] for kind in sorted(changed, key=place)}
+
+
+def _status(of: dict[object, KindChange]) -> str:
+    """``added`` if it is so at every size that has it; of several changes the one that all can be called."""
+    told = {row.status for row in of.values()} - {"same"}
+    return told.pop() if len(told) == 1 else "changed"
+
+
+def _kinds(
+    one: Comparison, kinds: dict[str, dict[object, KindChange]], sizes: Sequence[object], layout: Layout
+) -> Block:
+    axis = one.x_axis or ""
+    named = len(sizes) < ACROSS  # else there is no room
+    cells = []
+    for kind, of in list(kinds.items())[: layout.limit]:
+        row = [f"{SIGNS[_status(of)]} {kind}"]
+        for size in sizes:
+            row += _cells(of.get(size), layout)
+        top = next(iter(of.values()))
+        cells.append([*row, top.short_name or top.name] if named else row)
+    columns = [Shown("kind", right=False)]
+    for size in sizes:
+        columns += [Shown(f"{axis} {size:g}" if isinstance(size, int | float) else str(size)), Shown("kernels")]
+    if named:
+        columns.append(Shown("kernel", right=False, share=1, is_name=True))
+    return Block(
+        f"{sweeps.KINDS.title}: {one.label}",
+        note="GPU time and kernels per step more (+) or fewer than the baseline; + before a kind: only the variant has "
+        "it, -: only the baseline, ~: both",
+        columns=tuple(columns),
+        cells=cells,
+        whole=len(kinds),
+    )
+
+
+def _cells(row: KindChange | None, layout: Layout) -> list[str]:
+    if row is None:
+        return [UNKNOWN, UNKNOWN]
+    more = row.variant_calls - row.baseline_calls
+    return [format_signed_ns(row.delta_ns, ascii=layout.ascii), f"{more:+,.6g}" if more else "0"]

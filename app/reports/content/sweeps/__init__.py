@@ -1,1 +1,0 @@
-"""Sweeps in reports: the page, its sections alone, what variants add and remove."""
