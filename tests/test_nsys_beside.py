@@ -18,8 +18,7 @@ from nsys_file import PID, NsysFile, global_pid, global_tid
 from sample_runs import recorded
 
 from tracetui.analysis.nsys.gpu_samples import Sampled, gpu_samples
-from tracetui.analysis.nsys.os_calls import os_calls, reason_of
-from tracetui.analysis.nsys.threads import cpu_functions, threads
+from tracetui.analysis.nsys.threads import cpu_functions, os_calls, reason_of, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.report.beside import ON_REQUEST
 from tracetui.analysis.selection import Scope, select

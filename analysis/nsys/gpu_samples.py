@@ -95,7 +95,7 @@ def _read(file: Beside) -> list[Sampled]:
         if row["metricName"]
     }
     rows = file.whole("GPU_METRICS", "timestamp", "typeId", "metricId", "value").drop_nulls()
-    found: list[tuple[int, Sampled]] = []
+    metrics: list[tuple[int, Sampled]] = []
     for (kind, metric), group in rows.sort("timestamp").group_by("typeId", "metricId", maintain_order=True):
         spelled = names.get((kind, metric), f"metric {metric}")
         match = _UNIT.fullmatch(spelled)
@@ -103,9 +103,9 @@ def _read(file: Beside) -> list[Sampled]:
         value = group["value"].to_numpy().astype(np.float64)
         if unit == "MHz" and value.max(initial=0.0) > 1e5:  # the file has them in Hz, whatever the name says
             value = value / 1e6
-        one = Sampled(int(str(kind)) & GPU_BITS, name, unit, group["timestamp"].to_numpy(), value)
-        found.append((int(str(metric)), one))
-    return [one for _, one in sorted(found, key=lambda entry: (entry[1].device, entry[0]))]
+        sampling = Sampled(int(str(kind)) & GPU_BITS, name, unit, group["timestamp"].to_numpy(), value)
+        metrics.append((int(str(metric)), sampling))
+    return [sampling for _, sampling in sorted(metrics, key=lambda entry: (entry[1].device, entry[0]))]
 
 
 def gpu_samples(sel: Selection) -> pl.DataFrame:
@@ -116,13 +116,14 @@ def gpu_samples(sel: Selection) -> pl.DataFrame:
         kernel with less than one for each launch shares its samples with its neighbours, and has no means), a column
         for each of `KNOWN`, and metrics: every metric with its unit and mean.
     """
-    found, span = sampled(sel), recorded(sel)
-    if not found or span is None:
+    metrics, span = sampled(sel), recorded(sel)
+    if not metrics or span is None:
         return pl.DataFrame(schema=SAMPLES)
     kernels = sel.device.filter(pl.col("kind").is_in(["kernel", "graph"]), pl.col("start").is_not_null())
     rows: list[dict[str, Any]] = []
-    for device in sorted({one.device for one in found}):
-        rows += _of_device([one for one in found if one.device == device], kernels.filter(device=device), span)
+    for device in sorted({metric.device for metric in metrics}):
+        own = [metric for metric in metrics if metric.device == device]
+        rows += _of_device(own, kernels.filter(device=device), span)
     return pl.DataFrame(rows, schema=SAMPLES)
 
 
@@ -137,7 +138,7 @@ def _of_device(metrics: list[Sampled], kernels: pl.DataFrame, span: tuple[int, i
     start = np.append(placed["start"].to_numpy(), span[0])
     end = np.append(placed["end"].to_numpy(), span[1])
     group = np.append(placed["group"].to_numpy(), sums.height).astype(np.int64)
-    means = [(one, one.means(start, end, group, groups)) for one in metrics]
+    means = [(metric, metric.means(start, end, group, groups)) for metric in metrics]
     covered = max(int(min(span[1], time[-1]) - max(span[0], time[0])), 0)
     heads: list[tuple[str | None, int | None, int]] = [(None, None, covered)]
     heads += [(name, calls, total) for name, calls, total in sums.select("name", "calls", "total").iter_rows()]
@@ -146,7 +147,7 @@ def _of_device(metrics: list[Sampled], kernels: pl.DataFrame, span: tuple[int, i
         at = sums.height if place == 0 else place - 1
         # samples of launches that are shorter than a sample are of their neighbours too
         mixed = calls is not None and not total >= calls * period
-        values = [(one, None if mixed or np.isnan(mean[at]) else float(mean[at])) for one, mean in means]
+        values = [(metric, None if mixed or np.isnan(mean[at]) else float(mean[at])) for metric, mean in means]
         rows.append(
             {
                 "device": device,
@@ -154,23 +155,23 @@ def _of_device(metrics: list[Sampled], kernels: pl.DataFrame, span: tuple[int, i
                 "calls": calls,
                 "total_ns": total,
                 "samples": total / period if period > 0 else None,
-                **{column: _known(values, column, pattern) for column, pattern in KNOWN.items()},
+                **{column: _mean_of(values, column, pattern) for column, pattern in KNOWN.items()},
                 "metrics": [
                     {
-                        "metric": one.name,
-                        "unit": one.unit,
+                        "metric": metric.name,
+                        "unit": metric.unit,
                         "mean": value,
-                        "curve": one.curve(max(span[0], int(time[0])), min(span[1], int(time[-1])))
+                        "curve": metric.curve(max(span[0], int(time[0])), min(span[1], int(time[-1])))
                         if place == 0 and covered
                         else [],
                     }
-                    for one, value in values
+                    for metric, value in values
                 ],
             }
         )
     return rows
 
 
-def _known(values: list[tuple[Sampled, float | None]], column: str, pattern: str) -> float | None:
+def _mean_of(values: list[tuple[Sampled, float | None]], column: str, pattern: str) -> float | None:
     unit = "MHz" if column.endswith("mhz") else "%"
-    return next((value for one, value in values if one.unit == unit and re.match(pattern, one.name)), None)
+    return next((value for metric, value in values if metric.unit == unit and re.match(pattern, metric.name)), None)

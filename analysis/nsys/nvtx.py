@@ -49,8 +49,7 @@ def nvtx_startend_sum(sel: Selection) -> pl.DataFrame:
 
 def nvtx_gpu_proj_trace(sel: Selection) -> pl.DataFrame:
     """Every range that contains GPU work, projected on the GPU, in the order in which they begin."""
-    found = _projected(sel)
-    by_start = found.sort("range_id")
+    by_start = _projected(sel).sort("range_id")
     stacks = _stacks(by_start["range_id"].to_list(), by_start["parent_id"].to_list())
     return by_start.select(
         pl.col("label").alias("Name"),
@@ -112,8 +111,8 @@ def nvtx_kern_sum(sel: Selection) -> pl.DataFrame:
     """
     ranges = _ranges(sel).filter(pl.col("style").is_in(["push_pop", "start_end"]))
     kernels = sel.device.filter(pl.col("kind") == "kernel")
-    found = project(sel.trace.host, ranges["row"].to_numpy(), kernels)
-    alone = np.flatnonzero(~_covered(found, kernels.height))
+    projection = project(sel.trace.host, ranges["row"].to_numpy(), kernels)
+    alone = np.flatnonzero(~_covered(projection, kernels.height))
     threads = sel.trace.host.select("process", "thread")[kernels["launch"].gather(alone)]
     outside = threads.select(pl.lit(None, pl.String).alias("label"), pl.lit(None, pl.String).alias("style"), pl.all())
     of_range = pl.concat([ranges.select(outside.columns), outside]).with_columns(
@@ -121,11 +120,11 @@ def nvtx_kern_sum(sel: Selection) -> pl.DataFrame:
     )
     places = of_range.unique("place")
     # a row per range and kernel inside it, as numbers, since there may be many; then the kernels outside any range
-    length = found.end - found.begin
+    length = projection.end - projection.begin
     owner = np.repeat(np.arange(length.size, dtype=np.uint32), length)
     ahead = np.concatenate(([0], np.cumsum(length)))[:-1]
-    position = np.arange(owner.size) - np.repeat(ahead - found.begin, length)
-    kernel = np.concatenate((found.work[position] if owner.size else owner, alone)).astype(np.uint32)
+    position = np.arange(owner.size) - np.repeat(ahead - projection.begin, length)
+    kernel = np.concatenate((projection.work[position] if owner.size else owner, alone)).astype(np.uint32)
     row = np.concatenate((owner, np.arange(ranges.height, of_range.height, dtype=np.uint32)))
     pairs = pl.DataFrame({"place": of_range["place"].gather(row), "range": row, "kernel": kernel})
     groups = (
@@ -243,13 +242,13 @@ def _projected(sel: Selection) -> pl.DataFrame:
     """The ranges that contain GPU work: `_nested` with launches, proj_start, projected."""
     ranges = _ranges(sel).filter(pl.col("style").is_in(["push_pop", "start_end"]))
     work = sel.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"]))
-    found = project(sel.trace.host, ranges["row"].to_numpy(), work)
-    filled = found.launches > 0
+    projection = project(sel.trace.host, ranges["row"].to_numpy(), work)
+    filled = projection.launches > 0
     return _nested(
         ranges.with_columns(
-            launches=pl.Series(found.launches),
-            proj_start=pl.Series(found.start_ns),
-            projected=pl.Series(np.where(filled, found.end_ns, 0) - np.where(filled, found.start_ns, 0)),
+            launches=pl.Series(projection.launches),
+            proj_start=pl.Series(projection.start_ns),
+            projected=pl.Series(np.where(filled, projection.end_ns, 0) - np.where(filled, projection.start_ns, 0)),
         ).filter(pl.Series(filled))
     )
 
@@ -282,11 +281,11 @@ def _stacks(ids: list[int], parents: list[int | None]) -> list[str]:
     return [stacks[own] for own in ids]
 
 
-def _covered(found: Projection, size: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _covered(projection: Projection, size: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which device rows are inside at least one range."""
-    steps = np.zeros(found.work.size + 1, np.int64)
-    np.add.at(steps, found.begin, 1)
-    np.add.at(steps, found.end, -1)
+    steps = np.zeros(projection.work.size + 1, np.int64)
+    np.add.at(steps, projection.begin, 1)
+    np.add.at(steps, projection.end, -1)
     covered = np.zeros(size, np.bool_)
-    covered[found.work] = np.cumsum(steps)[:-1] > 0
+    covered[projection.work] = np.cumsum(steps)[:-1] > 0
     return covered

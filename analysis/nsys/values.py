@@ -43,8 +43,8 @@ def rounded_series(values: pl.Series, digits: int) -> pl.Series:
     """`rounded` for every value, computed once per distinct value."""
     distinct = values.unique().drop_nulls()
     table = pl.Series([rounded(value, digits) for value in distinct.to_list()], dtype=pl.Float64)
-    found: pl.Series = values.replace_strict(distinct, table, default=None, return_dtype=pl.Float64)
-    return found
+    result: pl.Series = values.replace_strict(distinct, table, default=None, return_dtype=pl.Float64)
+    return result
 
 
 def statistics(value: str, prefix: str = "") -> list[pl.Expr]:
@@ -54,7 +54,7 @@ def statistics(value: str, prefix: str = "") -> list[pl.Expr]:
     ignored; for a group without values every column is null except ``std``, which is 0.
     """
     column = pl.col(value)
-    found = {
+    sums = {
         "total": column.sum(),
         "num": column.count(),
         "avg": column.mean(),
@@ -63,13 +63,13 @@ def statistics(value: str, prefix: str = "") -> list[pl.Expr]:
         "max": column.max(),
         "std": column.std().fill_null(0.0),
     }
-    return [expression.alias(prefix + name) for name, expression in found.items()]
+    return [expression.alias(prefix + name) for name, expression in sums.items()]
 
 
 def percent_of_all(total: pl.Series) -> pl.Series:
     """Share of each total in the sum of all, null where that is 0."""
-    whole = int(total.sum())
-    shares = [rounded(value * 100.0 / whole) if whole else None for value in total.to_list()]
+    all_of = int(total.sum())
+    shares = [rounded(value * 100.0 / all_of) if all_of else None for value in total.to_list()]
     return pl.Series(shares, dtype=pl.Float64)
 
 

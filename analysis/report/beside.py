@@ -42,7 +42,7 @@ class BesideSections:
 
     def os_calls(self) -> tuple[Any, int | None]:
         """What the threads waited for in the operating system: a row per function and thread."""
-        from tracetui.analysis.nsys.os_calls import os_calls
+        from tracetui.analysis.nsys.threads import os_calls
 
         return self._listed(os_calls(self.sel), system.OS_CALLS)
 

@@ -12,8 +12,7 @@ from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.host import api_calls, host_functions, launches
 from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.nsys.gpu_samples import gpu_samples
-from tracetui.analysis.nsys.os_calls import os_calls
-from tracetui.analysis.nsys.threads import cpu_functions, threads
+from tracetui.analysis.nsys.threads import cpu_functions, os_calls, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.tables.critical_path import GAPS, LANE_EVENTS, LANES
