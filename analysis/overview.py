@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.conventions import CATEGORIES, TB_COLLECTIVES, TRACETUI, Conventions, is_host_collective
+from tracetui.analysis.base.conventions import CATEGORIES, TB_COLLECTIVES, TRACETUI, Conventions
 from tracetui.analysis.dependencies.limit import Limit, limit
 from tracetui.analysis.gpu.activities import activities, by_value, distinct
 from tracetui.analysis.gpu.idle import gaps_of, shares
@@ -18,6 +18,7 @@ from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_o
 from tracetui.analysis.gpu.steps import StepSlots, extent, setup, step_slots
 from tracetui.parsers import schema
 from tracetui.parsers.iterations import as_recorded
+from tracetui.parsers.names.collectives import is_host_collective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grimp
 import pytest
@@ -14,6 +17,9 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("analysis", "app", "collectors", "models", "parsers", "samples")
@@ -116,3 +122,57 @@ def test_the_shell_is_painted_before_polars_is_imported() -> None:
         "print([name for name in ('polars', 'numpy') if name in sys.modules])"
     )
     assert python(script, str(SAMPLE)).splitlines()[-1] == "[]"
+
+
+NAME_PARTS = re.compile(
+    r"gemm|cutlass|xmma|nccl|rccl|flash_|fmha|cudnn|cublas|nvjet|cijk|triton|winograd|splitk|tensorop|multi_tensor"
+    r"|bf16|tf32|fp16|bfloat16|__half|e4m3|softmax_warp|elementwise_kernel",
+    re.IGNORECASE,
+)
+"""What only names of kernels, and of the types in them, have in a pattern."""
+READS_OTHER_NAMES = {
+    "analysis/base/conventions.py": "whose patterns are those of another tool",
+    "analysis/captures/names.py": "names that users give to files",
+    "analysis/roofline/peaks.py": "names of ncu's metrics",
+    "collectors/scrubbing/keys.py": "names of versions",
+    "collectors/scrubbing/redactor.py": "words that are no names of people",
+}
+ASKING = {
+    "compile",
+    "search",
+    "match",
+    "fullmatch",
+    "finditer",
+    "sub",
+    "contains",
+    "startswith",
+    "starts_with",
+    "matching",
+}
+
+
+def patterns_in(code: ast.AST) -> Iterator[ast.Constant]:
+    """The texts that code looks for in others."""
+    for node in ast.walk(code):
+        looked_for: list[ast.expr] = []
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", None) in ASKING:
+            looked_for = node.args
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            looked_for = [node.left]
+        for part in (part for each in looked_for for part in ast.walk(each)):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part
+
+
+def test_what_names_of_kernels_say_is_known_in_one_folder() -> None:
+    strangers = []
+    for code in (
+        code for folder in ("analysis", "app", "collectors", "parsers") for code in (ROOT / folder).rglob("*.py")
+    ):
+        place = str(code.relative_to(ROOT))
+        if place.startswith("parsers/names/") or place in READS_OTHER_NAMES:
+            continue
+        for text in patterns_in(ast.parse(code.read_text(encoding="utf-8"))):
+            if NAME_PARTS.search(text.value) and "aten::" not in text.value:
+                strangers.append(f"{place}:{text.lineno}: {text.value}")
+    assert not strangers, "ask parsers.names instead: " + "; ".join(strangers)

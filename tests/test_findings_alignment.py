@@ -9,7 +9,7 @@ from made_run import ADD, FLIP, HGEMM, SGEMM, Made, finding, silent
 from sample_runs import run_of
 
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.gpu.alignment import bytes_at_a_time
+from tracetui.parsers.names.kernel_types import bytes_at_a_time
 
 if TYPE_CHECKING:
     from pathlib import Path

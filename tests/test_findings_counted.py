@@ -17,9 +17,10 @@ from tracetui.analysis.counters.metrics import stopped_at
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.gpu.measured.stalls import _IN_WORDS, PER_ISSUE, REASONS, _reason
 from tracetui.analysis.findings.of_run import findings_of
-from tracetui.analysis.roofline.counters import matrix_time, of_name
+from tracetui.analysis.roofline.counters import matrix_time
 from tracetui.app.reports.content.ncu.configurations import stopped_text
 from tracetui.parsers import open_path
+from tracetui.parsers.names.kernel_types import operand_type
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -191,7 +192,7 @@ def test_counters_and_names_tell_the_same_precision(dtype: str) -> None:
     trace = opened(recorded(f"ncu/mlp/mlp_bs64_{dtype}.csv.gz")).main
     assert list(matrix_time(trace)) == [dtype]
     names = {str(name) for name in trace.device["name"] if "gemm" in str(name) or "nvjet" in str(name)}
-    assert {of_name(name) for name in names} == {dtype}
+    assert {operand_type(name) for name in names} == {dtype}
 
 
 # --- V28: a capture that its limit of launches ended

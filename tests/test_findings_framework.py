@@ -35,6 +35,7 @@ from tracetui.analysis.findings.gpu import chains
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.app.reports.finding_words import cost
 from tracetui.parsers import open_path
+from tracetui.parsers.names.matrix_work import fp32_matrix_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,7 +191,7 @@ def test_f1_needs_the_compute_capability(tmp_path: Path, recording: Callable[[st
 
 
 def test_precision_by_name() -> None:
-    fp32 = kernel_sorts.fp32_matrix_work
+    fp32 = fp32_matrix_work
     assert fp32("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4")
     assert fp32("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)")
     assert fp32("volta_scudnn_128x64_relu_interior_nn_v1")

@@ -29,23 +29,9 @@ TB_COLLECTIVES = frozenset(
 HTA_LAUNCHES = frozenset({"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"})
 """Calls in HTA's launch statistics (analyzers/cuda_kernel_analysis.py)."""
 
-_COLLECTIVE = re.compile(r"^nccl|ncclKernel|ncclDevKernel|rccl|^(hccl|hcom_|SenRdma)", re.IGNORECASE)
 _HTA_COMMUNICATION = re.compile(r"nccl|hip|hccl|.*ncclKernel")
 _HTA_MEMORY = re.compile(r"(hip)?Memcpy|(hip)?Memset|dma")
 _HTA_NOT_COMPUTE = re.compile(r"nccl|hccl|.*Memcpy|.*Memset|dma|.*Sync|Stream Wait Event")
-
-
-_HOST_COLLECTIVE = re.compile(r"^(gloo|mpi|ucc|ccl):")
-
-
-def is_host_collective(name: str) -> bool:
-    """Whether a host event is a collective of a library that exchanges memory of the host: ``gloo:all_reduce``."""
-    return _HOST_COLLECTIVE.search(name) is not None
-
-
-def is_collective_kernel(name: str) -> bool:
-    """Whether a kernel belongs to NCCL, RCCL or HCCL, or is the exchange of a collective of IBM's AIU."""
-    return _COLLECTIVE.search(name) is not None
 
 
 def hta_kernel_type(name: str) -> str:

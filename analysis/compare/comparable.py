@@ -14,7 +14,7 @@ from tracetui.analysis.roofline.counters import precision_words
 from tracetui.analysis.roofline.peaks import SM_CLOCK
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
-from tracetui.parsers.names.kernel_types import type_in_name
+from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES, type_in_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -139,11 +139,6 @@ MULTIPLYING = (
 )  # fmt: skip
 """Operators whose first input tells what is multiplied. The operators that these call are left out, or they would count
 twice."""
-TYPES = {
-    "float": "fp32", "double": "fp64", "c10::Half": "fp16", "c10::BFloat16": "bf16", "c10::Float8_e4m3fn": "fp8",
-    "c10::Float8_e5m2": "fp8",
-}  # fmt: skip
-"""As Kineto spells element types."""
 LEAST_KNOWN = 0.5
 """Many names tell no type: if less than this share of the time has one, the type of the run is unknown."""
 
@@ -177,8 +172,8 @@ def _first_type(text: str) -> str | None:
         inputs = json.loads(text)
     except ValueError:
         return None
-    known = (TYPES[name] for name in inputs if isinstance(name, str) and name in TYPES)
-    return next(known, None) if isinstance(inputs, list) else None
+    known = (KINETO_TYPES[name][0] for name in inputs if isinstance(name, str) and name in KINETO_TYPES)
+    return next((name for name in known if name in FLOATING), None) if isinstance(inputs, list) else None
 
 
 def _of_kernels(trace: Trace) -> str | None:

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
-from tracetui.analysis.base.conventions import is_collective_kernel
 from tracetui.analysis.base.intervals import covered
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
@@ -20,6 +19,7 @@ from tracetui.analysis.dependencies.graph import launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
 from tracetui.analysis.dependencies.waits import LOST, NONE, WAIT
 from tracetui.parsers import schema
+from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:

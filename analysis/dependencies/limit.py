@@ -12,7 +12,6 @@ import polars as pl
 
 from tracetui.analysis.attribution.launch_calls import launch_calls
 from tracetui.analysis.base import names
-from tracetui.analysis.base.conventions import is_host_collective
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.costs import recorded_steps
@@ -25,6 +24,7 @@ from tracetui.analysis.dependencies.critical_path import (
 from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
+from tracetui.parsers.names.collectives import is_host_collective
 from tracetui.parsers.runs.light_pass import LIGHT
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from tracetui.analysis.base.conventions import (
     TRACETUI,
     Conventions,
     hta_kernel_type,
-    is_collective_kernel,
 )
 from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
+from tracetui.parsers.names.collectives import is_collective_kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

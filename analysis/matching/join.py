@@ -22,6 +22,7 @@ from tracetui.analysis.matching.launch_order import in_order, paired
 from tracetui.analysis.matching.one_program import one_program
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name, scoped_words
+from tracetui.parsers.names.kernel_types import ELEMENT_TYPES, VECTOR_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -242,13 +243,6 @@ def _percent(trace: Trace, part: pl.Series) -> float | None:
     return 100 * int(part.sum()) / int(whole) if whole else None
 
 
-_ELEMENT_TYPES = re.compile(
-    r"\b(?:(?:un)?signed |long )*(?:float|double|int|long|short|char|bool|__half2?|half_?t?|Half|__nv_bfloat16\w*|"
-    r"BFloat16|bfloat16_t|tfloat32_t|Float8_\w+|__nv_fp8_\w+|float_\w+_t|complex<[^<>]*>|"
-    r"OpaqueType<\w+>)(?![\w<])"
-)
-_VECTOR_WIDTH = re.compile(r"(\bvectorized_elementwise_kernel<)\d+,")
-"""PyTorch loads 16 bytes at once, so the number of elements follows from their type."""
 _LAMBDA_NUMBER = re.compile(r"#\d+")
 
 
@@ -292,7 +286,7 @@ def _without_types(name: str) -> tuple[str, str, str] | None:
     parts = function_name(name)
     if "<" not in parts.key:
         return None
-    key = _VECTOR_WIDTH.sub(r"\1·,", _ELEMENT_TYPES.sub("·", parts.key))
+    key = VECTOR_WIDTH.sub(r"\1·,", ELEMENT_TYPES.sub("·", parts.key))
     return parts.base, kernel_names.category(name), _LAMBDA_NUMBER.sub("#", key)
 
 

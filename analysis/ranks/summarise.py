@@ -14,7 +14,6 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.base.conventions import is_collective_kernel
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.collectives import all_collectives
 from tracetui.analysis.gpu.steps import extent
@@ -22,6 +21,7 @@ from tracetui.analysis.ranks.environment import device_name, environment
 from tracetui.analysis.ranks.steps import blocking, loading, silent, step_rows
 from tracetui.analysis.ranks.summary import COLLECTIVES, KERNELS, WORK, RankSummary
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.counters.counters import launch_counters
 from tracetui.analysis.roofline.peaks import SM_CLOCK, tensor_precision
 from tracetui.parsers.names import kernel_names
-from tracetui.parsers.names.kernel_types import type_in_name
+from tracetui.parsers.names.kernel_types import operand_type
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
@@ -187,13 +187,8 @@ def _total(value: float, rate: str | None, clock: float | None, seconds: float |
     return value * clock * seconds if clock else None
 
 
-MATRIX = frozenset({"gemm", "conv", "attention"})
-"""Categories that multiply matrices."""
 MAIN_PERCENT = 90.0
 """A precision with at least this share of the time is the report's; below it, several are named."""
-_NVJET = re.compile(r"nvjet_sm\d+_([a-z])")
-_NVJET_TYPES = {"h": "fp16", "t": "bf16", "d": "fp64"}
-"""The letter of the first operand in cuBLAS' names; counters of tensor cores tell the same on an H200."""
 
 
 @kept
@@ -206,19 +201,12 @@ def matrix_time(trace: Trace) -> dict[str | None, float]:
     flops = launch_flops(trace).select("flops", "unknown").rows() if counts_flops(trace) else []
     time: dict[str | None, float] = {}
     for number, (name, duration, many, tensor) in enumerate(launches.iter_rows()):
-        if kernel_names.category(name) not in MATRIX:
+        if not kernel_names.is_product(name):
             continue
         told = _of_flops(*flops[number], tensor=tensor) if flops else None
-        precision = told or of_name(name)
+        precision = told or operand_type(name)
         time[precision] = time.get(precision, 0.0) + (duration or 0.0) * many
     return dict(sorted(time.items(), key=lambda item: -item[1]))
-
-
-def of_name(name: str) -> str | None:
-    """The precision that a matrix kernel's name tells."""
-    if (found := _NVJET.search(name)) is not None and found[1] in _NVJET_TYPES:
-        return _NVJET_TYPES[found[1]]
-    return type_in_name(name)
 
 
 def precision_words(trace: Trace) -> str | None:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from tracetui.analysis.base import names
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES
 from tracetui.parsers.names.matrix_work import sparse_work
 
 if TYPE_CHECKING:
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 
 
 Shape = tuple[int, ...]
-TYPES = {
-    "float": ("fp32", 4), "double": ("fp64", 8), "c10::Half": ("fp16", 2), "c10::BFloat16": ("bf16", 2),
-    "c10::Float8_e4m3fn": ("fp8", 1), "c10::Float8_e5m2": ("fp8", 1), "int": ("int32", 4), "long int": ("int64", 8),
-    "long": ("int64", 8), "short": ("int16", 2), "signed char": ("int8", 1), "unsigned char": ("int8", 1),
-    "bool": ("bool", 1),
-}  # fmt: skip
-"""Kineto's names of element types: precision, and bytes."""
-FLOATING = ("fp64", "fp32", "fp16", "bf16", "fp8")
 SCAN_PER_STATE, SCAN_MORE = 7, 7
 """FLOPs of the selective scan per token and channel: for each number of the state delta*A, exp, delta*u*B, a*h + b and
 h*C summed; once delta*u, bias and softplus, D*u and its sum, the gate."""
@@ -117,12 +110,12 @@ def _inputs(shapes: str, types: str) -> tuple[Tensor | tuple[Tensor, ...] | None
         return None
     kinds += [""] * (len(listed) - len(kinds))
     found: list[Tensor | tuple[Tensor, ...] | None] = []
-    members = next((kind for kind in kinds if kind in TYPES), "")
+    members = next((kind for kind in kinds if kind in KINETO_TYPES), "")
     for shape, kind in zip(listed, kinds, strict=False):
         if isinstance(shape, list) and shape and all(isinstance(one, list) for one in shape):
             # the types of a list's members are not recorded; operators on lists take one type
             found.append(tuple(_tensor(one, members or "float") for one in shape if _is_shape(one)))
-        elif _is_shape(shape) and kind in TYPES:
+        elif _is_shape(shape) and kind in KINETO_TYPES:
             found.append(_tensor(shape, kind))
         else:
             found.append(None)
@@ -134,7 +127,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def _tensor(shape: list[int], kind: str) -> Tensor:
-    precision, size = TYPES[kind]
+    precision, size = KINETO_TYPES[kind]
     return Tensor(tuple(shape), precision, size)
 
 

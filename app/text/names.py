@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
+from tracetui.parsers.names.kernel_types import HALF_TYPES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 Names: TypeAlias = Literal["short", "full", "raw"]
 """The forms of names; raw is as the file has them."""
 _TOKEN = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_~]\w*)*|\d\w*")
-_TYPES = {"c10::Half": "fp16", "__half": "fp16", "c10::BFloat16": "bf16", "__nv_bfloat16": "bf16", "float": "fp32"}
+_TYPES = HALF_TYPES | {"float": "fp32"}
 _MACHINERY = frozenset({"elementwise", "gpu_kernel_impl", "gpu_kernel_impl_nocast", "array", "Array", "char", "void"})
 MOST_PARTS = 4
 _NUMBERED = re.compile(r"(.*[^\s_#:-])[\s_#:-]+\d+")

@@ -28,11 +28,17 @@ RANGE = r"^(?:nccl|gloo|mpi|ucc|xccl|hccl):"
 """Ranges that PyTorch opens around a collective, by its backend."""
 ON_HOST = r"^(?:gloo|mpi):"
 """Those of backends that communicate while the range is open."""
+NCCL = "nccl:"
+"""What ranges of PyTorch's NCCL backend begin with."""
+CALL = "^nccl[A-Z]"
+"""Ranges that NCCL opens around its own functions."""
 COALESCED = "coalesced"
 MOST_RANKS, MOST_ELEMENTS = 1 << 24, 1 << 36
 """More ranks or elements than these are damage."""
 
 _LIBRARY = re.compile(r"^(?:(?:nccl|gloo|mpi|ucc|xccl|hccl|_?c10d(?:_functional)?):+|nccl)")
+_COLLECTIVE = re.compile(r"^nccl|ncclKernel|ncclDevKernel|rccl|^(hccl|hcom_|SenRdma)", re.IGNORECASE)
+_HOST_COLLECTIVE = re.compile(r"^(gloo|mpi|ucc|ccl):")
 _NO_LETTER = re.compile(r"[^a-z]")
 _NAMED = (
     ("reducescatter", "reduce_scatter"),
@@ -59,6 +65,16 @@ _ELEMENT_TYPES: dict[str, tuple[str, int]] = {
     "float8_e4m3fn": ("fp8_e4m3fn", 1), "float8_e5m2": ("fp8_e5m2", 1), "float8_e4m3fnuz": ("fp8_e4m3fnuz", 1),
     "float8_e5m2fnuz": ("fp8_e5m2fnuz", 1),
 }  # fmt: skip
+
+
+def is_host_collective(name: str) -> bool:
+    """Whether a host event is a collective of a library that exchanges memory of the host: ``gloo:all_reduce``."""
+    return _HOST_COLLECTIVE.search(name) is not None
+
+
+def is_collective_kernel(name: str) -> bool:
+    """Whether a kernel belongs to NCCL, RCCL or HCCL, or is the exchange of a collective of IBM's AIU."""
+    return _COLLECTIVE.search(name) is not None
 
 
 def kind_of(said: str) -> str | None:

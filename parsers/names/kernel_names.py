@@ -13,6 +13,7 @@ from msgspec import Struct
 from tracetui.parsers.names.itanium import demangle
 from tracetui.parsers.names.kernel_categories import CATEGORIES as CATEGORIES
 from tracetui.parsers.names.kernel_categories import by_inductor, by_myelin, by_namespace, by_own_name
+from tracetui.parsers.names.kernel_types import HALF_TYPES
 
 SHORT_NAME_LENGTH = 48
 
@@ -63,16 +64,7 @@ _WRAPPERS = {
     "_scatter_gather_elementwise_kernel": "scatter/gather",
     "reduce_kernel": "reduce",
 }
-_TYPES = {
-    "c10::Half": "fp16",
-    "__half": "fp16",
-    "c10::BFloat16": "bf16",
-    "__nv_bfloat16": "bf16",
-    "double": "fp64",
-    "long": "int64",
-    "int": "int32",
-    "bool": "bool",
-}
+_TYPES = HALF_TYPES | {"double": "fp64", "long": "int64", "int": "int32", "bool": "bool"}
 _FUNCTOR_ENDINGS = re.compile(
     r"(_?(backward))?(_?gpu)?(_?cuda)?(_?(kernel|Kernel))(_?(cuda|CUDA|impl|Impl))*$|(CUDAKernelImpl|KernelImpl|Impl)$"
 )
@@ -291,6 +283,15 @@ def category(name: str) -> str:
     if base in _GENERIC_BASES and ("cudnn" in parts.path[0] or parts.template.startswith("xmma_new::implicit_gemm")):
         return "conv"  # CUTLASS kernels that cuDNN instantiates, including the reduction for split K
     return by_own_name(own) or by_namespace("::".join(parts.path[:-1])) or "other"
+
+
+PRODUCTS = frozenset({"gemm", "conv", "attention"})
+"""Categories of kernels that multiply matrices, which libraries choose."""
+
+
+def is_product(name: str) -> bool:
+    """Whether a kernel multiplies matrices, by its name."""
+    return category(name) in PRODUCTS
 
 
 def _wrapper_category(base: str, functor: str) -> str:

@@ -27,12 +27,13 @@ _SPARSE = re.compile(
     re.IGNORECASE,
 )
 """Kernels on matrices of which only the numbers that are not zero are kept; not the structured form of tensor cores."""
+_NOT_FP32 = re.compile(r"__half|bfloat16|dgemm|hgemm|igemm|f64|double|int8|fp?16|i8|<signed char|complex|cgemm|zgemm")
 _DOUBLE = re.compile(r"dgemm|f64|double|<double|zgemm")
 
 
 def matrix_work(name: str) -> bool:
     """Whether a matrix unit could do this kernel's work in some precision: GEMM, convolution, attention."""
-    if kernel_names.category(name) not in ("gemm", "conv", "attention"):
+    if not kernel_names.is_product(name):
         return False
     return _NO_MATRIX_UNIT.search(name) is None and not sparse_work(name)
 
@@ -46,6 +47,11 @@ def sparse_work(name: str) -> bool:
 def plain_matrix_work(name: str) -> bool:
     """Whether it is matrix work on FMA units, by its name."""
     return matrix_work(name) and _PLAIN.search(name) is not None and not kernel_names.uses_tensor_cores(name)
+
+
+def fp32_matrix_work(name: str) -> bool:
+    """Whether it is matrix work in fp32, by its name."""
+    return plain_matrix_work(name) and _NOT_FP32.search(name) is None
 
 
 def fp64_work(name: str) -> bool:

@@ -28,6 +28,10 @@ MADE_BY_LIBRARY = re.compile(
     r"(Optimizer\.|DistributedDataParallel|(nccl|gloo|mpi|ucc|xccl|hccl|c10d):|enumerate\(Data|[\w.]+::)"
 )
 """Ranges that a library sets around a part of its work."""
+MADE_BY_TORCH = re.compile(
+    r"(Optimizer\.|DistributedDataParallel|nccl:|gloo:|enumerate\(DataLoader\)|ProfilerStep|\w+::|## Call Compiled)"
+)
+"""Ranges that PyTorch and what runs in it set, not the user."""
 _STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
 _WORDS = re.compile(r"[^a-z0-9]+")
 _WORDS_OF_LINES = re.compile(r"[^a-z0-9\n]+")

@@ -149,7 +149,7 @@ def collectives_frame(host: pl.DataFrame, device: pl.DataFrame, said: pl.DataFra
 def _calls(host: pl.DataFrame) -> pl.DataFrame:
     """The ranges of NCCL's calls, ``ncclGroupEnd`` included, in order of thread and time."""
     codes = host["name"].to_physical().fill_null(categories.NULL_CODE).to_numpy()
-    chosen = pl.Series(categories.matching(codes, "^nccl[A-Z]")) & (host["kind"] == "annotation")
+    chosen = pl.Series(categories.matching(codes, words.CALL)) & (host["kind"] == "annotation")
     found = host.with_row_index("host").filter(chosen)
     return found.select("host", pl.col("name").cast(pl.String), "start", "duration", "process", "thread").sort(
         "process", "thread", "start", maintain_order=True

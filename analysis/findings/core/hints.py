@@ -12,6 +12,7 @@ import polars as pl
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
+from tracetui.parsers.names.kernel_makers import INDUCTOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +23,6 @@ _OF_THE_FOLDER = ("--output", "--sweep", "--repeats")
 _INTEGRATED = re.compile(r"\b(orin|xavier|tegra|thor|jetson)\b|^(nvgpu|gb10\b)", re.IGNORECASE)
 _INTEGRATED_CAPABILITIES = frozenset({"5.3", "6.2", "7.2", "8.7", "11.0"})
 _AMD = re.compile(r"\b(amd|radeon|instinct|gfx\d\w*)\b", re.IGNORECASE)
-_COMPILED_KERNEL = re.compile(r"^triton_([a-z]+_fused|poi|red|per|tem|mm|for)_")
 _COMPILED_CALL = re.compile(r"^Torch-Compiled Region|^CompiledFunction")
 BY_GRAPHS_PERCENT = 50
 """With more kernels than this from CUDA graphs, launching as a graph is no advice."""
@@ -70,7 +70,7 @@ def is_compiled(facts: Facts) -> bool:
     """Whether torch.compile made kernels of this run, or a compiler made all of them."""
     if facts.trace.info.kind == "jax":
         return True
-    if facts.kernels.height and facts.kernels["name"].str.contains(_COMPILED_KERNEL.pattern).any():
+    if facts.kernels.height and facts.kernels["name"].str.contains(INDUCTOR.pattern).any():
         return True
     host = facts.trace.host
     calls = names.matching(host["name"], lambda name: _COMPILED_CALL.search(name) is not None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from tracetui.analysis.base import names
+from tracetui.parsers.names import kernel_makers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,23 +22,10 @@ _TORCH_CALL = re.compile(
     r"|^enumerate\(DataLoader\)|^## Call Compiled|^Torch-Compiled Region|^nn\.Module: |^(.*/)?torch/[\w/]*\.py\(\d+\)"
 )
 """Operators, ranges and Python functions that only PyTorch records."""
-_TORCH_KERNEL = re.compile(r"\b(at|c10|c10d|torch|torchvision)::|^_ZN\w*?(2at6native|3c10)|^triton_[a-z]+_fused_")
-"""Kernels of PyTorch's own libraries, and those that its compiler generates."""
 _XLA_CALL = re.compile(
     r"^(Pjit(Function)?|PjRt\w*::|PJRT_|XlaModule:|GpuExecutable::|TSL:|jit_\w+:XLA)|:XLA GPU module$"
 )
-_XLA_KERNEL = re.compile(
-    r"^((loop|input|wrapped)_\w*fusion|wrapped_\w+|(gemm_)?fusion)(_\w+)?$|^gemm_fusion_|^triton_gemm_"
-)
 _PYTHON = re.compile(r"^(.*/)?(python|pypy|ipython|uvicorn|gunicorn|torchrun)[\d.]*( |$)", re.IGNORECASE)
-_OPENMP = re.compile(r"^__omp_offloading|^nvkernel_|(?<![a-z])(openmp|gomp|kmpc?)(?![a-z])", re.IGNORECASE)
-_LIBRARY = re.compile(
-    r"^(sm\d+|kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell)_|cub(las)?::|cublas|cudnn|cutlass|nvjet|xmma|cutensor|cufft|cusparse|cusolver|nccl|rccl|^Cijk_|miopen|rocblas|hipblas"
-    r"|tensorrt|myelin|^__myl|tensorflow|Eigen::|mxnet|onnxruntime|cupy|cudapy|numba|^triton_|^tvm|thrust::|rocprim"
-    r"|^SenRdma| (Cmpt (Exec|Prep)|Dma[IO])$",
-    re.IGNORECASE,
-)
-"""Kernels of libraries, of other frameworks and of other devices: they don't tell what calls them."""
 
 
 class Program(Struct, frozen=True):
@@ -72,14 +60,14 @@ def program_of(trace: Trace, kernels: pl.Series) -> Program:
     for framework, where, pattern in (
         ("pytorch", calls, _TORCH_CALL),
         ("jax", calls, _XLA_CALL),
-        ("pytorch", kernels, _TORCH_KERNEL),
-        ("jax", kernels, _XLA_KERNEL),
+        ("pytorch", kernels, kernel_makers.TORCH),
+        ("jax", kernels, kernel_makers.XLA),
     ):
         if seen := _first(where, pattern):
             return Program(framework, seen)  # type: ignore[arg-type]
     if trace.host["kind"].is_in(["module", "dataloader"]).any() or trace.info.tool == "PyTorch Kineto":
         return Program("pytorch", "a recording of torch.profiler")
-    own = _first(kernels, _OPENMP) or _of_its_own(kernels)
+    own = _first(kernels, kernel_makers.OPENMP) or _of_its_own(kernels)
     if own and not any(_PYTHON.search(name) for _, name in trace.info.processes):
         return Program("native", own)
     return Program("unknown", "")
@@ -92,4 +80,4 @@ def _first(column: pl.Series, pattern: re.Pattern[str]) -> str:
 
 def _of_its_own(kernels: pl.Series) -> str:
     """A kernel that no library has, by its name; empty if there is none."""
-    return min((name for name in names.distinct(kernels) if not _LIBRARY.search(name)), default="")
+    return min((name for name in names.distinct(kernels) if not kernel_makers.LIBRARY.search(name)), default="")

@@ -8,6 +8,7 @@ import polars as pl
 
 from tracetui.analysis.findings.core import hints
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.parsers.names.matrix_work import fp32_matrix_work
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -28,7 +29,7 @@ def for_optimizer(facts: Facts, *, loop: bool) -> str:
 
 def for_attention(facts: Facts, found: Attention) -> str:
     """How to fuse the attention."""
-    fp32 = kernel_sorts.by_name(facts.launches.filter(pl.Series(found.gemms)), kernel_sorts.fp32_matrix_work).any()
+    fp32 = kernel_sorts.by_name(facts.launches.filter(pl.Series(found.gemms)), fp32_matrix_work).any()
     backends = " Flash and cuDNN backends need fp16 or bf16; in fp32 the memory-efficient one serves." if fp32 else ""
     called = facts.trace.host.filter(pl.col("kind") == "operator")["name"].cast(pl.String)
     if called.str.contains("_scaled_dot_product_attention_math").any():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,7 @@ from tracetui.analysis.findings.core.finding import Evidence, Finding
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.findings.gpu.kernel_facts import attained
-from tracetui.parsers.names.kernel_types import type_in_name
+from tracetui.parsers.names.kernel_types import bytes_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,27 +21,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.core.rule import Limits
 
-_ON_TENSOR_CORES = re.compile(r"tensor_?op|tensor\d+x\d+x\d+|wmma|[sh](?:884|1688|16816)")
-_ELEMENTS = re.compile(r"_(?:aligna?|ldg)(\d+)")
-"""How many elements a kernel reads at a time, in the names of CUTLASS, cuBLAS and cuDNN."""
-_BYTES = {"fp16": 2, "bf16": 2, "fp8": 1, "tf32": 4}
-_FP32_INPUTS = re.compile(r"tensorop_s1688")
-"""CUTLASS's products of fp32 operands as TF32: the name has no type."""
 WHOLE_BYTES = 16
 """What a thread reads at a time at most, and TMA needs."""
-
-
-def bytes_at_a_time(name: str) -> int | None:
-    """How many bytes a kernel of matrix work on tensor cores reads at a time, as its name tells; None where it doesn't.
-
-    >>> bytes_at_a_time("cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_tn_align1")
-    2
-    """
-    if _ON_TENSOR_CORES.search(name) is None or (elements := _ELEMENTS.search(name)) is None:
-        return None
-    of_type = type_in_name(name)
-    size = _BYTES.get(of_type) if of_type else 4 if _FP32_INPUTS.search(name) else None
-    return None if size is None else int(elements[1]) * size
 
 
 def _is_narrow(name: str) -> bool:

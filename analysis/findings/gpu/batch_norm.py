@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,19 +12,13 @@ from tracetui.analysis.findings.core import gain, hints, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.parsers.names.kernel_makers import BATCH_NORM, BATCH_NORM_OPERATOR, BATCH_STATISTICS, TRAINS
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.core.rule import Limits
 
-_BATCH_NORM = re.compile(r"batch_?norm|bn_fw|(?<![a-z])bn_infer", re.IGNORECASE)
-_STATISTICS = re.compile(
-    r"collect_statistics|update_stats|bn_fw_tr|(batch_?norm|bn)\w*(train|stat)|reduce_statistics|welford", re.IGNORECASE
-)
-"""Kernels of a batch norm that computes the statistics of its batch, which only training does."""
-_TRAINS = re.compile(r"backward|Backward|bwd|dgrad|wgrad|AccumulateGrad")
-_OPERATOR = re.compile(r"^aten::(cudnn_batch_norm|miopen_batch_norm|_?native_batch_norm\w*|_batch_norm_no_update)$")
 BETWEEN = 2
 """Kernels between a convolution and its batch norm at most: a bias, a change of layout."""
 
@@ -34,7 +27,7 @@ def trains(facts: Facts) -> bool:
     """Whether anything in the recording computes gradients or updates weights."""
     kernels = facts.launches["name"]
     calls = rows_of(facts.trace.host.select("kind", "name"), "operator", "annotation")["name"]
-    told = [names.matching(column, lambda name: _TRAINS.search(name) is not None).any() for column in (kernels, calls)]
+    told = [names.matching(column, lambda name: TRAINS.search(name) is not None).any() for column in (kernels, calls)]
     return bool(any(told)) or bool(kernel_sorts.of_category(facts.launches, "optimizer").any())
 
 
@@ -42,8 +35,8 @@ def after_convolution(facts: Facts) -> Bools:
     """Marks the batch norms that directly follow a convolution on their stream."""
     launched = facts.launches
     operator = facts.trace.host["name"].gather(launched["operator"])
-    norm = kernel_sorts.by_name(launched, lambda name: _BATCH_NORM.search(name) is not None)
-    norm |= names.matching(operator, lambda name: _OPERATOR.search(name) is not None)
+    norm = kernel_sorts.by_name(launched, lambda name: BATCH_NORM.search(name) is not None)
+    norm |= names.matching(operator, lambda name: BATCH_NORM_OPERATOR.search(name) is not None)
     found = np.zeros(norm.size, np.bool_)
     if not norm.any():
         return found
@@ -76,7 +69,7 @@ def batch_norm_not_folded(facts: Facts, limits: Limits) -> Finding | None:
     spent, share = kernel_sorts.spent(facts, mask)
     if share is None or share <= limits.share_percent or trains(facts):
         return None
-    if kernel_sorts.by_name(facts.launches, lambda name: _STATISTICS.search(name) is not None).any():
+    if kernel_sorts.by_name(facts.launches, lambda name: BATCH_STATISTICS.search(name) is not None).any():
         return None
     rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
     bound = gain.of_kernels(facts, rows, fewer_launches=True)

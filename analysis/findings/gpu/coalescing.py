@@ -38,8 +38,6 @@ METRICS = {
 RULE = "UncoalescedGlobalAccess"
 _SURPLUS = r"total of (\d+) excessive sectors \(\d+% of the total (\d+) sectors\)"
 _PARTS = ("device_row", "metric", "value")
-_LIBRARY = frozenset({"gemm", "conv", "attention"})
-"""Categories of kernels that libraries choose."""
 
 
 class Access(Struct, frozen=True):
@@ -194,7 +192,7 @@ def uncoalesced(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
             else f"below {words.percent(limits.used_percent)} needed",
             "A library chose this kernel: another layout (channels last), sizes that are multiples of 8 or another"
             " algorithm may choose one whose accesses are aligned."
-            if kernel_names.category(access.name) in _LIBRARY
+            if kernel_names.is_product(access.name)
             else "Let neighbouring threads read neighbouring addresses: swap the loops or the layout (structure of"
             " arrays, channels last), or load a tile in order and transpose it in shared memory.",
             impact_ns=gained.ns if counts else None,

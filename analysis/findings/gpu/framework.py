@@ -15,6 +15,7 @@ from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import advice, chains
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_makers import FOREACH_OPTIMIZER, FUSED_BY_COMPILER, FUSED_OPTIMIZER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.gain import Bools, Gain
     from tracetui.analysis.findings.core.rule import Limits
     from tracetui.analysis.findings.gpu.kernel_kinds import Optimizer
-
-_FUSED = re.compile(
-    r"Fused(Adam|SGD|Adagrad|Lamb)|fused_(adam|sgd)|AdamFunctor|DistAdam|^triton_(for|poi)_", re.IGNORECASE
-)
-_FOREACH = re.compile(r"multi_tensor_apply")
-_FUSED_BY_COMPILER = re.compile(r"^triton_[a-z]+_fused_|^(loop|input)_\w*fusion(_\d+)?$|^(\w+_)?fusion(_\d+)?$")
-"""Kernels of Inductor and XLA, which have fused what stands next to each other."""
 
 
 def _without(facts: Facts, mask: Bools) -> Gain:
@@ -74,10 +68,10 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     host = facts.ceiling(facts.per_step(float(found.host_ns))) or 0.0
     device = shown.shown(facts).share(facts.per_step(float(spent))) or 0.0
     mine = facts.launches.select("row", "name", "duration").filter(pl.Series(found.kernels))
-    fused = kernel_sorts.by_name(mine, lambda name: _FUSED.search(name) is not None)
+    fused = kernel_sorts.by_name(mine, lambda name: FUSED_OPTIMIZER.search(name) is not None)
     per_call = mine.height / found.calls
     limit = limits.per_parameter * found.parameters if found.parameters else limits.loop_kernels
-    foreach = kernel_sorts.by_name(mine, lambda name: _FOREACH.search(name) is not None)
+    foreach = kernel_sorts.by_name(mine, lambda name: FOREACH_OPTIMIZER.search(name) is not None)
     loop = int((~foreach).sum()) / found.calls >= limit
     if max(host, device) <= limits.share_percent or fused.any() or not (loop or foreach.any()):
         return None
@@ -198,7 +192,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     names of a program's own kernels are its author's, so for a program without a framework the finding is only a
     remark.
     """
-    fused = kernel_sorts.by_name(facts.launches, lambda name: _FUSED_BY_COMPILER.search(name) is not None)
+    fused = kernel_sorts.by_name(facts.launches, lambda name: FUSED_BY_COMPILER.search(name) is not None)
     softmax = kernel_sorts.of_category(facts.launches, "softmax")
     others = kernel_sorts.of_category(facts.launches, "elementwise", "norm", "copy") & ~fused
     (soft_ns, soft), (other_ns, other) = kernel_sorts.spent(facts, softmax), kernel_sorts.spent(facts, others)

@@ -19,7 +19,8 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.matching.join import conventions_of
 from tracetui.parsers.names import kernel_names
-from tracetui.parsers.names.matrix_work import plain_matrix_work
+from tracetui.parsers.names.kernel_makers import BACKWARD, LOG_SOFTMAX
+from tracetui.parsers.names.kernel_types import CAST
 from tracetui.parsers.nesting import LaneClock, nearest
 
 if TYPE_CHECKING:
@@ -27,16 +28,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
 
-_OTHER_TYPE = re.compile(r"__half|bfloat16|dgemm|hgemm|igemm|f64|double|int8|fp?16|i8|<signed char|complex|cgemm|zgemm")
-_CAST = re.compile(
-    r"(bfloat16|float16|float8_\w+)_copy_kernel|direct_copy_kernel.*LoadWithCast\b|gpu_kernel_impl<at::native::direct_copy"
-    r"|^(wrapped|loop)_convert|^input_convert|cast_kernel|^SubTensorOpWithCast"
-)
 _TYPES = re.compile(r'^\["([^"]*)", *"([^"]*)"')
-_LOG_SOFTMAX = re.compile(
-    r"log_?softmax|softmax_warp_\w+<[^<>]*?, *(?:\(int\))?\d+, *(?:true|1|\(bool\)1)\b", re.IGNORECASE
-)
-_BACKWARD = re.compile(r"backward|bwd|SoftMaxBackward", re.IGNORECASE)
 OPTIMIZER = re.compile(
     r"^Optimizer\.step#|(?<![a-z])optim(izer)?[ _.]?(step|update)(?![a-z])|^optim(izer)?$", re.IGNORECASE
 )
@@ -101,11 +93,6 @@ def proof(facts: Facts, mask: Bools) -> Query:
     return Query("kernels", kernel_names.category(name), name)
 
 
-def fp32_matrix_work(name: str) -> bool:
-    """Whether it is matrix work in fp32, by its name."""
-    return plain_matrix_work(name) and _OTHER_TYPE.search(name) is None
-
-
 def undecided(facts: Facts) -> Bools:
     """Marks matrix work for which neither names nor counters tell whether it uses tensor cores."""
     return by_name(facts.launches, conventions_of(facts.counters).tensor_cores_unclear)
@@ -116,7 +103,7 @@ def casts(facts: Facts) -> Bools:
     """Marks the launches that convert types: `aten::copy_` between two types if types were recorded, else by name."""
     launched = facts.launches
     host = facts.trace.host
-    cast = by_name(launched, lambda name: _CAST.search(name) is not None)
+    cast = by_name(launched, lambda name: CAST.search(name) is not None)
     if launched["operator"].null_count() == launched.height:
         return cast
     copying = (host["name"].gather(launched["operator"]).cast(pl.String) == "aten::copy_").fill_null(value=False)
@@ -151,9 +138,9 @@ def attention(facts: Facts) -> Attention:
         return none
     category, begins = categories(launched).to_numpy(), launched["start"].to_numpy()
     operator = facts.trace.host["name"].gather(launched["operator"]).cast(pl.String)
-    log = by_name(launched, lambda name: _LOG_SOFTMAX.search(name) is not None)
+    log = by_name(launched, lambda name: LOG_SOFTMAX.search(name) is not None)
     log |= operator.str.contains("log_softmax").fill_null(value=False).to_numpy()
-    back = by_name(launched, lambda name: _BACKWARD.search(name) is not None)
+    back = by_name(launched, lambda name: BACKWARD.search(name) is not None)
     between, gemms, ends, laid_out = nothing.copy(), nothing.copy(), nothing.copy(), nothing.copy()
     moves = (category == "copy") & ~casts(facts)
     chains = 0

@@ -44,8 +44,6 @@ _BY_BOUND = {
     " resident warps, independent loads per thread).",
     "balanced": "Arithmetic and memory are both near their limit: only less work helps.",
 }
-_TILED = frozenset({"gemm", "conv", "attention"})
-"""Categories that hold tiles in registers and shared memory by design, so that few warps are not a fault."""
 
 
 @rule(
@@ -206,7 +204,8 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
         is_slow = (
             classes[name] == "latency" if name in classes else at_roof is None or at_roof[0] < limits.attained_percent
         )
-        is_tiled = kernel_names.category(name) in _TILED and (
+        # products hold tiles in registers and shared memory by design, so that few warps are not a fault
+        is_tiled = kernel_names.is_product(name) and (
             at_roof is None or at_roof[0] >= limits.attained_percent or kernel_names.uses_tensor_cores(name)
         )
         small = most.waves is not None and most.waves < 1

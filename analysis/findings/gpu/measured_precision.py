@@ -12,8 +12,9 @@ from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.findings.gpu.kernel_facts import SHARE, is_beside_timeline, share_of, short, stake
 from tracetui.analysis.findings.gpu.precision import TF32, TF32_IN_C, TF32_JAX, ratio
-from tracetui.analysis.roofline.counters import of_name
 from tracetui.parsers.names import matrix_work
+from tracetui.parsers.names.kernel_types import operand_type
+from tracetui.parsers.names.matrix_work import fp32_matrix_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def fp32_measured(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None
     if not facts.kernel_ns:
         return Abstention("K10", "how long the kernels take: ncu --section SpeedOfLight")
-    slow = kernel_sorts.by_name(facts.launches, kernel_sorts.fp32_matrix_work) & ~kernel_sorts.on_tensor_cores(facts)
+    slow = kernel_sorts.by_name(facts.launches, fp32_matrix_work) & ~kernel_sorts.on_tensor_cores(facts)
     share = kernel_sorts.spent(facts, slow)[1]
     if share is None or share <= limits.share_percent:
         return None
@@ -111,7 +112,7 @@ def tensor_pipe(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
         name, busy = row["name"], row["tensor_percent"]
         if share.get(name, 0.0) < limits.share_percent or not matrix_work.matrix_work(name):
             continue
-        precision = of_name(name)
+        precision = operand_type(name)
         if not row["tensor_cores"] and precision in HALF:
             yield _off_tensor_cores(facts, name, precision, share[name], capability)
         elif row["tensor_cores"] and busy is not None and busy < limits.busy_percent:

@@ -15,6 +15,8 @@ from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.roofline import peaks
 from tracetui.parsers.names import kernel_names, matrix_work
+from tracetui.parsers.names.kernel_types import CAST_OF_MIOPEN
+from tracetui.parsers.names.matrix_work import fp32_matrix_work as is_fp32_matrix_work
 from tracetui.parsers.trace import DeviceInfo
 
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         return Abstention("F1", _UNKNOWN)
     if float(capability) < limits.capability:
         return None
-    slow = kernel_sorts.by_name(facts.launches, kernel_sorts.fp32_matrix_work) & ~kernel_sorts.on_tensor_cores(facts)
+    slow = kernel_sorts.by_name(facts.launches, is_fp32_matrix_work) & ~kernel_sorts.on_tensor_cores(facts)
     share = kernel_sorts.spent(facts, slow)[1]
     if share is None or share <= limits.share_percent:
         return None
@@ -216,14 +218,14 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     could = kernel_sorts.by_name(launched, matrix_work.matrix_work) & ~unknown
     could &= ~kernel_sorts.by_name(launched, matrix_work.fp64_work)
     if float(capability) >= 8:
-        could &= ~kernel_sorts.by_name(launched, kernel_sorts.fp32_matrix_work)
+        could &= ~kernel_sorts.by_name(launched, is_fp32_matrix_work)
     share = kernel_sorts.spent(facts, could)[1]
     if share is None or share <= limits.eligible_percent:
         return None
     half = ratio(facts, "fp16_tensor")
     rows = launched["row"].to_numpy()[could].astype(np.int64)
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
-    fp32 = bool(kernel_sorts.by_name(launched.filter(pl.Series(could)), kernel_sorts.fp32_matrix_work).any())
+    fp32 = bool(kernel_sorts.by_name(launched.filter(pl.Series(could)), is_fp32_matrix_work).any())
     return Finding(
         "F2",
         bound.severity,
@@ -305,13 +307,12 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
 
 def _advice(facts: Facts, mask: Bools) -> str:
     """By who converts with most of the time: the program, or MIOpen within its convolutions."""
-    by_library = kernel_sorts.by_name(facts.launches, lambda name: _OF_MIOPEN.search(name) is not None) & mask
+    by_library = kernel_sorts.by_name(facts.launches, lambda name: CAST_OF_MIOPEN.search(name) is not None) & mask
     if 2 * kernel_sorts.spent(facts, by_library)[0] > kernel_sorts.spent(facts, mask)[0]:
         return _IN_MIOPEN
     return facts.program.say(pytorch=_ONCE, other=_ONCE_IN_C)
 
 
-_OF_MIOPEN = re.compile(r"^SubTensorOpWithCast")
 _IN_MIOPEN = (
     "MIOpen converts for convolutions whose solver computes in another type than their tensors have. Let it look for"
     " other solvers (MIOPEN_FIND_ENFORCE=SEARCH once, torch.backends.cudnn.benchmark = True in PyTorch), or give these"

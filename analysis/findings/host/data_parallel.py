@@ -10,6 +10,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import rule
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.collectives import NCCL
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -47,7 +48,7 @@ def slow_parallelism(facts: Facts, limits: Limits) -> Finding | None:
         )
     wrapped = int(names.matching(calls, _PER_GPU.__eq__).sum())
     through_host = int(names.matching(calls, lambda name: name.startswith("gloo:")).sum())
-    by_nccl = names.matching(calls, lambda name: name.startswith("nccl:")).any()
+    by_nccl = names.matching(calls, lambda name: name.startswith(NCCL)).any()
     by_nccl |= names.matching(facts.launches["name"], _communicates).any()
     if not wrapped or not through_host or by_nccl:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,17 +14,13 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.core.rule import Threshold, rule
 from tracetui.analysis.gpu.activities import by_value
+from tracetui.parsers.names.range_roles import MADE_BY_TORCH
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.rule import Limits
-
-MADE_BY_TORCH = re.compile(
-    r"(Optimizer\.|DistributedDataParallel|nccl:|gloo:|enumerate\(DataLoader\)|ProfilerStep|\w+::|## Call Compiled)"
-)
-"""Ranges that a library set, not the user."""
 
 
 @rule(

@@ -33,8 +33,6 @@ LOCAL = {
     "loads": ("l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum",),
     "stores": ("l1tex__t_requests_pipe_lsu_mem_local_op_st.sum",),
 }
-_LIBRARY = frozenset({"gemm", "conv", "attention"})
-"""Categories of kernels that libraries choose."""
 _NO_GAIN = "memory is not known to be the bottleneck, so no gain is claimed"
 
 
@@ -101,7 +99,7 @@ def bank_conflicts(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
             f" {gained.why if counts else _NO_GAIN}",
             f"from {words.percent(limits.surplus_percent)} on",
             "A library chose this kernel: another layout or other sizes may choose one without conflicts."
-            if kernel_names.category(name) in _LIBRARY
+            if kernel_names.is_product(name)
             else "Pad the rows of the array in shared memory by one element, or permute (swizzle) its columns, so that"
             " the threads of a warp access different banks.",
             impact_ns=gained.ns if counts else None,
