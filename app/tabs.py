@@ -49,7 +49,7 @@ TABS = (
     Tab("operators", "Operators", "Ops", "3", "operators:OperatorsView", _rows(GROUP, UNITS, LAUNCHES, TIMELINE)),
     Tab("host", "Host", "Host", "4", "host:HostView", _rows(UNITS, TIMELINE)),
     Tab("modules", "Modules", "Mod", "5", "modules:ModulesView", _rows(UNITS, LAUNCHES, TIMELINE)),
-    Tab("counters", "Counters", "Ctrs", "6", "counters.counters:CountersView", _rows()),
+    Tab("counters", "Counters", "Ctrs", "6", "counters:CountersView", _rows()),
     Tab("memory", "Memory", "Mem", "7", "memory:MemoryView", _rows()),
     Tab("findings", "Findings", "Find", "8", "findings:FindingsView", _rows(OWN_FILTER)),
     Tab("diff", "Diff", "Diff", "9", "diff:DiffView", _rows(UNITS)),

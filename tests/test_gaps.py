@@ -25,7 +25,7 @@ from tracetui.app.charts.lanes import row_runs
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
-from tracetui.app.views.lanes.program import known_first, with_curves
+from tracetui.app.views.timeline import known_first, with_curves
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace

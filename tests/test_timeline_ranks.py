@@ -16,8 +16,8 @@ from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.timeline.facts import arrows, facts
 from tracetui.analysis.timeline.timeline import Place, search
 from tracetui.app.charts.lanes import lane_title
-from tracetui.app.views.lanes.ranks import MOST_RANKS, chosen_ranks
-from tracetui.app.views.texts.timeline_text import arrivals_line
+from tracetui.app.views.timeline import MOST_RANKS, chosen_ranks
+from tracetui.app.views.timeline_text import arrivals_line
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:

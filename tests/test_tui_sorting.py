@@ -7,7 +7,7 @@ from sample_runs import FP32
 from tui_pilot import opened, press, screen_text, write
 
 from tracetui.analysis.tables.table import Field
-from tracetui.app.views.common.ordered import columns_named
+from tracetui.app.views.common.filtered import columns_named
 
 TITLES = ("Kernel", "Total", "GPU total", "GPU self", "CPU self", "Calls", "Occup%", "%", "Max")
 COLUMNS = tuple(Field(title.lower(), title) for title in TITLES)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, TypeAlias
 
 from tracetui.analysis.base.number_format import format_ns, spans
+from tracetui.analysis.dependencies.critical_path import slack
+from tracetui.analysis.dependencies.model import model
+from tracetui.analysis.dependencies.path_lane import path_lane
+from tracetui.analysis.nsys.gpu_samples import KNOWN, sampled
+from tracetui.analysis.ranks.files.at_hand import jobs_of
+from tracetui.analysis.ranks.one_clock import ranks_timeline
+from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
-from tracetui.analysis.timeline.rows import NONE
-from tracetui.analysis.timeline.timeline import Place, Timeline, timeline
+from tracetui.analysis.timeline.rows import NONE, Curve
+from tracetui.analysis.timeline.timeline import Place, Timeline, timeline, with_curves, with_path
 from tracetui.app.charts.lanes import LEGEND, lane_title
 from tracetui.app.keys import commands
 from tracetui.app.text.fitting import printable
@@ -15,10 +24,8 @@ from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.messages import NothingToClose, ShowRows
-from tracetui.app.views.lanes.describing import Described
-from tracetui.app.views.lanes.marking import Marking
-from tracetui.app.views.lanes.program import with_program
-from tracetui.app.views.lanes.ranks import chosen_ranks, of_session
+from tracetui.app.views.timeline_keys import Marking
+from tracetui.app.views.timeline_text import Described
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.prompt import Question
@@ -30,7 +37,75 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.parsers import Trace
+    from tracetui.analysis.nsys.gpu_samples import Sampled
+    from tracetui.app.session.session import Session
+    from tracetui.parsers import Run, Trace
+
+MOST_RANKS = 8
+"""So many ranks are shown at once; each is in memory while it is."""
+
+
+def chosen_ranks(text: str, known: Sequence[int]) -> tuple[int, ...] | str:
+    """The ranks that a text names, ascending: ``0-2, 5``; empty for an empty text. Or what is wrong with it."""
+    found: set[int] = set()
+    for part in text.replace(",", " ").split():
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or max(len(first), len(last)) > 9:
+            return "ranks are numbers: 0-2, 5"
+        named = range(int(first), int(last or first) + 1)
+        if not named or named[0] not in known or named[-1] not in known:
+            return f"no rank {part} here"
+        found.update(set(named).intersection(known))
+    if len(found) > MOST_RANKS:
+        return f"{len(found)} ranks; at most {MOST_RANKS} at once"
+    return tuple(sorted(found))
+
+
+def ranks_lanes(session: Session, ranks: Sequence[int]) -> RanksTimeline | None:
+    """The timeline of these ranks of run A; reads those that were not read.
+
+    Raises:
+        TraceError: one of them can't be read.
+    """
+    run = session.runs["a"]
+    traces = [trace for rank in ranks if (trace := _trace_of(run, rank)) is not None]
+    known = jobs_of(run, Scope(), make=False)
+    job = next((one for one in known if set(ranks) <= set(one.ranks["rank"])), None)
+    return ranks_timeline(run, traces, job) if traces else None
+
+
+def _trace_of(run: Run, rank: int) -> Trace | None:
+    own = [trace for trace in run.with_rank(rank).traces if trace.info.rank == rank and trace.has_timeline]
+    return own[0] if own else None
+
+
+def with_program(session: Session, trace: Trace, found: Timeline | None) -> Timeline | None:
+    """The timeline with what the replay of its program tells, and with samples; None where there is neither.
+
+    It is of the whole recording whatever is in scope, as the lanes are.
+    """
+    if found is None:
+        return None
+    selection = session.selection() if session.scope == Scope() and session.trace() is trace else select(trace)
+    more = found
+    if trace.info.kind == "nsys":
+        more = with_curves(more, known_first(sampled(selection)))
+    replayed = model(selection, trace.clean_step_ns)
+    if replayed is not None:
+        more = with_path(more, path_lane(selection, replayed), slack(replayed))
+    return more if more is not found else None
+
+
+def known_first(samples: Sequence[Sampled]) -> list[Curve]:
+    """The metrics as curves: by GPU, those first that tell most."""
+    patterns = list(KNOWN.values())
+
+    def rank(one: Sampled) -> int:
+        return next((at for at, pattern in enumerate(patterns) if re.match(pattern, one.name)), len(patterns))
+
+    ordered = sorted(samples, key=lambda one: (one.device, rank(one)))
+    return [Curve(one.device, one.name, one.unit, one.time, one.value) for one in ordered]
+
 
 PARTS = 240
 """Of the stretch whose picture is saved: as fine as a wide slide shows."""
@@ -81,7 +156,7 @@ class TimelineView(Described, Marking):
         trace = self.session.trace()
         if self._ranks:
             try:
-                return trace, of_session(self.session, self._ranks)
+                return trace, ranks_lanes(self.session, self._ranks)
             except TraceError as problem:
                 return trace, str(problem)
         return trace, timeline(trace) if trace.has_timeline else None

@@ -12,6 +12,7 @@ from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
 from tracetui.app.views.common.comments import by_row, note_text
+from tracetui.app.views.common.filtered import FilteredView
 from tracetui.app.views.common.messages import (
     BackToFinding,
     ColumnsChosen,
@@ -21,7 +22,6 @@ from tracetui.app.views.common.messages import (
     ShowInTimeline,
     WentBack,
 )
-from tracetui.app.views.common.ordered import OrderedView
 from tracetui.app.views.common.page import Page, PageState
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
@@ -44,7 +44,7 @@ _WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_ev
 """Pages whose rows name the frame that their event is in."""
 
 
-class TableView(OrderedView):
+class TableView(FilteredView):
     """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
 
     BINDINGS = commands.bindings("view")

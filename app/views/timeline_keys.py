@@ -1,4 +1,4 @@
-"""Timeline: from one event to another, to a time, to what was searched for."""
+"""Timeline: the keys that lead to other events, times and hits of a search, and those that mark a range."""
 
 from __future__ import annotations
 
@@ -6,16 +6,96 @@ import re
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.memops import operation_name
+from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.analysis.timeline.timeline import search
+from tracetui.app.charts.scale import stretch
 from tracetui.app.keys import commands
 from tracetui.app.text.times import parse_time
 from tracetui.app.text.words import RESOURCE_LABELS
-from tracetui.app.views.common.messages import ShowRows
-from tracetui.app.views.lanes.base import LanesView
+from tracetui.app.views.common.base import View
+from tracetui.app.views.common.messages import RangeMarked, ShowRows
+from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.prompt import Question
+from tracetui.app.widgets.timeline import TimelineWidget
 
 if TYPE_CHECKING:
-    from tracetui.analysis.timeline.timeline import Hits
+    from tracetui.analysis.timeline.timeline import Hits, Place, Timeline
+
+
+class LanesView(View):
+    """The lanes, and the lines around them."""
+
+    TAB = "timeline"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._built: Timeline | None = None
+
+    @property
+    def picture(self) -> TimelineWidget:
+        """The lanes."""
+        return self.query_one(TimelineWidget)
+
+    @property
+    def detail(self) -> DetailPane:
+        """Everything about the selected event."""
+        return self.query_one(DetailPane)
+
+    def go(self, place: Place) -> None:
+        """Selects an event; where it would be too small to be seen, zooms in."""
+        assert self._built is not None
+        start, end = self._built.span(place)
+        picture = self.picture
+        cells = (end - start) * picture.columns // max(picture.end - picture.start, 1)
+        if not cells:
+            span = (end - start) * 12
+            picture.start, picture.end = (start + end - span) // 2, (start + end + span) // 2
+        picture.select(place)
+
+    def _stretch(self, start: int, end: int) -> str:
+        assert self._built is not None
+        return stretch(start - self._built.zero, end - self._built.zero, ascii=self.session.ascii)
+
+    def action_details(self) -> None:
+        """Shows or hides everything about the selected event."""
+        raise NotImplementedError
+
+
+class Marking(LanesView):
+    """The keys for both ends of a range."""
+
+    def action_mark(self, end: str) -> None:
+        """Marks the start or end of a range, at the selected event's start or end; both together restrict all tabs."""
+        built, picture = self._built, self.picture
+        if built is None:
+            return
+        if isinstance(built, RanksTimeline):
+            key = commands.key("timeline.ranks")
+            self.host.say(f"A range is marked in the lanes of one rank: {key} and Enter show them")
+            return
+        span = built.span(picture.selected) if picture.selected is not None else (picture.time, picture.time)
+        begin, finish = picture.marks
+        if end == "begin":
+            begin = span[0]
+            finish = finish if finish is not None and finish > begin else None
+        else:
+            finish = span[1]
+            begin = begin if begin is not None and begin < finish else None
+        picture.marks = begin, finish
+        picture.changed(moved=False)
+        if begin is None or finish is None:
+            self.post_message(RangeMarked(None))
+            self.host.say(
+                f"{'Begin' if finish is None else 'End'} marked: {']' if finish is None else '['} marks the other end"
+            )
+        else:
+            self.post_message(RangeMarked((begin, finish), f"range {self._stretch(begin, finish)}"))
+
+    def forget_marks(self) -> None:
+        """Removes the marks, because the range is no longer in force."""
+        self.picture.marks = None, None
+        self.picture.changed(moved=False)
+
 
 _STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
 _API = frozenset({"runtime", "driver"})

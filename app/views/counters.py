@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import to_builtins
 from textual.widgets import Static
 
-from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.base.number_format import format_ns, format_percent
 from tracetui.analysis.counters.compared import compare, labels, reports_of
 from tracetui.analysis.counters.configurations import ALL, COMMON
 from tracetui.analysis.counters.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
@@ -16,6 +17,7 @@ from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.counters.source_lines import has_lines, source_lines
 from tracetui.analysis.kernels import size_text
 from tracetui.analysis.report.counters import by_file
+from tracetui.analysis.report.roofline import roofs
 from tracetui.analysis.roofline.counters import counts_flops
 from tracetui.analysis.roofline.roofline import roofline
 from tracetui.analysis.tables.nsight.counters import (
@@ -30,6 +32,8 @@ from tracetui.analysis.tables.nsight.counters import (
 )
 from tracetui.analysis.tables.table import Field
 from tracetui.app.reports.content.ncu.configurations import LABELS, change, measured, value
+from tracetui.app.reports.content.pictures import BARS, letters
+from tracetui.app.reports.content.roofline import chart_lines, chart_svg, roofs_text
 from tracetui.app.reports.counter_text import (
     HOW_TO,
     caution_text,
@@ -39,11 +43,11 @@ from tracetui.app.reports.counter_text import (
     unit_beside,
     value_text,
 )
+from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import tell_apart
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
-from tracetui.app.views.counters.roofline import roofline_lines, roofline_notes, roofline_page, roofline_svg
 from tracetui.app.widgets.detail_pane import DetailPane
 
 if TYPE_CHECKING:
@@ -56,6 +60,58 @@ if TYPE_CHECKING:
     from tracetui.analysis.roofline.roofline import Roofline
     from tracetui.analysis.tables.table import Table
     from tracetui.parsers import Trace
+
+LEAST_ROWS, MOST_ROWS = 20, 30
+"""Lines of a tab below which the table needs all of them; the most that a chart takes."""
+TABLE_ROWS = 16
+"""What is left to the table where there is room."""
+
+
+def roofline_page(found: Roofline, *, with_counters: bool) -> Page:
+    """The table of kernels whose work is known."""
+    covered = found.covered_percent
+    notes = [f"{format_percent(covered)} of kernel time"] if covered is not None else []
+    notes += [] if with_counters or not found.points.height else ["by operators' shapes, without ncu"]
+    frame = found.points.with_columns(
+        unknown_text=pl.col("unknown").list.join("; "),
+        gflops=pl.col("achieved_flops") / 1e9,
+        gbytes=pl.col("achieved_bytes") / 1e9,
+        mflop=pl.col("flops") / 1e6,
+    )
+    return Page.of(
+        ROOFLINE,
+        tell_apart(frame) if frame.height else frame,
+        note=" · ".join(notes),
+        empty="No kernel's work is known: the counters hold no FLOPs, or operators were recorded without shapes.",
+    )
+
+
+def roofline_svg(found: Roofline, *, ascii: bool) -> str | None:
+    """The chart of the kernels that `roofline_notes` names, as SVG; null where no roof is known."""
+    rows, peaks = _named(found).to_dicts(), to_builtins(roofs(found))
+    if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
+        return None
+    return chart_svg(rows, peaks, ascii=ascii)
+
+
+def roofline_notes(found: Roofline, *, ascii: bool) -> tuple[str, ...]:
+    """What the letters of the chart stand for."""
+    rows = tell_apart(_named(found)).select("letter", "short_name", "name")
+    return letters({letter: str(short or name) for letter, short, name in rows.iter_rows()}, ascii=ascii)
+
+
+def _named(found: Roofline) -> pl.DataFrame:
+    return found.points.filter(pl.col("letter").fill_null("") != "").head(BARS)
+
+
+def roofline_lines(found: Roofline, width: int, height: int, *, ascii: bool) -> list[str]:
+    """The chart and its roofs in words, for a tab of this size; none where the table needs the room."""
+    if height < LEAST_ROWS:
+        return []
+    rows, peaks = found.points.to_dicts(), to_builtins(roofs(found))
+    room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
+    said = [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
+    return [*chart_lines(rows, peaks, width - 2, room, ascii=ascii), *said]
 
 
 OF_KINDS = (
