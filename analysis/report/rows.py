@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.base.json_values import key_of, known, us
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import polars as pl
 
@@ -22,10 +22,10 @@ def table_rows(frame: pl.DataFrame, table: Table, limit: int | None = None) -> l
     return [{renamed.get(key, key): value for key, value in row.items()} for row in found] if renamed else found
 
 
-def object_row(item: object, fields: Iterable[Field], **more: Any) -> Json:
-    """An object as a row of declared columns: its attributes of their names; `more` is what it has no attribute for."""
+def object_row(fields: Iterable[Field], value: Callable[[str], Any], **more: Any) -> Json:
+    """A row of declared columns: what `value` says of each, or `more` where that has it."""
     return {
-        field.json_key: more[field.name] if field.name in more else _value(field.name, getattr(item, field.name))
+        field.json_key: more[field.name] if field.name in more else _value(field.name, value(field.name))
         for field in fields
     }
 

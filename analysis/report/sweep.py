@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
@@ -134,8 +135,8 @@ def point_rows(found: SweepReport) -> list[Json]:
     return [
         {axis: point.axes.get(axis) for axis in found.sweep.axes}
         | object_row(
-            point,
             SWEEP_POINTS.data_fields,
+            point.value,
             findings=found.marks.get(point.label, []),
             path=None if point.path is None else str(point.path),
         )
@@ -146,13 +147,17 @@ def point_rows(found: SweepReport) -> list[Json]:
 def speedup_rows(found: SweepReport) -> list[Json]:
     """The comparisons, a row per variant and size."""
     fields = SPEEDUPS.chosen(_OF_VARIANT)
-    return [{**_key(one), **object_row(row, fields)} for one in found.comparisons for row in one.rows]
+    return [{**_key(one), **object_row(fields, partial(getattr, row))} for one in found.comparisons for row in one.rows]
 
 
 def kind_rows(found: SweepReport) -> list[Json]:
     """A row per variant, size and kind of GPU work."""
     fields = KINDS.data_fields[len(_key(found.comparisons[0])) :] if found.comparisons else ()
-    return [{**_key(one), **object_row(change, fields)} for one, changes in found.kinds for change in changes]
+    return [
+        {**_key(one), **object_row(fields, partial(getattr, change))}
+        for one, changes in found.kinds
+        for change in changes
+    ]
 
 
 def _key(one: Comparison) -> Json:
@@ -173,7 +178,7 @@ def _comparison(one: Comparison) -> Json:
         "fixed": dict(one.fixed),
         "x_axis": one.x_axis,
         "points": [
-            object_row(row, fields)
+            object_row(fields, partial(getattr, row))
             | {
                 "busy_percent": [row.base.busy_percent, row.variant.busy_percent],
                 "paths": [None if point.path is None else str(point.path) for point in (row.base, row.variant)],

@@ -8,8 +8,6 @@ import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.captures.captures import capture, missing, unread
 from tracetui.analysis.captures.kinds import kind_times
@@ -30,7 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    import polars as pl
+
     from tracetui.analysis.captures.names import Value
+    from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.runs.manifest import RunManifest
 
@@ -149,9 +150,12 @@ def _launched(
     asked = axes.get("batch", workload.requested_batch)
     sample = replace(
         sample,
-        flops=workload.flops_per_step,
-        batch=float(asked) if isinstance(asked, int | float) else workload.batch,
-        seen=workload.batch,
+        numbers={
+            **sample.numbers,
+            "flops": workload.flops_per_step,
+            "batch": float(asked) if isinstance(asked, int | float) else workload.batch,
+            "seen": workload.batch,
+        },
     )
     clean = manifest.measurement.clean_step_ns
     return sample, float(statistics.median(clean)) if clean else None
@@ -237,12 +241,11 @@ def sample_of(trace: Trace, axes: dict[str, Value], where: str) -> Sample:
     batch = axes.get("batch")
     asked = float(batch) if isinstance(batch, int | float) else None
     if trace.info.kind == "ncu":  # single launches, of no step
-        return Sample(axes, where, batch=asked, counted=_counted([trace]))
+        return Sample(axes, where, numbers={"batch": asked}, counted=_counted([trace]))
     steps = trace.steps
     index = steps["index"]
     scope = Scope(steps=(index.min(), index.max())) if steps.height else Scope()  # type: ignore[arg-type]
     sel = select(trace, scope)
-    device = device_work(sel)
     timed = trace.has_timeline
     slots = step_slots(sel) if timed and steps.height else None
     count, step = sel.step_count, None
@@ -250,19 +253,39 @@ def sample_of(trace: Trace, axes: dict[str, Value], where: str) -> Sample:
         step = float(statistics.median((slots.end - slots.start).tolist()))
     elif timed and (ranged := _ranged(trace)) is not None:
         count, step = ranged
-    busy = overview(sel).gpu["busy_percent"] if timed else pl.Series([], dtype=pl.Float64)
     return Sample(
         axes,
         where,
         step_ns=step,
-        kernels=kernel_rows(sel).height / count if device.height else None,
-        gpu_ns=float(device["duration"].sum()) / count if device["duration"].count() else None,
-        busy_percent=float(busy.sum()) / busy.count() if busy.count() else None,
-        batch=asked,
+        numbers={"batch": asked, **{name: measure(sel, count) for name, measure in MEASURES.items()}},
         kinds={kind: (calls, ns, top) for kind, calls, ns, top in kind_times(sel).iter_rows()} or None,
         capture=capture(trace, where, axes) if timed and BY_KIND[trace.info.kind].compared_unasked else None,
         problem=None if step is not None else "no steps in it: call profiler.step(), or put an NVTX range around each",
     )
+
+
+def _kernels(sel: Selection, steps: int) -> float | None:
+    return kernel_rows(sel).height / steps if device_work(sel).height else None
+
+
+def _gpu_ns(sel: Selection, steps: int) -> float | None:
+    spent = device_work(sel)["duration"]
+    return float(spent.sum()) / steps if spent.count() else None
+
+
+def _busy_percent(sel: Selection, steps: int) -> float | None:
+    if not sel.trace.has_timeline:
+        return None
+    busy = overview(sel).gpu["busy_percent"]
+    return float(busy.sum()) / busy.count() if busy.count() else None
+
+
+MEASURES: dict[str, Callable[[Selection, int], float | None]] = {
+    "kernels": _kernels,
+    "gpu_ns": _gpu_ns,
+    "busy_percent": _busy_percent,
+}
+"""What a recording's steps, so many, say of a point: by column of `SWEEP_POINTS`, each per step."""
 
 
 def _counted(traces: Iterable[Trace]) -> tuple[pl.DataFrame, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import statistics
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     import polars as pl
@@ -42,17 +42,9 @@ class Sample:
     """The run's folder or file, or the table's line."""
     step_ns: float | None = None
     """The median step time; `Sweep.base` says what that is."""
-    kernels: float | None = None
-    gpu_ns: float | None = None
-    """Kernels, copies and fills, summed."""
-    busy_percent: float | None = None
-    flops: float | None = None
-    """Per step; multiply and add are two."""
-    batch: float | None = None
-    """The batch that was asked for."""
-    seen: float | None = None
-    """The observed batch: samples that a step processed, from run.json; for a table, throughput times latency."""
-    images_per_s: float | None = None
+    numbers: Mapping[str, float | None] = field(default_factory=dict)
+    """What else is measured, per step, by column of `SWEEP_POINTS`; of ``flops`` multiply and add are two. Also
+    ``batch``, which was asked for, and ``seen``, the observed one: from run.json; of a table, rate times latency."""
     problem: str | None = None
     """Why there are no numbers."""
     kinds: dict[str, tuple[float, float, str]] | None = None
@@ -98,6 +90,15 @@ class Point(Struct, frozen=True):
         """The standard deviation over the repeats; null with fewer than two."""
         return statistics.stdev(self.steps_ns) if self.repeats > 1 else None
 
+    def number(self, name: str) -> float | None:
+        """The median of one of `Sample.numbers` over the repeats that know it."""
+        known = [number for sample in self.samples if (number := sample.numbers.get(name)) is not None]
+        return statistics.median(known) if known else None
+
+    def value(self, column: str) -> Any:
+        """What stands in a column of `SWEEP_POINTS`: a property, or a number of the samples."""
+        return getattr(self, column) if hasattr(type(self), column) else self.number(column)
+
     @property
     def gflops(self) -> float | None:
         """Work per step."""
@@ -106,40 +107,40 @@ class Point(Struct, frozen=True):
     @property
     def images_per_s(self) -> float | None:
         """Samples that steps processed per second."""
-        if (given := self._median("images_per_s")) is not None:
+        if (given := self.number("images_per_s")) is not None:
             return given
-        batch = self._median("seen") or self._median("batch")
+        batch = self.seen or self.batch
         return batch / self.step_ns * 1e9 if batch and self.step_ns else None
 
     @property
     def kernels(self) -> float | None:
-        """Per step."""
-        return self._median("kernels")
+        """Launches per step."""
+        return self.number("kernels")
 
     @property
     def gpu_ns(self) -> float | None:
-        """Per step."""
-        return self._median("gpu_ns")
+        """Kernels, copies and fills per step, summed."""
+        return self.number("gpu_ns")
 
     @property
     def busy_percent(self) -> float | None:
         """Share of the profiled steps' time."""
-        return self._median("busy_percent")
+        return self.number("busy_percent")
 
     @property
     def flops(self) -> float | None:
         """Per step."""
-        return self._median("flops")
+        return self.number("flops")
 
     @property
     def batch(self) -> float | None:
         """The batch that was asked for."""
-        return self._median("batch")
+        return self.number("batch")
 
     @property
     def seen(self) -> float | None:
-        """See `Sample.seen`."""
-        return self._median("seen")
+        """The observed batch."""
+        return self.number("seen")
 
     @property
     def problem(self) -> str | None:
@@ -166,10 +167,6 @@ class Point(Struct, frozen=True):
     def capture(self) -> Capture | None:
         """What the ranges of its first run measure."""
         return next((sample.capture for sample in self.samples if sample.capture is not None), None)
-
-    def _median(self, name: str) -> float | None:
-        known = [getattr(sample, name) for sample in self.samples if getattr(sample, name) is not None]
-        return statistics.median(known) if known else None
 
 
 @dataclass(frozen=True)

@@ -210,12 +210,14 @@ def _sample(line: int, cells: list[str], columns: Sequence[_Column], notes: list
         axes,
         f"line {line}",
         step_ns=step,
-        kernels=numbers.get("kernels"),
-        gpu_ns=numbers.get("gpu"),
-        flops=numbers.get("flops"),
-        batch=asked,
-        seen=seen,
-        images_per_s=rate,
+        numbers={
+            "kernels": numbers.get("kernels"),
+            "gpu_ns": numbers.get("gpu"),
+            "flops": numbers.get("flops"),
+            "batch": asked,
+            "seen": seen,
+            "images_per_s": rate,
+        },
         problem=None if step is not None else f"line {line} has no time",
     )
 

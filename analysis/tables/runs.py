@@ -52,6 +52,9 @@ SWEEP_POINTS = Table(
         "step_ns", "std_ns", "repeats", "images_per_s", "kernels", "gpu_ns", "busy_percent", "flops", "seen", "problem",
         "findings", "path",
     ),
+    reports=(
+        "step_ns", "std_ns", "images_per_s", "seen", "kernels", "gpu_ns", "busy_percent", "gflops", "repeats",
+    ),
     key="point",
     section="points",
 )  # fmt: skip

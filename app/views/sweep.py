@@ -166,7 +166,7 @@ def chart(sweep: Sweep, measure: str, width: int, height: int, *, ascii: bool) -
 
 
 def _drawable(sweep: Sweep) -> list[str]:
-    return [name for name, (_, key, _) in MEASURES.items() if any(getattr(point, key) for point in sweep.points)]
+    return [name for name, (_, key, _) in MEASURES.items() if any(point.value(key) for point in sweep.points)]
 
 
 def _page(kind: str, found: SweepReport) -> Page:
@@ -233,7 +233,7 @@ def _points(found: SweepReport) -> pl.DataFrame:
             "point": point.label,
             "path": None if point.path is None else str(point.path),
             **{f"axis_{axis}": spelled(point.axes.get(axis)) for axis in found.sweep.axes},
-            **{field.name: getattr(point, field.name, None) for field in SWEEP_POINTS.columns},
+            **{field.name: point.value(field.name) for field in SWEEP_POINTS.columns},
             "seen": seen(point),
             "marks": marks(found, point) or None,
         }

@@ -40,8 +40,6 @@ CHART_ROWS, SPEEDUP_ROWS = 14, 13
 ACROSS = 3
 """The most sizes beside each other in a table of kinds."""
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
-OPTIONAL = ("std_ns", "images_per_s", "seen", "kernels", "gpu_ns", "busy_percent", "gflops")
-"""Columns of points that are left out where no point fills them."""
 SOURCES = {
     "index": "a sweep of tracetui profile",
     "runs": "launched runs",
@@ -261,16 +259,17 @@ def marks(found: SweepReport, point: Point) -> str:
 def points_block(found: SweepReport, layout: Layout) -> Block:
     """One row per point; columns that no point fills are left out."""
     points, axes = found.sweep.points, found.sweep.axes
-    known = [name for name in OPTIONAL if any(getattr(point, name) is not None for point in points)]
+    empty = {name for name in SWEEP_POINTS.reports[1:] if all(point.value(name) is None for point in points)}
     if all(seen(point) is None for point in points):
-        known = [name for name in known if name != "seen"]
-    many = any(point.repeats > 1 for point in points)
-    fields = SWEEP_POINTS.chosen(("step_ns", *known, *(["repeats"] if many else [])))
+        empty.add("seen")
+    if all(point.repeats < 2 for point in points):
+        empty.add("repeats")
+    fields = SWEEP_POINTS.chosen(name for name in SWEEP_POINTS.reports if name not in empty)
     columns = [*map(Shown, axes), *map(shown, fields), Shown("", right=False, share=1)]
     cells = [
         [
             *(spelled(point.axes.get(axis)) for axis in axes),
-            *(cell_text(getattr(point, one.name), one.kind, ascii=layout.ascii) for one in fields),
+            *(cell_text(point.value(one.name), one.kind, ascii=layout.ascii) for one in fields),
             marks(found, point),
         ]
         for point in points
@@ -332,7 +331,7 @@ def lines_of(
     lines: dict[str, list[tuple[float, float]]] = {}
     spread: dict[str, list[tuple[float, float, float]]] = {}
     for point in sweep.points:
-        x, y = point.axes.get(sweep.x_axis or ""), getattr(point, measure)
+        x, y = point.axes.get(sweep.x_axis or ""), point.value(measure)
         if isinstance(x, int | float) and y is not None:
             rest = [f"{name} {spelled(value)}" for name, value in point.axes.items() if name != sweep.x_axis]
             name = ", ".join(rest) or title
