@@ -4,8 +4,8 @@
 
 What is known of each recording does not come from tracetui: it was counted in the raw files (with `json`, `sqlite3`
 and `csv`), or is what the recording was made to show (samples/README.md, tests/data/README.md). Each question is
-answered by a fixed command and a fixed place in its JSON, as a program finds them that has read `tracetui skill` and
-the schemas. Exits 1 if an answer is wrong. Needs tracetui[query].
+answered by a fixed command and a fixed place in its JSON, as a program finds them that has read `tracetui reference
+skill` and the schemas. Exits 1 if an answer is wrong. Needs tracetui[query].
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class ProfileRequest:
     output: Path
     """The final path of the run's folder."""
     entry: str | None = None
-    """A name of `tracetui models`, ``timm:NAME`` or ``module.path:factory``; null for a command of the user's own."""
+    """A name of `tracetui reference models`, ``timm:NAME`` or ``module.path:factory``; null for the user's command."""
     command: tuple[str, ...] = ()
     """The user's own program, word by word."""
     tools: tuple[str, ...] = ("torch",)

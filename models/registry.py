@@ -121,7 +121,8 @@ def find(name: str) -> Entry:
     near = [by_lower[found] for found in difflib.get_close_matches(name.lower(), by_lower, 3, 0.5)]
     like = f" (did you mean {' or '.join(near)}?)" if near else ""
     raise UnknownModel(
-        f"no model {name!r}{like}; `tracetui models` lists them, timm:NAME is one of timm's, MODULE:FACTORY your own"
+        f"no model {name!r}{like}; `tracetui reference models` lists them, timm:NAME is one of timm's,"
+        " MODULE:FACTORY your own"
     )
 
 

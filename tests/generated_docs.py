@@ -15,9 +15,9 @@ import run_json_page
 from report_page import PAGE as REPORT
 from report_page import report_page
 
-from tracetui.app.cli.asking.query import frames_markdown
+from tracetui.app.cli.commands.query import frames_markdown
+from tracetui.app.cli.commands.reference.rules import rules_page
 from tracetui.app.cli.main import main as tracetui
-from tracetui.app.cli.rules_list import rules_page
 from tracetui.app.settings.page import settings_page
 from tracetui.app.text.pictures import without_fonts
 

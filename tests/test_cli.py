@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 from sample_runs import recorded
 
-from tracetui.app.cli import given
 from tracetui.app.cli import main as cli
+from tracetui.app.cli.commands import open as open_command
+from tracetui.app.cli.commands import report as report_command
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
@@ -47,13 +49,53 @@ def test_a_path_in_place_of_a_command_is_told_how_to_open(tmp_path: Path, capsys
 def test_version_and_help_need_nothing_heavy() -> None:
     script = (
         "import sys; from tracetui.app.cli.main import main\n"
-        "codes = [main(['--version']), main(['--help']), main(['report', '--help'])]\n"
+        "from tracetui.app.cli.command import COMMANDS\n"
+        "codes = [main(['--version']), main(['--help']), *(main([*name.split(), '--help']) for name in COMMANDS)]\n"
         "heavy = {'polars', 'numpy', 'textual', 'rich'} & set(sys.modules)\n"
-        "print(codes, sorted(heavy))"
+        "print(any(codes), sorted(heavy))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0] == f"tracetui {version('tracetui')}"
-    assert done.stdout.splitlines()[-1] == "[0, 0, 0] []"
+    assert done.stdout.splitlines()[-1] == "False []"
+
+
+def test_help_lists_the_commands_in_the_order_of_their_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == DONE
+    listed = re.findall(r"^    (\w+)", capsys.readouterr().out.split("options:")[0], re.MULTILINE)
+    order = "open report check diff sweep ranks query profile prove scrub cut doctor serve mcp config reference"
+    assert listed == order.split()
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (["rules", "S2"], ["reference", "rules", "S2"]),
+        (["--debug", "rules", "--format", "json"], ["reference", "--debug", "rules", "--format", "json"]),
+        (["rules", "nope"], ["reference", "rules", "nope"]),
+        (["models", "mlp", "--format", "json"], ["reference", "models", "mlp", "--format", "json"]),
+        (["schema", "report", "kernels"], ["reference", "schema", "report", "kernels"]),
+        (["schema"], ["reference", "schema"]),
+        (["skill"], ["reference", "skill"]),
+        (["completion", "bash"], ["config", "completion", "bash"]),
+        (["cache", "info"], ["config", "cache", "info"]),
+    ],
+)
+def test_an_earlier_name_of_a_command_does_the_same_and_says_the_new_one(
+    before: list[str], now: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = cli.main(now)
+    out, err = capsys.readouterr()
+    assert cli.main(before) == code
+    name = next(word for word in before if not word.startswith("-"))
+    new = " ".join(word for word in now if not word.startswith("-")).partition(f" {name}")[0]
+    assert capsys.readouterr() == (out, f"tracetui {name} is now: tracetui {new} {name}\n{err}")
+
+
+def test_what_reference_holds_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["reference", "--help"]) == DONE
+    assert re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE) == ["rules", "models", "schema", "skill"]
+    assert cli.main(["reference"]) == cli.main(["reference", "nothing"]) == USAGE
+    assert "invalid choice: 'nothing'" in capsys.readouterr().err
 
 
 def test_help_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +172,7 @@ def test_an_unreadable_input_is_one_line_and_exit_code_1(tmp_path: Path, capsys:
 def test_no_screen_is_opened_for_a_path_that_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(given, "has_terminal", lambda: True)
+    monkeypatch.setattr(open_command, "has_terminal", lambda: True)
     assert cli.main(["open", str(tmp_path / "missing.json")]) == UNREADABLE
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -176,7 +218,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_debug(
     def broken(_: object) -> int:
         raise RuntimeError("broken")
 
-    monkeypatch.setitem(cli.COMMANDS, "report", broken)
+    monkeypatch.setattr(report_command, "run", broken)
     assert cli.main(["report", "--sample"]) == UNREADABLE
     assert "--debug" in capsys.readouterr().err
     with pytest.raises(RuntimeError, match="broken"):
@@ -189,7 +231,7 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(cli.COMMANDS, "report", interrupted)
+    monkeypatch.setattr(report_command, "run", interrupted)
     assert cli.main(["report", "--sample"]) == INTERRUPTED
 
 
@@ -244,7 +286,7 @@ def test_the_screen_needs_a_terminal_for_keys_and_output(
     monkeypatch.setenv("TERM", term)
     for name, terminal in zip(("stdin", "stdout", "stderr"), streams, strict=True):
         monkeypatch.setattr(sys, name, Stream(terminal))
-    has = given.has_terminal()
+    has = open_command.has_terminal()
     monkeypatch.undo()
     assert has is screen
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sample_runs import FP16, FP32, linked
 
-from tracetui.app.cli import given
 from tracetui.app.cli import main as cli
+from tracetui.app.cli.commands import open as open_command
 from tracetui.app.settings import recent
 from tracetui.app.text.exit_codes import DONE, USAGE
 
@@ -96,7 +96,7 @@ def test_tab_filter_and_run_go_together(
         asked.update(options, paths=paths)
         return DONE
 
-    monkeypatch.setattr(given, "has_terminal", lambda: True)
+    monkeypatch.setattr(open_command, "has_terminal", lambda: True)
     monkeypatch.setattr("tracetui.app.screen.run.run_tui", run_tui)
     words = ["open", str(folder), str(folder), str(folder), "--tab", "kern", "--filter", "gemm", "--run", "b"]
     assert cli.main(words) == DONE, capsys.readouterr().err

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tracetui.app.cli.completion import known_commands, script
+from tracetui.app.cli.commands.completion import known_commands, script
 from tracetui.app.cli.main import main
 
 COMPLETE = """
@@ -62,12 +62,17 @@ SHELLS = [pytest.param(bash, marks=needs_bash), pytest.param(fish, marks=needs_f
         ("tracetui open --tab k", {"kernels"}, {"overview"}),
         ("tracetui report x.json --section over", {"overview"}, {"kernels"}),
         ("tracetui report --format ", {"json", "csv"}, {"light"}),
-        ("tracetui models vim", {"vim_tiny", "vim_small"}, {"gpt_small"}),
+        ("tracetui reference models vim", {"vim_tiny", "vim_small"}, {"gpt_small"}),
         ("tracetui profile vim_t", {"vim_tiny"}, set()),
         ("tracetui profile vim_tiny --dtype ", {"fp16", "bf16"}, {"vim_tiny"}),
-        ("tracetui rules S", {"S1", "S2"}, {"K1"}),
-        ("tracetui completion ", {"bash", "zsh", "fish"}, set()),
-        ("tracetui cache ", {"info", "clear"}, set()),
+        ("tracetui reference rules S", {"S1", "S2"}, {"K1"}),
+        ("tracetui config completion ", {"bash", "zsh", "fish"}, set()),
+        ("tracetui config cache ", {"info", "clear"}, set()),
+        ("tracetui ", {"reference", "config"}, {"rules", "models", "schema", "skill", "completion", "cache"}),
+        ("tracetui reference ", {"rules", "models", "schema", "skill"}, {"cache", "S1"}),
+        ("tracetui reference schema ", {"report", "diff"}, {"rules.md"}),
+        ("tracetui config c", {"completion", "cache"}, {"clear"}),
+        ("tracetui config cache cl", {"clear"}, {"info", "cache"}),
         ("tracetui profile --tool torch,n", {"torch,nsys", "torch,ncu"}, {"nsys"}),
     ],
 )
@@ -107,7 +112,7 @@ def test_a_program_of_ones_own_is_completed_as_elsewhere(offered, folder) -> Non
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_is_whole(shell, tmp_path, capsys) -> None:
-    assert main(["completion", shell]) == 0
+    assert main(["config", "completion", shell]) == 0
     printed = capsys.readouterr().out
     assert printed == script(shell)
     for command in known_commands():

@@ -11,8 +11,8 @@ import pytest
 from as_json import report
 
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.app.cli.arguments import build_parser
-from tracetui.app.cli.options.shared import SAMPLES
+from tracetui.app.cli.command import COMMANDS, build_parser
+from tracetui.app.cli.options import SAMPLES
 from tracetui.parsers import open_path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,11 +78,11 @@ def test_every_key_of_the_report_is_described() -> None:
 
 def test_every_option_is_in_the_docs() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))
-    commands = next(action for action in build_parser()._actions if action.dest == "command").choices
+    parsers = {name: next(a for a in build_parser(name)._actions if a.dest == "command").choices for name in COMMANDS}
     options = {
         option
-        for command in (commands or {}).values()
-        for action in command._actions
+        for name, choices in parsers.items()
+        for action in (choices or {})[name]._actions
         for option in action.option_strings
         if option.startswith("--") and option != "--help"
     }

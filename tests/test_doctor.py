@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from machine_trees import AGX_ORIN_30W, H200, ORIN_NANO_25W, Board, Tools, jetson, smi, write, x86
 
-from tracetui.app.cli.doctor import doctor_text
+from tracetui.app.cli.commands.doctor import doctor_text
 from tracetui.app.cli.main import main
 from tracetui.collectors.checks import doctor, software, target_python
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check, Terminal
@@ -367,10 +367,10 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     assert printed["schema"] == "tracetui.doctor/1"
     assert sum(printed["summary"].values()) == len(printed["checks"])
     bad = Check("G", "n", FAIL, "m", "r")
-    monkeypatch.setattr("tracetui.app.cli.doctor.examine", lambda python, output: [bad])
+    monkeypatch.setattr("tracetui.collectors.checks.doctor.examine", lambda python, output: [bad])
     assert main(["doctor"]) == 1
     assert capsys.readouterr().out == "G\n  FAIL  n               m\n                        -> r\n\n1 to mend\n"
-    monkeypatch.setattr("tracetui.app.cli.doctor.examine", lambda python, output: [replace(bad, status=WARN)])
+    monkeypatch.setattr("tracetui.collectors.checks.doctor.examine", lambda python, output: [replace(bad, status=WARN)])
     assert main(["doctor"]) == 0
 
 

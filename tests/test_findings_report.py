@@ -1,4 +1,4 @@
-"""Findings in the reports and in `tracetui rules`: every format says the same, 80 columns, the user's file is heard."""
+"""Findings in the reports and in `reference rules`: every format says the same, in 80 columns, with the user's file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sample_runs import run_of
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
+from tracetui.app.cli.commands.reference.rules import as_json, explanation, rules_page
 from tracetui.app.cli.main import main
-from tracetui.app.cli.rules_list import as_json, explanation, rules_page
 from tracetui.app.reports.content.findings import finding_lines
 from tracetui.app.reports.finding_words import cost, evidence_text, missing_by_reason
 from tracetui.app.reports.layout import Layout
@@ -217,7 +217,7 @@ def test_a_rule_that_fails_abstains_and_debug_shows_why(
     assert "in ask" in capsys.readouterr().err
 
 
-# --- tracetui rules
+# --- tracetui reference rules
 
 
 def test_rules_are_listed_with_their_thresholds(said: Callable[..., str]) -> None:

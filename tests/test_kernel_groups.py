@@ -25,7 +25,7 @@ from tracetui.analysis.kernels import (
 )
 from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.selection import Scope, select
-from tracetui.app.cli.options import reports as options
+from tracetui.app.cli.commands import report as options
 from tracetui.app.views.kernels import KernelsView
 from tracetui.parsers import Trace, open_path
 from tracetui.parsers.names import kernel_names

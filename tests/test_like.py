@@ -17,9 +17,9 @@ from sweep_maker import write_sweep
 from tracetui.analysis.base.number_format import format_us
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.app.cli.arguments import build_parser
+from tracetui.app.cli.command import build_parser
+from tracetui.app.cli.commands import report as options
 from tracetui.app.cli.main import main
-from tracetui.app.cli.options import reports as options
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.drafts.draft import Draft
 from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
@@ -80,7 +80,7 @@ def test_what_a_recording_lacks_is_said_with_a_command_that_there_is(name: str) 
         assert said == f"Not in this recording: {chapter.lacks}. To record it: {chapter.records}"
         words = shlex.split(chapter.records.partition(" (")[0])
         if words[0] == "tracetui":
-            build_parser().parse_args(words[1:])
+            build_parser(words[1]).parse_args(words[1:])
         assert "tracetui profile" in chapter.records or "jax.profiler" in chapter.records
     headings = re.findall(r"^## (.*)$", markdown(like_parts(draft, name, layout), layout), re.MULTILINE)
     assert headings == [chapter.heading for chapter in every]

@@ -10,7 +10,7 @@ import pytest
 from chrome_file import ChromeFile
 
 from tracetui.app.cli.main import MAX_MEMORY, main
-from tracetui.app.cli.options.values import memory_size
+from tracetui.app.cli.values import memory_size
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import opening
 

@@ -1,4 +1,4 @@
-"""`tracetui models`: the list, one model, JSON, another Python, and what is not imported for it."""
+"""`tracetui reference models`: the list, one model, JSON, another Python, and what is not imported for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tracetui.app.cli import main as cli
-from tracetui.app.cli import models_list
+from tracetui.app.cli.commands.reference import models as models_list
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.models.registry import entries
 
@@ -33,7 +33,7 @@ def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert cli.main(["models", *arguments]) == DONE
+    assert cli.main(["reference", "models", *arguments]) == DONE
     return capsys.readouterr().out
 
 
@@ -70,7 +70,7 @@ def test_one_model(capsys: pytest.CaptureFixture[str], nothing_installed: None) 
 
 
 def test_an_unknown_model_is_one_line(capsys: pytest.CaptureFixture[str], nothing_installed: None) -> None:
-    assert cli.main(["models", "vimtiny"]) == USAGE
+    assert cli.main(["reference", "models", "vimtiny"]) == USAGE
     found = capsys.readouterr()
     assert found.out == ""
     assert found.err.startswith("tracetui: no model 'vimtiny' (did you mean vim_tiny")
@@ -130,7 +130,7 @@ def test_a_python_that_cannot_be_asked(
     if script is not None:
         python.write_text(f"#!/bin/sh\n{script}\n")
         python.chmod(0o755)
-    assert cli.main(["models", "--python", str(python)]) == USAGE
+    assert cli.main(["reference", "models", "--python", str(python)]) == USAGE
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
@@ -139,7 +139,7 @@ def test_a_python_that_cannot_be_asked(
 def test_nothing_heavy_is_imported() -> None:
     script = (
         "import sys; from tracetui.app.cli.main import main\n"
-        "main(['models'])\n"
+        "main(['reference', 'models'])\n"
         "print(sorted({'torch', 'timm', 'PIL', 'polars', 'numpy', 'textual', 'rich'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)

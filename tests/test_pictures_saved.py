@@ -16,7 +16,7 @@ from tracetui.analysis.ranks.together.job import combine
 from tracetui.analysis.scope import Scope
 from tracetui.app.charts.bars import Bar, bars_svg
 from tracetui.app.charts.slide import TALL, WIDE, slide
-from tracetui.app.cli.arguments import build_parser
+from tracetui.app.cli.command import build_parser
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.pictures import PICTURES, job_heat
 from tracetui.app.reports.open_command import TABS, given, lines, open_command, spelled
@@ -106,7 +106,7 @@ def test_the_command_is_quoted_for_a_shell_and_ends_lines_at_arguments():
     assert shlex.split(spelled(words)) == list(words)
     assert words[2:4] == ("my runs/it's $HOME.json", "./-x.json")
     assert "--filter=-gemm `x`" in words
-    parsed = build_parser().parse_args(list(words[1:]))
+    parsed = build_parser(words[1]).parse_args(list(words[1:]))
     assert (parsed.tab, parsed.filter, parsed.rank, parsed.run) == ("kernels", "-gemm `x`", 3, "B")
     broken = lines(words, 40)
     assert len(broken) > 2

@@ -17,8 +17,7 @@ import pytest
 from sample_runs import recorded
 
 from tracetui.analysis.findings.core import hints
-from tracetui.app.cli.main import main
-from tracetui.app.cli.options.profile import split_command
+from tracetui.app.cli.main import main, split_command
 from tracetui.collectors import keeper, process, profiler_commands
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.launch import choose_kernels, launch

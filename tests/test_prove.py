@@ -241,7 +241,7 @@ def test_a_finding_that_was_asked_for_is_proved_with_all_its_changes():
 def test_what_can_not_be_proved_says_why_in_a_line():
     _, refused = trials_of(vim_facts(), vim_findings(), ("X9", "F6", "S1"), ())
     assert refused == [
-        "X9: there is no such rule; `tracetui rules` lists them",
+        "X9: there is no such rule; `tracetui reference rules` lists them",
         "F6: is no finding of this run",
         "S1: no option of the run does what it advises",
     ]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tracetui.analysis.matching.join import run_joins
-from tracetui.app.cli.options.shared import SAMPLES
+from tracetui.app.cli.options import SAMPLES
 from tracetui.parsers import open_path
 
 ROOT = Path(__file__).resolve().parents[1]

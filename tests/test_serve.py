@@ -16,7 +16,7 @@ from importlib.util import find_spec
 import pytest
 from sample_runs import FP32
 
-from tracetui.app.cli import serve
+from tracetui.app.cli.commands import serve
 from tracetui.app.cli.main import main
 from tracetui.parsers import TraceError
 from tracetui.parsers.written import write_text

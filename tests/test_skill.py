@@ -1,4 +1,4 @@
-"""What `tracetui skill` tells agents is short, and true of the program."""
+"""What `tracetui reference skill` tells agents is short, and true of the program."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 import shlex
 
 from tracetui.analysis.schemas.others import json_schema
-from tracetui.app.cli.arguments import build_parser
-from tracetui.app.cli.asking.skill import MOST_BYTES, skill
-from tracetui.app.cli.completion import known_commands
+from tracetui.app.cli.command import build_parser, chosen
+from tracetui.app.cli.commands.completion import known_commands
+from tracetui.app.cli.commands.reference.skill import MOST_BYTES, skill
 from tracetui.app.cli.main import main
 
 
 def test_it_is_short_and_names_every_command(capsys) -> None:
-    assert main(["skill"]) == 0
+    assert main(["reference", "skill"]) == 0
     page = capsys.readouterr().out
     assert page == skill()
     assert len(page.encode()) < MOST_BYTES
@@ -29,7 +29,8 @@ def test_its_commands_parse() -> None:
         command = shlex.split(words.replace("…", "1"))
         if "--" in command:
             command = command[: command.index("--")]
-        build_parser().parse_args(command)
+        name, command = chosen(command)
+        build_parser(name).parse_args(command)
 
 
 def test_the_keys_that_it_names_are_there() -> None:

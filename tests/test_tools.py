@@ -111,7 +111,7 @@ def test_what_has_no_scrubber_is_not_copied(tmp_path: Path, monkeypatch: pytest.
 def test_the_words_need_nothing_heavy() -> None:
     script = (
         "import sys\n"
-        "import tracetui.app.text.tool_words, tracetui.app.cli.arguments\n"
+        "import tracetui.app.text.tool_words, tracetui.app.cli.main\n"
         "print([name for name in ('polars', 'numpy', 'textual', 'tracetui.parsers') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)

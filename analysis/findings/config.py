@@ -109,7 +109,7 @@ def parse(file: Path) -> Config:
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
             problems.append(f"{file}: threshold {name} is no number")
         elif not _is_known(name):
-            problems.append(f"{file}: there is no threshold {name}; `tracetui rules` lists them")
+            problems.append(f"{file}: there is no threshold {name}; `tracetui reference rules` lists them")
         else:
             thresholds[name] = float(value)
     silenced: dict[str, str] = {}
@@ -117,7 +117,7 @@ def parse(file: Path) -> Config:
         if not isinstance(reason, str) or not reason.strip():
             problems.append(f"{file}: {name} can only be silenced with a reason")
         elif name not in _rules():
-            problems.append(f"{file}: there is no rule {name}; `tracetui rules` lists them")
+            problems.append(f"{file}: there is no rule {name}; `tracetui reference rules` lists them")
         else:
             silenced[name] = reason
     return Config(thresholds, silenced, tuple(problems))

@@ -1,4 +1,4 @@
-"""The shapes of the other outputs, and every schema by the name under which `tracetui schema` prints it."""
+"""The shapes of the other outputs, and every schema by the name under which `tracetui reference schema` prints it."""
 
 from __future__ import annotations
 
@@ -254,12 +254,12 @@ OUTPUTS = {
     "check": Output("tracetui.check/1", "tracetui check RUN --format json", CHECK),
     "query": Output("tracetui.query/1", "tracetui query RUN SQL --format json", QUERY),
     "frames": Output("tracetui.query-frames/1", "tracetui query --schema --format json", QUERY_FRAMES),
-    "rules": Output("tracetui.rules/1", "tracetui rules --format json", RULES),
-    "models": Output("tracetui.models/1", "tracetui models --format json", MODELS),
+    "rules": Output("tracetui.rules/1", "tracetui reference rules --format json", RULES),
+    "models": Output("tracetui.models/1", "tracetui reference models --format json", MODELS),
     "doctor": Output("tracetui.doctor/1", "tracetui doctor --format json", DOCTOR),
     "config": Output("", "tracetui config --format json", CONFIG),
 }
-"""Every output by the name that `tracetui schema` takes."""
+"""Every output by the name that `tracetui reference schema` takes."""
 
 
 def part_of(schema: Json, key: str) -> Json | None:

@@ -8,7 +8,7 @@ _SEVERITY = Field(
     "severity", "Severity", "status", width=10, priority=0,
     about="`invalid` refutes the measurement; `critical`, `warning`; `info` is good to know",
 )  # fmt: skip
-_RULE = Field("id", "Rule", width=4, priority=0, about="rule that found it: `tracetui rules ID` explains it")
+_RULE = Field("id", "Rule", width=4, priority=0, about="rule that found it: `tracetui reference rules ID` explains it")
 _TITLE = Field(
     "name", "Finding", width=40, priority=0, flex=True, key="title", about="what was found, with its main number"
 )

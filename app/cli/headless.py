@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -15,8 +16,7 @@ from msgspec.structs import replace as replace_fields
 
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_signed_us, format_us, spans
 from tracetui.analysis.selection import select
-from tracetui.app.cli.job_progress import job_progress
-from tracetui.app.cli.request import LAID_OUT
+from tracetui.app.cli.options import LAID_OUT
 from tracetui.app.session.open_runs import chooser, repeating, run_with_steps
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, NOT_JUDGED, UsageError
 from tracetui.app.text.fitting import printable
@@ -24,12 +24,12 @@ from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs.folder.comments import comments_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.scope import Scope
-    from tracetui.app.cli.request import Request
+    from tracetui.app.cli.options import Request
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
     from tracetui.parsers import Progress, Run, Trace
@@ -142,27 +142,6 @@ def diff_of(a: Path, b: Path, request: Request, rows: int | None) -> Json:
     runs = open_run([a], request), open_run([b], request)
     chosen = [select(_one_trace(run), request.scope) for run in runs]
     return diff_report(chosen[0], chosen[1], rows, runs, rules_config(a, b), request.on_error)
-
-
-def cache_command(*, clear: bool) -> int:
-    """Shows or empties the cache of parsed traces, and of summaries of ranks if there are any."""
-    from tracetui.analysis.ranks.files import store
-    from tracetui.parsers.runs import cache
-
-    jobs, size = store.cached()
-    if clear:
-        store.clear()
-    held = cache.clear() if clear else cache.info()
-    content = f"{held.entries} parsed trace{'' if held.entries == 1 else 's'}, {format_bytes(held.bytes)}"
-    if clear:
-        print(f"removed {content} from {printable(str(held.folder))}")
-    else:
-        print(f"{printable(str(held.folder))}: {content} of at most {format_bytes(held.limit)}")
-    if jobs:
-        content = f"summaries of the ranks of {jobs} job{'' if jobs == 1 else 's'}, {format_bytes(size)}"
-        where = printable(str(store.cache_folder()))
-        print(f"removed {content} from {where}" if clear else f"{where}: {content}")
-    return DONE
 
 
 def rules_config(*paths: Path) -> Config:
@@ -496,3 +475,35 @@ class _ProgressLine:
         if self._shown:
             sys.stderr.write("\r" + " " * self._shown + "\r")
             sys.stderr.flush()
+
+
+PROGRESS_SECONDS = 0.2
+"""How often the line of progress changes."""
+
+
+@contextmanager
+def job_progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A line on standard error that says how far it is, where somebody sees it."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    began, told = time.monotonic(), 0.0
+    first: int | None = None
+
+    def report(done: int, whole: int) -> None:
+        nonlocal told, first
+        now = time.monotonic()
+        first = done - 1 if first is None else first
+        if now - told < PROGRESS_SECONDS and done < whole:
+            return
+        told = now
+        left = (now - began) / max(done - first, 1) * (whole - done)
+        soon = f", {left:.0f} s left" if left >= 1 else ""
+        sys.stderr.write(f"\r\x1b[K{done:,} of {whole:,} recordings{soon}")
+        sys.stderr.flush()
+
+    try:
+        yield report
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()

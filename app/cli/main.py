@@ -1,7 +1,4 @@
-"""The command line: runs a command, and prints one line if it fails.
-
-Nothing heavy is imported before a command needs it: `--help` and `--version` answer without Polars and Textual.
-"""
+"""The command line: runs a command, and prints one line if it fails."""
 
 from __future__ import annotations
 
@@ -9,18 +6,19 @@ import gc
 import os
 import sys
 from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tracetui.app.cli.arguments import build_parser
-from tracetui.app.cli.failing import explain
-from tracetui.app.cli.given import settled, warn
-from tracetui.app.cli.options.profile import split_command
-from tracetui.app.cli.running import others, reports, screen
-from tracetui.app.text.exit_codes import DONE, INTERRUPTED, USAGE, UsageError
+from tracetui.app.cli.command import COMMANDS, RENAMED, TAKE_PROGRAMS, build_parser, chosen, module_of
+from tracetui.app.cli.options import warn
+from tracetui.app.text.exit_codes import DONE, INTERRUPTED, UNREADABLE, USAGE, UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from tracetui.app.settings.schema import Settings
 
 SELDOM = (20_000, 20, 20)
 """When the cycle collector runs: importing makes many objects and hardly a cycle, and it would take 4 % of a report."""
@@ -35,27 +33,25 @@ MAX_MEMORY = "TRACETUI_MAX_MEMORY"
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words, program = split_command(sys.argv[1:] if argv is None else argv)
-    if words and words[0] not in COMMANDS and os.path.exists(words[0]):  # noqa: PTH110  pathlib would be imported
+    if words and words[0] not in (*COMMANDS, *RENAMED) and Path(words[0]).exists():
         print(f"tracetui: error: {words[0]!r} is a path: `tracetui open {words[0]!r}` opens it", file=sys.stderr)
         return USAGE
+    typed, words = chosen(words)
+    if typed in RENAMED:
+        print(f"tracetui {typed} is now: tracetui {RENAMED[typed]}", file=sys.stderr)
+    command = RENAMED.get(typed, typed)
     try:
-        parser = build_parser()
+        parser = build_parser(command)
         arguments, left = parser.parse_known_args(words)
-        if left and not (arguments.command == "query" and all(not word.startswith("-") for word in left)):
+        if left and not (command == "query" and all(not word.startswith("-") for word in left)):
             parser.error(f"unrecognized arguments: {' '.join(left)}")
     except SystemExit as stop:  # argparse has printed the help or what is wrong
         return stop.code if isinstance(stop.code, int) else USAGE
     arguments.words, arguments.program = words, program
     if left:  # `query PATH --rank 1 'select …'`: argparse fills a list of words only once
         arguments.asked += left
-    debug: bool = arguments.debug
-    if (most := getattr(arguments, "max_memory", None)) is not None:
-        os.environ[MAX_MEMORY] = str(most)
     try:
-        arguments.settings = settled(arguments)
-        if arguments.command not in (None, "open", "config"):  # these settle their options themselves
-            warn(arguments.settings, unread=arguments.command not in ("report", "check", "diff", "rules"))
-        code = COMMANDS[arguments.command](arguments) if arguments.command else screen.run_start(arguments.settings)
+        code = _run(command, arguments)
         if sys.stdout is not None:  # None if the parent process has closed it
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -65,10 +61,72 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except Exception as error:
-        if debug:
+        if arguments.debug:
             raise
         return explain(error)
     return code
+
+
+def split_command(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Splits the command line into words for tracetui and the user's own program after ``--``."""
+    words = list(argv)
+    if any(command in words[:2] for command in TAKE_PROGRAMS) and "--" in words:
+        at = words.index("--")
+        return words[:at], tuple(words[at + 1 :])
+    return words, ()
+
+
+def _run(command: str, arguments: argparse.Namespace) -> int:
+    """Runs a command, or without one shows what can be opened."""
+    if (most := getattr(arguments, "max_memory", None)) is not None:
+        os.environ[MAX_MEMORY] = str(most)
+    arguments.settings = settings = _settled(arguments)
+    if command not in ("", "open", "config"):  # these settle their options themselves
+        warn(settings, unread=command not in ("report", "check", "diff", "reference rules"))
+    if not command:
+        from tracetui.app.cli.commands.open import start
+
+        return start(settings)
+    module = module_of(command)
+    names = {field.name for field in fields(module.Options)}
+    options = module.Options(**{name: value for name, value in vars(arguments).items() if name in names})
+    code: int = module.run(options)
+    return code
+
+
+def _settled(arguments: argparse.Namespace) -> Settings:
+    """Fills options that the command line leaves open from settings files and environment."""
+    from tracetui.app.settings.schema import fill
+
+    given = [*getattr(arguments, "paths", ()), *(getattr(arguments, name, None) for name in ("path", "a", "b"))]
+    folders = [path for path in given if isinstance(path, Path)]
+    return fill(arguments, [*folders, Path.cwd()])
+
+
+def explain(error: Exception) -> int:
+    """One line on standard error for what went wrong, and the exit code that goes with it."""
+    from tracetui.app.text.fitting import printable
+
+    if isinstance(error, UsageError):
+        code, line = USAGE, str(error)
+    else:
+        code, line = UNREADABLE, _unreadable(error)
+    print(f"tracetui: {printable(line)}", file=sys.stderr)
+    return code
+
+
+def _unreadable(error: Exception) -> str:
+    from tracetui.parsers.errors import TraceError
+
+    if isinstance(error, TraceError):
+        return str(error)
+    if isinstance(error, FileNotFoundError) and not error.filename:
+        return "the working directory is gone; change to one that is there"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'standard output'}: {error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "out of memory; a recording with fewer steps needs less"
+    return f"{type(error).__name__}: {error}; this is a bug in tracetui, --debug shows where"
 
 
 def script() -> NoReturn:
@@ -83,48 +141,3 @@ def script() -> NoReturn:
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code)
-
-
-def _profile(arguments: argparse.Namespace) -> int:
-    from tracetui.app.cli.commands import profile as profile_command
-    from tracetui.app.cli.options.profile import axes_of, request_of
-    from tracetui.collectors.request import ProfileError
-
-    request = request_of(arguments, arguments.program, ["tracetui", *sys.argv[1:]])
-    axes = axes_of(arguments)
-    try:
-        if arguments.dry_run:
-            profile_command.dry_run(request, axes, arguments.repeats)
-            return DONE
-        code, folder = profile_command.profile(request, axes, arguments.repeats)
-    except ProfileError as problem:
-        raise UsageError(str(problem)) from problem
-    if code or not arguments.open:
-        return code
-    opened = [str(folder), *(["--ascii"] if arguments.ascii else []), *([] if arguments.cache else ["--no-cache"])]
-    return main(["open", "--color", arguments.color, *opened])
-
-
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "open": screen.run_open,
-    "report": reports.run_report,
-    "check": reports.run_check,
-    "diff": reports.run_diff,
-    "query": reports.run_query,
-    "schema": reports.run_schema,
-    "skill": reports.run_skill,
-    "mcp": reports.run_mcp,
-    "sweep": reports.run_sweep,
-    "ranks": reports.run_ranks,
-    "profile": _profile,
-    "prove": others.run_prove,
-    "models": others.run_models,
-    "rules": others.run_rules,
-    "scrub": others.run_scrub,
-    "cut": others.run_cut,
-    "doctor": others.run_doctor,
-    "serve": screen.run_serve,
-    "config": others.run_config,
-    "completion": others.run_completion,
-    "cache": others.run_cache,
-}

@@ -116,7 +116,7 @@ def example() -> str:
         '# "table.filter" = ["/", "f"]',
         '# "app.suspend" = []',
         "",
-        "# Thresholds of findings, and findings to silence, with the reason; `tracetui rules` lists them.",
+        "# Thresholds of findings, and findings to silence, with the reason; `tracetui reference rules` lists them.",
         "# [thresholds]",
         '# "S2.late_percent" = 20',
         "# [silence]",

@@ -49,7 +49,7 @@ def finding_text(row: Json, width: int, base: str, *, comment: str = "", ascii: 
     for label, said in [*aside, *parts(row, whole_of(base), ascii=ascii)]:
         _add(text, label, said, width, ascii=ascii)
     if not row["reference"]:
-        _add(text, "See", f"tracetui rules {row['id']}", width, ascii=ascii)
+        _add(text, "See", f"tracetui reference rules {row['id']}", width, ascii=ascii)
     text.rstrip()
     return text
 

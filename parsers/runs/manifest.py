@@ -299,7 +299,7 @@ class Workload(Struct, frozen=True, gc=False):
     """What was run."""
 
     model: str | None = None
-    """A name of `tracetui models`, or the user's command."""
+    """A name of `tracetui reference models`, or the user's command."""
     family: str | None = None
     backend: str | None = None
     """`mamba_ssm`, `reference`, `torch`, `timm` or `user`: a reference says nothing about the device."""

@@ -207,7 +207,8 @@ def work_removed(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     flops = [facts.manifest.workload.flops_per_step for facts in (pair.a, pair.b) if facts.manifest is not None]
     a, b = pair.diff.step.a_median_ns, pair.diff.step.b_median_ns
     if len(flops) < 2 or not all(flops):
-        return Abstention("D5", "FLOPs per step in both run.json: profile a model that `tracetui models` lists")
+        missing = "FLOPs per step in both run.json: profile a model that `tracetui reference models` lists"
+        return Abstention("D5", missing)
     work, other = float(flops[0] or 0), float(flops[1] or 0)
     if not a or not b or 100 * (1 - other / work) < limits.work_percent:
         return None

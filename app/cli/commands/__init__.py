@@ -1,1 +1,1 @@
-"""Commands of the command line that need more than a function."""
+"""A module per command: its `Options` say what is typed, `run` does it; heavy imports wait until it runs."""

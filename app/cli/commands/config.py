@@ -5,38 +5,60 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings.config import find, user_file
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.settings import schema, state
 from tracetui.app.settings.page import example, known_columns, written
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable, to_ascii
 
 if TYPE_CHECKING:
-    import argparse
-    from pathlib import Path
-
     from tracetui.app.settings.schema import Settings
 
 
-def config_command(arguments: argparse.Namespace) -> int:
-    """Runs `tracetui config` and returns the exit code."""
-    settings: Settings = arguments.settings
-    as_json = arguments.format == "json"
-    if arguments.where:
+@dataclass(kw_only=True)
+class Options(Plain):
+    """Show the settings in force and where each comes from. The strongest first: command line, environment, what was
+    chosen on the screen, the project's .tracetui.toml, your config.toml, default.
+    """
+
+    path: Path | None = option(
+        nargs="?",
+        type=Path,
+        metavar="PATH",
+        help="show the settings that hold for this recording (default: for this folder)",
+    )
+    where: bool = switch("--path", either="what", help="print only the path of your file")
+    init: bool = switch("--init", either="what", help="write your file, with every setting explained")
+    keys: bool = switch("--keys", either="what", help="list the actions with their keys")
+    columns: bool = switch("--columns", either="what", help="list the pages with their columns")
+    reset: bool = switch("--reset", either="what", help="reset what was chosen on the screen")
+    format: str = format_option("text", "json")
+    settings: Any = field(default=None)
+
+
+def run(options: Options) -> int:
+    """Shows the settings or what else was asked for, or writes the first file."""
+    settings: Settings = options.settings
+    as_json = options.format == "json"
+    if options.where:
         print(user_file())
-    elif arguments.init:
+    elif options.init:
         print(f"wrote {init()}")
-    elif arguments.reset:
+    elif options.reset:
         forgotten = state.forget(schema.STATE)
         print("forgotten: what was chosen on the screen" if forgotten else "nothing was chosen on the screen")
-    elif arguments.keys:
-        _show(_keys(settings), as_json=as_json, text=_keys_text, ascii=arguments.ascii)
-    elif arguments.columns:
-        _show(_columns(), as_json=as_json, text=_columns_text, ascii=arguments.ascii)
+    elif options.keys:
+        _show(_keys(settings), as_json=as_json, text=_keys_text, ascii=options.ascii)
+    elif options.columns:
+        _show(_columns(), as_json=as_json, text=_columns_text, ascii=options.ascii)
     else:
-        _show(_settings(settings, _project(arguments.path)), as_json=as_json, text=_text, ascii=arguments.ascii)
+        _show(_settings(settings, _project(options.path)), as_json=as_json, text=_text, ascii=options.ascii)
     return DONE
 
 
@@ -50,8 +72,6 @@ def _show(content: Any, *, as_json: bool, text: Any, ascii: bool) -> None:
 
 
 def _project(path: Path | None) -> Path | None:
-    from pathlib import Path
-
     return find(*([path] if path is not None else []), Path.cwd())
 
 

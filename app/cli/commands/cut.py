@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_bytes
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.options import Plain
+from tracetui.app.cli.values import input_path, steps
 from tracetui.app.session.cut import CHROME, cut_name, free_name, refused
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.times import file_stretch, parse_time, zero_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.chrome.cut.cutting import Cut
+
+
+@dataclass(kw_only=True)
+class Options(Plain):
+    """Make a smaller Chrome trace of some steps or of a stretch of time: what lies in it byte for byte, with the
+    launches of its GPU work, and all that the file says of the recording. Environment, paths and names in it stay:
+    tracetui scrub takes them out.
+    """
+
+    path: Path = option(type=input_path, metavar="FILE", help="a Chrome trace, plain or gzipped")
+    steps: tuple[int, int] | None = option(
+        "--steps", type=steps, metavar="FIRST-LAST", help="these steps and their GPU work: 3 or 2-5"
+    )
+    begin: str | None = option("--from", metavar="TIME", help="start, as Timeline shows it: 3.1ms")
+    end: str | None = option("--to", metavar="TIME", help="end: 9ms")
+    output: Path | None = option(
+        "-o", "--output", type=Path, metavar="OUT", help="the copy; .gz compresses (default: X.cut-....trace.json.gz)"
+    )
+    force: bool = switch("--force", help="replace an existing copy, though never the recording")
+    cache: bool = option("--no-cache", action="store_false", default=True, help="do not use or fill the cache")
 
 
 def chrome_trace(run: Run) -> Trace:
@@ -64,36 +87,27 @@ def between(trace: Trace, begin: str | None, end: str | None) -> tuple[int, int]
     ends = [frame.select((frame["start"] + frame["duration"]).alias("end"))["end"].max()
             for frame in (trace.host, trace.device) if frame.height]  # fmt: skip
     window = [zero, max((int(last) for last in ends if last is not None), default=zero) + 1]  # type: ignore[arg-type]
-    for place, (text, option) in enumerate(((begin, "--from"), (end, "--to"))):
+    for place, (text, flag) in enumerate(((begin, "--from"), (end, "--to"))):
         if text is None:
             continue
         time = parse_time(text, zero, zero)
         if time is None:
-            raise UsageError(f"{option} {text}: give a number and ns, us, ms or s, such as 12.5ms")
+            raise UsageError(f"{flag} {text}: give a number and ns, us, ms or s, such as 12.5ms")
         window[place] = time
     if window[0] >= window[1]:
         raise UsageError("--from must be before --to")
     return window[0], window[1]
 
 
-def cut_command(
-    path: Path,
-    begin: str | None,
-    end: str | None,
-    *,
-    steps: tuple[int, int] | None,
-    output: Path | None,
-    force: bool,
-    cache: bool,
-    ascii: bool,
-) -> int:
+def run(options: Options) -> int:
     """Writes the part, and prints what was kept."""
     from tracetui.parsers.chrome.cut.cutting import cut
     from tracetui.parsers.runs.opening import open_path
 
-    if (steps is None) == (begin is None and end is None):
+    steps = options.steps
+    if (steps is None) == (options.begin is None and options.end is None):
         raise UsageError("give either --steps 3-5, or --from 3.1ms --to 9ms")
-    trace = chrome_trace(open_path(path, cache=cache))
+    trace = chrome_trace(open_path(options.path, cache=options.cache))
     source = trace.source.path
     if steps is not None:
         window, marks = of_steps(trace, *steps)
@@ -101,13 +115,13 @@ def cut_command(
         words = f"step{steps[0]}" if one else f"steps{steps[0]}-{steps[1]}"
         range_words = f"in step {steps[0]}" if one else f"in steps {steps[0]} to {steps[1]}"
     else:
-        window, marks = between(trace, begin, end), None
+        window, marks = between(trace, options.begin, options.end), None
         zero = zero_of(trace)
         words = file_stretch(window[0] - zero, window[1] - zero)
         range_words = f"from {words.replace('-', ' to ')}"
-    target = output if output is not None else free_name(cut_name(source, words))
-    found = cut(source, target, window, steps=marks, force=force)
-    print("\n".join(cut_lines(found, range_words, ascii=ascii)))
+    target = options.output if options.output is not None else free_name(cut_name(source, words))
+    copy = cut(source, target, window, steps=marks, force=options.force)
+    print("\n".join(cut_lines(copy, range_words, ascii=options.ascii)))
     return DONE
 
 

@@ -2,23 +2,402 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 import shlex
+import shutil
 import sys
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracetui.analysis.base.number_format import format_bytes
-from tracetui.app.text.exit_codes import DONE
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.commands.reference.models import names
+from tracetui.app.cli.options import Common
+from tracetui.app.cli.values import number_of_seconds, positive_number, whole_number
+from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
-from tracetui.collectors import launch, profiler_commands, sweep
-from tracetui.collectors.request import ProfileError, ProfileRequest
-from tracetui.collectors.requirements import check_packages
+from tracetui.collectors import sweep
+from tracetui.collectors.request import TOOLS, ProfileError, ProfileRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from tracetui.collectors.following import Outcome, Tick
+
+DTYPES = ("fp32", "fp16", "bf16", "tf32")
+ATTENTION = ("steps", "fused")
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+OPTIMIZERS = ("loop", "foreach", "fused")
+"""As in `models.options`."""
+PARALLEL = ("ddp", "fsdp", "pipeline", "tensor")
+"""As in `models.parallel.KINDS`."""
+_OPTIONS = (
+    "batch", "img_size", "patch", "ctx", "depth", "keep", "reduction_loc", "attention", "dtype", "data", "workers",
+    "seed", "parallel", "optimizer", "compile_mode",
+)  # fmt: skip
+"""Options that are passed to the model if the user gives them."""
+_SWITCHES = ("train", "compile", "cuda_graphs", "channels_last")
+"""Options that are passed to the model as true."""
+LITTLE_MEMORY = 12 << 30
+"""Machines with less may not survive a trace with stacks."""
+
+
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction between 0 and 1")
+    return number
+
+
+def _window(text: str) -> tuple[float, float]:
+    delay, _, length = text.partition("+")
+    try:
+        found = (float(delay), float(length))
+    except ValueError:
+        found = (-1.0, -1.0)
+    if found[0] < 0 or found[1] <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time span such as 10+5")
+    return found
+
+
+_AXES: dict[str, Callable[[str], Any]] = {
+    "batch": positive_number,
+    "img_size": positive_number,
+    "patch": positive_number,
+    "attention": str,
+    "ctx": positive_number,
+    "depth": positive_number,
+    "keep": _share,
+    "dtype": str,
+    "optimizer": str,
+    "compile_mode": str,
+    "workers": whole_number,
+    "seed": whole_number,
+}
+
+
+def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
+    name, equals, values = text.partition("=")
+    name = name.replace("-", "_")
+    if not equals or name not in _AXES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an axis such as batch=1,2,4; there are {', '.join(_AXES)}")
+    chosen = tuple(_AXES[name](value) for value in values.split(","))
+    choices = {
+        "dtype": DTYPES,
+        "attention": ATTENTION,
+        "optimizer": OPTIMIZERS,
+        "compile_mode": COMPILE_MODES,
+    }.get(name)
+    if choices and (unknown := [value for value in chosen if value not in choices]):
+        raise argparse.ArgumentTypeError(f"no {name} {unknown[0]!r}; there are {', '.join(choices)}")
+    return name, chosen
+
+
+_RUNS = ("what runs",)
+_MEASURED = ("how it is measured",)
+_SEVERAL = ("several runs",)
+_OUTPUT = ("output",)
+
+
+@dataclass(kw_only=True)
+class Options(Common):
+    """Launch a profiled run of a known model (`tracetui reference models` lists them), of your own as
+    module.path:factory, or of your own program after `--`; then open what was recorded.
+    """
+
+    usage: ClassVar[str] = (
+        "tracetui profile MODEL [options]\n       tracetui profile [options] -- python SCRIPT …\n"
+        "       tracetui profile [options] -- torchrun --nproc-per-node N SCRIPT …"
+    )
+    model: str | None = option(
+        nargs="?", metavar="MODEL", help="vim_tiny, timm:NAME, module.path:factory, …", words=names
+    )
+    batch: int | None = option("--batch", type=positive_number, metavar="N", help="samples per step", group=_RUNS)
+    img_size: int | None = option(
+        "--img-size", type=positive_number, metavar="PX", help="height and width of the images", group=_RUNS
+    )
+    ctx: int | None = option("--ctx", type=positive_number, metavar="N", help="tokens per sample", group=_RUNS)
+    depth: int | None = option("--depth", type=positive_number, metavar="N", help="layers", group=_RUNS)
+    keep: float | None = option(
+        "--keep", type=_share, metavar="SHARE", help="fraction of the tokens kept at each reduction", group=_RUNS
+    )
+    patch: int | None = option(
+        "--patch", type=positive_number, metavar="PX", help="height and width of a patch of an image", group=_RUNS
+    )
+    reduction_loc: str | None = option(
+        "--reduction-loc", metavar="N,N", help="the blocks in which tokens are dropped", group=_RUNS
+    )
+    attention: str | None = option(
+        "--attention", choices=ATTENTION, help="attention of a GPT: three operations, or the fused one", group=_RUNS
+    )
+    dtype: str | None = option("--dtype", choices=DTYPES, help="number type; fp16 and bf16 use autocast", group=_RUNS)
+    train: bool = switch("--train", help="run forward, backward and optimizer (default: forward only)", group=_RUNS)
+    optimizer: str | None = option(
+        "--optimizer", choices=OPTIMIZERS, help="how AdamW updates (default: as PyTorch chooses)", group=_RUNS
+    )
+    compile: bool = switch("--compile", help="use torch.compile", group=_RUNS)
+    compile_mode: str | None = option(
+        "--compile-mode", choices=COMPILE_MODES, help="use torch.compile in this mode", metavar="MODE", group=_RUNS
+    )
+    cuda_graphs: bool = switch("--cuda-graphs", help="capture the step as a CUDA graph and replay it", group=_RUNS)
+    channels_last: bool = switch("--channels-last", help="model and images in memory format channels_last", group=_RUNS)
+    parallel: str | None = option(
+        "--parallel",
+        choices=PARALLEL,
+        help="train on --ranks processes: replicas, shards, stages or split layers",
+        group=_RUNS,
+    )
+    ranks: int = option(
+        "--ranks",
+        type=positive_number,
+        default=1,
+        metavar="N",
+        help="processes of --parallel, one per GPU",
+        group=_RUNS,
+    )
+    data: str | None = option(
+        "--data", metavar="random|imagefolder:PATH", help="where the samples come from", group=_RUNS
+    )
+    workers: int | None = option(
+        "--workers", type=whole_number, metavar="N", help="worker processes of the data loader", group=_RUNS
+    )
+    seed: int | None = option("--seed", type=whole_number, metavar="N", help="seed of weights and data", group=_RUNS)
+    tool: str = option(
+        "--tool",
+        default="torch",
+        metavar="NAME",
+        help="torch, nsys, ncu, memory (a,b for several) or all",
+        values="list",
+        words=lambda: (*TOOLS, "all"),
+        group=_MEASURED,
+    )
+    device: str | None = option(
+        "--device",
+        metavar="cpu|cuda|cuda:N",
+        help="default: cuda where there is an NVIDIA GPU",
+        words=lambda: ("cpu", "cuda"),
+        group=_MEASURED,
+    )
+    recorded_steps: int = option(
+        "--steps",
+        type=positive_number,
+        default=3,
+        metavar="N",
+        help="recorded steps (default: %(default)s)",
+        group=_MEASURED,
+    )
+    warmup: int = option(
+        "--warmup",
+        type=whole_number,
+        default=3,
+        metavar="N",
+        help="steps before recording (default: %(default)s)",
+        group=_MEASURED,
+    )
+    clean_steps: int = option(
+        "--clean-steps",
+        type=whole_number,
+        default=10,
+        metavar="N",
+        help="steps timed without a profiler, to know what it costs (default: %(default)s)",
+        group=_MEASURED,
+    )
+    light_steps: int = option(
+        "--light-steps",
+        type=whole_number,
+        default=10,
+        metavar="N",
+        help="on a GPU, steps recorded lightly for their times before --steps are recorded with everything "
+        "(default: %(default)s)",
+        opposite=("--no-light", "record once, with everything", 0),
+        either="light",
+        group=_MEASURED,
+    )
+    with_stack: bool | None = switch(
+        "--with-stack",
+        default=None,
+        help="record modules and Python functions (default: unless memory is short)",
+        opposite=("--no-stack", "record a smaller trace without modules", False),
+        either="stack",
+        group=_MEASURED,
+    )
+    with_memory: bool = switch("--with-memory", help="record the allocator's events", group=_MEASURED)
+    window: tuple[float, float] | None = option(
+        "--window",
+        type=_window,
+        metavar="DELAY+LENGTH",
+        help="for a program without steps: delay and duration in seconds, as 10+5",
+        group=_MEASURED,
+    )
+    timeout: float | None = option(
+        "--timeout",
+        type=number_of_seconds,
+        metavar="SECONDS",
+        help="end a run after this time; what was finished is kept",
+        group=_MEASURED,
+    )
+    python: str | None = option(
+        "--python",
+        metavar="PATH",
+        help="the Python that has torch (default: this one)",
+        values="programs",
+        group=_MEASURED,
+    )
+    sweep: list[tuple[str, tuple[Any, ...]]] = option(
+        "--sweep",
+        action="append",
+        type=_axis,
+        default=[],
+        metavar="OPTION=V,V",
+        help="make one run per value (repeatable)",
+        values="pairs",
+        words=lambda: tuple(f"{axis}=" for axis in _AXES),
+        group=_SEVERAL,
+    )
+    repeats: int = option(
+        "--repeats", type=positive_number, default=1, metavar="N", help="number of runs of each point", group=_SEVERAL
+    )
+    output: Path | None = option(
+        "--output", type=Path, metavar="FOLDER", help="default: prof_MODEL_TIME in this folder", group=_OUTPUT
+    )
+    dry_run: bool = switch(
+        "--dry-run", help="print the commands and the reason for each flag; run nothing", group=_OUTPUT
+    )
+    open: bool = option("--no-open", action="store_false", help="do not open the result", group=_OUTPUT)
+    program: tuple[str, ...] = ()
+
+
+def run(options: Options) -> int:
+    """Runs the profile and opens the result, or prints what it would run."""
+    request = request_of(options, options.program, ["tracetui", *sys.argv[1:]])
+    axes = [sweep.Axis(name, values) for name, values in options.sweep]
+    try:
+        if options.dry_run:
+            dry_run(request, axes, options.repeats)
+            return DONE
+        code, folder = profile(request, axes, options.repeats)
+    except ProfileError as problem:
+        raise UsageError(str(problem)) from problem
+    if code or not options.open:
+        return code
+    from tracetui.app.cli.main import main
+
+    opened = [str(folder), *(["--ascii"] if options.ascii else []), *([] if options.cache else ["--no-cache"])]
+    return main(["open", "--color", options.color, *opened])
+
+
+# --- the request
+
+
+def request_of(options: Options, command: tuple[str, ...], typed: Sequence[str]) -> ProfileRequest:
+    """Builds the request from the options.
+
+    Raises:
+        UsageError: options contradict each other.
+    """
+    if (options.model is None) == (not command):
+        raise UsageError(
+            "profile takes a model (`tracetui reference models` lists them) or a program after `--`, one of both"
+        )
+    tools = TOOLS if options.tool == "all" else tuple(options.tool.split(","))
+    if unknown := [tool for tool in tools if tool not in TOOLS]:
+        raise UsageError(f"no tool {unknown[0]!r}; there are {', '.join(TOOLS)} and all")
+    if command and options.tool == "all":
+        tools = tuple(tool for tool in tools if tool != "memory")
+    if command and "memory" in tools:
+        raise UsageError(
+            "--tool memory needs a model of tracetui's; in a program of your own call "
+            "torch.cuda.memory._record_memory_history() and _dump_snapshot(PATH)"
+        )
+    chosen = {name: getattr(options, name) for name in _OPTIONS}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    chosen |= {name: True for name in _SWITCHES if getattr(options, name)}
+    if command and chosen:
+        first = next(iter(chosen)).replace("_", "-")
+        raise UsageError(f"--{first} is an option for models; pass options to your own program after `--`")
+    if (options.ranks > 1) != (options.parallel is not None):
+        raise UsageError("--ranks and --parallel go together: --ranks 2 --parallel ddp")
+    if options.ranks > 1 and (command or tools != ("torch",)):
+        raise UsageError(
+            "--ranks is an option for models; your own program's ranks are torchrun's: -- torchrun --nproc-per-node N …"
+            if command
+            else "--ranks goes with --tool torch only"
+        )
+    name = options.model or _stem(command)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return ProfileRequest(
+        output=options.output or Path(f"prof_{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}_{stamp}"),
+        entry=options.model,
+        command=command,
+        tools=tools,
+        options=chosen,
+        device=options.device or _device(),
+        steps=options.recorded_steps,
+        warmup=options.warmup,
+        clean_steps=options.clean_steps,
+        light_steps=options.light_steps,
+        ranks=options.ranks,
+        with_stack=_ample_memory() if options.with_stack is None else options.with_stack,
+        with_memory=options.with_memory,
+        window=options.window,
+        timeout_s=options.timeout,
+        python=options.python or (interpreter(command) if "torch" in tools and command else sys.executable),
+        typed=tuple(typed),
+    )
+
+
+def _stem(command: tuple[str, ...]) -> str:
+    """What to call a run of the user's program."""
+    from tracetui.collectors.torchrun import ranked
+
+    try:
+        many = ranked(command)
+    except ProfileError:  # it is said when the run is to start
+        many = None
+    words = command[1:] if many is None else many.program
+    return Path(next((word for word in words if not word.startswith("-")), command[0])).stem
+
+
+def interpreter(command: tuple[str, ...]) -> str:
+    """Returns the Python that runs the user's program."""
+    found = shutil.which(command[0])
+    if Path(command[0]).name == "torchrun":
+        if found is None:
+            raise UsageError("torchrun: no such program on PATH; python -m torch.distributed.run is the same")
+        from tracetui.collectors.torchrun import interpreter
+
+        return interpreter(Path(found)) or sys.executable
+    if not Path(command[0]).name.startswith("python") or len(command) < 2:
+        raise UsageError(
+            f"--tool torch puts a profiler into a Python program: -- python SCRIPT …; or torchrun; {command[0]} "
+            "can be recorded with --tool nsys or ncu"
+        )
+    if found is None:
+        raise UsageError(f"{command[0]}: no such program on PATH")
+    return found
+
+
+def _device() -> str:
+    """Returns ``cuda`` if the driver lists an NVIDIA GPU."""
+    nodes = ("/dev/nvidia0", "/dev/nvhost-gpu", "/dev/nvgpu", "/dev/dxg")
+    return "cuda" if any(Path(node).exists() for node in nodes) else "cpu"
+
+
+def _ample_memory() -> bool:
+    from tracetui.collectors.machine import host as machine_host
+    from tracetui.collectors.machine.probe import Probe
+
+    total = machine_host.memory_state(Probe()).total_bytes
+    return total is None or total >= LITTLE_MEMORY
+
+
+# --- running it
 
 
 def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> tuple[int, Path]:
@@ -27,6 +406,9 @@ def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
     Raises:
         ProfileError: the run could not start.
     """
+    from tracetui.collectors import launch
+    from tracetui.collectors.requirements import check_packages
+
     if not axes and repeats == 1:
         outcome = _one(request)
         return outcome.exit_code, outcome.folder
@@ -58,6 +440,8 @@ def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
     Raises:
         ProfileError: there is no such model, or it does not take these options.
     """
+    from tracetui.collectors import launch, profiler_commands
+
     every = list(sweep.points(request, axes, repeats)) if axes or repeats > 1 else []
     for each in [point.request for point in every] or [request]:
         launch.check_model(each)
@@ -80,6 +464,8 @@ def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
 
 
 def _one(request: ProfileRequest) -> Outcome:
+    from tracetui.collectors import launch
+
     line = ProgressLine()
     try:
         outcome = launch.launch(request, line)

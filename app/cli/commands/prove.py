@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tracetui.app.cli import headless
-from tracetui.app.cli.commands.profile import ProgressLine, say
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.commands.profile import ProgressLine, interpreter, say
+from tracetui.app.cli.options import Common, check_there, format_option
+from tracetui.app.cli.values import count, input_path, number_of_seconds
 from tracetui.app.reports.proof_words import proof_text
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.proving import plan
-from tracetui.collectors.proving.measure import add, check_writable, measure
+from tracetui.collectors.request import ProfileError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from tracetui.analysis.findings.core.change import Given
     from tracetui.analysis.findings.core.facts import Facts
@@ -27,14 +30,98 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import RunManifest
 
 
-def prove_command(arguments: argparse.Namespace, program: tuple[str, ...]) -> int:
-    """Measures the chosen changes of a run; returns the exit code.
+def _rounds(text: str) -> int:
+    number = count(text)
+    if number < plan.LEAST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"at least {plan.LEAST_ROUNDS}, for an interval")
+    return number
+
+
+def _provable() -> Sequence[str]:
+    from tracetui.analysis.findings.catalogue import all_rules
+
+    return tuple(id for id, rule in all_rules().items() if rule.changes)
+
+
+@dataclass(kw_only=True)
+class Options(Common):
+    """Do what a run's findings advise, where options of the run do it, and measure the gain: the run as it was and the
+    changed one take turns, without a profiler. Without findings: all that have a change, largest bound first, each with
+    its best one. The proofs are written into the run and shown with its findings.
+    """
+
+    usage: ClassVar[str] = (
+        "tracetui prove RUN [FINDING ...] [options]\n       tracetui prove RUN [FINDING ...] -- python SCRIPT …"
+    )
+    path: Path = option(type=input_path, metavar="RUN", help="a run that `tracetui profile` made")
+    findings: list[str] = option(
+        nargs="*",
+        default=[],
+        metavar="FINDING",
+        help="ids of findings, such as F6: all their changes",
+        words=_provable,
+    )
+    change: list[str] = option(
+        "--change",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="measure this change, such as dtype=bf16, whatever the findings say; commas for several options at once "
+        "(repeatable)",
+    )
+    run: str | None = option(
+        "--run", metavar="NAME", help="the run to use if a folder holds several, by letter or name"
+    )
+    rounds: int | None = option(
+        "--rounds", type=_rounds, metavar="N", help="turns of each variant (default: 12 in one process, else 3 of each)"
+    )
+    device: str | None = option(
+        "--device",
+        metavar="cpu|cuda|cuda:N",
+        help="default: the device that the run used",
+        words=lambda: ("cpu", "cuda"),
+    )
+    timeout: float | None = option(
+        "--timeout", type=number_of_seconds, metavar="SECONDS", help="end a process that takes longer"
+    )
+    python: str | None = option(
+        "--python", metavar="PATH", help="the Python that has torch (default: this one)", values="programs"
+    )
+    own_model: str | None = option(
+        "--model",
+        metavar="MODULE:FACTORY",
+        help="the run's model if it is your own: code is run only if you name it",
+    )
+    base: str | None = option(
+        "--base",
+        metavar="COMMAND",
+        help="for a program of your own: the command as it was, if run.json does not say it whole",
+    )
+    output: Path | None = option(
+        "--output", type=Path, metavar="DIR", help="write proofs.json there (default: into the run)"
+    )
+    format: str = format_option("text", "json")
+    dry_run: bool = switch("--dry-run", help="print what would be measured; run nothing")
+    program: tuple[str, ...] = ()
+
+
+def run(options: Options) -> int:
+    """Measures the chosen changes of a run."""
+    check_there([options.path])
+    try:
+        return _prove(options, options.program)
+    except ProfileError as problem:
+        raise UsageError(str(problem)) from problem
+
+
+def _prove(options: Options, program: tuple[str, ...]) -> int:
+    """Measures the chosen changes; returns the exit code.
 
     Raises:
         UsageError: there is nothing that could be measured; says why.
         ProfileError: nothing can be written or started.
     """
-    facts, found = _findings(arguments)
+    facts, found = _findings(options)
     run = facts.run
     manifest = run.manifest
     if manifest is None:
@@ -43,30 +130,29 @@ def prove_command(arguments: argparse.Namespace, program: tuple[str, ...]) -> in
             " proved"
         )
     if program:
-        trials: tuple[plan.Trial, ...] = (_of_program(facts, found, arguments, program),)
+        trials: tuple[plan.Trial, ...] = (_of_program(facts, found, options, program),)
     else:
-        trials, refused = trials_of(facts, found, arguments.findings, arguments.change)
+        trials, refused = trials_of(facts, found, options.findings, options.change)
         for line in refused:
             say(line)
     if not trials:
-        raise UsageError(_nothing(run, arguments))
-    request = _request(run, manifest, arguments, trials)
-    if arguments.dry_run:
+        raise UsageError(_nothing(run, options))
+    request = _request(run, manifest, options, trials)
+    if options.dry_run:
         print("\n".join(map(printable, dry_run(request))))
         return DONE
-    return _measured(request, arguments)
+    return _measured(request, options)
 
 
-def _findings(arguments: argparse.Namespace) -> tuple[Facts, Findings]:
+def _findings(options: Options) -> tuple[Facts, Findings]:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.of_run import findings_of
     from tracetui.analysis.scope import Scope
-    from tracetui.app.cli.request import Request
+    from tracetui.app.cli import headless
 
-    request = Request(Scope(), run=arguments.run, cache=arguments.cache, debug=arguments.debug)
-    run = headless.open_run([arguments.path], request)
-    facts = Facts(run, run.main, request.scope)
-    return facts, findings_of(facts, headless.rules_config(arguments.path), request.on_error)
+    run = headless.open_run([options.path], options)
+    facts = Facts(run, run.main, Scope())
+    return facts, findings_of(facts, headless.rules_config(options.path), options.on_error)
 
 
 # --- which changes
@@ -121,7 +207,7 @@ def _refusal(id: str, by_id: dict[str, Finding], found: Findings) -> str:
             return ""
         return f"{id}: no option of the run does what it advises"
     if id not in all_rules():
-        return f"{id}: there is no such rule; `tracetui rules` lists them"
+        return f"{id}: there is no such rule; `tracetui reference rules` lists them"
     if any(each.finding.id == id for each in (*found.suppressed, *found.silenced)):
         return f"{id}: was set aside in this run"
     return f"{id}: is no finding of this run"
@@ -145,8 +231,8 @@ def _flag(name: str, value: Any) -> str:
     return flag if value is True else f"{flag} {value}"
 
 
-def _nothing(run: Run, arguments: argparse.Namespace) -> str:
-    asked = "what was asked for can't be proved" if arguments.findings else "no finding of it has a change to measure"
+def _nothing(run: Run, options: Options) -> str:
+    asked = "what was asked for can't be proved" if options.findings else "no finding of it has a change to measure"
     own = run.manifest is not None and "--" in run.manifest.identity.command
     advice = (
         "give the changed command: -- python SCRIPT …" if own else "--change OPTION=VALUE measures one of your choice"
@@ -157,10 +243,10 @@ def _nothing(run: Run, arguments: argparse.Namespace) -> str:
 # --- a program of one's own
 
 
-def _of_program(facts: Facts, found: Findings, arguments: argparse.Namespace, program: tuple[str, ...]) -> plan.Trial:
-    if arguments.change:
+def _of_program(facts: Facts, found: Findings, options: Options, program: tuple[str, ...]) -> plan.Trial:
+    if options.change:
         raise UsageError("--change is for models; after `--` comes the whole changed command")
-    wanted = {id.upper() for id in arguments.findings}
+    wanted = {id.upper() for id in options.findings}
     if unknown := wanted - {finding.id for finding in found.found}:
         raise UsageError(f"{sorted(unknown)[0]}: is no finding of this run")
     claims = tuple(_claimed(finding, facts) for finding in found.found if finding.id in wanted)
@@ -177,7 +263,7 @@ def check_program(program: tuple[str, ...]) -> None:
         raise UsageError("a program is timed by its calls of Optimizer.step in Python: -- python SCRIPT …")
 
 
-def base_command(manifest: RunManifest, arguments: argparse.Namespace, program: tuple[str, ...]) -> tuple[str, ...]:
+def base_command(manifest: RunManifest, options: Options, program: tuple[str, ...]) -> tuple[str, ...]:
     """The program as it was: what was typed after `--` when it was recorded, or ``--base``.
 
     Only arguments are taken from run.json, which may be somebody else's: the program has to be the one that was typed.
@@ -185,8 +271,8 @@ def base_command(manifest: RunManifest, arguments: argparse.Namespace, program: 
     Raises:
         UsageError: run.json does not say it whole, or names another program.
     """
-    if arguments.base:
-        return tuple(shlex.split(arguments.base))
+    if options.base:
+        return tuple(shlex.split(options.base))
     words = manifest.identity.command
     if "--" not in words:
         raise UsageError("the run is of a model, not of a program of your own: leave `--` out, or give --base COMMAND")
@@ -204,37 +290,35 @@ def base_command(manifest: RunManifest, arguments: argparse.Namespace, program: 
 # --- the request
 
 
-def _request(
-    run: Run, manifest: RunManifest, arguments: argparse.Namespace, trials: tuple[plan.Trial, ...]
-) -> plan.ProveRequest:
-    from tracetui.app.cli.options.profile import interpreter
+def _request(run: Run, manifest: RunManifest, options: Options, trials: tuple[plan.Trial, ...]) -> plan.ProveRequest:
+    from tracetui.collectors.proving.measure import check_writable
 
-    output: Path = arguments.output or (run.path if run.path.is_dir() else run.path.parent)
-    if not arguments.dry_run:
+    output: Path = options.output or (run.path if run.path.is_dir() else run.path.parent)
+    if not options.dry_run:
         check_writable(output)
     workload = manifest.workload
-    device = arguments.device or str(workload.options.get("device") or workload.device or "cuda")
+    device = options.device or str(workload.options.get("device") or workload.device or "cuda")
     known = tuple(one.name for one in manifest.device if one.name)
-    common = {
+    common: dict[str, Any] = {
         "output": output, "device": device, "recorded_on": known if device != "cpu" else (),
-        "rounds": arguments.rounds, "timeout_s": arguments.timeout,
+        "rounds": options.rounds, "timeout_s": options.timeout,
     }  # fmt: skip
     if trials[0].command:
         check_program(trials[0].command)
-        before = base_command(manifest, arguments, trials[0].command)
-        python = arguments.python or interpreter(trials[0].command)
-        return plan.ProveRequest(trials=trials, command=before, python=python, **common)
+        command = base_command(manifest, options, trials[0].command)
+        python = options.python or interpreter(trials[0].command)
+        return plan.ProveRequest(trials=trials, command=command, python=python, **common)
     if manifest.ranks or workload.options.get("parallel"):
         raise UsageError(f"{run.path}: a job of many ranks can't be proved yet")
-    entry, options = _model(manifest, arguments)
-    trials = tuple(trial for trial in trials if _can(entry, {**options, "device": device, **trial.options}, trial))
+    entry, before = _model(manifest, options)
+    trials = tuple(trial for trial in trials if _can(entry, {**before, "device": device, **trial.options}, trial))
     if not trials:
-        raise UsageError(_nothing(run, arguments))
-    python = arguments.python or sys.executable
-    return plan.ProveRequest(trials=trials, entry=entry, options=options, python=python, **common)
+        raise UsageError(_nothing(run, options))
+    python = options.python or sys.executable
+    return plan.ProveRequest(trials=trials, entry=entry, options=before, python=python, **common)
 
 
-def _model(manifest: RunManifest, arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+def _model(manifest: RunManifest, options: Options) -> tuple[str, dict[str, Any]]:
     """The run's model and the options that it takes.
 
     Raises:
@@ -249,7 +333,7 @@ def _model(manifest: RunManifest, arguments: argparse.Namespace) -> tuple[str, d
         raise UsageError(
             "the run is of a program of your own: give the changed command after `--`, such as -- python SCRIPT …"
         ) from None
-    if entry.family == "user" and arguments.own_model != name:
+    if entry.family == "user" and options.own_model != name:
         raise UsageError(f"the run's model is code of your own, {name}: name it, --model {name}")
     given = manifest.workload.options
     return name, {option: given[option] for option in entry.options if given.get(option) is not None}
@@ -298,7 +382,8 @@ def _shown(options: dict[str, Any]) -> str:
 # --- measuring
 
 
-def _measured(request: plan.ProveRequest, arguments: argparse.Namespace) -> int:
+def _measured(request: plan.ProveRequest, options: Options) -> int:
+    from tracetui.collectors.proving.measure import add, measure
     from tracetui.collectors.requirements import check_modules
 
     check_modules(request.python, request.entry)
@@ -312,10 +397,10 @@ def _measured(request: plan.ProveRequest, arguments: argparse.Namespace) -> int:
             line.clear()
         target = add(request.output, [proof])
         done.append(proof)
-        if arguments.format == "text":
+        if options.format == "text":
             for said in lines_of(proof):
-                print(printable(said, ascii=bool(arguments.ascii)), flush=True)
-    if arguments.format == "json":
+                print(printable(said, ascii=bool(options.ascii)), flush=True)
+    if options.format == "json":
         print(json.dumps({"schema": "tracetui.proofs/1", "proofs": done}, indent=1))
     say(f"written to {target}")
     return DONE if any(proof.get("gain_ns") is not None for proof in done) else UNREADABLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from contextlib import contextmanager, suppress
@@ -9,64 +10,90 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_count, spans
-from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
-from tracetui.analysis.ranks.files.store import CachedStore, Store, is_store, stores
-from tracetui.app.cli import headless
-from tracetui.app.cli.job_progress import job_progress
+from tracetui.app.cli.command import option
+from tracetui.app.cli.options import ANY_RUN, Common, Printed, check_there
+from tracetui.app.cli.values import count, input_path, job_part, positive, steps
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
-from tracetui.parsers.errors import TraceError
-from tracetui.parsers.runs.opening import find_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Executor
 
-    from tracetui.app.cli.request import Request
+    from tracetui.analysis.ranks.files.reading import Summaries
+    from tracetui.app.cli.options import Request
     from tracetui.parsers.runs.run import RankFile
 
 DASK_SECONDS = 15
 """How long a scheduler may take to answer."""
+SUMMARIES = ".tracetui-rank"
+"""`analysis.ranks.files.stored.SUFFIX`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """How the recordings are summarised."""
+@dataclass(kw_only=True)
+class Options(Printed, Common):
+    """Summarise every rank of a job, some tens of kilobytes each, and compare them. Summaries are kept and used again,
+    in the user's cache or with --into in a folder, which `tracetui open` shows without the recordings.
+    """
 
-    jobs: int | None = None
-    part: tuple[int, int] | None = None
-    """Only this part of so many of the ranks."""
-    into: Path | None = None
-    """Where the summaries go, if not into the user's cache."""
-    dask: str | None = None
-    """The address of a scheduler, or the file in which it stands."""
+    path: Path = option(type=input_path, metavar="DIR", help="a folder of recordings, or of their summaries")
+    run: str | None = option("--run", metavar="NAME", help=ANY_RUN.replace("the run", "the job"))
+    steps: tuple[int, int] | None = option(
+        "--steps", type=steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5"
+    )
+    skip_steps: int = option(
+        "--skip-steps", type=count, default=0, metavar="N", help="leave out the first N steps (warm-up)"
+    )
+    jobs: int | None = option(
+        "--jobs", type=positive, metavar="N", help="processes (default: as many as cores, if memory allows)"
+    )
+    part: tuple[int, int] | None = option(
+        "--part", type=job_part, metavar="I/N", help="only part I of N, the first being 0: an element of a job array"
+    )
+    into: Path | None = option(
+        "--into", type=Path, metavar="OUT", help="the folder for the summaries (default: the cache)"
+    )
+    dask: str | None = option("--dask", metavar="ADDRESS", help="a Dask scheduler, or its file (needs tracetui[dask])")
 
 
-def print_ranks(path: Path, request: Request, work: Work) -> int:
+def run(options: Options) -> int:
     """Summarises the ranks of a job, and prints what they say together."""
-    headless.check_output(request, [path])
-    if work.part is not None and work.into is None:
+    from tracetui.app.cli import headless
+    from tracetui.parsers.errors import TraceError
+    from tracetui.parsers.runs.opening import find_ranks
+
+    path = options.path
+    check_there([path])
+    headless.check_output(options, [path])
+    if options.part is not None and options.into is None:
         raise UsageError("--part needs --into: the folder in which the parts come together")
     if is_summaries(path):
-        if work != Work():
+        if any(value is not None for value in (options.jobs, options.part, options.into, options.dask)):
             raise UsageError(f"{path} has summaries: --jobs, --part, --into and --dask are for recordings")
-        return print_summaries(path, request)
-    files, problems = find_ranks(path, choose=_chooser(path, request), cache=request.cache)
+        return print_summaries(path, options)
+    files, problems = find_ranks(path, choose=_chooser(path, options), cache=options.cache)
     for problem in problems:
         print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
     if not files:
         raise TraceError(path, "has several recordings, but no ranks of one job", "tracetui open shows them")
-    found = _summarised(files, request, work)
-    if work.part is not None:
-        print(f"tracetui: {_part_line(found, work)}", file=sys.stderr)
+    summaries = _summarised(files, options)
+    if options.part is not None:
+        print(f"tracetui: {_part_line(summaries, options)}", file=sys.stderr)
         return DONE
-    _print(found, str(path), request)
+    _print(summaries, str(path), options)
     return DONE
+
+
+def is_folder_of_summaries(path: Path) -> bool:
+    """Whether a folder has summaries of ranks and no recordings; what tells is imported only where names say so."""
+    if not path.is_dir() or not any(name.endswith(SUMMARIES) for name in os.listdir(path)):  # noqa: PTH208
+        return False
+    return is_summaries(path)
 
 
 def is_summaries(path: Path) -> bool:
     """Whether this is a folder of summaries without the recordings they were made from."""
+    from tracetui.analysis.ranks.files.store import is_store
     from tracetui.parsers.runs.detect import files_below, looks_like_trace
 
     return is_store(path) and not any(looks_like_trace(file) for file in files_below(path))
@@ -74,6 +101,10 @@ def is_summaries(path: Path) -> bool:
 
 def print_summaries(path: Path, request: Request) -> int:
     """Prints what the summaries in a folder say; their recordings need not be here."""
+    from tracetui.analysis.ranks.files.reading import of_store
+    from tracetui.analysis.ranks.files.store import Store
+    from tracetui.app.cli import headless
+
     headless.check_output(request, [path])
     _print(of_store(Store(path)), str(path), request)
     return DONE
@@ -85,6 +116,11 @@ def recordings_of(path: Path) -> Path | None:
     The summaries become those of that folder, so that opening it reads no recording for them. Where they are not those
     of all its ranks, as before the last part is done, it would show none of them: then it is null, too.
     """
+    from tracetui.analysis.ranks.files.reading import job_folder
+    from tracetui.analysis.ranks.files.store import CachedStore, Store
+    from tracetui.parsers.errors import TraceError
+    from tracetui.parsers.runs.opening import find_ranks
+
     entries = Store(path).entries()
     sources = [Path(entry.source) for entry in entries]
     if not sources or not all(source.is_file() for source in sources):
@@ -98,40 +134,46 @@ def recordings_of(path: Path) -> Path | None:
     return folder
 
 
-def _summarised(files: Sequence[RankFile], request: Request, work: Work) -> Summaries:
+def _summarised(files: Sequence[RankFile], options: Options) -> Summaries:
+    from tracetui.analysis.ranks.files.reading import job_folder, read
+    from tracetui.analysis.ranks.files.store import Store, stores
+    from tracetui.app.cli.headless import job_progress
+
     folder = job_folder(files)
     kept, also = stores(folder)
     name = "job"
-    if work.part is not None:
-        number, whole = work.part
+    if options.part is not None:
+        number, whole = options.part
         name = f"part-{number}-of-{whole}"
         ranks = sorted({file.rank for file in files})
         mine = set(ranks[number * len(ranks) // whole : (number + 1) * len(ranks) // whole])
         files = [file for file in files if file.rank in mine]
-    store: Store | None = kept if request.cache else None
-    if work.into is not None:
-        store, also = Store(work.into), [*([kept] if request.cache else []), *also]
-        if not files and work.into is not None:
-            Store(work.into).gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
+    store: Store | None = kept if options.cache else None
+    if options.into is not None:
+        store, also = Store(options.into), [*([kept] if options.cache else []), *also]
+        if not files:
+            Store(options.into).gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
     # what prints is imported while the workers read: it would come before or after them else
-    threading.Thread(target=_printers, args=(request.format,), daemon=True).start()
-    with _executor(work.dask) as executor, job_progress() as progress:
+    threading.Thread(target=_printers, args=(options.format,), daemon=True).start()
+    with _executor(options.dask) as executor, job_progress() as progress:
         return read(
             files,
             store,
             root=folder,
             also=also,
             executor=executor,
-            jobs=work.jobs,
+            jobs=options.jobs,
             progress=progress,
             gathered=name,
         )
 
 
-def _part_line(found: Summaries, work: Work) -> str:
-    number, whole = work.part or (0, 1)
+def _part_line(found: Summaries, options: Options) -> str:
+    from tracetui.analysis.base.number_format import format_count, spans
+
+    number, whole = options.part or (0, 1)
     ranks = f" (rank {spans({one.rank for one in found.ranks})})" if found.ranks else ""
-    said = f"part {number} of {whole}: {format_count(len(found.ranks))} summaries{ranks} in {work.into}"
+    said = f"part {number} of {whole}: {format_count(len(found.ranks))} summaries{ranks} in {options.into}"
     said += "".join(f"; rank {rank}: {why}" for rank, _, why in found.problems)
     return printable(said)
 
@@ -174,6 +216,7 @@ def _printers(form: str) -> None:
 
 def _print(found: Summaries, path: str, request: Request) -> None:
     from tracetui.analysis.report.ranks import ranks_report
+    from tracetui.app.cli import headless
 
     limit = request.rows if request.format in ("json", "csv") else None
     made = ranks_report(found, path, request.scope, limit)
@@ -189,6 +232,7 @@ def _render(found: dict[str, object], path: str, request: Request) -> str:
         from tracetui.app.reports.csv_report import report_csv
 
         return report_csv({"run": found}, "ranks")
+    from tracetui.app.cli import headless
     from tracetui.app.reports.content.job.ranks import ranks_parts
 
     return headless.laid_out(ranks_parts, found, request, opens=headless.opening([Path(path)], request, tab="ranks"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from tracetui.app.cli import headless
-from tracetui.app.cli.request import LAID_OUT
+from tracetui.app.cli.command import option
+from tracetui.app.cli.options import LAID_OUT, Common, Printed
+from tracetui.app.cli.values import input_path
 from tracetui.app.text.exit_codes import DONE, UsageError
-from tracetui.parsers import TraceError, open_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -19,19 +20,42 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.report.sweep import SweepReport
-    from tracetui.app.cli.request import Request
+    from tracetui.app.cli.options import Request
     from tracetui.parsers import Run, Trace
 
+SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", "phases", "categories", "top_kernels")
+"""`app.reports.content.sweep.SECTIONS`."""
 
-def print_sweep(path: Path, request: Request) -> int:
+
+@dataclass(kw_only=True)
+class Options(Printed, Common):
+    """Show step time, throughput, kernels and GPU time against batch, context, keep rate, type. Reads a folder that
+    `tracetui profile --sweep` wrote, any folder of captures, or a table (CSV).
+    """
+
+    path: Path = option(type=input_path, metavar="PATH", help="a folder of runs, or a CSV file")
+    section: list[str] | None = option(
+        "--section",
+        nargs="+",
+        action="extend",
+        choices=SECTIONS,
+        metavar="NAME",
+        help=f"only these tables: {', '.join(SECTIONS)} (csv: one, default points; json has all)",
+    )
+
+
+def run(options: Options) -> int:
     """Prints the sweep in a folder or a CSV file."""
     from tracetui.analysis.findings.config import load
     from tracetui.analysis.report.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
+    from tracetui.app.cli import headless
+    from tracetui.parsers import open_path
 
-    if request.format == "csv" and len(request.sections or ()) > 1:
+    path = options.path
+    if options.format == "csv" and len(options.sections or ()) > 1:
         raise UsageError("csv prints one section; pick it with --section NAME")
-    headless.check_output(request, [path])
+    headless.check_output(options, [path])
     terminal = sys.stderr is not None and sys.stderr.isatty()
 
     def done(number: int, whole: int) -> None:
@@ -39,14 +63,16 @@ def print_sweep(path: Path, request: Request) -> int:
             sys.stderr.write(f"\rreading run {number} of {whole}" + ("\r\x1b[K" if number == whole else ""))
             sys.stderr.flush()
 
-    sweep = read_sweep(path, lambda file: open_path(file, cache=request.cache), done)
+    sweep = read_sweep(path, lambda file: open_path(file, cache=options.cache), done)
     config = load(path if path.is_dir() else path.parent, Path.cwd())
-    found = sweep_report(sweep, config, request.on_error)
-    headless.write(_render(found, path, request), request, [path])
+    report = sweep_report(sweep, config, options.on_error)
+    headless.write(_render(report, path, options), options, [path])
     return DONE
 
 
 def _render(found: SweepReport, path: Path, request: Request) -> str:
+    from tracetui.app.cli import headless
+
     if request.format == "json":
         from tracetui.analysis.report.sweep import sweep_json
         from tracetui.app.reports.json_report import to_json
@@ -67,8 +93,10 @@ def _render(found: SweepReport, path: Path, request: Request) -> str:
 def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
     """Prints the draft of this kind."""
     from tracetui.analysis.report.report import report
+    from tracetui.app.cli import headless
     from tracetui.app.reports.content.drafts.draft import Draft
     from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
+    from tracetui.parsers import open_path
 
     if request.format not in LAID_OUT:
         formats = ", ".join(LAID_OUT)
@@ -107,6 +135,7 @@ def _as_sweep(path: Path, config: Config, request: Request) -> SweepReport | Non
     """The folder as a sweep; null where it is none."""
     from tracetui.analysis.report.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
+    from tracetui.parsers import TraceError, open_path
 
     try:
         sweep = read_sweep(path, lambda file: open_path(file, cache=request.cache))

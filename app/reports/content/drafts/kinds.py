@@ -150,7 +150,7 @@ LIKES = {
                 "Question (e): Attention Layer Analysis",
                 ("captures:Attention|Softmax|Matmul|Softmax and matrix products",),
                 "ranges around attention, softmax and matrix products, in several recordings",
-                f"{_NSYS} (a model with such ranges: tracetui models)",
+                f"{_NSYS} (a model with such ranges: tracetui reference models)",
             ),
         ),
         sweep=True,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UNREADABLE
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN
-from tracetui.collectors.checks.doctor import document, examine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from tracetui.collectors.checks.check import Check
 
@@ -24,28 +26,53 @@ MARK_WIDTH, NAME_WIDTH = 6, 16
 SUMS = {FAIL: "to mend", WARN: "to know about", OK: "fine", SKIPPED: "skipped"}
 
 
-def doctor_command(python: str | None, output: Path | None, *, format: str, ascii: bool) -> int:
+@dataclass(kw_only=True)
+class Options(Plain):
+    """Check what `tracetui` and `tracetui profile` need, and say how to fix what is missing. Exit code 1 if something
+    must be fixed.
+    """
+
+    python: str | None = option(
+        "--python", metavar="PATH", help="the Python that runs the workload (default: this one)", values="programs"
+    )
+    output: Path | None = option(
+        "--output", type=Path, metavar="DIR", help="the folder to which runs will be written (default: here)"
+    )
+    measure_peaks: bool = switch(
+        "--measure-peaks",
+        help="measure what the GPU reaches (matrix products, memory) for rooflines; takes some seconds and needs torch",
+    )
+    format: str = format_option("text", "json")
+
+
+def run(options: Options) -> int:
     """Runs the checks, prints them, and returns an exit code that says whether something must be fixed."""
-    found = examine(python, output)
-    print(json.dumps(document(found), indent=2) if format == "json" else doctor_text(found, ascii=ascii), flush=True)
-    return UNREADABLE if any(check.status == FAIL for check in found) else DONE
+    from tracetui.collectors.checks import doctor
+
+    if options.measure_peaks:
+        return _measure(options)
+    checks = doctor.examine(options.python, options.output)
+    as_json = options.format == "json"
+    text = json.dumps(doctor.document(checks), indent=2) if as_json else doctor_text(checks, ascii=options.ascii)
+    print(text, flush=True)
+    return UNREADABLE if any(check.status == FAIL for check in checks) else DONE
 
 
-def measure_command(python: str | None, *, format: str, ascii: bool) -> int:
+def _measure(options: Options) -> int:
     """Measures the GPU's rooflines, keeps them for later reports, and prints them."""
     from tracetui.analysis.roofline.peaks_measured import keep
     from tracetui.analysis.roofline.words import PRECISIONS
     from tracetui.app.charts.roofline import rate
     from tracetui.collectors.machine.measure import MeasureError, measure_peaks
 
-    page = Layout(ascii=ascii)
+    page = Layout(ascii=options.ascii)
     try:
-        found = measure_peaks(python)
+        found = measure_peaks(options.python)
         path = keep(found)
     except (MeasureError, OSError) as error:
         print("\n".join(page.paragraph(f"Nothing was measured: {error}")), file=sys.stderr, flush=True)
         return UNREADABLE
-    if format == "json":
+    if options.format == "json":
         print(json.dumps(found, indent=2), flush=True)
         return DONE
     lines = page.paragraph(f"Measured on {found.get('device')}, the best of repeated runs:")

@@ -1,14 +1,18 @@
-"""`tracetui rules`: prints every rule with its thresholds, needs and bases; also makes docs/reference/rules.md."""
+"""`tracetui reference rules`: prints every rule with its thresholds, needs and bases; makes docs/reference/rules.md."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.core.facts import NEEDS
 from tracetui.analysis.findings.core.rule import BASES
+from tracetui.app.cli.command import option
+from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UsageError
 
@@ -33,7 +37,7 @@ INTRODUCTION = """\
 # Rules
 
 What `tracetui` looks for in a recording, and when it speaks up. Made from `analysis/findings/` by `make docs`;
-`tracetui rules` prints the same with your own thresholds.
+`tracetui reference rules` prints the same with your own thresholds.
 
 Rules on the measurement (V, some T) are asked first, and stand first if they speak against others. A rule that
 *refutes* a base removes the findings that rest on it. One that *doubts* a base takes severity from them: they are at
@@ -54,6 +58,25 @@ F1 = "fp32 is needed for the reference run"
 
 Thresholds marked *own* are our choice; the others come from the cited source.
 """
+
+
+@dataclass(kw_only=True)
+class Options(Plain):
+    """List every rule behind the findings: its thresholds (yours are marked), needs and bases."""
+
+    id: str | None = option(nargs="?", metavar="ID", help="one rule, explained", words=lambda: tuple(all_rules()))
+    format: str = format_option("text", "json", "markdown")
+
+
+def run(options: Options) -> int:
+    """Prints the rules with the user's thresholds."""
+    from tracetui.analysis.findings.config import load
+    from tracetui.app.text.fitting import printable
+
+    config = load(Path.cwd())
+    for problem in config.problems:
+        print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
+    return print_rules(options.id, config, format=options.format, ascii=options.ascii)
 
 
 def print_rules(id: str | None, config: Config, *, format: str, ascii: bool) -> int:
@@ -112,6 +135,7 @@ def as_json(rule: Rule, config: Config | None = None) -> Json:
 
 def needed(rule: Rule) -> dict[str, str]:
     """Returns in words what rules on such a subject may need."""
+    from tracetui.analysis.findings.core.facts import NEEDS
     from tracetui.analysis.sweeps import model as sweep
 
     if rule.subject == "sweep":
@@ -165,8 +189,9 @@ def _list(rules: list[Rule], config: Config, page: Layout) -> list[str]:
             for name, limit in rule.thresholds.items():
                 text = f"{name} = {_value(rule, name, limit, config)}: {_origin(limit)}"
                 lines += page.paragraph(text, indent=" " * 9)
-    how = '`tracetui rules ID` explains one. Yours in .tracetui.toml: [thresholds] "S2.NAME" = 1, [silence] S2 = "why".'
-    return [*lines, "", *page.paragraph(how)]
+    how = "`tracetui reference rules ID` explains one. "
+    yours = 'Yours in .tracetui.toml: [thresholds] "S2.NAME" = 1, [silence] S2 = "why".'
+    return [*lines, "", *page.paragraph(how + yours)]
 
 
 def _explained(rule: Rule, config: Config, page: Layout) -> list[str]:

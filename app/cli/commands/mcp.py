@@ -6,13 +6,17 @@ import contextlib
 import functools
 import importlib.util
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.options import Common, check_there
+from tracetui.app.cli.values import input_path
 from tracetui.app.text.exit_codes import DONE, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable
 
 NEEDS = "the Model Context Protocol needs its SDK: pip install 'tracetui[mcp]'"
 READING = ("open", "report", "findings", "evidence", "kernels", "query", "diff")
@@ -24,17 +28,23 @@ INSTRUCTIONS = (
 )
 
 
-def serve_mcp(paths: Sequence[Path], *, allow_run: bool, cache: bool) -> int:
-    """Answers until standard input ends.
+@dataclass(kw_only=True)
+class Options(Common):
+    """Answer a program over the Model Context Protocol on standard input and output. It may read what is given here
+    and nothing else; nothing is written or run unless --allow-run says so.
+    """
 
-    Args:
-        paths: what may be read.
-        allow_run: whether a program may be recorded, which runs it.
-        cache: whether the cache of parsed recordings is used.
+    paths: list[Path] = option(nargs="+", type=input_path, metavar="PATH", help="a recording, or a folder of them")
+    allow_run: bool = switch("--allow-run", help="also offer to record: tracetui profile with a model, into PATH")
+
+
+def run(options: Options) -> int:
+    """Answers until standard input ends.
 
     Raises:
         UsageError: the SDK is not installed.
     """
+    check_there(options.paths)
     if importlib.util.find_spec("mcp") is None:
         raise UsageError(NEEDS)
     from importlib.metadata import version
@@ -43,11 +53,11 @@ def serve_mcp(paths: Sequence[Path], *, allow_run: bool, cache: bool) -> int:
     from mcp.server.mcpserver.exceptions import ToolError
     from mcp.types import ToolAnnotations
 
-    from tracetui.app.cli.asking.tools import Tools
+    from tracetui.app.cli.tools import Tools
 
-    tools = Tools(paths, cache=cache)
+    tools = Tools(options.paths, cache=options.cache)
     server = MCPServer("tracetui", instructions=INSTRUCTIONS, version=version("tracetui"), log_level="ERROR")
-    for name in (*READING, *(("record",) if allow_run else ())):
+    for name in (*READING, *(("record",) if options.allow_run else ())):
         function = getattr(tools, name)
         server.add_tool(
             _answering(function, ToolError),

@@ -1,4 +1,4 @@
-"""`tracetui models`: lists the models that can be profiled by name, their sizes, and the packages that they need."""
+"""`tracetui reference models`: lists what can be profiled by name, the sizes, and the packages that they need."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import json
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import UNKNOWN
+from tracetui.app.cli.command import option
+from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import fit
@@ -38,27 +41,43 @@ print(json.dumps([platform.python_version(), found]))
 """Asks a Python for the versions of packages without importing them; runs on Python 3.8 or later."""
 
 
-def print_models(name: str | None, *, format: str, python: str | None, ascii: bool) -> int:
-    """Prints the list, or everything about one model.
+def names() -> tuple[str, ...]:
+    """Returns the models' names; no form of one of timm's or of the user's own."""
+    return tuple(entry.name for entry in entries() if ":" not in entry.name)
 
-    Args:
-        name: one model, or null for all.
-        format: ``text`` or ``json``.
-        python: the Python that would run them; null for the current one.
-        ascii: no characters outside ASCII.
+
+@dataclass(kw_only=True)
+class Options(Plain):
+    """List the models that can be profiled by name: their parameters, their FLOPs, and what they need."""
+
+    name: str | None = option(
+        nargs="?", metavar="NAME", help="show one model: its options and what it needs", words=names
+    )
+    format: str = format_option("text", "json")
+    python: str | None = option(
+        "--python",
+        metavar="PATH",
+        help="ask this Python what is installed (default: tracetui's own)",
+        values="programs",
+    )
+
+
+def run(options: Options) -> int:
+    """Prints the list, or everything about one model.
 
     Raises:
         UsageError: there is no such model, or that Python can't be asked.
     """
+    name, python = options.name, options.python
     try:
         chosen = entries() if name is None else [find(name)]
     except ModelError as error:
         raise UsageError(str(error)) from None
     version, installed = _installed(python)
-    if format == "json":
+    if options.format == "json":
         print(json.dumps(_as_json(chosen, python, version, installed), indent=2))
         return DONE
-    page = Layout(ascii=ascii)
+    page = Layout(ascii=options.ascii)
     where = f"Python {version}" + ("" if python is None else f" ({python})")
     lines = _list(chosen, installed, page) if name is None else _one(chosen[0], page)
     needs = PACKAGES if name is None else (TORCH, *chosen[0].needs)
@@ -137,8 +156,8 @@ def _list(chosen: list[Entry], installed: dict[str, str | None], page: Layout) -
         "Models for `tracetui profile NAME` (FLOPs: forward pass at the defaults)",
         *page.table(columns, cells),
         *page.paragraph(
-            "Also timm:NAME (any model of timm) and MODULE:FACTORY (your own). `tracetui models NAME` lists a model's"
-            " options, --format json everything."
+            "Also timm:NAME (any model of timm) and MODULE:FACTORY (your own). `tracetui reference models NAME` lists a"
+            " model's options, --format json everything."
         ),
     ]
 
@@ -163,10 +182,10 @@ def _one(entry: Entry, page: Layout) -> list[str]:
             f" {_size(cost.flops)}FLOP and moves at least {_size(cost.compulsory_bytes)}B."
         )
     lines = [*page.paragraph(f"{entry.name}: {entry.title}"), *page.paragraph(work), "", "Options"]
-    for option in entry.options:
-        flag = "--" + option.replace("_", "-")
-        head = f"  {flag:<17}{_default(entry.defaults.get(option)):<10}"
-        lines += page.field(head, WORDS[option], width=len(head))
+    for name in entry.options:
+        flag = "--" + name.replace("_", "-")
+        head = f"  {flag:<17}{_default(entry.defaults.get(name)):<10}"
+        lines += page.field(head, WORDS[name], width=len(head))
     return lines
 
 

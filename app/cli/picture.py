@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tracetui.analysis.findings.config import Config
-    from tracetui.app.cli.request import Request
+    from tracetui.app.cli.options import Request
     from tracetui.parsers import Run
 
 USUAL = "timeline"

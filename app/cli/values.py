@@ -54,9 +54,7 @@ def count(text: str) -> int:
     Raises:
         argparse.ArgumentTypeError: it is none.
     """
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return min(int(text), MOST)
+    return min(whole_number(text), MOST)
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
@@ -115,3 +113,36 @@ def job_part(text: str) -> tuple[int, int]:
     if int(number) >= int(whole):
         raise argparse.ArgumentTypeError(f"{text!r}: there are parts 0 to {int(whole) - 1}" if int(whole) else text)
     return int(number), int(whole)
+
+
+def whole_number(text: str) -> int:
+    """Returns a whole number of any size.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def positive_number(text: str) -> int:
+    """The same above 0."""
+    if not (number := whole_number(text)):
+        raise argparse.ArgumentTypeError("0 is too few")
+    return number
+
+
+def number_of_seconds(text: str) -> float:
+    """Returns a time in seconds.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return number

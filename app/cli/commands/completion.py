@@ -1,22 +1,41 @@
-"""Makes the scripts that complete the command line in bash, zsh and fish from the parser, so that the two agree.
+"""`tracetui config completion`: makes the scripts that complete the command line in bash, zsh and fish.
 
-The scripts stand alone: no Python is started while somebody types. A tool of one's own after `--` is completed as the
-shell completes it elsewhere.
+They are made of the commands' declarations, so that the two agree, and stand alone: no Python is started while somebody
+types. A tool of one's own after `--` is completed as the shell completes it elsewhere.
 """
 
 from __future__ import annotations
 
-import argparse
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from tracetui.app.cli.arguments import build_parser
-from tracetui.app.cli.options.shared import SAMPLES
-from tracetui.app.cli.options.values import input_path
+from tracetui.app.cli.command import COMMANDS, GROUP, HIDDEN, declared, members, module_of, option
+from tracetui.app.cli.options import Bare
+from tracetui.app.cli.values import input_path
+from tracetui.app.text.exit_codes import DONE
 
-Values = Literal["none", "any", "words", "list", "pairs", "files", "folders", "programs"]
-"""What follows an option: nothing, anything, one of some words, several with commas, ``name=…``, a path."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.app.cli.command import Argument, Values
+
+
+@dataclass(kw_only=True)
+class Options(Bare):
+    """Print the script that completes `tracetui` in a shell. bash: eval "$(tracetui config completion bash)" in
+    ~/.bashrc; zsh: tracetui config completion zsh > _tracetui in a folder of $fpath; fish: tracetui config completion
+    fish > ~/.config/fish/completions/tracetui.fish
+    """
+
+    shell: str = option(choices=("bash", "zsh", "fish"))
+
+
+def run(options: Options) -> int:
+    """Prints the script."""
+    sys.stdout.write(script(options.shell))
+    return DONE
 
 
 @dataclass(frozen=True)
@@ -42,98 +61,72 @@ class Known:
     """Positional arguments, in order; the last one may take many words."""
 
 
+HELP = Slot(("-h", "--help"), "show this help message and exit", "none")
+TOP = (
+    HELP,
+    Slot(("--version",), "print the version and exit", "none"),
+    Slot(("--debug",), "show a traceback if something goes wrong", "none"),
+)
+"""The options that precede a command."""
+
+
 def script(shell: str) -> str:
     """Returns the script for ``bash``, ``zsh`` or ``fish``."""
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](known_commands())
 
 
 def known_commands() -> list[Known]:
-    """Returns the parser's commands; the first, without a name, holds the options that precede a command."""
-    parser = build_parser()
-    found = [Known("", "", _slots(parser, options=True), ())]
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
-            for name, sub in action.choices.items():
-                slots = _slots(sub, options=True), _slots(sub, options=False)
-                found.append(Known(name, helps.get(name, ""), *slots))
-    return found
+    """Returns the commands; the first, without a name, holds the options that precede a command."""
+    return [Known("", "", TOP, ()), *(_known(name, line) for name, line in COMMANDS.items())]
 
 
-def _slots(parser: argparse.ArgumentParser, *, options: bool) -> tuple[Slot, ...]:
-    return tuple(
-        _slot(parser, action)
-        for action in parser._actions
-        if bool(action.option_strings) == options and not isinstance(action, argparse._SubParsersAction)
-        and action.help != argparse.SUPPRESS
-    )  # fmt: skip
+def _known(name: str, line: str) -> Known:
+    parts = tuple(members(name))
+    if name == GROUP:
+        return Known(name, line, (HELP,), (Slot((), "what to print", "words", parts),))
+    slots = [slot for field, argument in declared(module_of(name).Options) for slot in _slots(field, argument)]
+    places = [slot for slot in slots if not slot.flags]
+    if parts:
+        places[0] = Slot((), places[0].help, places[0].values, parts)
+    return Known(name, line, (HELP, *(slot for slot in slots if slot.flags)), tuple(places))
 
 
-def _slot(parser: argparse.ArgumentParser, action: argparse.Action) -> Slot:
-    values, words = _values(parser, action)
-    text = parser._get_formatter()._expand_help(action) if action.help else ""
-    many = action.nargs in ("*", "+")
-    return Slot(tuple(action.option_strings), " ".join(text.split()), values, words, many)
+def _slots(name: str, argument: Argument) -> Iterator[Slot]:
+    """Yields what is typed for a field, as far as `--help` shows it."""
+    details = argument.details
+    if details.get("help") != HIDDEN:
+        text = details.get("help", "") % {**details, "choices": ", ".join(map(str, details.get("choices", ())))}
+        flags = argument.flags
+        if "BooleanOptionalAction" in str(details.get("action")):
+            flags += tuple(f"--no-{flag[2:]}" for flag in flags)
+        words = tuple(argument.words()) or tuple(map(str, details.get("choices", ())))
+        yield Slot(flags, text, _values(argument), words, details.get("nargs") in ("*", "+"))
+    if argument.opposite is not None and argument.opposite[1] != HIDDEN:
+        yield Slot((argument.opposite[0],), argument.opposite[1], "none")
 
 
-def _values(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[Values, tuple[str, ...]]:
-    """Returns the possible values of an option or positional argument, as the parser declares them."""
-    command = parser.prog.split()[-1]
-    if action.nargs == 0:
-        return "none", ()
-    if action.choices is not None:
-        return "words", tuple(str(choice) for choice in action.choices)
-    by_name = _named(command, action.dest)
-    if by_name is not None:
-        return by_name
-    if action.type in (Path, input_path):
-        return ("folders" if action.metavar in ("DIR", "FOLDER") else "files"), ()
-    return "any", ()
+def _values(argument: Argument) -> Values:
+    """Returns what a field's values are."""
+    details = argument.details
+    if argument.values is not None:
+        return argument.values
+    if details.get("action") not in (None, "append", "extend"):
+        return "none"
+    if "choices" in details:
+        return "words"
+    if details.get("type") in (Path, input_path):
+        return "folders" if details.get("metavar") in ("DIR", "FOLDER") else "files"
+    return "any"
 
 
-def _named(command: str, name: str) -> tuple[Values, tuple[str, ...]] | None:
-    """What the parser does not say, since it would be long in coming for every start."""
-    from tracetui.app.tabs import NAMES
+def _names(commands: list[Known]) -> list[str]:
+    """Returns the commands that are one word."""
+    return [command.name for command in commands if command.name and " " not in command.name]
 
-    if name == "tab":
-        return "words", NAMES
-    if name == "section":
-        from tracetui.analysis.report.report import SECTIONS
 
-        return "words", tuple(SECTIONS)
-    if name == "nsys_report":
-        from tracetui.analysis.nsys.stats import REPORTS
-
-        return "words", tuple(REPORTS)
-    if name == "id":
-        from tracetui.analysis.findings.catalogue import all_rules
-
-        return "words", tuple(all_rules())
-    if name == "model" or (command, name) == ("models", "name"):
-        from tracetui.models.registry import entries
-
-        return "words", tuple(entry.name for entry in entries() if ":" not in entry.name)
-    if name == "tool":
-        from tracetui.collectors.request import TOOLS
-
-        return "list", (*TOOLS, "all")
-    if name == "sweep":
-        from tracetui.app.cli.options.profile import _AXES
-
-        return "pairs", tuple(f"{axis}=" for axis in _AXES)
-    if name == "sample":
-        return "words", tuple(SAMPLES)
-    if name == "asked":
-        return "files", ()
-    if name == "python":
-        return "programs", ()
-    if name == "device" and command in ("profile", "prove"):
-        return "words", ("cpu", "cuda")
-    if (command, name) == ("prove", "findings"):
-        from tracetui.analysis.findings.catalogue import all_rules
-
-        return "words", tuple(id for id, rule in all_rules().items() if rule.changes)
-    return None
+def _parts(commands: list[Known]) -> list[str]:
+    """Returns those that are two."""
+    return [command.name for command in commands if " " in command.name]
 
 
 def _clean(text: str) -> str:
@@ -146,27 +139,26 @@ def _clean(text: str) -> str:
 
 
 def _bash(commands: list[Known]) -> str:
-    names = " ".join(command.name for command in commands if command.name)
     cases = "\n".join(_bash_command(command) for command in commands)
-    switches = {flag for c in commands for option in c.options if option.values == "none" for flag in option.flags}
-    script = _BASH.replace("@NAMES@", names).replace("@FLAGS@", " ".join(sorted(switches)))
-    return script.replace("@CASES@", cases)
+    switches = {flag for c in commands for slot in c.options if slot.values == "none" for flag in slot.flags}
+    script = _BASH.replace("@NAMES@", " ".join(_names(commands))).replace("@FLAGS@", " ".join(sorted(switches)))
+    return script.replace("@PARTS@", ",".join(_parts(commands))).replace("@CASES@", cases)
 
 
 def _bash_command(command: Known) -> str:
-    flags = " ".join(flag for option in command.options for flag in option.flags)
-    lines = [f"    {command.name or chr(39) * 2})"]
-    if any(option.values != "none" for option in command.options):
+    flags = " ".join(flag for slot in command.options for flag in slot.flags)
+    lines = [f"    '{command.name}')"]
+    if any(slot.values != "none" for slot in command.options):
         lines.append("        case $option in")
-        for option in command.options:
-            if option.values != "none":
-                lines.append(f"        {'|'.join(option.flags)}) {_bash_values(option)}; return ;;")
+        for slot in command.options:
+            if slot.values != "none":
+                lines.append(f"        {'|'.join(slot.flags)}) {_bash_values(slot)}; return ;;")
         lines.append("        esac")
-    if many := [flag for option in command.options if option.many for flag in option.flags]:
-        option = next(option for option in command.options if option.many)
+    if many := [flag for slot in command.options if slot.many for flag in slot.flags]:
+        slot = next(slot for slot in command.options if slot.many)
         lines += [
             f'        if [[ $last == {many[0]} && $cur != -* ]]; then',
-            f'            {_bash_values(option)}; _tracetui_files; return',
+            f'            {_bash_values(slot)}; _tracetui_files; return',
             "        fi",
         ]  # fmt: skip
     lines.append(f'        if [[ $cur == -* ]]; then _tracetui_words "{flags}"; return; fi')
@@ -183,17 +175,18 @@ def _bash_command(command: Known) -> str:
 
 def _bash_values(slot: Slot) -> str:
     words = " ".join(slot.words)
+    more = f'_tracetui_words "{words}"; ' if words else ""
     return {
         "words": f'_tracetui_words "{words}"',
         "list": f'_tracetui_list "{words}"',
         "pairs": f'_tracetui_words "{words}"; compopt -o nospace 2>/dev/null',
-        "files": "_tracetui_files",
+        "files": f"{more}_tracetui_files",
         "folders": "_tracetui_files -d",
         "programs": "_tracetui_files -c; _tracetui_files",
     }.get(slot.values, ":")
 
 
-_BASH = r"""# tracetui for bash: eval "$(tracetui completion bash)"
+_BASH = r"""# tracetui for bash: eval "$(tracetui config completion bash)"
 _tracetui_words() {
     COMPREPLY+=( $(compgen -W "$1" -- "$cur") )
 }
@@ -211,7 +204,7 @@ _tracetui_files() {
 }
 
 _tracetui() {
-    local names="@NAMES@"
+    local names="@NAMES@" parts=",@PARTS@,"
     local cur=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD-1]} command= last= place=0 i word
     COMPREPLY=()
     # bash takes --option=value for three words
@@ -238,6 +231,8 @@ _tracetui() {
             continue
         elif [[ -z $command ]]; then
             command=$word
+        elif [[ $place == 0 && $parts == *",$command $word,"* ]]; then
+            command+=" $word"
         elif [[ ${COMP_WORDS[i-1]} != -* || " @FLAGS@ " == *" ${COMP_WORDS[i-1]} "* ]]; then
             place=$((place + 1))
         fi
@@ -255,17 +250,18 @@ complete -F _tracetui tracetui
 
 
 def _zsh(commands: list[Known]) -> str:
-    described = "\n".join(f"        '{c.name}:{_clean(c.help)}'" for c in commands if c.name)
+    described = "\n".join(f"        '{c.name}:{_clean(c.help)}'" for c in commands if c.name in _names(commands))
     cases = "\n".join(_zsh_command(command) for command in commands if command.name)
-    return _ZSH.replace("@COMMANDS@", described).replace("@CASES@", cases)
+    script = _ZSH.replace("@COMMANDS@", described).replace("@PARTS@", ",".join(_parts(commands)))
+    return script.replace("@CASES@", cases)
 
 
 def _zsh_command(command: Known) -> str:
-    lines = [f"        {command.name})", "            _arguments -s \\"]
-    for option in command.options:
-        value = "" if option.values == "none" else f":value:{_zsh_values(option)}"
-        for flag in option.flags:
-            lines.append(f"                '{'*' if option.many else ''}{flag}[{_clean(option.help)}]{value}' \\")
+    lines = [f"        '{command.name}')", "            _arguments -s \\"]
+    for slot in command.options:
+        value = "" if slot.values == "none" else f":value:{_zsh_values(slot)}"
+        for flag in slot.flags:
+            lines.append(f"                '{'*' if slot.many else ''}{flag}[{_clean(slot.help)}]{value}' \\")
     for number, place in enumerate(command.places, 1):
         lines.append(
             f"                '{'*' if place.many else number}:{_clean(place.help)[:40]}:{_zsh_values(place)}' \\"
@@ -279,14 +275,14 @@ def _zsh_values(slot: Slot) -> str:
         "words": f"({' '.join(slot.words)})",
         "list": f"_values -s , value {' '.join(slot.words)}",
         "pairs": f'compadd -S "" {" ".join(slot.words)}',
-        "files": "_files",
+        "files": f"{{compadd -- {' '.join(slot.words)}; _files}}" if slot.words else "_files",
         "folders": "_files -/",
         "programs": "_command_names -e",
     }.get(slot.values, " ")
 
 
 _ZSH = r"""#compdef tracetui
-# tracetui for zsh: in a folder of $fpath as _tracetui, or: source <(tracetui completion zsh)
+# tracetui for zsh: in a folder of $fpath as _tracetui, or: source <(tracetui config completion zsh)
 
 _tracetui() {
     local curcontext=$curcontext state at
@@ -308,6 +304,10 @@ _tracetui() {
         _describe command known
         ;;
     rest)
+        if (( CURRENT > 2 )) && [[ ",@PARTS@," == *",$words[1] $words[2],"* ]]; then
+            words=("$words[1] $words[2]" "${(@)words[3,-1]}")
+            (( CURRENT -= 1 ))
+        fi
         case $words[1] in
 @CASES@
         esac
@@ -327,21 +327,22 @@ fi
 
 
 def _fish(commands: list[Known]) -> str:
-    names = " ".join(command.name for command in commands if command.name)
-    lines = [_FISH.replace("@NAMES@", names)]
+    parts = " ".join(f"'{name}'" for name in _parts(commands))
+    lines = [_FISH.replace("@NAMES@", " ".join(_names(commands))).replace("@PARTS@", parts)]
     lines.append("complete -c tracetui -n '__tracetui_is \"\"' -l version -d 'print the version'")
     for command in commands:
         if not command.name:
             continue
-        lines.append(f"complete -c tracetui -n '__tracetui_is \"\"' -a {command.name} -d '{_clean(command.help)}'")
+        if command.name in _names(commands):
+            lines.append(f"complete -c tracetui -n '__tracetui_is \"\"' -a {command.name} -d '{_clean(command.help)}'")
         here = f"complete -c tracetui -n '__tracetui_is {command.name}'"
-        for option in command.options:
-            flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
-            lines.append(f"{here} {flags}{_fish_values(option)} -d '{_clean(option.help)}'")
+        for slot in command.options:
+            flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in slot.flags)
+            lines.append(f"{here} {flags}{_fish_values(slot)} -d '{_clean(slot.help)}'")
         for place in command.places:
             if place.values in ("files", "folders"):
                 lines.append(f"{here} -F")
-            elif place.words:
+            if place.words:
                 lines.append(f"{here} -a '{' '.join(place.words)}'")
     return "\n".join(lines) + "\n"
 
@@ -358,18 +359,20 @@ def _fish_values(slot: Slot) -> str:
     }.get(slot.values, " -x")
 
 
-_FISH = r"""# tracetui for fish: tracetui completion fish > ~/.config/fish/completions/tracetui.fish
+_FISH = r"""# tracetui for fish: tracetui config completion fish > ~/.config/fish/completions/tracetui.fish
 function __tracetui_is --description 'whether this command is being typed, and no program of one\'s own'
     set -l words (commandline -opc)
     contains -- -- $words; and return 1
     set -l command ''
     for word in $words[2..-1]
-        if contains -- $word @NAMES@
-            set command $word
-            break
+        if test -z "$command"
+            contains -- $word @NAMES@; and set command $word
+        else
+            contains -- "$command $word" @PARTS@; and set command "$command $word"
+            string match -q -- '-*' $word; or break
         end
     end
-    test "$command" = "$argv[1]"
+    test "$command" = "$argv"
 end
 
 function __tracetui_program --description 'completes a program of one\'s own'

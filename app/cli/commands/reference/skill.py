@@ -1,13 +1,18 @@
-"""`tracetui skill`: what a coding agent needs to know, short enough to be read whole; its commands from the parser."""
+"""`tracetui reference skill`: what a coding agent needs to know, short enough to be read at once."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tracetui.app.cli.options import Bare
+from tracetui.app.text.exit_codes import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.app.cli.completion import Known
+    from tracetui.app.cli.commands.completion import Known
 
 MOST_BYTES = 6000
 _HEAD = """\
@@ -20,7 +25,8 @@ JAX, CUDA memory snapshot), compare runs, and judge whether a number can be trus
 # tracetui
 
 RUN is a recording or a folder of them; `--sample` stands for one that ships with tracetui. Every command prints text;
-`--format json` is for you. `tracetui schema report` has the JSON Schema, `tracetui schema report kernels` one section.
+`--format json` is for you. `tracetui reference schema report` has the JSON Schema, `tracetui reference schema report \
+kernels` one section.
 
 ## In this order
 """
@@ -32,7 +38,7 @@ _STEPS = (
         "query",
         'Ask in SQL: `tracetui query RUN "select …" --format json`; `tracetui query --schema` lists the columns.',
     ),
-    ("rules", "Read a rule: `tracetui rules S2` says how a finding is judged, and its thresholds."),
+    ("reference rules", "Read a rule: `tracetui reference rules S2` says how a finding is judged, and its thresholds."),
     ("check", "What to record next: `tracetui check RUN --format json`."),
     ("prove", "Prove a finding: `tracetui prove RUN S2`; a change of the program: `tracetui prove RUN -- COMMAND`."),
     ("diff", "Compare: `tracetui diff A B --format json` (B minus A, per step)."),
@@ -76,9 +82,22 @@ DETAILED = ("report", "diff", "query")
 LEFT_OUT = ("--help", "--ascii", "--color", "--debug", "--no-cache", "--max-memory", "--force", "--no-charts", "-h")
 
 
+@dataclass(kw_only=True)
+class Options(Bare):
+    """Print a file for coding agents: how to record, report, compare, ask and prove, and which numbers rest on what.
+    Write it where your agent looks for skills (SKILL.md), or append it to AGENTS.md.
+    """
+
+
+def run(_: Options) -> int:
+    """Prints the file."""
+    sys.stdout.write(skill())
+    return DONE
+
+
 def skill() -> str:
     """The file, in Markdown with a header that agents' programs know."""
-    from tracetui.app.cli.completion import known_commands
+    from tracetui.app.cli.commands.completion import known_commands
 
     commands = [command for command in known_commands() if command.name]
     names = {command.name for command in commands}

@@ -91,7 +91,7 @@ class Tools:
         `finding`: its key, or the id of its rule.
         """
         from tracetui.analysis.findings.catalogue import all_rules
-        from tracetui.app.cli.rules_list import as_json
+        from tracetui.app.cli.commands.reference.rules import as_json
 
         trace = _main(self._report(path, ["findings"]))
         rows = [*trace["findings"], *trace["findings_suppressed"], *trace["findings_silenced"]]
@@ -118,7 +118,7 @@ class Tools:
 
         Without `sql`: the frames and columns with their units. With it: tracetui.query/1.
         """
-        from tracetui.app.cli.asking.query import answer_of, frames_json, origin
+        from tracetui.app.cli.commands.query import answer_of, frames_json, origin
         from tracetui.app.reports.answer import answer_json
 
         if not sql:
@@ -142,7 +142,7 @@ class Tools:
     def record(self, command: list[str], folder: str, seconds: int = RECORD_SECONDS) -> str:
         """Records a program with `tracetui profile` into a new folder below the given paths; then open that folder.
 
-        `command`: the program and its arguments (["python", "train.py"]), or one name of `tracetui models`.
+        `command`: the program and its arguments (["python", "train.py"]), or one name of `tracetui reference models`.
         """
         place = self._inside(folder)
         if place.exists():
@@ -174,8 +174,7 @@ class Tools:
     def _run(self, path: str) -> tuple[Run, Config]:
         """A run that may be read, read anew if it changed."""
         from tracetui.analysis.findings.config import load
-        from tracetui.analysis.scope import Scope
-        from tracetui.app.cli.request import Request
+        from tracetui.app.cli.options import Request
 
         place = self._inside(path)
         if not place.exists():
@@ -186,7 +185,7 @@ class Tools:
             if key not in self._open:
                 while len(self._open) >= KEPT:
                     del self._open[next(iter(self._open))]
-                run = headless.open_run([place], Request(Scope(), cache=self._cache))
+                run = headless.open_run([place], Request(cache=self._cache))
                 self._open[key] = run, load(place)
             return self._open[key]
 

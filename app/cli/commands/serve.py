@@ -10,12 +10,17 @@ import re
 import secrets
 import shlex
 import sys
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from tracetui.app import tabs
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.options import Common, Covered, Looks, Recordings, check_there
+from tracetui.app.cli.values import input_path, port
 from tracetui.app.settings.state import OFF_VARIABLE
 from tracetui.app.text.exit_codes import DONE, UsageError
-from tracetui.parsers.written import READ_ONLY_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -34,6 +39,46 @@ FOCUS = """<script>
 """Keys reach the screen without a click."""
 _MOST = 10_000
 INSTALL = "the browser view needs textual-serve: pip install 'tracetui[web]'"
+
+
+@dataclass(kw_only=True)
+class Options(Looks, Recordings, Covered, Common):
+    """Serve the screen to a browser on this machine, at an address with a token. Nothing is written or opened besides
+    what is given. From elsewhere, go through SSH (ssh -L 8000:localhost:8000).
+    """
+
+    paths: list[Path] = option(
+        nargs="*", type=input_path, metavar="PATH", help="a trace or a folder; a second one is B"
+    )
+    tab: str | None = option("--tab", metavar="NAME", help="the tab to start on", words=lambda: tabs.NAMES)
+    filter: str | None = option("--filter", metavar="TEXT", help="start with this filter")
+    host: str = option("--host", default="localhost", help="the address to listen on (default: %(default)s)", last=True)
+    port: int = option(
+        "--port",
+        type=port,
+        default=8000,
+        metavar="N",
+        help="the port to listen on; 0 for any free one (default: %(default)s)",
+        last=True,
+    )
+    no_token: bool = switch("--no-token", help="an address without a token, open to all who reach it", last=True)
+    allow_write: bool = switch(
+        "--allow-write", help="the browser may write files, open others, and is remembered", last=True
+    )
+    words: tuple[str, ...] = ()
+    """Of the command line, after ``tracetui``."""
+
+
+def run(options: Options) -> int:
+    """Serves until interrupted."""
+    check_there(options.given_paths())
+    return serve(
+        options.words,
+        host=options.host,
+        port=options.port,
+        with_token=not options.no_token,
+        allow_write=options.allow_write,
+    )
 
 
 def command_of(words: Sequence[str]) -> list[str]:
@@ -65,6 +110,8 @@ def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow
     Raises:
         UsageError: textual-serve is not installed, or the port is taken.
     """
+    from tracetui.parsers.written import READ_ONLY_VARIABLE
+
     try:
         from aiohttp import web
         from textual_serve.server import Server

@@ -2,77 +2,115 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.cli import headless
-from tracetui.app.cli.asking.options import split_asked
-from tracetui.app.cli.options.shared import SAMPLES
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.options import ANY_RUN, FORCE, OUTPUT, SAMPLES, Common, Covered, Recordings, format_option
+from tracetui.app.cli.values import count
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.query.ask import Answer
     from tracetui.analysis.scope import Scope
-    from tracetui.app.cli.request import Request
+    from tracetui.app.cli.options import Request
     from tracetui.parsers import Run, Trace
 
+SECONDS = 30
+"""`analysis.query.ask.SECONDS`."""
 TEXT_ROWS = 100
 """Rows of text and Markdown, unless --limit says otherwise."""
 SCHEMA = "tracetui.query-frames/1"
 
 
-def query_command(
-    arguments: argparse.Namespace, scope: Scope, paths_of: Callable[[argparse.Namespace], Sequence[Path]]
-) -> int:
-    """Runs the command.
+def seconds(text: str) -> float:
+    """Returns a time limit in seconds.
 
-    Args:
-        arguments: what was typed; ``asked`` are the paths and the query.
-        scope: what of the recording the frames have.
-        paths_of: the paths to open, with the sample's.
+    Raises:
+        argparse.ArgumentTypeError: it is none, or not between 0 and an hour.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0 < number <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 3600 seconds")
+    return number
+
+
+@dataclass(kw_only=True)
+class Options(Recordings, Covered, Common):
+    """Run one SELECT over the frames of a recording (steps, host, device, memory, counters, collectives) and the
+    report's tables (kernels, operators, ...), with DuckDB. Nothing else can be read, and nothing written. --schema
+    lists what there is.
+    """
+
+    asked: list[str] = option(
+        nargs="*",
+        metavar="PATH SQL",
+        help="a recording or a folder, then the query; - reads it from standard input",
+        values="files",
+    )
+    sample: str | None = option(
+        "--sample",
+        nargs="?",
+        const="vim_tiny",
+        metavar="NAME",
+        help="a recording that ships with tracetui",
+        words=lambda: tuple(SAMPLES),
+    )
+    schema: bool = switch("--schema", help="list frames and columns with their units")
+    format: str = format_option("text", "json", "markdown", "csv")
+    most_rows: int | None = option(
+        "--limit", type=count, metavar="N", help="rows; 0 for all (text shows 100, json and csv all)"
+    )
+    timeout: float = option(
+        "--timeout",
+        type=seconds,
+        default=SECONDS,
+        metavar="SECONDS",
+        help="how long the query may run (default: %(default)s)",
+    )
+    output: Path | None = option("--output", type=Path, metavar="FILE", help=OUTPUT)
+    force: bool = switch("--force", help=FORCE)
+    run: str | None = option("--run", metavar="NAME", help=ANY_RUN)
+
+
+def run(options: Options) -> int:
+    """Prints the result of a query, or what can be asked.
 
     Raises:
         UsageError: a path or the query is missing.
     """
-    from tracetui.app.cli.request import Request
-
-    request = Request(
-        scope,
-        rank=arguments.rank,
-        source=arguments.source,
-        run=arguments.run,
-        format=arguments.format,
-        limit=arguments.most_rows,
-        output=arguments.output,
-        force=arguments.force,
-        ascii=arguments.ascii,
-        cache=arguments.cache,
-        debug=arguments.debug,
-    )
-    if arguments.schema:
-        return print_frames(arguments.asked, request)
-    if arguments.sample is not None and arguments.sample not in SAMPLES:
-        if " " not in arguments.sample.strip():
-            raise UsageError(f"--sample {arguments.sample}: there are {', '.join(SAMPLES)}")
+    options.limit = options.most_rows
+    if options.schema:
+        return print_frames(options.asked, options)
+    words = list(options.asked)
+    if options.sample is not None and options.sample not in SAMPLES:
+        if " " not in options.sample.strip():
+            raise UsageError(f"--sample {options.sample}: there are {', '.join(SAMPLES)}")
         # `query --sample 'select …'`: argparse took the query for the sample's name
-        arguments.asked, arguments.sample = [arguments.sample, *arguments.asked], next(iter(SAMPLES))
-    try:
-        given, sql = split_asked(arguments.asked, sample=arguments.sample is not None)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    arguments.paths = [Path(path) for path in given]
-    return print_query(paths_of(arguments), sql, request, seconds=arguments.timeout)
+        words, options.sample = [options.sample, *words], next(iter(SAMPLES))
+    if not words:
+        raise UsageError("no query given; `tracetui query --schema` lists what can be asked")
+    if len(words) == 1 and options.sample is None:
+        if Path(words[0]).exists():
+            raise UsageError("no query given; it is the last word: tracetui query PATH 'select ...'")
+        raise UsageError("no path given; `tracetui query --sample 'select ...'` takes one that ships with it")
+    options.paths = [Path(path) for path in words[:-1]]
+    return print_query(options.given_paths(), words[-1], options, seconds=options.timeout)
 
 
 def print_query(paths: Sequence[Path], sql: str, request: Request, *, seconds: float) -> int:
     """Prints the result of a query."""
+    from tracetui.app.cli import headless
     from tracetui.app.reports import answer as written
     from tracetui.app.reports.layout import Layout
 
@@ -149,6 +187,7 @@ def one_recording(run: Run) -> Trace:
 def print_frames(names: Sequence[str], request: Request) -> int:
     """Prints the frames with their columns."""
     from tracetui.analysis.query.frames import frames
+    from tracetui.app.cli import headless
 
     known = frames()
     for name in names:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_bytes
-from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.options import Plain
+from tracetui.app.cli.values import input_path
+from tracetui.app.text.exit_codes import DONE, UNREADABLE
 from tracetui.app.text.fitting import printable
-from tracetui.collectors.scrub import NO_RECORDING, LeftOut, Scrubbed, redactor_of_this_machine, said_of, scrub
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from tracetui.collectors.scrub import LeftOut, Scrubbed
 
 SHOWN = 6
 """How many names of skipped files are listed."""
@@ -36,33 +39,49 @@ NOUNS = {
 """The counted kinds, singular and plural."""
 
 
-def scrub_command(
-    paths: Sequence[Path], output: Path | None, *, force: bool, names: bool, strict: bool, ascii: bool
-) -> int:
-    """Copies the files and prints what was removed; stops at the first file that can't be copied."""
-    if not paths:
-        raise UsageError("no path given; `tracetui scrub FILE` writes FILE's copy beside it")
-    found = scrub(
-        paths,
-        output,
-        force=force,
-        strict=strict,
-        redactor=redactor_of_this_machine(names=names),
-        done=lambda one: _say(one, ascii=ascii),
+@dataclass(kw_only=True)
+class Options(Plain):
+    """Make a copy that can be shared: Chrome JSON, nsys SQLite, ncu CSV, memory snapshot, run.json or a folder of them.
+    Names of kernels, operators and ranges, times and sizes stay; removed items are counted.
+    """
+
+    paths: list[Path] = option(nargs="+", type=input_path, metavar="FILE", help="a recording, or a folder of them")
+    output: Path | None = option(
+        "-o", "--output", type=Path, metavar="OUT", help="the copy, or a folder for several (default: X.scrubbed.json)"
     )
-    others = [one.source for one in found if isinstance(one, LeftOut) and one.reason == NO_RECORDING]
+    force: bool = switch("--force", help="replace existing copies")
+    names: bool = switch("--names", help="also in names of kernels, operators, ranges and functions; none merge")
+    strict: bool = switch("--strict", help="write no copy that holds what can't be judged")
+
+
+def run(options: Options) -> int:
+    """Copies the files and prints what was removed; stops at the first file that can't be copied."""
+    from tracetui.collectors.scrub import NO_RECORDING, LeftOut, Scrubbed, redactor_of_this_machine, scrub
+
+    ascii = options.ascii
+    copies = scrub(
+        options.paths,
+        options.output,
+        force=options.force,
+        strict=options.strict,
+        redactor=redactor_of_this_machine(names=options.names),
+        done=lambda copy: _say(copy, ascii=ascii),
+    )
+    others = [one.source for one in copies if isinstance(one, LeftOut) and one.reason == NO_RECORDING]
     if others:
         shown = ", ".join(dict.fromkeys(path.name for path in others[:SHOWN]))
         more = ", ..." if len(others) > SHOWN else ""
         count = f"{len(others):,} other file{'' if len(others) == 1 else 's'}"
         print(f"left out: {count} ({printable(shown, ascii=ascii)}{more})")
-    if not any(isinstance(one, Scrubbed) for one in found):
+    if not any(isinstance(one, Scrubbed) for one in copies):
         print("tracetui: nothing was copied: no recording found", file=sys.stderr)
         return UNREADABLE
     return DONE
 
 
 def _say(one: Scrubbed | LeftOut, *, ascii: bool) -> None:
+    from tracetui.collectors.scrub import NO_RECORDING, LeftOut, said_of
+
     source = printable(str(one.source), ascii=ascii)
     if isinstance(one, LeftOut):
         if one.reason != NO_RECORDING:  # these are summarized at the end

@@ -1,0 +1,129 @@
+"""`tracetui open`: shows the screen, or without a terminal prints; and what is shown without a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracetui.app import tabs
+from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.commands.ranks import is_folder_of_summaries
+from tracetui.app.cli.options import SAMPLES, Common, Covered, Looks, Recordings, check_there, sample_path, warn
+from tracetui.app.cli.values import input_path
+from tracetui.app.terminal.choice import DRIVERS
+from tracetui.app.text.exit_codes import DONE
+
+if TYPE_CHECKING:
+    from tracetui.app.settings.schema import Settings
+
+
+@dataclass(kw_only=True)
+class Options(Looks, Recordings, Covered, Common):
+    """Explore a trace, a folder of traces, or several runs: the first two side by side. Without a terminal: the
+    report.
+    """
+
+    paths: list[Path] = option(
+        nargs="*",
+        type=input_path,
+        metavar="PATH",
+        help="a trace or a folder; several paths become runs a, b, c, ...",
+    )
+    run: str | None = option(
+        "--run",
+        metavar="NAME",
+        help="the run to view first, by letter or name, if a folder holds several runs or several paths are given",
+    )
+    tab: str | None = option(
+        "--tab",
+        metavar="NAME",
+        help="the tab to start on, by its name, the start of its name, or its key: overview, kern, 8",
+        words=lambda: tabs.NAMES,
+    )
+    filter: str | None = option("--filter", metavar="TEXT", help="start with this filter")
+    mouse: bool = switch(
+        "--mouse",
+        default=None,
+        help="mouse on (default: off over SSH)",
+        opposite=("--no-mouse", "mouse off", False),
+        either="mouse",
+    )
+    driver: str = option(
+        "--driver",
+        choices=DRIVERS,
+        help="what sends the screen: cells (only what differs), or stock (Textual's own) (default: auto)",
+    )
+    settings: Any = field(default=None)
+
+
+def run(options: Options) -> int:
+    """Shows the screen, or without a terminal the report."""
+    paths = options.given_paths()
+    check_there(paths)
+    if len(paths) == 1 and is_folder_of_summaries(paths[0]):
+        from tracetui.app.cli.commands.ranks import print_summaries, recordings_of
+
+        if not has_terminal():
+            warn(options.settings, unread=True)
+            return print_summaries(paths[0], options)
+        paths = (recordings_of(paths[0]) or paths[0],)
+    if not has_terminal():
+        from tracetui.app.cli.headless import print_open
+
+        warn(options.settings, unread=False)
+        return print_open(paths, options)
+    from tracetui.app.screen.run import run_tui
+
+    return run_tui(
+        paths,
+        scope=options.scope,
+        rank=options.rank,
+        source=options.source,
+        tab=options.tab,
+        filter=options.filter,
+        run=options.run,
+        color=options.color,
+        ascii=options.ascii,
+        mouse=options.mouse,
+        driver=options.driver,
+        low_bandwidth=options.low_bandwidth,
+        cache=options.cache,
+        settings=options.settings,
+    )
+
+
+def start(settings: Settings) -> int:
+    """Runs without a command: shows what can be opened."""
+    if has_terminal():
+        from tracetui.app.screen.run import run_tui
+
+        return run_tui(
+            (),
+            samples=[sample_path(next(iter(SAMPLES)))],
+            color=settings.color,
+            ascii=settings.ascii,
+            mouse=settings.mouse,
+            driver=settings.driver,
+            low_bandwidth=settings.low_bandwidth,
+            cache=settings.cache,
+            settings=settings,
+        )
+    warn(settings, unread=True)
+    from tracetui.app.screen.dialogs.start_list import entries, plain, recordings_in
+
+    encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
+    print(plain(entries(Path.cwd(), recordings_in(Path.cwd())), ascii=not encoding.startswith("utf")))
+    return DONE
+
+
+def has_terminal() -> bool:
+    """Returns whether there is a terminal for the screen."""
+    if "TEXTUAL_DRIVER" in os.environ:  # the screen goes to a browser
+        return True
+    # Keys come from standard input, and a redirected output wants the report; errors may go elsewhere.
+    return os.environ.get("TERM") != "dumb" and all(
+        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
+    )

@@ -1,0 +1,1 @@
+"""`tracetui reference`: what can be looked up about the program, a command each."""

@@ -1,1 +1,0 @@
-"""The options of the commands, a module per group of commands; argparse only."""
