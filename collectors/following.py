@@ -21,7 +21,7 @@ class Tick:
     of: int = 0
     elapsed_s: float = 0.0
     power: dict[str, Any] | None = None
-    """The newest sample of the machine's state (`parsers.run_manifest.PowerState`)."""
+    """The newest sample of the machine's state (`parsers.runs.manifest.PowerState`)."""
 
 
 @dataclass

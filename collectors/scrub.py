@@ -202,7 +202,7 @@ def said_of(unjudged: Sequence[tuple[str, str]]) -> str:
 
 
 def kind_of_file(path: Path) -> str:
-    """Tells what a file is by its content: a kind of `parsers.detect`, or ``manifest``.
+    """Tells what a file is by its content: a kind of `parsers.tool_registry.KINDS`, or ``manifest``.
 
     Raises:
         TraceError: files of its kind can't be scrubbed.

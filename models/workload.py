@@ -148,7 +148,7 @@ class Workload:
         return shapes(batch)
 
     def describe(self) -> dict[str, Any]:
-        """What run.json keeps of the workload (`parsers.run_manifest.Workload` has its keys); unknown is null.
+        """What run.json keeps of the workload (`parsers.runs.manifest.Workload` has its keys); unknown is null.
 
         Best called after the steps, when it knows the observed batch.
         """

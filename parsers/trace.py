@@ -71,7 +71,7 @@ class TraceInfo:
     """Where a trace comes from and how it was captured."""
 
     kind: str
-    """One of `tools.KINDS`."""
+    """One of `tool_registry.KINDS`."""
     tool: str
     tool_version: str | None = None
     rank: int | None = None

@@ -176,3 +176,50 @@ def test_what_names_of_kernels_say_is_known_in_one_folder() -> None:
             if NAME_PARTS.search(text.value) and "aten::" not in text.value:
                 strangers.append(f"{place}:{text.lineno}: {text.value}")
     assert not strangers, "ask parsers.names instead: " + "; ".join(strangers)
+
+
+DOTTED = re.compile(r"`(?:tracetui\.)?((?:analysis|app|collectors|models|parsers)(?:\.[A-Za-z_]\w*)+)")
+
+
+def members(body: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
+    """What a module or a class defines or imports, with the body of each class."""
+    named: dict[str, list[ast.stmt]] = {}
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            named[node.name] = node.body if isinstance(node, ast.ClassDef) else []
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            named |= {part.id: [] for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+        elif isinstance(node, ast.ImportFrom):
+            named |= {alias.asname or alias.name: [] for alias in node.names}
+        elif isinstance(node, ast.If):
+            named |= members(node.body)
+    return named
+
+
+def is_defined(dotted: str) -> bool:
+    """Whether there is a package, a module, or something in a module of this name."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:length])
+        code = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+        if code.is_file():
+            body = ast.parse(code.read_text(encoding="utf-8")).body
+            for name in parts[length:]:
+                inside = members(body)
+                if name not in inside:
+                    return False
+                body = inside[name]
+            return True
+    return False
+
+
+def test_names_of_modules_in_the_text_exist() -> None:
+    texts = [*ROOT.glob("*.md"), *(text for text in (ROOT / "docs").rglob("*.md") if text.name != "keys.md")]
+    texts += [code for folder in (*FOLDERS, "tests", "benchmarks") for code in (ROOT / folder).rglob("*.py")]
+    gone = []
+    for text in texts:
+        for number, line in enumerate(text.read_text(encoding="utf-8").splitlines(), 1):
+            missing = [name for name in DOTTED.findall(line) if not is_defined(name)]
+            gone += [f"{text.relative_to(ROOT)}:{number}: {name}" for name in missing]
+    assert not gone, "\n".join(gone)

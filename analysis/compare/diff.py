@@ -103,7 +103,7 @@ class Diff:
     kernels: pl.DataFrame
     """name, short_name, status (added, removed, changed, same), a_calls, b_calls, a_ns, b_ns, delta_ns, noise_ns; the
     largest difference first. ``b_name`` is how B spells the kernel where A spells it otherwise; ``paired_by`` says how
-    it was found (`kernel_pairs.pairs`), null where only one run has it."""
+    it was found (`join.pairs`), null where only one run has it."""
     operators: pl.DataFrame
     """The same by operator: own device time, or own host time where neither run has device time."""
     modules: pl.DataFrame
@@ -119,7 +119,7 @@ class Diff:
     gpu_steps: tuple[int, int]
     """The same for `OF_GPU`."""
     split: pl.DataFrame
-    """part, a_ns, b_ns, delta_ns of the average step (`step_split.PARTS`); each column adds up to the step's. Empty
+    """part, a_ns, b_ns, delta_ns of the average step (`PARTS`); each column adds up to the step's. Empty
     where a run has no steps or no GPU work."""
     waiting: pl.DataFrame
     """The same columns of `HOST_WAITS`, which add up to the row ``host_wait`` of `split`; empty where that is."""
@@ -455,7 +455,7 @@ STEP = "step"
 def range_times(sel: Selection, *, on_device: bool) -> pl.DataFrame:
     """Calls and time per step of the ranges of each name: ``name`` (with its domain), ``calls``, ``launches``, ``ns``.
 
-    The time is of the GPU work that any thread launched while they were open (as in `capture_ranges.phases`), or, where
+    The time is of the GPU work that any thread launched while they were open (as in `roles.phases`), or, where
     no run has GPU work, how long they were open; ``launches`` are that work's, or else the calls. Steps are `STEP`,
     whatever they are called.
     """

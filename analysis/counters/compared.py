@@ -58,7 +58,7 @@ class Compared(Struct, frozen=True):
 def compare(traces: Sequence[Trace]) -> Compared:
     """Puts the counters of several traces side by side.
 
-    Kernels are matched by name, or by their key (`parsers.kernel_key`) where versions of ncu spell them differently.
+    Kernels are matched by name, or by their key (`names.kernel_key`) where versions of ncu spell them differently.
     """
     tables = [launch_counters(trace) for trace in traces]
     names = identities([table["name"].to_list() for table in tables])

@@ -1,6 +1,6 @@
 """One run, several tools: which kernel of the main recording each launch of another recording is.
 
-The kernel's key (`parsers.kernel_key`) makes the match, since the tools spell one function in three ways. Where a key
+The kernel's key (`names.kernel_key`) makes the match, since the tools spell one function in three ways. Where a key
 stands for several kernels, the rest of the names (namespaces, parameters), the order of the launches, and then grid and
 block choose among them. None of these ever rules a match out, since a program may choose another launch configuration
 in every process. Kernels that can't be told apart are ambiguous.

@@ -62,7 +62,7 @@ def report(
             filled only if it is asked for by name: reading many takes long.
         config: thresholds of the rules, and which rules are silenced.
         on_error: called with the error of a rule that failed; the other rules still run.
-        by: what kernels are grouped by, one of `kernel_groups.GROUPINGS`; for any but ``name``, the groups are listed
+        by: what kernels are grouped by, one of `kernels.GROUPINGS`; for any but ``name``, the groups are listed
             too.
         sections_of: says, given the run and its table of ranks, which sections are used of each trace (None for all);
             the others are left out, keys and all.

@@ -74,9 +74,9 @@ class Roofline(Struct, frozen=True):
     means not known."""
     peaks: Peaks
     work: pl.DataFrame
-    """`roofline_shapes.shape_work`: where shapes are known, the work of each kernel, operator and configuration."""
+    """`shapes.shape_work`: where shapes are known, the work of each kernel, operator and configuration."""
     launches: pl.DataFrame
-    """`roofline_counters.launch_flops` of the launches with counters, ``name`` as the recording spells it."""
+    """`counters.launch_flops` of the launches with counters, ``name`` as the recording spells it."""
     covered_percent: float | None
     """Share of the recording's kernel time in scope that is of kernels whose FLOPs or bytes are known."""
 

@@ -268,7 +268,7 @@ WHY = {
     "kernel_wait": "was launched in time: the GPU's own start-up time",
     "other": "was launched in time, or its launch is not in the trace",
 }
-"""`analysis.idle.CAUSES` in words."""
+"""`analysis.gpu.idle.CAUSES` in words."""
 
 
 def host_during(timeline: Timeline, device: int | None, start: int, end: int) -> HostDuring:

@@ -56,7 +56,7 @@ class Timeline:
     end: int
     """Start of the first event and end of the last, ns on the trace's clock."""
     gaps: pl.DataFrame
-    """When a whole GPU is idle, and why (`analysis.idle.gaps`)."""
+    """When a whole GPU is idle, and why (`analysis.gpu.idle.gaps`)."""
     launches: Ints
     """The host row that launched each device row, or -1."""
     path: pl.DataFrame | None = None

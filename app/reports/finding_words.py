@@ -54,7 +54,7 @@ def parts(row: Json, whole: str = STEP, *, ascii: bool = False) -> list[tuple[st
     """(label, text) of all that is said beside the title; a label is empty where the text goes on with the same.
 
     Args:
-        row: `analysis.report_findings.finding_row`.
+        row: `analysis.report.findings.finding_row`.
         whole: what its cost is of, see `whole_of`.
         ascii: no characters outside ASCII.
     """

@@ -152,5 +152,5 @@ WORDS: dict[str, ToolWords] = {
         shorter="record fewer steps",
     ),
 }
-"""By `TraceInfo.kind`, in the order of `parsers.tools.TOOLS`."""
+"""By `TraceInfo.kind`, in the order of `parsers.tool_registry.TOOLS`."""
 KINDS = tuple(WORDS)

@@ -35,7 +35,7 @@ def finding_text(row: Json, width: int, base: str, *, comment: str = "", ascii: 
     """Everything about a finding, in lines of at most `width` columns.
 
     Args:
-        row: `analysis.report_findings.finding_row`; ``aside`` in it says why it was set aside.
+        row: `analysis.report.findings.finding_row`; ``aside`` in it says why it was set aside.
         width: columns.
         base: of the numbers, `Selection.describe`.
         comment: what was written about it.

@@ -54,11 +54,11 @@ class Picture:
     peak: Peak | None
     end: EndState
     curve: pl.DataFrame
-    """`analysis.memory_curve.curve`."""
+    """`analysis.memory.curve.curve`."""
     window: tuple[int, int] | None
     """Start and duration, ns."""
     peaks: pl.DataFrame | None = None
-    """`analysis.memory.Memory.peaks`: of every memory."""
+    """`analysis.memory.peak.Memory.peaks`: of every memory."""
 
 
 def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = False) -> list[str]:

@@ -96,7 +96,7 @@ def watch(
     runner: Runner = run_command,
     stream: Callable[[Sequence[str]], Lines] = Lines,
 ) -> Watch:
-    """Returns a sampler for `power.during` that is not yet started."""
+    """Returns a sampler for `Power.during` that is not yet started."""
     return Watch(interval_s, Probe(root, runner), stream)
 
 

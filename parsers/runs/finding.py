@@ -276,7 +276,7 @@ def find(
 
     Args:
         paths: as for `open_path`.
-        kernels_of: the keys of a file's kernels (`grouping.group`).
+        kernels_of: the keys of a file's kernels (`group`).
         choose: as for `open_path`.
 
     Raises:

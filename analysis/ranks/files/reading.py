@@ -258,8 +258,8 @@ def read(
         store: where summaries are kept; None keeps none.
         root: the job's folder, which recordings are named from; by default the one that holds all that are given.
         also: where else some may lie; nothing is written there.
-        executor: what reads the recordings, as for `workers.outcomes`.
-        jobs: how many processes, as for `workers.outcomes`.
+        executor: what reads the recordings, as for `outcomes`.
+        jobs: how many processes, as for `outcomes`.
         progress: called with how many of how many recordings are done.
         gathered: the name of the file that holds all of them at the end.
         make: false takes only what is at hand.

@@ -64,9 +64,9 @@ class Job:
     """Collectives that were not matched (`matched.UNMATCHED`)."""
     matched_by: str
     pipeline: pl.DataFrame
-    """A row per stage (`pipeline.STAGES`); empty without pipeline groups."""
+    """A row per stage (`STAGES`); empty without pipeline groups."""
     path: pl.DataFrame
-    """The critical path across ranks, a row per rank that it is on (`critical.PATH`)."""
+    """The critical path across ranks, a row per rank that it is on (`waiting.PATH`)."""
     answers: Answers
     world_size: int
     missing: tuple[int, ...]

@@ -38,7 +38,7 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """The whole diff.
 
     Args:
-        found: what `analysis.report.diff_report` returned, with its lists whole.
+        found: what `analysis.report.report.diff_report` returned, with its lists whole.
         layout: rows per list, ASCII.
     """
     if found["counters"] is not None:

@@ -50,7 +50,7 @@ class OverviewData:
     kernel_ns: int = 0
     """Kernel time in scope: the base of their shares."""
     host: pl.DataFrame | None = None
-    """`analysis.host_functions`, the first rows; null if the host is not the bottleneck."""
+    """`analysis.host.host_functions`, the first rows; null if the host is not the bottleneck."""
     findings: tuple[Finding, ...] | None = None
     """What the rules found, worst first; null while they look."""
     unjudged: bool = False

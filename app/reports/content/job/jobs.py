@@ -28,7 +28,7 @@ def job_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """The job: its answers first, then its tables; of many ranks those that matter, and one line for the rest.
 
     Args:
-        found: what holds ``job``, ``ranks`` and the sections of `analysis.report.job`.
+        found: what holds ``job``, ``ranks`` and the sections of `analysis.report.ranks.job_sections`.
         layout: rows per list.
     """
     job = found.get("job")
