@@ -1,4 +1,4 @@
-"""The checklist of one recording: its points, the rules and figures that answer them, and what records the rest."""
+"""The checklist of one recording, also as JSON: its points, what answers them, and what records the rest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from tracetui.analysis.findings.core import hints, shown, waiting, words
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.host.transfers import copies
 from tracetui.analysis.findings.of_run import findings_of
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Finding, Findings
+    from tracetui.analysis.scope import Scope
+    from tracetui.parsers import Run, Trace
 
 
 def host_work(facts: Facts) -> str:
@@ -462,3 +464,50 @@ def answer_row(answer: Answer) -> Json:
         "missing": answer.missing or None,
         "command": answer.command or None,
     }
+
+
+SCHEMA = "tracetui.check/1"
+
+
+def check_report(
+    run: Run,
+    scope: Scope,
+    config: Config | None = None,
+    on_error: Callable[[Exception], None] | None = None,
+) -> Json:
+    """Every point of the checklist for a run; of several ranks, for the one that the others wait for.
+
+    Args:
+        run: what `open_path` returned; counters and snapshots beside the main recording answer their points.
+        scope: the steps, devices or stretch of time that it is about.
+        config: thresholds of the rules, and which rules are silenced.
+        on_error: called with the error of a rule that failed.
+    """
+    trace = _chosen(run, scope)
+    facts = Facts(run, trace, scope)
+    rows = [answer_row(answer) for answer in check(facts, config, on_error)]
+    return {
+        "schema": SCHEMA,
+        "path": str(run.path),
+        "recording": str(trace.source.path),
+        "kind": trace.info.kind,
+        "rank": trace.info.rank,
+        "ranks": sorted(run.ranks),
+        "other_runs": len(run.others),
+        "base": facts.sel.describe() if trace.has_timeline or facts.sel.by_steps else "whole recording",
+        "waits_for": facts.verdict.sentence if trace.has_timeline else None,
+        "points": rows,
+        "counts": {status: sum(row["status"] == status for row in rows) for status in STATUSES},
+    }
+
+
+def _chosen(run: Run, scope: Scope) -> Trace:
+    """The recording to check: the straggler's where there is one, else the run's main one."""
+    if len(run.ranks) < 2:
+        return run.main
+    from tracetui.analysis.ranks.files.at_hand import ranks_of, straggler
+
+    late = straggler(ranks_of(run, scope))
+    if late is not None:
+        run = run.with_rank(late)
+    return next((trace for trace in run.traces if late is not None and trace.info.rank == late), run.main)

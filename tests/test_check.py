@@ -10,11 +10,10 @@ import pytest
 from made_run import ADD, HGEMM, Made, finding, silent
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.checklist import POINTS, RECORDING, _answer, _missing
+from tracetui.analysis.checklist import POINTS, RECORDING, _answer, _chosen, _missing, check_report
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding, Findings, Suppressed
-from tracetui.analysis.report.checklist import _chosen, check_report
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli.main import main
 from tracetui.app.reports.checklist import check_parts

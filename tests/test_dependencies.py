@@ -14,10 +14,9 @@ from made_run import ADD, SGEMM, Made, facts_of
 from sample_runs import run_of
 
 from tracetui.analysis.dependencies.costs import as_recorded, recorded_steps, step_times
-from tracetui.analysis.dependencies.critical_path import RESOURCES, UNKNOWN, critical_path, slacks
+from tracetui.analysis.dependencies.critical_path import RESOURCES, UNKNOWN, critical_path, path_lane, slacks
 from tracetui.analysis.dependencies.graph import Graph, graph
 from tracetui.analysis.dependencies.model import LAUNCHING_NS, faster_work, model, without_calls
-from tracetui.analysis.dependencies.path_lane import path_lane
 from tracetui.analysis.dependencies.waits import FREE, FULL, LOST, NONE, WAIT, Calls, Work
 from tracetui.analysis.dependencies.walk import blocks, by_blocks, by_items, one_by_one, walk
 from tracetui.analysis.gpu.steps import step_slots

@@ -14,10 +14,9 @@ import pytest
 from sample_runs import recorded
 from snapshot_file import FRAMES, SEGMENT, START, Allocator, churn, snapshot, write
 
-from tracetui.analysis.memory.curve import columns, curve, curve_points
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER, NO_STACK, compiled, own_and_library
-from tracetui.analysis.memory.peak import holders, holding, memory, peak
+from tracetui.analysis.memory.peak import columns, curve, curve_points, holders, holding, memory, peak
 from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.cli import main as cli

@@ -222,8 +222,7 @@ async def test_a_snapshot_beside_a_trace():
 
 
 def test_lines_above_the_table_fit_any_width(recording):
-    from tracetui.analysis.memory.curve import curve
-    from tracetui.analysis.memory.peak import peak
+    from tracetui.analysis.memory.peak import curve, peak
     from tracetui.analysis.memory.segments import end_state
     from tracetui.analysis.selection import select
     from tracetui.app.views.memory import Picture

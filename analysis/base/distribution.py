@@ -1,16 +1,20 @@
-"""How the durations of a kernel's launches are distributed: a histogram, median, 95th percentile and maximum."""
+"""How the durations of kernels' launches are distributed: a histogram, median, 95th percentile and maximum."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 
+from tracetui.analysis.base.json_values import us
+
 if TYPE_CHECKING:
-    import polars as pl
+    from collections.abc import Collection
 
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.base.json_values import Json
 
 LOG_FROM = 8.0
 """From this ratio of the longest launch to the shortest on, bins grow: one of equal bins would hold most launches."""
@@ -86,3 +90,27 @@ def _growing(low: int, high: int, tick: int, bins: int) -> Ints:
     steps = np.geomspace(low, high + tick, bins + 1) - low
     edges: Ints = np.unique(low - min(tick // 2, low - 1) + tick * np.rint(steps / tick).astype(np.int64))
     return edges
+
+
+BINS = 40
+"""The most bins of a distribution."""
+
+
+def distributions(launches: pl.DataFrame, names: Collection[str]) -> dict[str, Json]:
+    """``p95_us`` and ``distribution`` of kernels, by name; the latter is null where all launches take the same time."""
+    rows = launches.select(pl.col("name").cast(pl.String), "duration").drop_nulls("duration")
+    rows = rows.filter(pl.col("name").is_in(list(names))).sort("duration")
+    found: dict[str, Json] = {}
+    for (name,), group in rows.group_by("name"):
+        durations = group["duration"]
+        spread = distribution(durations, min(BINS, max(round(3 * len(durations) ** 0.5), 12)))
+        found[str(name)] = {
+            "p95_us": us(p95_of(durations.to_numpy())),
+            "distribution": spread
+            and {
+                "log": spread.log,
+                "edges_us": [us(edge) for edge in spread.edges],
+                "counts": list(spread.counts),
+            },
+        }
+    return found

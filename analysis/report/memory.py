@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.json_values import known, us
-from tracetui.analysis.memory.curve import curve, curve_points
 from tracetui.analysis.memory.lifetime import growth, long_lived
-from tracetui.analysis.memory.peak import By, holders, memory, peak
+from tracetui.analysis.memory.peak import By, curve, curve_points, holders, memory, peak
 from tracetui.analysis.memory.segments import EndState, end_state, ooms
 from tracetui.analysis.report.model import Memory, MemoryPeak, MemoryPoint, Segments
 from tracetui.analysis.report.rows import rows, table_rows

@@ -239,9 +239,9 @@ class Sections(BesideSections):
 
     def kernels(self) -> Section:
         """One row per kernel name."""
+        from tracetui.analysis.base.distribution import distributions
         from tracetui.analysis.kernels import kernel_rows
         from tracetui.analysis.matching.join import COUNTERS, with_counters
-        from tracetui.analysis.report.spread import distributions
 
         measured = self._measured
         counters: dict[str, Json] = {}

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.during import UNRECORDED
 from tracetui.analysis.base import intervals
-from tracetui.analysis.dependencies.path_lane import path_within
+from tracetui.analysis.dependencies.critical_path import path_within
 from tracetui.analysis.kernels import operator_names
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.lanes import WORK

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, row_ids
 from tracetui.analysis.attribution.during import ThreadCalls, calls_of_thread
-from tracetui.analysis.dependencies.path_lane import path_lane, path_within
+from tracetui.analysis.dependencies.critical_path import path_lane, path_within
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import CAUSE, gaps
 from tracetui.analysis.kernels import operator_names

@@ -25,7 +25,7 @@ def check_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """The whole checklist.
 
     Args:
-        found: what `analysis.report.checklist.check_report` returned.
+        found: what `analysis.checklist.check_report` returned.
         layout: whether ASCII only.
     """
     del layout

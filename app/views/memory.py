@@ -11,10 +11,9 @@ from textual.widgets import Static
 
 from tracetui.analysis.base import number_format
 from tracetui.analysis.base.number_format import format_bytes
-from tracetui.analysis.memory.curve import columns, curve
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER
-from tracetui.analysis.memory.peak import ROUNDING, By, Peak, holders, holding, memory, peak
+from tracetui.analysis.memory.peak import ROUNDING, By, Peak, columns, curve, holders, holding, memory, peak
 from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.tables.memory import (

@@ -6,9 +6,8 @@ import re
 from typing import TYPE_CHECKING, TypeAlias
 
 from tracetui.analysis.base.number_format import format_ns, spans
-from tracetui.analysis.dependencies.critical_path import slack
+from tracetui.analysis.dependencies.critical_path import path_lane, slack
 from tracetui.analysis.dependencies.model import model
-from tracetui.analysis.dependencies.path_lane import path_lane
 from tracetui.analysis.nsys.gpu_samples import KNOWN, sampled
 from tracetui.analysis.ranks.files.at_hand import jobs_of
 from tracetui.analysis.ranks.one_clock import ranks_timeline

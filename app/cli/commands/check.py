@@ -24,7 +24,7 @@ class Options(Recordings, Covered, Common):
 
 def run(options: Options) -> int:
     """Prints the checklist of one run; points that failed are no error."""
-    from tracetui.analysis.report.checklist import check_report
+    from tracetui.analysis.checklist import check_report
     from tracetui.app.cli import headless
 
     paths = options.given_paths()
