@@ -53,7 +53,7 @@ class Picture:
     peak: Peak | None
     end: EndState
     curve: pl.DataFrame
-    """`analysis.memory.curve.curve`."""
+    """`analysis.memory.peak.curve`."""
     window: tuple[int, int] | None
     """Start and duration, ns."""
     peaks: pl.DataFrame | None = None
