@@ -1,18 +1,15 @@
 """Copies between host and GPU: the verdict that they limit the run, what is said of it, and what overlap can gain."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from judged import find, fires, judged, silent
-from made_run import SGEMM, Made
+from made_run import SGEMM, Made, finding
 from sample_runs import run_of
 
+from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.facts import Facts
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PREFETCHED = "limits/copies_prefetched.pt.trace.json.gz"
 BOTH_WAYS = "limits/copies_both_ways.pt.trace.json.gz"
@@ -103,3 +100,23 @@ def test_copies_to_the_host_that_no_kernel_runs_beside(tmp_path: Path) -> None:
     said = fires("S27", _copying(tmp_path, D2H, 8))
     assert "8.000 MiB to the host at 14.0 GB/s" in said.title
     assert "on a stream of their own" in said.advice
+
+
+def test_gains_on_the_host_rest_on_the_verdicts_model_where_the_rich_recording_says_another_limit() -> None:
+    """A rich recording of few steps, of other kinds than most, must not silence what the light one tells."""
+    facts = Facts(run_of("mlp_profiled"))
+    assert facts.verdict.kind == "host"
+    named = facts.host_model
+    assert named is not None
+    usual = finding("S2", facts)
+    other = Facts(facts.run)
+    assert named.clean_ns is not None
+    other.__dict__["host_model"] = replace(named, clean_ns=named.host_free_ns)
+    assert other.host_model is not None
+    assert other.host_model.waits_for == "gpu"
+    # in the light recording the host's time lies before the first launch of each step, so it is S13 that tells
+    said = finding("S13", other)
+    assert other.model is not None
+    assert f"of {words.ns(other.model.step_ns)}" in said.formula
+    assert "the median of 9 steps" in said.formula
+    assert said.ceiling_percent == pytest.approx(usual.ceiling_percent, abs=1)

@@ -1,9 +1,14 @@
 """Units, digits, and names that a terminal must not obey."""
 
-from __future__ import annotations
-
+import csv
+import io
 import re
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import polars as pl
 import pytest
 
 from tracetui.analysis.base.number_format import (
@@ -14,6 +19,12 @@ from tracetui.analysis.base.number_format import (
     format_percent,
     format_us,
 )
+from tracetui.analysis.tables.table import Field
+from tracetui.app.reports.csv_report import plain_csv
+from tracetui.app.reports.markdown import markdown
+from tracetui.app.reports.parts import Sentences, Title
+from tracetui.app.tables import export
+from tracetui.app.text.escaping import cell, code, fenced, plain
 from tracetui.app.text.fitting import (
     bar,
     cell_width,
@@ -28,6 +39,8 @@ from tracetui.app.text.fitting import (
     to_ascii,
     wrapped,
 )
+from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
+from tracetui.parsers.chrome.records import nanoseconds as careful
 
 
 @pytest.mark.parametrize(
@@ -256,3 +269,148 @@ def test_a_note_is_cut_by_whole_parts():
     assert fit_parts(note, 62) == "steps 1-3 · 7.658 ms of kernel time …"
     assert fit_parts(note, 30, ascii=True) == "steps 1-3 ..."
     assert fit_parts(note, 8) == note  # nothing whole fits: the line cuts it
+
+
+EVIL = (
+    "=cmd|'/C calc'!A0", "@SUM(1+1)", "+1+cmd|' /C calc'!A0", "-2+3+cmd|' /C calc'!A0", "\t=1+1", "\r=1+1",
+    "\x1b[31mred\x1b[0m", "\x9b31m", "a\nb", "<script>alert(1)</script>", "![x](http://evil.example/x.png)",
+    "[x](javascript:alert(1))", "<img src=x onerror=alert(1)>", "`code` | pipe", "https://evil.example", "\u202eabc",
+    "``` ", "www.evil.example",
+)  # fmt: skip
+HARMLESS = ("-12.5", "+3", "-1,234", "-5 ms", "-", "aten::mm", "1e-5", "-1e-05", "", "void k(a*, b)", "-3.2%")
+FIELDS = (Field("name", "Name", "name"), Field("total", "Total", "us"))
+
+
+@pytest.mark.parametrize("text", EVIL)
+def test_no_cell_is_a_formula_or_controls_a_terminal(text: str) -> None:
+    written = cell(text)
+    assert not written.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert written.isprintable()
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_numbers_and_names_stay_as_they_are(text: str) -> None:
+    assert cell(text) == text
+
+
+def test_every_writer_of_csv_and_tsv_does_the_same(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"name": pl.Series([*EVIL, None], dtype=pl.Categorical), "total": range(-3, len(EVIL) - 2)})
+    want = [cell(text) for text in EVIL]
+    for suffix, sign in ((".csv", ","), (".tsv", "\t")):
+        export.write(frame, FIELDS, tmp_path / f"t{suffix}")
+        text = (tmp_path / f"t{suffix}").read_text(encoding="utf-8")
+        rows = list(csv.reader(io.StringIO(text), delimiter=sign))
+        assert [row[0] for row in rows[1:]] == [*want, ""]
+        assert rows[1][1] == "-3", "a negative number is no formula"
+    assert [row[0] for row in csv.reader(io.StringIO(export.tsv(frame, FIELDS)), delimiter="\t")][1:-1] == want
+    report = plain_csv([{"name": text, "total": -3} for text in EVIL], ("name", "total"))
+    rows = list(csv.reader(io.StringIO(report)))
+    assert [row[0] for row in rows[1:]] == want
+    assert rows[1][1] == "-3"
+
+
+@pytest.mark.parametrize("text", EVIL)
+def test_markdown_shows_a_name_and_does_nothing(text: str, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"name": [text], "total": [5]})
+    shown = export.markdown(frame, FIELDS)
+    assert shown.count("\n") == 3
+    assert code(text) in shown
+    assert "\x1b" not in shown
+    said = markdown([Title(text, 1), Sentences((text,))], SimpleNamespace())  # type: ignore[arg-type]
+    for live in ("<script", "<img", "](", "https://evil", "www.evil", "\x1b"):
+        assert live not in said.replace("\\<", "\\").replace("\\](", "\\"), said
+    assert plain(text).isprintable()
+
+
+def test_nothing_ends_a_block_of_code() -> None:
+    block = fenced(["a", "```", "````` b"])
+    assert (block[0], block[-1]) == ("``````text", "``````")
+
+
+def at_once(function, texts):
+    data = b",".join(text.encode() for text in texts) + b"," + b" " * 64
+    buffer = np.frombuffer(data, np.uint8)
+    words = np.ndarray((buffer.size - 8,), "<u8", data, 0, (1,))
+    begin = np.cumsum([0] + [len(text) + 1 for text in texts[:-1]])
+    values, plain = function(buffer, words, begin)
+    return values.tolist(), plain.tolist()
+
+
+def test_integers_of_every_length():
+    texts = [sign + "123456789012345678"[:n] for n in range(1, 19) for sign in ("", "-")] + [
+        "0",
+        "-0",
+        "999999999999999999",
+    ]
+    values, plain = at_once(integers, texts)
+    assert all(plain)
+    assert values == [int(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "text", ["1234567890123456789", "1.0", "1e5", "1E5", "null", "inf", '"7"', "", "N/A", "-", "+1"]
+)
+def test_integers_that_are_not_plain(text):
+    assert at_once(integers, ["1", text, "2"])[1] == [True, False, True]
+
+
+@pytest.mark.parametrize("digits", range(8))
+def test_nanoseconds_with_any_number_of_decimals(digits):
+    rng = np.random.default_rng(digits)
+    # what a clock shows in 2262 is the most that fits
+    whole = [*rng.integers(0, 10**15, 100).tolist(), *rng.integers(10**15, 2**63 // 1000, 100).tolist()]
+    texts = [f"{n}.{rng.integers(0, 10**digits):0{digits}d}" if digits else str(n) for n in whole]
+    values, plain = at_once(nanoseconds, texts)
+    assert all(plain)
+    assert values == [int((Decimal(text) * 1000).to_integral_value(ROUND_DOWN)) for text in texts]
+
+
+@pytest.mark.parametrize("decimals", range(8, 24))
+def test_nanoseconds_of_floats_printed_in_full(decimals):
+    rng = np.random.default_rng(decimals)
+    texts = [f"{n}.{''.join(map(str, rng.integers(0, 10, decimals)))}" for n in rng.integers(0, 10**6, 200).tolist()]
+    texts += ["48." + "637999999999998"[:decimals].ljust(decimals, "9"), "0." + "9" * decimals, "-1." + "9" * decimals]
+    values, plain = at_once(nanoseconds, texts)
+    assert all(plain)
+    rounded = [Decimal(text).quantize(Decimal("1e-6"), ROUND_HALF_UP) for text in texts]
+    assert values == [int((number * 1000).to_integral_value(ROUND_DOWN)) for number in rounded]
+    assert values[-3:] == [48638, 1000, -2000]
+    assert [careful(text) for text in texts] == values
+
+
+def test_nanoseconds_keep_what_float64_loses():
+    assert at_once(nanoseconds, ["1712195495519689.047", "-3.001", "7"])[0] == [1712195495519689047, -3001, 7000]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1e-06",
+        "2.5e3",
+        "12.123456789e2",
+        "1.123456789012345678901234",
+        "nan",
+        "Infinity",
+        '"5"',
+        "12345678901234567.5",
+        "9999999999999999",
+        "9223372036854775.808",
+        "-9223372036854775.808",
+    ],
+)
+def test_nanoseconds_that_are_not_plain(text):
+    assert at_once(nanoseconds, ["1", text, "2"])[1] == [True, False, True]
+
+
+def test_reals_are_those_of_float():
+    texts = ["0.242424", "51.061058344640436", "5.142857142857143", "11.636364", "-0.5", "100", "0", "0.000001"]
+    values, plain = at_once(reals, texts)
+    assert all(plain)
+    for value, text in zip(values, texts, strict=True):
+        exact = len(text.replace(".", "").lstrip("-0")) <= 15
+        assert value == float(text) if exact else value == pytest.approx(float(text), rel=3e-16)
+
+
+@pytest.mark.parametrize("text", ["1e5", "inf", "NaN", "0.12345678901234567", "null"])
+def test_reals_that_are_not_plain(text):
+    assert at_once(reals, ["1.5", text, "2"])[1] == [True, False, True]

@@ -1,21 +1,24 @@
-"""Kernel names: short form, category and tensor cores, on hand-picked names and on every recording."""
-
-from __future__ import annotations
+"""Names of kernels and calls: short form, category, tensor cores, and which calls wait for the GPU."""
 
 import csv
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable
 
 import polars as pl
 import pytest
 from sample_runs import recorded
 
+from tracetui.analysis.base import api_names
+from tracetui.parsers import Trace
 from tracetui.parsers.names import kernel_names
-from tracetui.parsers.names.kernel_names import category, short_name, torch_tb_uses_tensor_cores, uses_tensor_cores
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.parsers import Trace
+from tracetui.parsers.names.kernel_names import (
+    CATEGORIES,
+    category,
+    short_name,
+    torch_tb_uses_tensor_cores,
+    uses_tensor_cores,
+)
+from tracetui.parsers.names.matrix_work import tensor_cores_unclear
 
 RECORDINGS = (
     "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",
@@ -239,3 +242,103 @@ def test_the_moe_products_of_a_b200_are_half_of_its_kernel_time(recording: Calla
 def test_no_kernel_is_called_by_its_entry_point(recording: Callable[[str], Trace], name: str) -> None:
     device = recording(name).device.filter(pl.col("kind") == "kernel")
     assert "kentry" not in {short_name(kernel) for kernel in device["name"].cast(pl.String).unique()}
+
+
+SUFFIXES = (".json.gz", ".csv.gz", ".sqlite.gz")
+
+
+def table() -> list[dict[str, str]]:
+    with recorded("kernel_names.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def tensor_cores(name: str) -> str:
+    if uses_tensor_cores(name):
+        return "yes"
+    return "unclear" if tensor_cores_unclear(name) else "no"
+
+
+@pytest.mark.parametrize("column", ["category", "tensor_cores", "short_name"])
+def test_every_name_reads_as_judged(column: str) -> None:
+    read = {"category": category, "tensor_cores": tensor_cores, "short_name": short_name}[column]
+    wrong = {row["name"]: (row[column], read(row["name"])) for row in table() if row[column]}
+    assert {name: both for name, both in wrong.items() if both[0] != both[1]} == {}
+
+
+def test_the_table_is_wide_enough() -> None:
+    rows = table()
+    names = {row["name"] for row in rows}
+    assert len(names) == len(rows) >= 400
+    assert sum(row["source"].endswith(SUFFIXES) for row in rows) >= 300  # of recordings
+    assert set(Counter(row["category"] for row in rows)) == set(CATEGORIES)
+    for part in (
+        "nvjet", "cutlass_80_", "cutlass3x", "Sm90Tma", "cudnn::", "triton_per", "bmm_", "flashinfer::",
+        "flash_fwd_kernel", "FlashAttnFwdSm90", "_ZN7ck_tile", "Cijk_", "igemm_", "SubTensorOp", "Eigen::",
+        "loop_", "sm87_xmma", "ampere_",
+    ):  # fmt: skip
+        assert any(part in name for name in names), part
+
+
+@pytest.mark.parametrize(
+    ("written", "function"),
+    [
+        ("cudaMemcpyAsync_v3020", "cudaMemcpyAsync"),
+        ("cudaMemcpyAsync_ptsz_v7000", "cudaMemcpyAsync"),
+        ("cudaMemcpy_ptds_v7000", "cudaMemcpy"),
+        ("cudaStreamIsCapturing_v10000", "cudaStreamIsCapturing"),
+        ("cudaGetDeviceProperties_v2_v12000", "cudaGetDeviceProperties"),
+        ("cuMemcpyHtoD_v2", "cuMemcpyHtoD"),
+        ("cuMemcpyHtoD_v2_ptds", "cuMemcpyHtoD"),
+        ("cuStreamSynchronize_ptsz", "cuStreamSynchronize"),
+        ("hipMemcpyAsync_spt", "hipMemcpyAsync"),
+        ("cudaLaunchKernel", "cudaLaunchKernel"),
+        ("my_kernel_v2x", "my_kernel_v2x"),
+    ],
+)
+def test_a_call_is_known_without_its_version_and_variant(written: str, function: str) -> None:
+    assert api_names.plain(written) == function
+
+
+WAITING = """
+cudaDeviceSynchronize cudaDeviceSynchronize_v3020 cudaStreamSynchronize_ptsz_v7000 cudaEventSynchronize_v3020
+cudaThreadSynchronize hipDeviceSynchronize hipStreamSynchronize hipEventSynchronize hipCtxSynchronize cuCtxSynchronize
+cuStreamSynchronize_ptsz cuEventSynchronize hsa_signal_wait_scacquire hsa_signal_wait_relaxed
+cudaMemcpy cudaMemcpy_v3020 cudaMemcpy_ptds_v7000 cudaMemcpy2D cudaMemcpy3D_v3020 cudaMemcpyToSymbol
+cudaMemcpyFromSymbol cudaMemcpyToArray cudaMemcpy2DToArray cudaMemcpy2DArrayToArray cudaMemcpyPeer cudaMemcpy3DPeer
+hipMemcpy hipMemcpyHtoD hipMemcpyDtoH hipMemcpyDtoD hipMemcpy2D hipMemcpyParam2D hipMemcpyToSymbol hipMemcpyWithStream
+hipMemcpyPeer hipMemcpy_spt cuMemcpy cuMemcpyHtoD_v2 cuMemcpyDtoH_v2_ptds cuMemcpyDtoD_v2 cuMemcpyAtoH_v2 cuMemcpy2D_v2
+cuMemcpy2DUnaligned_v2 cuMemcpy3D_v2 cuMemcpy3DPeer cuMemcpyPeer_ptds cudaFree cudaFree_v3020 hipFree cuMemFree_v2
+"""
+GOING_ON = """
+cudaLaunchKernel cudaLaunchKernel_ptsz_v7000 cuLaunchKernelEx cudaGraphLaunch_v10000 hipLaunchKernel
+hipModuleLaunchKernel cudaMemcpyAsync cudaMemcpyAsync_v3020 cudaMemcpyAsync_ptsz_v7000 cudaMemcpy2DAsync
+cudaMemcpyPeerAsync cudaMemcpyToSymbolAsync hipMemcpyAsync hipMemcpyDtoHAsync hipMemcpyHtoDAsync hipMemcpyPeerAsync
+cuMemcpyHtoDAsync_v2 cuMemcpy2DAsync_v2_ptsz cudaMemset cudaMemset_v3020 cudaMemsetAsync hipMemsetAsync
+cudaStreamWaitEvent cudaEventRecord cudaFreeAsync cuMemFreeAsync cudaMalloc hsa_signal_create
+cudaStreamIsCapturing_v10000
+"""
+ALL = (*WAITING.split(), *GOING_ON.split())
+
+
+def test_calls_that_wait_are_known_in_all_their_forms() -> None:
+    assert [name for name in WAITING.split() if not api_names.waits(name)] == []
+    assert [name for name in GOING_ON.split() if api_names.waits(name)] == []
+
+
+def test_copies_and_fills_are_known_in_all_their_forms() -> None:
+    named = {name for name in ALL if api_names.copies(name)}
+    assert named == {name for name in ALL if "emcpy" in name}
+    assert [name for name in ALL if api_names.fills(name)] == ["cudaMemset", "cudaMemset_v3020"]
+    assert api_names.fills("cuMemsetD8_v2_ptds")
+    assert api_names.fills("hipMemsetD32")
+    assert not api_names.fills("cuMemsetD32Async")
+
+
+def test_some_wait_for_all_streams() -> None:
+    wide = [name for name in WAITING.split() if api_names.waits_for_all(name)]
+    assert {api_names.plain(name) for name in wide} == {
+        "cudaDeviceSynchronize", "cudaThreadSynchronize", "hipDeviceSynchronize", "hipCtxSynchronize",
+        "cuCtxSynchronize", "cudaFree", "hipFree", "cuMemFree",
+    }  # fmt: skip
+    assert api_names.makes_stream_wait("cudaStreamWaitEvent_ptsz_v7000")
+    assert not api_names.makes_stream_wait("cudaEventRecord")

@@ -1,27 +1,37 @@
 """A run's light recording: found beside the rich one, read when asked for, and never taken for a second capture."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 from as_json import report
 from chrome_file import ChromeFile
-from sample_runs import recorded
+from made_frames import EMPTY, made_trace
+from sample_runs import recorded, run_of
 
 from tracetui.analysis.captures.captures import captures
+from tracetui.analysis.matching.light_times import (
+    MORE_OFTEN,
+    NO_STEPS,
+    NOT_THERE,
+    OTHER_GRID,
+    OUTSIDE,
+    match_passes,
+)
 from tracetui.app.cli.main import main
 from tracetui.collectors.scrub import scrub
 from tracetui.collectors.scrubbing.keys import document
 from tracetui.collectors.scrubbing.redactor import Redactor
-from tracetui.parsers import open_path
+from tracetui.parsers import Trace, open_path
+from tracetui.parsers.chrome.cut.cutting import cut
+from tracetui.parsers.chrome.marks import UNUSABLE
 from tracetui.parsers.runs import light_pass
 from tracetui.parsers.runs.detect import comparable_files, inspect
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIGHT, RICH = "light.pt.trace.json.gz", "trace.pt.trace.json.gz"
 
@@ -172,3 +182,203 @@ def test_the_cache_keeps_whose_recording_it_is(folder: Path) -> None:
         assert run.light is not None
         assert run.light.info.recorded_pass == light_pass.LIGHT
     assert inspect(folder / LIGHT).run_id == run.main.info.run_id
+
+
+PASSES = "two_passes"
+
+
+def recording(*steps: Sequence[Any], before: Sequence[Any] = (), slow: int = 1) -> Trace:
+    """Steps of launches; each is a name, or (name, the width of its grid), or (name, width, when its call begins)."""
+    host: list[dict[str, Any]] = []
+    device: list[dict[str, Any]] = []
+    marks: list[dict[str, Any]] = []
+    now = 0
+    for number, work in ((-1, before), *enumerate(steps)):
+        begin = now
+        for one in work:
+            name, grid, *more = one if isinstance(one, tuple) else (one, 1)
+            call = begin + more[0] if more else now
+            host.append({"kind": "runtime", "name": "cudaLaunchKernel", "start": call, "duration": 2, "depth": 0})
+            is_copy = name.startswith("Memcpy")
+            row = {"kind": "memcpy" if is_copy else "kernel", "name": name, "start": now + 5, "duration": 3 * slow}
+            row |= {"launch": len(host) - 1, "step": None if number < 0 else number, "stream": 7, "device": 0}
+            device.append(row | {"grid": None if is_copy else [grid, 1, 1]})
+            now += 10 * slow
+        if number >= 0:
+            marks.append({"index": number + 1, "name": f"step {number + 1}", "start": begin, "duration": now - begin})
+    return made_trace(steps=marks, host=host, device=device)
+
+
+def test_steps_are_compared_in_turn() -> None:
+    step = ["a", ("b", 2), "a", "Memcpy HtoD (Pinned -> Device)"]
+    light = recording(step, step, step, before=step)
+    rich = recording(step, step, slow=4)
+    found = match_passes(light, rich)
+    assert found.rich_step.tolist() == [0, 1, 0]
+    assert found.rich_row.tolist() == [-1] * 4 + [0, 1, 2, 3] + [4, 5, 6, 7] + [0, 1, 2, 3]
+    assert (found.in_steps, found.matched, found.percent) == (12, 12, 100)
+    assert found.unmatched == {OUTSIDE: 4}
+    assert found.rich_unmatched == 0
+
+
+def test_what_has_no_partner_is_counted_by_its_reason() -> None:
+    light = recording(["a", "new", ("b", 3), "c", "c"])
+    rich = recording(["a", ("b", 2), "c", "gone"])
+    found = match_passes(light, rich)
+    assert found.rich_row.tolist() == [0, -1, -1, 2, -1] or found.rich_row.tolist() == [0, -1, -1, -1, 2]
+    assert found.unmatched == {NOT_THERE: 1, OTHER_GRID: 1, MORE_OFTEN: 1}
+    assert found.rich_unmatched == 2
+    assert found.percent == pytest.approx(40)
+
+
+def test_threads_that_took_turns_differently_are_paired_by_kind() -> None:
+    light = recording(["f1", "g1", "f2", "g2", "f3", "g3"])
+    rich = recording(["g1", "g2", "g3", "f1", "f2", "f3"])
+    found = match_passes(light, rich)
+    assert found.rich_row.tolist() == [3, 0, 4, 1, 5, 2]
+
+
+def test_the_order_is_that_of_the_launches_not_of_the_work() -> None:
+    light = recording([("a", 1, 0), ("a", 2, 4), ("a", 1, 2)])  # the third was launched before the second
+    rich = recording([("a", 1), ("a", 1), ("a", 2)])
+    assert match_passes(light, rich).rich_row.tolist() == [0, 2, 1]
+
+
+def test_recordings_without_steps_or_work() -> None:
+    work = recording(["a", "b"])
+    without = match_passes(work, EMPTY)
+    assert without.unmatched == {NO_STEPS: 2}
+    assert without.rich_row.tolist() == [-1, -1]
+    assert without.rich_step.tolist() == [-1]
+    nothing = match_passes(EMPTY, work)
+    assert (nothing.in_steps, nothing.percent, nothing.unmatched, nothing.rich_unmatched) == (0, None, {}, 0)
+    unmarked = match_passes(recording(before=["a", "b"]), work)
+    assert (unmarked.unmatched, unmarked.percent) == ({OUTSIDE: 2}, None)
+
+
+def test_of_a_real_run_every_launch_is_found() -> None:
+    run = run_of(PASSES)
+    assert run.light is not None
+    found = match_passes(run.light, run.main)
+    assert (found.in_steps, found.matched) == (12 * 121, 12 * 121)
+    assert found.unmatched == {OUTSIDE: 2 * 121}  # the two steps that warmed the recording up
+    assert found.rich_unmatched == 0
+    rows = np.flatnonzero(found.rich_row >= 0)
+    ours, theirs = run.light.device[rows], run.main.device[found.rich_row[rows]]
+    for column in ("kind", "grid", "block", "stream"):
+        assert ours[column].equals(theirs[column], null_equal=True), column
+    assert ours["name"].cast(str).equals(theirs["name"].cast(str))
+    # the same work takes about the same time, which no wrong pairing of 24 kinds of kernels would show
+    assert np.corrcoef(ours["duration"].to_numpy(), theirs["duration"].to_numpy())[0, 1] > 0.99
+    assert theirs["operator"].null_count() < theirs.height
+    assert ours["operator"].null_count() == ours.height
+
+
+BASE = 1_790_857_026_000_000_000
+
+
+def trace(tmp_path: Path, marks: Any, *, steps: bool = False, **top: Any) -> Trace:
+    """Three launches at 100, 200 and 300 µs; the last kernel runs until 390."""
+    own = {"run": "r1", "entry": None, "pass": "light", "marks": marks}
+    file = ChromeFile(**{"baseTimeNanoseconds": BASE, "tracetui": own, **top})
+    if steps:
+        file.step(7, 90, 195)
+    for number in range(1, 4):
+        at = 100.0 * number
+        file.launch("gemm", call=(at, at + 5), kernel=(at + 60, at + 90))
+    return open_path(file.write(tmp_path / "light.pt.trace.json"), cache=False).main
+
+
+def at(*microseconds: float) -> list[int]:
+    return [BASE + round(1000 * moment) for moment in microseconds]
+
+
+def test_steps_lie_between_the_boundaries(tmp_path: Path) -> None:
+    found = trace(tmp_path, at(150, 250, 395))
+    assert found.steps.rows() == [(1, "step 1", 150_000, 100_000), (2, "step 2", 250_000, 145_000)]
+    # by the launch, not by when the work runs: the first kernel runs from 160
+    assert found.device["step"].to_list() == [None, 0, 1]
+    assert (found.info.run_id, found.info.recorded_pass) == ("r1", "light")
+    assert found.notes == ()
+
+
+def test_steps_of_the_profiler_stand_before_marks(tmp_path: Path) -> None:
+    found = trace(tmp_path, at(150, 250, 395), steps=True)
+    assert found.steps["name"].to_list() == ["ProfilerStep#7"]
+
+
+def test_metadata_in_quotes_is_the_same(tmp_path: Path) -> None:
+    own = json.dumps({"run": "r1", "pass": "light", "marks": at(150, 250)})
+    found = trace(tmp_path, [], tracetui=own)
+    assert found.steps["start"].to_list() == [150_000]
+    assert found.info.recorded_pass == "light"
+
+
+@pytest.mark.parametrize(
+    ("marks", "why"),
+    [
+        ("soon", "whole numbers"),
+        ([True, False], "whole numbers"),
+        ([1.5, 2.5], "whole numbers"),
+        ([None], "whole numbers"),
+        ([], "0 boundaries"),
+        (at(150), "1 boundaries"),
+        (at(250, 150), "ascending"),
+        (at(150, 150), "ascending"),
+        ([150, 250], "outside"),
+        (at(-2000, 150), "outside"),
+        (at(150, 3000), "outside"),
+        ([10**30, 10**31], "outside"),
+    ],
+)
+def test_damaged_marks_are_ignored_with_a_note(tmp_path: Path, marks: Any, why: str) -> None:
+    found = trace(tmp_path, marks)
+    assert found.steps.height == 0
+    assert found.device["step"].null_count() == 3
+    (note,) = found.notes
+    assert (note.kind, note.reason) == ("missing", UNUSABLE)
+    assert why in note.example
+
+
+def test_marks_need_the_moment_of_the_traces_zero(tmp_path: Path) -> None:
+    found = trace(tmp_path, at(150, 250), baseTimeNanoseconds=None)
+    assert found.steps.height == 0
+    assert [note.reason for note in found.notes] == [UNUSABLE]
+
+
+@pytest.mark.parametrize("own", [7, [1], "not JSON", {"run": 3, "pass": ["light"]}, None])
+def test_other_metadata_of_that_name_says_nothing(tmp_path: Path, own: Any) -> None:
+    found = trace(tmp_path, [], tracetui=own)
+    assert (found.info.run_id, found.info.recorded_pass, found.notes) == (None, None, ())
+
+
+def test_a_cut_has_the_marks_of_its_steps(tmp_path: Path) -> None:
+    folder = shutil.copytree(recorded("two_passes"), tmp_path / "run")
+    whole = open_path(folder / "light.pt.trace.json.gz", cache=False).main
+    start, end = whole.steps["start"], whole.steps["start"] + whole.steps["duration"]
+    cut(folder / "light.pt.trace.json.gz", folder / "a.trace.json.gz", (start[2], end[4]), steps=start[2:5].to_list())
+    found = open_path(folder / "a.trace.json.gz", cache=False).main
+    assert found.steps.equals(whole.steps[2:5])
+    assert found.notes == ()
+    assert found.device.group_by("step").len().filter(pl.col("step").is_not_null())["len"].to_list() == [121] * 3
+    # and again, by time: the second of these
+    cut(folder / "a.trace.json.gz", folder / "b.trace.json", (start[3] + 1, end[3]))
+    assert open_path(folder / "b.trace.json", cache=False).main.steps["name"].to_list() == ["step 4"]
+    # neither is the run's light recording, nor is a cut of the rich one the run
+    (folder / "run.json").unlink()
+    cut(folder / "trace.pt.trace.json.gz", folder / "c.trace.json", (0, 1 << 62))
+    run = open_path(folder, folder / "a.trace.json.gz", cache=False)
+    assert run.light is not None
+    assert run.light.source.path.name == "light.pt.trace.json.gz"
+    assert open_path(folder / "c.trace.json", cache=False).main.info.recorded_pass == "cut of rich"
+
+
+def test_each_step_of_a_real_recording_holds_the_same_launches() -> None:
+    found = open_path(recorded("two_passes") / "light.pt.trace.json.gz", cache=False).main
+    assert found.notes == ()
+    assert found.steps["name"].to_list() == [f"step {number}" for number in range(1, 13)]
+    work = found.device.filter(found.device["kind"].is_in(["kernel", "memset"]))
+    assert sorted(work.group_by("step").len()["len"].to_list()) == [121] * 12 + [242]  # and two steps of warm-up
+    # CUDA events around these 12 steps measured 7.99 ms; the marks end when the host has waited for the last
+    assert found.steps["duration"].sum() == pytest.approx(7_986_080, rel=0.005)
+    assert run_of("two_passes").main.info.recorded_pass == "rich"

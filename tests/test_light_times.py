@@ -14,8 +14,8 @@ from contract import TRACE, conforms
 from made_run import finding, silent
 from reported import opened, reported
 from sample_runs import DATA
+from test_light_recordings import recording
 from test_one_scope import sums, total
-from test_passes_matched import recording
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.findings.core.facts import Facts

@@ -1,36 +1,49 @@
-"""Recordings with thousands of threads, streams or nested ranges: what works on all at once against plain forms."""
+"""What works on all rows at once, or makes reports quick, gives what the plain form gives."""
 
-from __future__ import annotations
-
+import gc
 import json
 import random
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from sample_runs import FP32, GPT, run_of
+from as_json import report
+from hypothesis import given
+from hypothesis import strategies as st
+from laid_out import report_text
+from sample_runs import FP32, GPT, recorded, run_of
+from tui_pilot import opened, press
 
-from tracetui.analysis.attribution.calltree import dense
-from tracetui.analysis.base import names
+from tracetui.analysis.attribution.calltree import add_up, call_tree, dense, lane_order, numbered_by
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.base.remembered import kept, latest
+from tracetui.analysis.captures import spans
 from tracetui.analysis.captures.roles import named_phases, phase_of, phases
 from tracetui.analysis.dependencies import walk
 from tracetui.analysis.dependencies.critical_path import inner_calls
 from tracetui.analysis.dependencies.graph import graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
+from tracetui.analysis.findings import catalogue
 from tracetui.analysis.findings.validity import ranges as range_rules
 from tracetui.analysis.gpu.activities import by_value
-from tracetui.analysis.host import api_calls
-from tracetui.analysis.selection import select
+from tracetui.analysis.host import CALLS, api_calls
+from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order
+from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
+from tracetui.analysis.report.report import SECTIONS
+from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.tables.registry import OF_RUNS
 from tracetui.analysis.timeline import step_lanes
+from tracetui.app.reports.content.run import printed_sections
 from tracetui.app.tables.range_tree import merged_ranges
-from tracetui.parsers import open_path, schema
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
+from tracetui.parsers import Run, Trace, open_path, schema
+from tracetui.parsers.names.range_roles import NUMBERED, ROLES, any_of_role, role_of
 
 
 def spread(folder: Path, threads: int, streams: int) -> Trace:
@@ -239,3 +252,354 @@ def test_the_names_of_a_long_column_are_found_once(monkeypatch: pytest.MonkeyPat
     for frame, letter, share in ((frames[0], "q", 3), (frames[0], "r", 3), (frames[1], "s", 2), (frames[0], "s", 0)):
         assert names.matching(frame["name"], letter.__eq__).sum() == (frame.height // share if share else 0)
     assert calls == [frames[0].height, frames[1].height]
+
+
+RANDOM = np.random.default_rng(7)
+
+
+def test_combinations_are_numbered_in_their_order_null_first() -> None:
+    rows = pl.DataFrame(
+        {"process": [7, 7, None, 7, -1], "thread": [1 << 40, 3, 3, None, 3], "same": [5, 5, 5, 5, 5]},
+        schema={"process": pl.Int64, "thread": pl.Int64, "same": pl.Int64},
+    )
+    assert numbered_by(rows, ("process", "same", "thread")).tolist() == [4, 3, 0, 2, 1]
+    assert numbered_by(rows, ("same",)).tolist() == [0] * 5
+    assert numbered_by(rows.clear(), ("process", "thread")).size == 0
+
+
+def test_rows_are_ordered_by_lane_start_and_the_longer_first() -> None:
+    for ascending in (True, False):
+        lane, start = RANDOM.integers(0, 3, 200), RANDOM.integers(0, 60, 200)
+        end = start + RANDOM.integers(0, 5, 200)
+        if ascending:
+            start = np.sort(start)
+            end = start + RANDOM.integers(0, 5, 200)
+        order = lane_order(lane, start, end)
+        assert sorted(order.tolist()) == list(range(200))
+        placed = list(zip(lane[order].tolist(), start[order].tolist(), (-end[order]).tolist(), strict=True))
+        assert placed == sorted(placed)
+
+
+def test_times_within_a_set_of_time() -> None:
+    within = intervals.union(np.array([5, 10, 12]), np.array([7, 13, 20]))
+    times = np.arange(25)
+    wanted = [any(low <= time < high for low, high in ((5, 7), (10, 20))) for time in times.tolist()]
+    assert intervals.contains(within, times).tolist() == wanted
+    assert not intervals.contains(intervals.empty(), times).any()
+
+
+def test_host_rows_of_steps_are_those_begun_in_one() -> None:
+    trace = open_path(recorded("small_vit_train.pt.trace.json.gz")).main
+    index = trace.steps["index"]
+    for steps in ((index[1], index[1]), (index[0], index[-1])):
+        sel = select(trace, Scope(steps=steps))
+        spans = list(sel.steps.select("start", end=pl.col("start") + pl.col("duration")).iter_rows())
+        begun = [any(low <= at < high for low, high in spans) for at in trace.host["start"].to_list()]
+        assert any(begun)
+        assert sel.host["row"].to_list() == np.flatnonzero(begun).tolist()
+
+
+def longest(a: list[int], b: list[int]) -> int:
+    """The length of the longest common subsequence, by the table."""
+    table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i, ours in enumerate(a):
+        for j, theirs in enumerate(b):
+            table[i + 1][j + 1] = table[i][j] + 1 if ours == theirs else max(table[i][j + 1], table[i + 1][j])
+    return table[len(a)][len(b)]
+
+
+def place(a: list[int], b: list[int]) -> list[int]:
+    found: list[int] = in_order(np.array(b, np.int64), np.array(a, np.int64), edits=MOST_EDITS).tolist()
+    return found
+
+
+kinds = st.lists(st.integers(0, 3), max_size=25)
+
+
+@given(kinds, kinds)
+def test_it_is_a_longest_common_subsequence(a: list[int], b: list[int]) -> None:
+    found = place(a, b)
+    assert len(found) == len(a)
+    pairs = [(ours, theirs) for ours, theirs in enumerate(found) if theirs != NONE]
+    assert all(a[ours] == b[theirs] for ours, theirs in pairs)
+    assert all(before[1] < after[1] for before, after in pairwise(pairs))
+    assert len(pairs) == longest(a, b)
+
+
+def test_layers_that_repeat_are_told_apart_by_their_place() -> None:
+    layer = [1, 2, 2, 3]
+    whole = layer * 5_000
+    shorter = [*whole[:7_001], *whole[7_002:12_000], 9, *whole[12_000:]]
+    found = np.array(place(shorter, whole))
+    assert (found == NONE).sum() == 1
+    assert found[-1] == len(whole) - 1
+    assert found[7_010] == 7_011
+
+
+def test_what_has_little_in_common_is_given_up_soon() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 5, 200_000), rng.integers(0, 5, 200_000)
+    a[:1_000] = b[:1_000]
+    found = in_order(b, a, edits=MOST_EDITS)
+    # compared in full, there would be 4e10 pairs
+    assert (found[:1_000] == np.arange(1_000)).all()
+    assert (found[1_000:] != NONE).sum() < 1_000
+
+
+def test_few_edits_are_found_far_apart() -> None:
+    whole = np.arange(100_000) % 97
+    cut = np.delete(whole, np.arange(500, 100_000, 100_000 // (MOST_EDITS // 8)))
+    found = in_order(whole, cut, edits=MOST_EDITS)
+    assert (found != NONE).all()
+
+
+KEYS = ["process", "thread", "number"]
+
+
+def ranges(seed, *, by_thread, size=400):
+    """Ranges of a few threads that nest, overlap, touch, and last no time."""
+    rng = np.random.default_rng(seed)
+    start = rng.integers(0, 300, size)
+    frame = pl.DataFrame(
+        {
+            "process": rng.choice([7, 2**40], size),
+            "thread": rng.choice([-1, 3, 2**50, -(2**50)], size),
+            "number": rng.integers(0, 5, size),
+            "start": start,
+            "end": start + rng.choice([0, 0, 1, 5, 20, 90], size),
+        }
+    )
+    return frame.sort("process", "thread", "start", "end", descending=[False] * 3 + [True]) if by_thread else frame
+
+
+def plain_outermost(rows, keys):
+    kept = []
+    for _, group in rows.sort(*keys, "start", "end", descending=[False] * (len(keys) + 1) + [True]).group_by(
+        keys, maintain_order=True
+    ):
+        reached = None
+        for row in group.iter_rows(named=True):
+            start, end = row["start"], row["end"]
+            if reached is None or end > reached or (start == reached == end):
+                kept.append(row)
+            reached = end if reached is None else max(reached, end)
+    return pl.DataFrame(kept, schema=rows.schema)
+
+
+def plain_union(rows, keys):
+    found = []
+    for _, group in rows.filter(pl.col("end") > pl.col("start")).sort("start").group_by(keys):
+        for row in group.iter_rows(named=True):
+            if found and all(found[-1][key] == row[key] for key in keys) and row["start"] <= found[-1]["end"]:
+                found[-1]["end"] = max(found[-1]["end"], row["end"])
+            else:
+                found.append(dict(row))
+    return pl.DataFrame(found, schema=rows.schema).select(*keys, "start", "end")
+
+
+def as_rows(rows, keys, group, found):
+    """Stretches as rows of a frame, with the keys of their groups."""
+    first = {number: row for row, number in reversed(list(enumerate(group.tolist())))}
+    known = rows.select(keys)[[first[number] for number in found.group.tolist()]]
+    return known.with_columns(start=pl.Series(found.start), end=pl.Series(found.end)).sort(*keys, "start", "end")
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("by_thread", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_ranges_inside_others_and_the_time_they_cover(seed, by_thread, few, monkeypatch):
+    monkeypatch.setattr(spans, "_FEW_GROUPS", 100 if few else 0)
+    rows = ranges(seed, by_thread=by_thread)
+    start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
+    for keys in (KEYS, ["process", "number"]):
+        columns = [*keys, "start", "end"]
+        group = numbered_by(rows, keys)
+        ordered = spans.in_order(group, start, end)
+        outer = as_rows(rows, keys, group, ordered.take(spans.outermost(ordered)))
+        assert outer.equals(plain_outermost(rows, keys).select(columns).sort(columns))
+        assert as_rows(rows, keys, group, spans.union(ordered)).equals(plain_union(rows, keys).sort(columns))
+    # the stretches of a process and number are those of its threads together
+    of_threads = numbered_by(rows, KEYS)
+    wider = np.zeros(of_threads.max() + 1, np.int64)
+    wider[of_threads] = group
+    on_threads = spans.union(spans.in_order(of_threads, start, end))
+    together = spans.union(spans.regrouped(on_threads, wider[on_threads.group]))
+    assert as_rows(rows, keys, group, together).equals(plain_union(rows, keys).sort(columns))
+
+
+def test_no_ranges():
+    nothing = np.zeros(0, np.int64)
+    ordered = spans.in_order(nothing, nothing, nothing)
+    assert spans.outermost(ordered).size == 0
+    assert spans.union(spans.regrouped(ordered, nothing)).start.size == 0
+
+
+def test_groups_with_gaps_are_numbered_anew():
+    label = np.array([7, 2, 7, 10**12])
+    groups, number = spans.dense_groups(label)
+    assert groups.tolist() == [2, 7, 10**12]
+    assert groups[number].tolist() == label.tolist()
+    groups, number = spans.dense_groups(np.array([1, 0, 3]))
+    assert groups[number].tolist() == [1, 0, 3]
+
+
+def test_kinds_and_numbers_of_chosen_rows():
+    kind = pl.Series(["runtime", None, "operator", "runtime"], dtype=schema.HostKind)
+    assert of_kinds(kind, "runtime", "driver").tolist() == [True, False, False, True]
+    assert of_kinds(kind.drop_nulls(), "operator").tolist() == [False, True, False]
+    named = pl.Series(["b1", "a", None, "b2", "c"], dtype=pl.Categorical)
+    numbers, texts = names.numbered(named, np.array([True, False, True, True, True]), lambda name: name[0], "")
+    assert [texts[number] for number in numbers] == ["b", "", "b", "c"]
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Categorical])
+def test_a_name_is_asked_once(dtype):
+    asked = []
+
+    def category(name):
+        asked.append(name)
+        return name[0]
+
+    series = pl.Series(["gemm", None, "copy", "gemm", ""][:4], dtype=dtype)
+    assert names.mapped(series, category, "other").to_list() == ["g", "other", "c", "g"]
+    assert sorted(asked) == ["copy", "gemm"]
+    assert names.mapped(series.head(0), category, "other").to_list() == []
+    assert names.mapped(pl.Series([None, None], dtype=dtype), category, "other").to_list() == ["other", "other"]
+
+
+async def test_what_is_there_once_a_tab_is_shown_is_not_looked_through_for_garbage_again(monkeypatch):
+    frozen = []
+    async with opened(FP32) as (app, pilot):
+        monkeypatch.setattr(gc, "freeze", lambda: frozen.append(app.tab))
+        await press(pilot, "2")
+        assert frozen == []  # many programs in one process would never be freed
+        monkeypatch.setattr(type(app), "is_headless", property(lambda _: False))
+        await press(pilot, "3", "2")
+        assert frozen == ["operators"]
+
+
+SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "vim_tiny"
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return open_path(SAMPLE)
+
+
+@pytest.mark.parametrize("sections", [None, ("overview",), ("findings", "memory"), ("counters",), ("ranks", "kernels")])
+def test_what_the_text_leaves_out_changes_nothing_of_it(run: Run, sections: tuple[str, ...] | None) -> None:
+    whole = report(run, sections=sections)
+    short = report(run, sections=sections, sections_of=printed_sections)
+    assert report_text(short, limit=10) == report_text(whole, limit=10)
+
+
+def test_another_tools_recording_has_no_section_computed_that_is_not_printed(run: Run) -> None:
+    traces = report(run, sections_of=printed_sections)["run"]["traces"]
+    there = {trace["source"]["kind"]: {name for name in SECTIONS if name in trace} for trace in traces}
+    assert there["nsys"] == set()
+    assert there["ncu"] == {"counters", "findings"}
+    assert there["memory_snapshot"] == {"memory", "findings"}
+    assert there["chrome"] == set(SECTIONS) - {"captures", *OF_RUNS, *ON_REQUEST, SOURCE_LINES}
+
+
+@pytest.mark.parametrize("kinds", [CALLS, ("operator", "module"), ("runtime",)])
+def test_a_chrome_traces_tree_stands_in_its_frame(run: Run, kinds: tuple[str, ...]) -> None:
+    sought, stood = call_tree(run.main.host, kinds), call_tree(run.main.host, kinds, nested=True)
+    for field in ("rows", "start", "duration", "parent", "last"):
+        assert np.array_equal(getattr(sought, field), getattr(stood, field)), field
+
+
+WORDS = st.sampled_from(
+    [
+        "warm",
+        "up",
+        "WarmUp",
+        "warmup",
+        "Optimizer",
+        "opt",
+        "zero",
+        "loss",
+        "eval",
+        "bwd",
+        "::",
+        "step",
+        "qk",
+        "#1",
+        "\n",
+    ]
+)
+
+
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=5).map("".join), max_size=4), st.sampled_from(sorted(ROLES)))
+def test_a_role_is_sought_in_all_names_as_in_each(texts: list[str], role: str) -> None:
+    plain = any(role in (role_of(text), role_of(NUMBERED.sub("", text))) for text in texts)
+    assert any_of_role(texts, role) == plain
+
+
+def test_names_are_asked_once_each_and_null_never() -> None:
+    texts = ["a", None, "bb", "a", "", None, "ccc"]
+    asked: list[str] = []
+    column = pl.Series(texts, dtype=pl.Categorical())
+    found = names.matching(column, lambda name: asked.append(name) or len(name) > 1)  # type: ignore[func-returns-value]
+    assert found.tolist() == [text is not None and len(text) > 1 for text in texts]
+    assert sorted(asked) == ["", "a", "bb", "ccc"]
+    assert names.mapped(column, str.upper, "none").to_list() == ["none" if t is None else t.upper() for t in texts]
+    nothing = pl.Series([None, None], dtype=pl.Categorical())
+    assert names.matching(nothing, lambda name: True).tolist() == [False, False]
+    assert names.mapped(nothing, str.upper, "none").to_list() == ["none", "none"]
+
+
+@pytest.mark.parametrize("large", [1, 1 << 40, 1 << 60])
+def test_sums_are_exact(large: int) -> None:
+    group, values = np.array([0, 2, -1, 0, 2, 2]), np.array([large, 3, 5, large + 1, 7, 11])
+    assert add_up(group, values, 4).tolist() == [2 * large + 1, 0, 21, 0]
+    assert add_up(group, -values, 4).tolist() == [-2 * large - 1, 0, -21, 0]
+
+
+def test_small_results_stay_with_what_they_are_of_and_large_ones_go() -> None:
+    class Recording:
+        pass
+
+    calls: list[object] = []
+    small = kept(lambda of: calls.append(of) or len(calls))  # type: ignore[func-returns-value]
+    one, other = Recording(), Recording()
+    assert [small(one), small(other), small(one), small(other)] == [1, 2, 1, 2]
+
+    large = latest(lambda of, more=0: np.full(3, more))
+    first = large(one, 1)
+    assert large(one, 1) is first
+    assert large(one, more=1) is not first
+    assert large(one, 2).tolist() == [2, 2, 2]
+    alive = large(other)
+    assert large(other) is alive
+    del other, calls[:]
+    gc.collect()
+    assert large(one).tolist() == [0, 0, 0]
+
+
+def test_the_rules_of_a_run_come_in_the_order_of_all() -> None:
+    of_run = [id for id, rule in catalogue.all_rules("run").items() if rule.subject == "run"]
+    assert of_run == [id for id, rule in catalogue.all_rules().items() if rule.subject == "run"]
+
+
+def test_a_report_of_one_section_imports_nothing_of_the_others() -> None:
+    program = (
+        "import sys\n"
+        "from tracetui.app.cli.main import main\n"
+        f"main(['report', {str(SAMPLE / 'trace.pt.trace.json.gz')!r}, '--section', 'overview'])\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('tracetui.')), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = set(done.stderr.split())
+    assert "tracetui.app.charts.gantt" in imported, "the picture of the section itself"
+    assert not imported & {
+        "tracetui.analysis.findings.engine",
+        "tracetui.analysis.findings.catalogue",
+        "tracetui.app.reports.content.findings",
+        "tracetui.app.reports.content.memory",
+        "tracetui.app.reports.content.captures",
+        "tracetui.app.charts.roofline",
+        "tracetui.app.charts.icicle",
+        "tracetui.app.charts.histogram",
+        "tracetui.app.charts.area",
+    }

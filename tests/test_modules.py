@@ -1,23 +1,32 @@
-"""The module tree: paths, times, the backward pass, and what no module holds."""
+"""The module tree, and trees of modules and ranges down to the kernels: paths, times, the backward pass, sums."""
 
-from __future__ import annotations
-
+import csv
+import io
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
+from laid_out import body
+from sample_runs import recorded, run_of
+from tui_pilot import opened, press
 
+from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
 from tracetui.analysis.modules import module_kernels, module_paths, modules
-from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.ranges import range_tree, range_tree_kernels
+from tracetui.analysis.selection import Scope, Selection, select
+from tracetui.analysis.tree_kernels import (
+    module_tree_kernels,
+    modules_to_kernels,
+    range_own_kernels,
+    ranges_to_kernels,
+)
+from tracetui.app.cli.main import main
 from tracetui.parsers import Source, Trace, TraceInfo, open_path
 from tracetui.parsers.names import kernel_names
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Recording = Callable[[str], Trace]
+Recording = Callable[[str], Trace]
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 MLP = "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz"
@@ -149,3 +158,154 @@ def test_without_modules_the_tree_is_empty(recording: Recording, tmp_path: Path)
         assert frame.is_empty()
         assert frame.columns == modules(select(recording(VIM))).columns
         assert module_paths(trace).is_empty()
+
+
+VIT = "small_vit_train.pt.trace.json.gz"
+GPT = "chrome/gpt_small_ctx256.trace.json.gz"
+JAX = "jax/h200.trace.json.gz"
+CPU = "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz"
+
+
+def to_kernels(sel: Selection) -> pl.DataFrame:
+    return modules_to_kernels(modules(sel), module_tree_kernels(sel))
+
+
+def children(frame: pl.DataFrame) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    way: list[int] = []
+    for row, depth in enumerate(frame["depth"]):
+        del way[depth:]
+        found.setdefault(way[-1] if way else -1, []).append(row)
+        way.append(row)
+    return found
+
+
+def add_up(frame: pl.DataFrame, columns: tuple[str, ...]) -> None:
+    """Fails where a row that has others below it is more or less than their sum."""
+    for row, below in children(frame).items():
+        for column in columns:
+            if row >= 0:
+                assert frame[column][row] == frame[column][below].sum(), (column, frame["path"][row])
+
+
+@pytest.mark.parametrize("name", [VIT, VIM, JAX])
+def test_modules_operators_and_kernels_add_up(name: str) -> None:
+    sel = select(run_of(name).main)
+    tree, frame = modules(sel), to_kernels(sel)
+    add_up(frame, ("device_total_ns", "backward_device_ns", "kernels"))
+    roots = frame.filter(depth=0)
+    assert roots["device_total_ns"].sum() + roots["backward_device_ns"].sum() == device_work(sel)["duration"].sum()
+    # the modules are the same rows in the same order
+    assert frame.filter(row_kind="module").select(tree.columns).equals(tree)
+    assert set(frame["row_kind"]) >= {"module", "operator", "kernel"}
+    leaves = frame.filter(~pl.col("row_kind").is_in(["module", "operator"]))
+    assert leaves["calls"].sum() == device_work(sel).height
+    assert frame["path"].n_unique() == frame.height
+    # an operator's occupancy is the mean over the time of its kernels
+    both = pl.col("occupancy_percent").is_not_null() & (pl.col("row_kind") == "operator")
+    for row in frame.filter(both).head(20).iter_rows(named=True):
+        below = frame.filter(pl.col("row_kind") == "kernel", module=row["module"], operator=row["operator"])
+        held = (below["occupancy_percent"] * below["known_occupancy_ns"]).sum() / below["known_occupancy_ns"].sum()
+        assert row["occupancy_percent"] == pytest.approx(held)
+
+
+def test_what_belongs_to_no_module_has_a_row_with_its_kernels() -> None:
+    sel = select(run_of(VIT).main)
+    frame = to_kernels(sel)
+    at = frame["path"].to_list().index(NOT_ATTRIBUTED)
+    assert frame["depth"][at] == 0
+    names = frame[at + 1 :]["name"].to_list()
+    assert any("multi_tensor" in name or "Adam" in name or "copy" in name for name in names)
+
+
+@pytest.mark.parametrize("name", [GPT, VIM, VIT, "nsys/gpt_small_ctx256.sqlite.gz"])
+def test_ranges_and_kernels_add_up(name: str) -> None:
+    sel = select(run_of(name).main)
+    tree = range_tree(sel)
+    frame = ranges_to_kernels(tree, range_own_kernels(sel))
+    add_up(frame, ("device_total_ns", "gpu_ops"))
+    assert frame.filter(depth=0)["device_total_ns"].sum() == device_work(sel)["duration"].sum()
+    assert frame.filter(row_kind="range").select(tree.columns).equals(tree)
+    if name == GPT:  # whose backward pass another thread launches
+        number = tree.filter(path="backward_pass")["number"].item()
+        backward = frame.filter((pl.col("row_kind") != "range") & (pl.col("number") == number))
+        theirs = range_tree_kernels(sel).filter(number=number)
+        assert backward["device_meanwhile_ns"].sum() == theirs["device_meanwhile_ns"].sum() > 20_000_000
+
+
+def test_without_a_gpu_the_modules_stay_as_they_are() -> None:
+    sel = select(run_of(CPU).main)
+    assert to_kernels(sel).filter(row_kind="module").height == to_kernels(sel).height == modules(sel).height
+
+
+def test_a_report_lists_the_kernels_below_their_operators(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(recorded(VIT)), "--section", "modules", "--kernels", "1", "--limit", "0"]) == 0
+    lines = body(capsys.readouterr().out).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.rstrip().endswith("Mlp ×4"))
+    left = next(line.index("Module") for line in lines if line.endswith("Module"))
+    names = [line[left:] for line in lines[at + 1 : at + 6]]
+    assert [len(name) - len(name.lstrip()) for name in names] == [8, 10, 12, 12, 10], names
+    assert names[0].split() == ["Linear", "×8"]
+    assert names[1].strip() == "aten::mm"
+    assert names[2].strip().startswith("- sm80_xmma_gemm")
+    assert names[3].strip() == "- 4 more"
+    assert max(map(len, lines)) <= 80
+    assert main(["report", str(recorded(VIT)), "--section", "modules", "--kernels", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    whole = device_work(select(run_of(VIT).main))["duration"].sum() / 1000
+    assert sum(float(row["device_us"]) + float(row["backward_device_us"]) for row in rows) == pytest.approx(whole)
+
+
+async def test_kernels_of_one_short_name_look_different_in_the_trees() -> None:
+    async with opened(recorded(VIM), size=(120, 40)) as (app, pilot):
+        await press(pilot, "5")
+        work = app.view.table.frame.filter(row_kind="kernel").select("kernel", "name").unique()
+        assert work["name"].is_unique().all()
+        assert {"elementwise: add<vectorized>", "elementwise: add<128>"} <= set(work["name"])
+        await press(pilot, "2")
+        known = dict(app.view.table.frame.select("name", "short_name").iter_rows())
+        assert all(known[kernel] == name for kernel, name in work.iter_rows())  # as everywhere else
+
+
+def test_kernels_of_one_short_name_look_different_in_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(recorded(VIM)), "--section", "modules", "--kernels", "9"]) == 0
+    text = capsys.readouterr().out
+    assert "- elementwise: add<vectorized>" in text
+    assert "- elementwise: add<128>" in text
+
+
+async def test_the_tab_of_modules_goes_down_to_launches() -> None:
+    async with opened(recorded(VIM), tab="modules") as (app, pilot):
+        table = app.view.table
+        frame = app.view.state.page.frame
+        conv = frame["path"].to_list().index("VisionMamba_0/Conv2d_0")
+        assert conv not in table.expanded  # operators and kernels stay folded at first
+        table.stand_on(conv)
+        await press(pilot, "plus", "down")
+        row = table.row_number(table.cursor)
+        assert (frame["name"][row], frame["row_kind"][row]) == ("aten::cudnn_convolution", "operator")
+        await press(pilot, "enter")
+        assert app.view.state.page.frame["name"].len() == 1
+        assert app.view.state.page.frame["total_ns"].sum() == frame["device_total_ns"][row]
+        await press(pilot, "escape", "down", "enter")
+        assert app.view.state.page.id == "launches"
+        assert app.view.state.page.frame["duration_ns"].sum() == frame["device_total_ns"][row]
+        await press(pilot, "escape", "i")
+        tree = app.view.icicle.source
+        node = next(one for one in tree.roots if one.name == "VisionMamba_0")
+        while inside := tree.children(node):
+            assert sum(one.value for one in inside) == node.value
+            node = max(inside, key=lambda one: one.value)
+        assert frame["row_kind"][node.rows[0]] == "kernel"
+
+
+async def test_the_tree_of_ranges_goes_down_to_launches() -> None:
+    async with opened(recorded(GPT), tab="modules") as (app, pilot):
+        table, frame = app.view.table, app.view.state.page.frame
+        row = frame.with_row_index().filter(
+            (pl.col("row_kind") == "kernel") & (pl.col("path").str.starts_with("forward_pass/sm80"))
+        )["index"][0]
+        table.stand_on(row)
+        await press(pilot, "enter")
+        page = app.view.state.page
+        assert (page.id, page.frame["duration_ns"].sum()) == ("launches", frame["device_self_ns"][row])

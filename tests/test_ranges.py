@@ -1,26 +1,50 @@
-"""Ranges: host time, the GPU work inside, and its projection."""
+"""Ranges: host time, the GPU work inside by any thread, its projection, and ranges that another call closes."""
 
-from __future__ import annotations
-
+import csv
+import gzip
+import io
+import json
+import sqlite3
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 import polars as pl
 import pytest
+from chrome_file import ChromeFile
+from hypothesis import given
+from hypothesis import strategies as st
+from laid_out import body
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
+from sample_runs import recorded, run_of
+from test_range_tree import two_steps
+from tui_pilot import opened, press, screen_text
 
+from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.attribution.projection import in_ranges, launched_meanwhile, open_elsewhere
+from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.kernels import NOT_IN_ANY_RANGE, kernels
-from tracetui.analysis.ranges import COLUMNS, ranges
-from tracetui.analysis.selection import select
+from tracetui.analysis.ranges import (
+    COLUMNS,
+    containing_rows,
+    meanwhile_kernels,
+    meanwhile_launches,
+    range_paths,
+    range_tree,
+    range_tree_kernels,
+    ranges,
+)
+from tracetui.analysis.selection import Scope, select
+from tracetui.app.cli.main import main
 from tracetui.parsers import Source, Trace, TraceInfo
+from tracetui.parsers.chrome.reader import read_chrome
 from tracetui.parsers.nsys.reader import read_nsys
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Recording = Callable[[str], Trace]
+Recording = Callable[[str], Trace]
 
 GPT = "chrome/gpt_small_ctx256.trace.json.gz"
 DDP = "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz"
@@ -189,3 +213,263 @@ def test_a_kernel_s_range_is_the_one_it_counts_for(tmp_path: Path) -> None:
     own = dict(ranges(sel).select("name", "device_self_ns").rows())
     assert own == {"early": 10, "late": 20}
     assert dict(kernels(sel).select("name", "range").rows()) == {"a": "early", "b": "late"}
+
+
+NSYS_GPT = "nsys/gpt_small_ctx256.sqlite.gz"
+BY_SQL = """
+WITH work AS (
+    SELECT start, "end", correlationId, globalPid FROM CUPTI_ACTIVITY_KIND_KERNEL
+    UNION ALL SELECT start, "end", correlationId, globalPid FROM CUPTI_ACTIVITY_KIND_MEMCPY
+    UNION ALL SELECT start, "end", correlationId, globalPid FROM CUPTI_ACTIVITY_KIND_MEMSET
+)
+SELECT coalesce(r.text, s.value), sum(w."end" - w.start),
+       sum(CASE WHEN a.globalTid = r.globalTid AND a."end" <= r."end" THEN w."end" - w.start ELSE 0 END)
+FROM NVTX_EVENTS r
+LEFT JOIN StringIds s ON s.id = r.textId
+JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.start >= r.start AND a.start < r."end"
+JOIN work w ON w.correlationId = a.correlationId AND w.globalPid = (a.globalTid & ~16777215)
+WHERE r.eventType = 59 AND (r.globalTid & ~16777215) = (a.globalTid & ~16777215)
+GROUP BY 1
+"""
+"""What was launched while each range was open: by any thread, and by the range's own."""
+
+
+def test_what_any_thread_launched_is_what_sql_finds_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "gpt.sqlite"
+    file.write_bytes(gzip.decompress(recorded(NSYS_GPT).read_bytes()))
+    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as base:
+        expected = {name: (any_thread, own) for name, any_thread, own in base.execute(BY_SQL)}
+    found = ranges(select(run_of(NSYS_GPT).main))
+    rows = {row["name"]: (row["device_meanwhile_ns"], row["device_ns"]) for row in found.iter_rows(named=True)}
+    assert rows.pop("(not in any range)")[0] is None
+    assert rows == {name: expected[name] for name in rows}
+    assert rows["backward_pass"] == (35_946_131, 2_240)
+
+
+def test_every_operation_stands_under_one_range() -> None:
+    sel = select(run_of(NSYS_GPT).main)
+    found = range_tree_kernels(sel)
+    work = device_work(sel)
+    assert (found["calls"].sum(), found["device_meanwhile_ns"].sum()) == (work.height, work["duration"].sum())
+    by_path = {path: rows for (path,), rows in found.group_by("path")}
+    for row in range_tree(sel).filter(depth=1).iter_rows(named=True):
+        inside = [rows for path, rows in by_path.items() if path == row["path"] or path.startswith(f"{row['path']}/")]
+        assert sum(rows["device_meanwhile_ns"].sum() for rows in inside) == row["device_meanwhile_ns"]
+        assert sum(rows["device_ns"].sum() for rows in inside) == row["device_total_ns"]
+
+
+def test_a_launch_without_a_range_of_its_thread_is_of_the_range_that_began_last() -> None:
+    trace = nvtx_trace(
+        ("range", "outer", 0, 100),
+        ("range", "done", 10, 20),
+        ("range", "also done", 12, 14),
+        ("range", "inner", 40, 60),
+        ("range", "other", 50, 55, {"thread": 2}),
+        ("range", "elsewhere", 0, 500, {"process": 8}),
+        *(("call", "cudaLaunchKernel", at, at + 1, {"thread": 3}) for at in (15, 30, 45, 52, 100)),
+        *(("kernel", "k", 200 + at, 201 + at, {"launch": at}) for at in (15, 30, 45, 52, 100)),
+        ("kernel", "unknown", 400, 401),
+    )
+    sel = select(trace)
+    rows = open_elsewhere(sel, containing_rows(trace.host), device_work(sel))
+    names = [*trace.host["name"].cast(str).to_list(), None]
+    assert [names[row] for row in rows.tolist()] == ["done", "outer", "inner", "other", None, None]
+    assert open_elsewhere(sel, np.empty(0, np.int64), device_work(sel)).tolist() == [-1] * 6
+
+
+def test_the_tree_lists_the_kernels_of_the_backward_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(recorded(NSYS_GPT)), "--section", "range_tree", "--kernels", "2"]) == 0
+    lines = body(capsys.readouterr().out).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.endswith("    backward_pass"))
+    assert lines[at].split()[:4] == ["2.240", "µs", "35.95", "ms"]
+    assert [line.split()[:3] for line in lines[at + 1 : at + 3]] == [["0", "7.376", "ms"], ["0", "6.051", "ms"]]
+    assert lines[at + 3].endswith("- 23 more")
+    assert max(map(len, lines)) <= 80
+
+
+def test_csv_has_every_kernel_of_every_range(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(recorded(NSYS_GPT))
+    assert main(["report", path, "--section", "range_tree", "--kernels", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert sum(float(row["device_meanwhile_us"]) for row in rows) == pytest.approx(61_386.699)
+    assert main(["report", path, "--section", "kernels", "--kernels"]) == 2
+    assert "--section modules or range_tree" in capsys.readouterr().err
+
+
+def test_a_range_has_what_other_threads_launched_while_it_was_open() -> None:
+    sel = select(two_steps())
+    found = range_tree(sel)
+    assert dict(found.select("path", "device_meanwhile_ns").rows()) == {
+        "step": 78,
+        "step/forward": 35,
+        "step/forward/NCCL:all_reduce": 20,
+        "step/backward": 40,
+        "(not in any range)": None,
+    }
+    number = dict(found.select("path", "number").rows())
+    inside = meanwhile_kernels(sel, number["step/backward"])
+    assert inside.select("name", "total_ns", "calls").rows() == [("gemm_backward", 40, 1)]
+    assert meanwhile_launches(sel, number["step/forward"]).height == 2  # the copy is no kernel
+
+
+def test_a_launch_counts_once_and_by_when_its_call_begins() -> None:
+    trace = nvtx_trace(
+        ("range", "a", 0, 100),
+        ("range", "a", 50, 150, {"thread": 2}),
+        ("range", "b", 100, 100),
+        ("call", "cudaLaunchKernel", 60, 62, {"thread": 3}),
+        ("call", "cudaLaunchKernel", 99, 120, {"thread": 3}),
+        ("call", "cudaLaunchKernel", 150, 151, {"thread": 3}),
+        ("kernel", "both", 200, 201, {"launch": 60}),
+        ("kernel", "begun", 201, 203, {"launch": 99}),
+        ("kernel", "at the end", 203, 207, {"launch": 150}),
+        ("kernel", "unknown", 207, 215),
+    )
+    found = range_tree(select(trace))
+    assert dict(found.filter(found["number"] >= 0).select("path", "device_meanwhile_ns").rows()) == {"a": 3, "b": 0}
+
+
+def test_another_process_has_its_own_launches() -> None:
+    trace = nvtx_trace(
+        ("range", "a", 0, 100),
+        ("range", "a", 0, 100, {"process": 8, "thread": 2}),
+        ("range", "c", 0, 100, {"process": 9, "thread": 3}),
+        ("call", "cudaLaunchKernel", 10, 12),
+        ("call", "cudaLaunchKernel", 20, 22, {"process": 8, "thread": 2}),
+        ("kernel", "x", 200, 201, {"launch": 10}),
+        ("kernel", "y", 201, 203, {"launch": 20}),
+    )
+    assert dict(range_tree(select(trace)).select("path", "device_meanwhile_ns").rows()) == {"a": 3, "c": 0}
+
+
+def test_without_launches_or_ranges_there_is_nothing() -> None:
+    sel = select(nvtx_trace(("kernel", "x", 0, 5)))
+    none = np.empty(0, np.int64)
+    spent, ops = launched_meanwhile(sel, none, none, 2)
+    assert (spent.tolist(), ops.tolist()) == ([0, 0], [0, 0])
+    assert in_ranges(sel, none, device_work(sel)).tolist() == [False]
+
+
+def test_a_backward_pass_is_counted_as_the_captures_count_it(recording: Recording) -> None:
+    sel = select(recording(NSYS_GPT))
+    found = range_tree(sel)
+    of_captures = {phase.name: phase.launched_ns for phase in phases(sel).by_name}
+    for row in found.filter(found["number"] >= 0).iter_rows(named=True):
+        assert row["device_meanwhile_ns"] == of_captures[row["name"]]
+        assert row["device_meanwhile_ns"] >= row["device_total_ns"]
+    backward = found.filter(name="backward_pass").row(0, named=True)
+    assert backward["device_meanwhile_ns"] > 1000 * backward["device_total_ns"]
+    tree, work = range_paths(sel.trace), device_work(sel)
+    inside = work.filter(in_ranges(sel, tree.rows[tree.path == backward["number"]], work))
+    assert inside["duration"].sum() == backward["device_meanwhile_ns"]
+    kernels = inside.filter(inside["kind"] == "kernel")["duration"].sum()
+    assert meanwhile_kernels(sel, backward["number"])["total_ns"].sum() == kernels
+
+
+def test_only_work_in_scope_counts(recording: Recording) -> None:
+    trace = recording(NSYS_GPT)
+    whole = range_tree(select(trace)).filter(name="train_step")["device_meanwhile_ns"].sum()
+    parts = [range_tree(select(trace, Scope(steps=(step, step)))) for step in trace.steps["index"]]
+    assert sum(part.filter(name="train_step")["device_meanwhile_ns"].sum() for part in parts) == pytest.approx(whole)
+
+
+async def test_the_tree_shows_it_where_it_differs(recording: Recording) -> None:
+    path = recording(NSYS_GPT).source.path
+    async with opened(path, tab="modules") as (app, pilot):
+        assert "Any thread" in screen_text(app)
+        table = app.view.table
+        for position in range(table.height_of_view):
+            table.move_to(position)
+            if table.current["name"] == "backward_pass":
+                break
+        meanwhile = app.view.table.current["device_meanwhile_ns"]
+        await press(pilot, "enter")
+        assert "backward_pass, any thread" in screen_text(app)
+        assert app.view.table.frame["total_ns"].sum() == pytest.approx(meanwhile, rel=0.01)  # less copies
+        kernel = app.view.table.current
+        await press(pilot, "enter")
+        assert app.view.table.frame["duration_ns"].sum() == kernel["total_ns"]
+
+
+async def test_a_tree_without_other_threads_has_one_column(recording: Recording) -> None:
+    path = recording("nsys/vim_tiny_fp32_bs4.sqlite.gz").source.path
+    async with opened(path, tab="modules") as (app, _):
+        assert "Any thread" not in screen_text(app)
+
+
+COMPILED = "compiled_mlp.pt.trace.json.gz"
+ENTER, EXIT = (
+    f"<built-in method __{word}__ of torch._C._profiler._RecordFunctionFast object>" for word in ("enter", "exit")
+)
+OPENED = "Pregraph bytecode|AOTDispatcher Runtime Wrapper Prologue"
+
+
+@pytest.mark.parametrize(
+    ("name", "ranges"),
+    [(COMPILED, 4), ("public/tl_vllm_piecewise.json.gz", 1), ("public/tl_b200_eager.json.gz", 2)],
+)
+def test_ranges_of_compiled_code_are_as_long_as_recorded(
+    recording: Callable[[str], Trace], name: str, ranges: int
+) -> None:
+    events = json.loads(gzip.decompress(recorded(name).read_bytes()), parse_float=str)["traceEvents"]
+    wanted = sorted(int(Decimal(event["dur"]) * 1000) for event in events if event["name"] in OPENED.split("|"))
+    host = recording(name).host.with_columns(pl.col("name").cast(pl.String))
+    found = host.filter(pl.col("name").str.contains(f"^({OPENED})$"))
+    assert found.height == ranges
+    assert set(found["kind"]) == {"annotation"}
+    assert found["duration"].sort().to_list() == wanted
+
+
+def test_what_a_compiled_kernel_is_launched_in_stays_an_operator(recording: Callable[[str], Trace]) -> None:
+    """Inductor opens such a range around each Triton kernel too, within the function that closes it."""
+    trace = recording(COMPILED)
+    kinds = trace.host.filter(pl.col("name").cast(pl.String).str.starts_with("triton_"))["kind"]
+    assert set(kinds) == {"operator"}
+    kernels = trace.device.filter(pl.col("name").cast(pl.String).str.starts_with("triton_"))
+    assert kernels.height == 4
+    operators = trace.host["name"].cast(pl.String).gather(kernels["operator"])
+    assert operators.to_list() == kernels["name"].cast(pl.String).to_list()
+
+
+def test_only_what_outlives_the_call_that_opened_it_is_a_range(tmp_path: Path) -> None:
+    file = ChromeFile()
+    file.python("model.py(1): forward", 0, 100)
+    file.python(ENTER, 10, 12)
+    file.operator("left open", 11, 50)
+    file.python("helper.py(2): after", 45, 60)  # ends after the range, which must not cut it
+    file.python(EXIT, 48, 52)
+    file.python(ENTER, 70, 80)
+    file.operator("aten::empty", 71, 75)
+    file.operator("aten::add", 85, 90)
+    host = read_chrome(file.write(tmp_path / "a.json")).host.with_columns(pl.col("name").cast(pl.String))
+    kinds = dict(host.select("name", pl.col("kind").cast(pl.String)).iter_rows())
+    assert kinds["left open"] == "annotation"
+    assert {kinds["aten::empty"], kinds["aten::add"]} == {"operator"}
+    lasting = dict(host.select("name", "duration").iter_rows())
+    assert lasting["left open"] == 39_000
+    assert lasting["helper.py(2): after"] == 15_000
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(0, 9), st.integers(0, 6)), max_size=5),
+    st.lists(st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(0, 9), st.integers(1, 9)), max_size=6),
+)
+def test_a_range_outlives_the_last_call_begun_on_its_own_thread(
+    calls: list[tuple[int, int, int, int]], operators: list[tuple[int, int, int, int]]
+) -> None:
+    file = ChromeFile()
+    wanted: dict[str, str] = {}
+    for pid, tid, start, lasts in calls:
+        file.event("python_function", ENTER, (start, start + lasts), pid, tid)
+    for number, (pid, tid, start, lasts) in enumerate(operators):
+        file.event("cpu_op", f"op {number}", (start, start + lasts), pid, tid)
+        begun = [call for call in calls if call[:2] == (pid, tid) and call[2] <= start]
+        last = max(begun, key=lambda call: call[2], default=None)
+        # of calls begun at once the latest in the file counts
+        last = next((call for call in reversed(begun) if last is not None and call[2] == last[2]), None)
+        opened = last is not None and start < last[2] + last[3] < start + lasts
+        wanted[f"op {number}"] = "annotation" if opened else "operator"
+    with TemporaryDirectory() as folder:
+        host = read_chrome(file.write(Path(folder) / "a.json")).host
+    kinds = host.select(pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String)).iter_rows()
+    assert {name: kind for name, kind in kinds if name in wanted} == wanted

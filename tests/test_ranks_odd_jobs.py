@@ -10,7 +10,7 @@ from nsys_file import NsysFile
 from parallel_jobs import BASE_NS, FIRST_STEP, Simulated
 from rank_traces import Job as MadeJob
 from rank_traces import Plant
-from test_nsys_collectives import COLLECTIVE, COMM, FIELDS, NCCL_DOMAIN, payload
+from test_nsys_recordings import COLLECTIVE, COMM, FIELDS, NCCL_DOMAIN, payload
 
 from tracetui.analysis.ranks.files.at_hand import jobs_of
 from tracetui.analysis.ranks.summarise import summarise

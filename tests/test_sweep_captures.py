@@ -18,7 +18,7 @@ from msgspec import structs
 from sample_runs import recorded
 from sweep_maker import write_sweep
 from test_captures import training
-from test_range_kernels import BY_SQL
+from test_ranges import BY_SQL
 
 from tracetui.analysis.captures.captures import captures
 from tracetui.analysis.captures.outcome import out_of_memory

@@ -1,16 +1,18 @@
-"""The one table: a million rows, sorting, folding, and what it paints."""
-
-from __future__ import annotations
+"""The one table: a million rows, columns and titles, sorting, the language of filters, folding, and what it paints."""
 
 import time
 
 import polars as pl
 import pytest
+from sample_runs import FP32, recorded
 from textual.app import App
-from tui_pilot import screen_text
+from tui_pilot import opened, press, screen_text, write
 
 from tracetui.analysis.tables.table import Field
 from tracetui.app.tables import filters
+from tracetui.app.tables.columns import cell_text, place
+from tracetui.app.text.names import differences, tell_apart
+from tracetui.app.views.common.filtered import columns_named
 from tracetui.app.widgets.tree_table import TreeTable
 
 ROWS = 1_000_000
@@ -237,3 +239,247 @@ async def test_standing_on_a_hidden_row_opens_what_leads_to_it():
         assert app.table.stand_on(6)
         assert app.table.current["name"] == "b2"
         assert names_of(app.table) == ["root", "a", "b", "b1", "b2", "other"]
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (100, 30)])
+async def test_the_total_of_a_range_stays_where_words_give_way(size):
+    async with opened(recorded("nsys/gpt_small_ctx256.sqlite.gz"), size=size) as (app, pilot):
+        await press(pilot, "5", "enter")
+        title = screen_text(app).splitlines()[2]
+        total = app.shell.view.state.page.frame["total_ns"].sum()
+        assert f" {total / 1e6:.2f} ms" in title
+        assert "no nn.Module" not in title
+        assert "train_step" in title
+
+
+FITTED = (
+    Field("name", "Kernel", width=20, priority=0, flex=True),
+    Field("total", "Total", "time", priority=0),
+    Field("percent", "%", "percent", width=5, priority=1, bar=True),
+    Field("module", "Module", width=10, priority=2, flex=True),
+    Field("median", "Median", "time", priority=5),
+)
+CONTENT = {"name": 60, "total": 8, "percent": 5, "module": 30, "median": 8}
+
+
+def names(available: int, **options) -> list[str]:
+    return [placed.column.name for placed in place(FITTED, available, content=CONTENT, **options)[0]]
+
+
+def test_the_least_important_columns_go_first():
+    assert names(200) == ["name", "total", "percent", "module", "median"]
+    assert names(58) == ["name", "total", "percent", "module"]
+    assert names(44) == ["name", "total", "percent"]
+    assert names(34) == ["name", "total"]
+
+
+def test_columns_never_take_more_than_there_is():
+    for available in range(14, 220):
+        placed, gap = place(FITTED, available, content=CONTENT)
+        assert sum(p.total for p in placed) + gap * (len(placed) - 1) <= available, available
+
+
+def test_a_text_is_not_cut_while_there_is_room():
+    columns = (Field("kind", "Collective", width=8), Field("ns", "Time", "time"), Field("what", "What", flex=True))
+    content = {"kind": 14, "ns": 8, "what": 6}
+    for available, kind in ((80, 14), (30, 10), (28, 8)):
+        placed = {one.column.name: one.width for one in place(columns, available, content=content)[0]}
+        assert placed["kind"] == kind
+
+
+def test_names_get_the_room_that_is_left_before_bars_grow():
+    wide, _ = place(FITTED, 150, content=CONTENT)
+    by_name = {placed.column.name: placed for placed in wide}
+    assert by_name["name"].width == 60
+    assert by_name["module"].width == 30
+    assert by_name["percent"].bar >= 6
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (None, "time", "-"),
+        (None, "text", "-"),
+        (16_032, "time", "16.03 µs"),
+        (-16_032, "delta", "-16.03 µs"),
+        (16_032, "delta", "+16.03 µs"),
+        (111.8, "change", "+111.8"),
+        (-0.01, "change", "-0.01"),
+        (-0.001, "change", ">-0.01"),
+        (24.69, "percent", "24.7"),
+        (0.01, "percent", "0.01"),
+        (0.001, "percent", "<0.01"),
+        (0.0, "percent", "0"),
+        (1098, "count", "1,098"),
+        (48.0, "count", "48"),
+        (1.5, "count", "1.500"),
+        (True, "flag", "yes"),
+        (False, "flag", "no"),
+        (None, "flag", "-"),
+        (float("nan"), "number", "-"),
+        ("a\x1b[31mb\nc", "text", "a\\x1b[31mb\\nc"),
+    ],
+)
+def test_values_as_text(value, kind, text):
+    assert cell_text(value, kind) == text
+
+
+TITLES = ("Kernel", "Total", "GPU total", "GPU self", "CPU self", "Calls", "Occup%", "%", "Max")
+TITLED = tuple(Field(title.lower(), title) for title in TITLES)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("total", ["Total", "GPU total"]), ("GPU", ["GPU total", "GPU self"]), ("self", ["GPU self", "CPU self"]),
+        ("%", ["%", "Occup%"]), ("ca", ["Calls"]), ("gs", ["GPU self"]), ("ax", ["Max"]), ("zz", []), ("(", []),
+        ("", list(TITLES)),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_title_names_the_column(text, meant):
+    assert [column.label for column in columns_named(TITLED, text)][: len(meant)] == meant
+    assert meant or not columns_named(TITLED, text)
+
+
+async def test_s_sorts_by_the_column_that_is_named():
+    async with opened(FP32, tab="kernels") as (app, pilot):
+        table = app.view.table
+        await press(pilot, "s")
+        assert "Kernel Total % Calls Mean" in screen_text(app)
+        await write(pilot, "me")
+        assert "[Mean]" in screen_text(app)
+        await press(pilot, "enter")
+        assert table.sort == ("mean_ns", True)
+        assert table.values("mean_ns").to_list() == sorted(table.frame["mean_ns"], reverse=True)
+        await press(pilot, "s", *"mean", "enter")
+        assert table.sort == ("mean_ns", False)
+        await press(pilot, "s", *"kern", "enter")
+        assert table.sort == ("name", False)
+        await press(pilot, "s", *"qq", "enter")
+        assert "no column has this in its title" in screen_text(app)
+        await press(pilot, "escape", "s", "enter")
+        assert (table.sort, app.shell.prompt) == (("name", False), None)
+        narrow = next(column for column in table.chosen if column not in table.shown)
+        await press(pilot, "s", *narrow.label.lower(), "enter")
+        assert table.sort is not None
+        assert table.sort[0] == narrow.name
+        assert f"Sorted by {narrow.label}, which has no room here" in screen_text(app)
+        await press(pilot, "5", "s", *"calls", "enter")
+        assert app.view.table.sort == ("calls", True)
+
+
+FILTERED = (
+    Field("name", "Name"),
+    Field("total_ns", "Total", "time", main=True),
+    Field("mean_ns", "Mean", "time"),
+    Field("percent", "%", "percent", main=True),
+    Field("calls", "Calls", "count", main=True),
+    Field("bytes", "Size", "bytes"),
+)
+FRAME = pl.DataFrame(
+    {
+        "name": ["Scan<[a]>", "gemm", "copy (x)", "conv", None],
+        "total_ns": [400_000, 300_000, 2_000_000, 50, None],
+        "mean_ns": [4_000.0, 30_000.0, 2_000.0, 50.0, None],
+        "percent": [40.0, 30.0, 20.0, 0.05, None],
+        "calls": [100, 10, 1000, 1, 0],
+        "bytes": [None, None, 5_000, 2_000_000, None],
+    }
+)
+
+
+def kept(text: str, frame: pl.DataFrame = FRAME) -> list[int]:
+    condition = filters.parse(text).expression(FILTERED, frame)
+    return frame.select(condition.alias("keep"))["keep"].arg_true().to_list() if filters.parse(text) else [*range(5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("", [0, 1, 2, 3, 4]),
+        ("scan", [0]),
+        ("SCAN", [0]),
+        ("<[", [0]),
+        ("(x", [2]),
+        ("o c", [2, 3]),
+        ('"y ("', [2]),
+        ("/^(gemm|conv)$/", [1, 3]),
+        ("/gem", [1]),
+        ("!copy", [0, 1, 3, 4]),
+        ("!/^c/", [0, 1, 4]),
+        ("! copy", [0, 1, 3, 4]),
+        (">350us", [0, 2]),
+        (">350µs", [0, 2]),
+        ("<1us", [3]),
+        (">=2ms", [2]),
+        ("<1%", [3]),
+        (">20%", [0, 1]),
+        (">50", [0, 2]),
+        ("=10", [1]),
+        ("mean>3us", [0, 1]),
+        ("calls<=1 conv", [3]),
+        (">1mb", [3]),
+        ("c >20% !gemm", [0]),
+        (">", [0, 1, 2, 3, 4]),
+    ],
+)
+def test_keeps_rows(text, rows):
+    assert kept(text) == rows
+
+
+def test_categories_are_searched_like_texts():
+    frame = FRAME.with_columns(pl.col("name").cast(pl.Categorical))
+    assert kept("scan", frame) == [0]
+    assert kept("/^g/", frame) == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("/(/", "regular expression"), (">5parsec", "unknown unit parsec"), ("age>5", "no number column")],
+)
+def test_says_what_it_cannot_read(text, words):
+    with pytest.raises(filters.FilterError, match=words):
+        filters.parse(text).expression(FILTERED, FRAME)
+
+
+def test_a_table_without_times_refuses_a_time():
+    with pytest.raises(filters.FilterError, match="no time column"):
+        filters.parse(">5us").expression(FILTERED[:1], FRAME)
+
+
+@pytest.mark.parametrize(("text", "rows"), [("=1.001us", [1]), ("<=1.001us", [0, 1]), (">=8.193us", [3])])
+def test_a_number_with_decimals_means_what_it_says(text, rows):
+    frame = pl.DataFrame({"name": ["a", "b", "c", "d"], "total_ns": [1_000, 1_001, 1_002, 8_193]})
+    assert kept(text, frame) == rows
+
+
+SCAN = "void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<32, 8, 1, {}, float> >(SSMParamsBase)"
+
+
+def test_element_types_tell_instances_apart() -> None:
+    assert differences([SCAN.format("c10::Half"), SCAN.format("float")]) == ["fp16", "fp32"]
+
+
+def test_as_little_is_said_as_tells_all_apart() -> None:
+    engine = "void wgrad_alg0_engine<float, 128, {}, 3, false>(int)"
+    assert differences([engine.format(text) for text in ("5, 5", "6, 7", "6, 8")]) == ["5", "6,7", "6,8"]
+
+
+def test_the_kind_of_loop_tells_elementwise_kernels_apart() -> None:
+    names = [
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3> >",
+        "void at::native::elementwise_kernel<128, 2, gpu_kernel_impl<at::native::CUDAFunctor_add<float> > >",
+    ]
+    assert differences(names) == ["vectorized", "128"]
+
+
+def test_only_names_that_are_shared_get_an_ending() -> None:
+    names = [SCAN.format("c10::Half"), SCAN.format("float"), "void copy_kernel<int>(int)"]
+    frame = pl.DataFrame({"name": names, "short_name": ["scan<a>", "scan<a>", "copy_kernel"]})
+    assert tell_apart(frame)["short_name"].to_list() == ["scan<a,fp16>", "scan<a,fp32>", "copy_kernel"]
+    assert tell_apart(frame.head(1)).equals(frame.head(1))
+
+
+def test_names_that_differ_in_nothing_readable_stay() -> None:
+    frame = pl.DataFrame({"name": ["k<*>()", "k<&>()"], "short_name": ["k", "k"]})
+    assert tell_apart(frame)["short_name"].to_list() == ["k", "k"]

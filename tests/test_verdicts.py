@@ -1,12 +1,20 @@
-"""Headline and first advice of every recording, as reviewed by hand from clean steps and from how each was made."""
+"""What a run waits for: reviewed by hand, tried on purpose, and why the host was late."""
 
-from __future__ import annotations
+from pathlib import Path
 
+import numpy as np
 import pytest
+from made_run import HGEMM, Made
 from sample_runs import SAMPLES, recorded, run_of
 
+from tracetui.analysis.compare.diff import step_split
+from tracetui.analysis.dependencies.graph import graph
+from tracetui.analysis.dependencies.limit import limit
+from tracetui.analysis.dependencies.model import model
+from tracetui.analysis.dependencies.waits import WAIT
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import find
+from tracetui.analysis.selection import in_steps, select
 from tracetui.parsers import open_path
 
 UNTOLD = "unknown"
@@ -107,3 +115,110 @@ def test_no_advice_on_a_kernel_while_the_host_is_the_limit() -> None:
     gpu = {found.id: found for found in find(Facts(run_of("nsys/gpu_metrics.sqlite.gz"))).found}
     assert gpu["K12"].advice.startswith("Work on this kernel alone")
     assert gpu["K12"].severity == "warning"
+
+
+# recording, what it waits for, and the growth for 1 ms more of the host, of the GPU
+TRIED = [
+    ("limits/gpt_graphs", "gpu", 0.01, 0.99),
+    ("limits/two_streams.pt.trace.json.gz", "gpu", 0.03, 1.01),
+    ("limits/copy_pageable", "copies", 1.02, 1.30),  # the driver's thread makes the copy: either delay is in its way
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "host", "gpu"), TRIED)
+def test_the_limit_is_the_one_that_was_tried(name: str, kind: str, host: float, gpu: float) -> None:
+    found = limit(select(run_of(name).main), "all steps", "a step")
+    assert found.kind == kind
+    assert found.unexplained == 0
+    assert gpu > max(host, 0.9)
+    taken = found.clean_ns or found.recorded_ns
+    assert found.host_free_ns == pytest.approx(taken, rel=0.07)
+    assert found.host_free_ns <= taken
+
+
+def test_gaps_within_a_cuda_graph_add_up() -> None:
+    """A median gap would miss a tenth of these steps: most nodes follow at once, some after microseconds."""
+    light = run_of("limits/gpt_graphs").main.light()
+    found = model(select(light))
+    assert found.replayed_ns == pytest.approx(found.recorded_ns, rel=0.01)
+
+
+def test_a_stream_is_held_up_by_work_from_before_the_steps() -> None:
+    """The GPU is 43 ms behind when the first step begins: both streams start late, not only the first one."""
+    found = graph(select(run_of("limits/two_streams.pt.trace.json.gz").main))
+    firsts = [np.flatnonzero(found.work.stream == stream)[0] for stream in (0, 1)]
+    for stream, first in enumerate(firsts):
+        assert 0 <= found.work.start[first] - found.held[stream] < 100_000
+        assert found.work.start[first] - found.calls.start[found.work.call[first]] > 40_000_000
+
+
+def test_a_copy_of_pageable_memory_occupies_its_caller() -> None:
+    """The call returns microseconds before the last piece arrives, and is no work of the host for all that."""
+    light = run_of("limits/copy_pageable").main.light()
+    found = graph(select(light))
+    long = found.calls.end - found.calls.start > 10_000_000
+    assert long.sum() == found.steps.height
+    assert (found.calls.kind[long] == WAIT).all()
+    assert max(model(select(light)).kernels_free_ns) < 0.2 * model(select(light)).recorded_ns
+
+
+def test_the_driver_copies_pageable_memory_before_and_after_its_work() -> None:
+    """Optimizer on the CPU: up to 2 ms go by before the first piece of a copy leaves, and after the last one came."""
+    found = model(select(run_of("limits/offload_adam.pt.trace.json.gz").main))
+    assert found.replayed_ns == pytest.approx(found.recorded_ns, rel=0.01)
+    calls = found.graph.calls
+    copying = calls.stretch[1:] - (calls.start[1:] - calls.end[:-1])
+    assert (copying == 0).all()  # what is taken from a call is host time beside it, and no time is lost
+
+
+LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+def split(folder: Path, *calls: tuple[str, str, float, float, int]) -> dict[str, float]:
+    """Two steps of 200 µs: GPU work until 100, then what the host does, and the next launch at 195; µs per step."""
+    made = Made()
+    for number in range(2):
+        begin = 200.0 * number
+        made.launch(HGEMM, (begin, begin + 5), (begin + 5, begin + 100))
+        for kind, name, start, end, thread in calls:
+            made.host(kind, name, begin + start, begin + end, thread)
+        made.launch(HGEMM, (begin + 195, begin + 196), (begin + 197, begin + 200))
+        made.step(number, begin, begin + 200)
+    found = step_split(in_steps(made.facts(folder).sel))
+    assert found is not None
+    assert found["loader"] + found["synchronisation"] + found["launching"] == pytest.approx(found["host_wait"])
+    return {part: ns / 1000 for part, ns in found.items()}
+
+
+def test_what_the_host_waits_for_is_told_apart(tmp_path: Path) -> None:
+    found = split(
+        tmp_path,
+        ("cuda_runtime", "cudaDeviceSynchronize", 80, 102, 1),  # 22, of which the GPU works for 20
+        ("cpu_op", LOADER, 110, 150, 1),
+    )
+    assert found["loader"] == pytest.approx(40)
+    assert found["synchronisation"] == pytest.approx(22)
+    assert found["host_wait"] == pytest.approx(97 + 2.5, abs=3)  # the second step begins with the launch
+
+
+def test_no_call_costs_more_than_the_gap_that_it_reaches_into(tmp_path: Path) -> None:
+    found = split(tmp_path, ("cuda_runtime", "cudaStreamSynchronize", 10, 190, 1))
+    assert found["launching"] == pytest.approx(2.5, abs=3)
+    assert found["synchronisation"] == pytest.approx(97, abs=1)
+
+
+def test_what_another_thread_waits_for_is_none_of_it(tmp_path: Path) -> None:
+    found = split(
+        tmp_path,
+        ("cpu_op", LOADER, 100, 190, 2),  # fetches ahead
+        ("cuda_runtime", "cudaDeviceSynchronize", 50, 190, 3),
+    )
+    assert (found["loader"], found["synchronisation"]) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["chrome/hta_trace_diff/control.json.gz", "chrome/gpt_small_ctx256.trace.json.gz"])
+def test_the_parts_of_a_recording_add_up(name: str) -> None:
+    found = step_split(in_steps(select(run_of(name).main)))
+    assert found is not None
+    assert found["loader"] + found["synchronisation"] + found["launching"] == pytest.approx(found["host_wait"])
+    assert min(found[part] for part in ("loader", "synchronisation", "launching")) >= 0
