@@ -74,6 +74,7 @@ def test_the_examples_are_found() -> None:
         "A measure in sweeps",
         "A tab",
         "A parser of a new tool",
+        "A command",
     ]
 
 
