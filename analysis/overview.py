@@ -257,10 +257,10 @@ class Overview(Struct, frozen=True, dict=True):
     warm_up: int
     """How many iterations before the first step were left out as a warm-up."""
     steps_of: str | None
-    """The name of the program's ranges that are the steps; null where the profiler marked them or there are none."""
+    """The name of the program's ranges that are the steps; None where the profiler marked them or there are none."""
     as_recorded: Overview | None = None
     """The overview of the rich recording, where the numbers are those of the light one of the same run (see
-    `matching.light_overview`); what the host was doing is null then, except for API calls."""
+    `matching.light_overview`); what the host was doing is None then, except for API calls."""
 
     @cached_property
     def verdict(self) -> Limit:

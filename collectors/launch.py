@@ -41,7 +41,7 @@ SEEN = 2
 
 
 def choose_kernels(trace: Trace) -> KernelChoice | None:
-    """Returns the kernels that take `SHARE` of a trace's kernel time, the longest first; null if it has no kernels.
+    """Returns the kernels that take `SHARE` of a trace's kernel time, the longest first; None if it has no kernels.
 
     ``launches`` is how many launches of these kernels it takes until each was launched `SEEN` times, or as often as
     the step launches it. It is counted in the step with the most launches, or in the whole trace if that has no steps.

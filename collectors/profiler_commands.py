@@ -55,7 +55,7 @@ class Command:
     """The purpose of the command, in a few words: "record with Nsight Systems"."""
     flags: tuple[Flag, ...]
     output: str | None = None
-    """The file that receives its standard output; null for the log."""
+    """The file that receives its standard output; None for the log."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
 
 
 def ranked_options(request: ProfileRequest, tool: str) -> tuple[str, ...] | None:
-    """The options of torchrun, where it starts the profiled processes; null where there is one process.
+    """The options of torchrun, where it starts the profiled processes; None where there is one process.
 
     Raises:
         ProfileError: torchrun is asked for something that can't be recorded.
@@ -132,7 +132,7 @@ def make_phase(
         tool: one of `TOOLS`.
         folder: where the run is written.
         programs: the paths of ``nsys`` and ``ncu``, by name.
-        kernels: what ncu is to measure; null if that is not known yet, or if it measures every kernel.
+        kernels: what ncu is to measure; None if that is not known yet, or if it measures every kernel.
 
     Raises:
         ProfileError: the tool can't record this request.

@@ -32,7 +32,7 @@ KNOWN: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def explain(tool: str, code: int, result: dict[str, Any], log: Path, purpose: str) -> str | None:
-    """Explains why a command failed; null if it succeeded.
+    """Explains why a command failed; None if it succeeded.
 
     Args:
         tool: the tool of the phase.

@@ -24,7 +24,7 @@ class ProfileRequest:
     output: Path
     """The final path of the run's folder."""
     entry: str | None = None
-    """A name of `tracetui reference models`, ``timm:NAME`` or ``module.path:factory``; null for the user's command."""
+    """A name of `tracetui reference models`, ``timm:NAME`` or ``module.path:factory``; None for the user's command."""
     command: tuple[str, ...] = ()
     """The user's own program, word by word."""
     tools: tuple[str, ...] = ("torch",)
@@ -47,7 +47,7 @@ class ProfileRequest:
     window: tuple[float, float] | None = None
     """For a program without optimizer steps: when recording starts and how long it lasts, s."""
     timeout_s: float | None = None
-    """How long all of it may take; null for no limit."""
+    """How long all of it may take; None for no limit."""
     ncu_launches: int = 200
     """The most launches that Nsight Compute measures, since it replays each some dozen times."""
     memory_entries: int = 100_000

@@ -28,7 +28,7 @@ class RankedCommand:
     """What each rank runs, as ``python`` takes it: a script or ``-m`` and a module, and its arguments."""
 
     def option(self, name: str) -> str | None:
-        """The value of one of torchrun's options, ``nnodes`` say; null where it is not given."""
+        """The value of one of torchrun's options, ``nnodes`` say; None where it is not given."""
         wanted = "--" + name
         for word, following in zip(self.options, (*self.options[1:], None), strict=True):
             given, equals, value = word.partition("=")
@@ -38,7 +38,7 @@ class RankedCommand:
 
 
 def ranked(command: Sequence[str]) -> RankedCommand | None:
-    """The command in parts if torchrun runs it, itself or as Python's module; null for any other program.
+    """The command in parts if torchrun runs it, itself or as Python's module; None for any other program.
 
     Raises:
         ProfileError: torchrun would run no Python program, or none at all.

@@ -128,7 +128,7 @@ class MarkedBy:
     begins: int
     """When the first of all these begins: what comes before is the program's setup, ns."""
     asked: str | None = None
-    """The name that the user gave for them; null where they were found."""
+    """The name that the user gave for them; None where they were found."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ class Trace:
     clean_step_ns: tuple[int, ...] = ()
     """The program's steps as timed without a profiler, ns; empty where the run has no run.json that says so."""
     light: Callable[[], Trace | None] | None = None
-    """Reads the light recording of the same run; null where there is none."""
+    """Reads the light recording of the same run; None where there is none."""
     marked_by: MarkedBy | None = None
-    """What stands for steps; null where the profiler marked them, or nothing does."""
+    """What stands for steps; None where the profiler marked them, or nothing does."""
     collectives: pl.DataFrame = field(default_factory=lambda: schema.empty(schema.COLLECTIVES))
 
     @classmethod

@@ -210,7 +210,7 @@ def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema, conve
 
 
 def _program_calls(sel: Selection, tree: ScopeTree) -> tuple[list[int | None], list[int | None]]:
-    """How often the host ran each program and for how long; null for scopes, and where the trace doesn't say."""
+    """How often the host ran each program and for how long; None for scopes, and where the trace doesn't say."""
     rows = sel.trace.host.filter(pl.Series(scope_mask(sel))).select(pl.col("name").cast(pl.String), "duration")
     rows = rows.filter(pl.col("name").str.ends_with(_PROGRAM_CALL))
     found = {

@@ -40,7 +40,7 @@ class Distribution(Struct, frozen=True):
 
 
 def distribution(durations: pl.Series, bins: int) -> Distribution | None:
-    """Sorts launches into at most this many bins; null where there are no two different durations.
+    """Sorts launches into at most this many bins; None where there are no two different durations.
 
     A profiler's clock ticks: no bin is narrower than a tick, or its neighbours would look empty.
 

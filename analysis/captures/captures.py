@@ -62,7 +62,7 @@ class Capture:
     """Of such a capture, the roles of ranges that were open when it ended."""
     base: str | None = None
     steps: int | None = None
-    """Number of steps in scope, as marked or as ranges with a name like ``train_step``; null without any."""
+    """Number of steps in scope, as marked or as ranges with a name like ``train_step``; None without any."""
     average_step_ns: float | None = None
     wall_ns: int | None = None
     """From the first event to the last."""

@@ -53,7 +53,7 @@ class Sums(Struct, frozen=True):
     calls: dict[str, Ints]
     span: Ints
     step_instances: Ints | None = None
-    """Counts only what is inside steps, as the next two do; null without steps."""
+    """Counts only what is inside steps, as the next two do; None without steps."""
     step_host: Ints | None = None
     step_launched: Ints | None = None
 

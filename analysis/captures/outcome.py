@@ -38,7 +38,7 @@ _LONGEST = 160
 
 
 def out_of_memory(capture: Path, kind: str) -> str | None:
-    """Why a capture ended, if its run.json or log says that memory ran out; null else, whatever the file lacks.
+    """Why a capture ended, if its run.json or log says that memory ran out; None else, whatever the file lacks.
 
     Args:
         capture: the file, or a run's folder.

@@ -57,7 +57,7 @@ class Phase(Struct, frozen=True):
     step_instances: int | None = None
     """The number of instances that began in steps."""
     step_host_ns: int | None = None
-    """The part of `host_ns` inside steps; null where the capture has neither steps nor a range that is one."""
+    """The part of `host_ns` inside steps; None where the capture has neither steps nor a range that is one."""
     step_launched_ns: int | None = None
 
 
@@ -67,7 +67,7 @@ class Phases(Struct, frozen=True):
     by_name: tuple[Phase, ...]
     by_role: tuple[Phase, ...]
     steps: int | None
-    """How many steps the parts of the phases "in steps" are about; null where there are none."""
+    """How many steps the parts of the phases "in steps" are about; None where there are none."""
     step_ns: int | None
     """Host time of these steps."""
     step_launched_ns: int | None

@@ -107,7 +107,7 @@ def _of_traces(a: Trace, b: Trace) -> list[Difference]:
 
 
 def _gpus(trace: Trace, what: str) -> list[object] | None:
-    """A property of each GPU that did work (of all, where none did); null where one is unknown."""
+    """A property of each GPU that did work (of all, where none did); None where one is unknown."""
     used = set(trace.device["device"].drop_nulls().unique().to_list())
     devices = [device for device in trace.info.devices if device.id in used] or trace.info.devices
     found = [getattr(device, what) for device in devices]
@@ -144,7 +144,7 @@ LEAST_KNOWN = 0.5
 
 
 def element_type(trace: Trace) -> str | None:
-    """``fp32``, ``tf32``, ``fp16``, ``bf16``, ``fp64`` or ``fp8``; null where neither operators nor kernels tell.
+    """``fp32``, ``tf32``, ``fp16``, ``bf16``, ``fp64`` or ``fp8``; None where neither operators nor kernels tell.
 
     Operators: the type of the first input of most multiplications (that TF32 was allowed does not show there).
     Kernels: the type in the names of matrix, convolution, attention and scan kernels, by their time.
@@ -217,7 +217,7 @@ def _clock(a: Trace, b: Trace) -> Iterator[Difference]:
 
 
 def sm_clock(trace: Trace) -> float | None:
-    """Mean over the launches; null where it was not collected."""
+    """Mean over the launches; None where it was not collected."""
     rows = trace.counters.filter(
         pl.col("metric").cast(pl.String).is_in([*SM_CLOCK, "SM Frequency"]) & pl.col("value").is_not_null()
     )

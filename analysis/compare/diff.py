@@ -54,7 +54,7 @@ time as other work or outside the step; then idle time by its cause (`idle.gaps`
 
 
 def step_split(sel: Selection) -> dict[str, float] | None:
-    """`PARTS` of the average step in ns, whose sum is the average step; null without steps or GPU work.
+    """`PARTS` of the average step in ns, whose sum is the average step; None without steps or GPU work.
 
     With them `HOST_WAITS`, which add up to ``host_wait``. All GPUs count as one: the step is idle while none of them
     works.

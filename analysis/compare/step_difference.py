@@ -64,7 +64,7 @@ class StepDifference(Struct, frozen=True):
 
     @property
     def beyond_noise(self) -> bool | None:
-        """Whether the interval rules out that the medians are equal; null where it is unknown."""
+        """Whether the interval rules out that the medians are equal; None where it is unknown."""
         return self.beyond(1.0)
 
     def beyond(self, times: float) -> bool | None:

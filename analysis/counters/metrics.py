@@ -186,7 +186,7 @@ CHOSEN = ("--kernel-name", "-k", "--nvtx-include")
 
 
 def stopped_at(trace: Trace, manifest: RunManifest | None) -> int | None:
-    """How many launches ncu was told to measure, where it measured so many of all; null otherwise, or if not known.
+    """How many launches ncu was told to measure, where it measured so many of all; None otherwise, or if not known.
 
     Args:
         trace: a report of Nsight Compute.

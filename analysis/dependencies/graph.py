@@ -66,7 +66,7 @@ class Graph:
     held: Ints
     """Per stream: until when work from before the graph kept it busy, at which its first activity can begin."""
     begin: int | None = None
-    """When the first of one or two steps begins; null for more steps, and where all of the work is one step."""
+    """When the first of one or two steps begins; None for more steps, and where all of the work is one step."""
 
 
 def knows_waits(launching: pl.Series) -> bool:

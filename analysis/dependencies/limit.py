@@ -61,9 +61,9 @@ class Limit:
     sentence: str
     """The verdict with its numbers and their base."""
     recorded_ns: float | None = None
-    """The median step as recorded; null where launches and their work were not both recorded."""
+    """The median step as recorded; None where launches and their work were not both recorded."""
     clean_ns: float | None = None
-    """The median step without a profiler; null if nobody timed it."""
+    """The median step without a profiler; None if nobody timed it."""
     host_free_ns: float | None = None
     """The median step if the host were free; at most the step itself, which a free host can't make longer."""
     kernels_free_ns: tuple[float, float] | None = None
@@ -71,7 +71,7 @@ class Limit:
     unexplained: int = 0
     """How many steps the replay does not explain within 3 %; a verdict that is told holds all the same."""
     why: Why | None = None
-    """Why it can't be told, which the sentence says too; null where it can. Without GPU work (``no_gpu``) there is
+    """Why it can't be told, which the sentence says too; None where it can. Without GPU work (``no_gpu``) there is
     nothing to tell."""
 
 

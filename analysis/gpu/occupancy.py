@@ -61,7 +61,7 @@ class Occupancy(Struct, frozen=True):
     limiters: tuple[str, ...]
     """What allows the fewest blocks (`LIMITERS`), several where they tie."""
     limits: dict[str, int | None]
-    """Blocks that each of `LIMITERS` allows; null where it sets no limit or is not known."""
+    """Blocks that each of `LIMITERS` allows; None where it sets no limit or is not known."""
 
 
 def estimated_occupancy() -> pl.Expr:
@@ -87,13 +87,13 @@ def with_estimated_occupancy(activities: pl.DataFrame) -> pl.DataFrame:
 
 
 def occupancy(threads: int, registers: int | None, shared: int | None, sm: SmLimits) -> Occupancy | None:
-    """The theoretical occupancy; null for a block that can't run.
+    """The theoretical occupancy; None for a block that can't run.
 
     Args:
         threads: per block.
-        registers: per thread; null where unknown, and then registers are no limit. A damaged file may have any number:
+        registers: per thread; None where unknown, and then registers are no limit. A damaged file may have any number:
             what no launch has is unknown, too.
-        shared: bytes per block, static and dynamic, without what the system takes; null where unknown.
+        shared: bytes per block, static and dynamic, without what the system takes; None where unknown.
         sm: what an SM holds.
     """
     if threads <= 0:

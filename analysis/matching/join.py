@@ -47,10 +47,10 @@ class KernelJoin(Struct, frozen=True):
     told it; null unless matched), ``main_row`` (the launch in the main recording's device frame; null where it can't be
     told which of the kernel's launches it was)."""
     gpu_time_percent: float | None
-    """Share of the main recording's kernel time (whole graphs included) that is of matched kernels; null without
+    """Share of the main recording's kernel time (whole graphs included) that is of matched kernels; None without
     kernels."""
     other_time_percent: float | None
-    """Share of the other recording's kernel time that is of matched launches; null where it has no durations."""
+    """Share of the other recording's kernel time that is of matched launches; None where it has no durations."""
 
     def count(self, status: str) -> int:
         """How many launches are ``matched``, ``ambiguous`` or ``unmatched``."""
@@ -282,7 +282,7 @@ def pairs(a: Iterable[str], b: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 def _without_types(name: str) -> tuple[str, str, str] | None:
-    """A name without its element types; null for one without template arguments."""
+    """A name without its element types; None for one without template arguments."""
     parts = function_name(name)
     if "<" not in parts.key:
         return None
@@ -317,7 +317,7 @@ class Measured(Struct, frozen=True):
     launches: int
     """How many measured launches were matched with a kernel."""
     gpu_time_percent: float | None
-    """Share of the recording's kernel time that is of measured kernels; null without kernels."""
+    """Share of the recording's kernel time that is of measured kernels; None without kernels."""
 
 
 def joined(run: Run, trace: Trace, kind: str | None = None) -> list[Joined]:
@@ -342,7 +342,7 @@ def joined(run: Run, trace: Trace, kind: str | None = None) -> list[Joined]:
 
 
 def kernel_counters_of(run: Run, trace: Trace, known: list[Joined] | None = None) -> Measured | None:
-    """The hardware counters of a recording's kernels, from the run's Nsight Compute recordings; null without any.
+    """The hardware counters of a recording's kernels, from the run's Nsight Compute recordings; None without any.
 
     Of a recording by Nsight Compute they are its own.
 

@@ -56,7 +56,7 @@ class PassMatch(Struct, frozen=True):
 
     @property
     def percent(self) -> float | None:
-        """Share of the work in the light steps that was found; null without any."""
+        """Share of the work in the light steps that was found; None without any."""
         return 100 * self.matched / self.in_steps if self.in_steps else None
 
 
@@ -192,9 +192,9 @@ class LightTimes:
     """What the light recording of a run tells about the work in its rich one."""
 
     light: Trace | None
-    """The light recording; null where it can't be read."""
+    """The light recording; None where it can't be read."""
     times: WorkTimes | None = None
-    """The times of the rich recording's work; null where they are not used."""
+    """The times of the rich recording's work; None where they are not used."""
     problem: str = ""
     """Why they are not used, in words; empty where they are."""
     launches: int = 0
@@ -202,13 +202,13 @@ class LightTimes:
     matched: int = 0
     """How many of them were found in the rich recording's steps."""
     percent: float | None = None
-    """The share of the light steps' GPU time that they hold; null without any."""
+    """The share of the light steps' GPU time that they hold; None without any."""
     lost_ns: float = 0.0
     """GPU time per light step of the others: no table has it."""
     kept: int = 0
     """How many of the rich steps' launches are in no light step, and keep their own time."""
     kept_percent: float | None = None
-    """Their share of the rich steps' GPU time; null without any."""
+    """Their share of the rich steps' GPU time; None without any."""
 
 
 def with_light_times(sel: Selection) -> Selection:

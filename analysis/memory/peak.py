@@ -144,12 +144,12 @@ class Peak(Struct, frozen=True):
     """The moment at which one memory was fullest."""
 
     device_type: int | None
-    """As torch numbers them, `CPU_TYPE` for the host; null where the recording does not say."""
+    """As torch numbers them, `CPU_TYPE` for the host; None where the recording does not say."""
     device: int | None
     row: int
     """The row of `schema.MEMORY` right after which memory was fullest; -1: before the first one."""
     time: int | None
-    """ns on the trace's clock; null where the source does not say."""
+    """ns on the trace's clock; None where the source does not say."""
     allocated: int
     reserved: int | None
 
@@ -197,7 +197,7 @@ def peaks(sel: Selection) -> list[Peak]:
 
 
 def peak(sel: Selection) -> Peak | None:
-    """The largest of the `peaks` of the GPUs, else of memory of an unknown kind, else of the host; null without any."""
+    """The largest of the `peaks` of the GPUs, else of memory of an unknown kind, else of the host; None without any."""
 
     def rank(one: Peak) -> tuple[int, int]:
         kind = one.device_type

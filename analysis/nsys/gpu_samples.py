@@ -76,7 +76,7 @@ class Sampled:
         return means
 
     def curve(self, low: int, high: int) -> list[float | None]:
-        """The mean in each of `CURVE` equal parts of a stretch; null where no sample is."""
+        """The mean in each of `CURVE` equal parts of a stretch; None where no sample is."""
         edges = np.linspace(low, high, CURVE + 1).astype(np.int64)
         means = self.means(edges[:-1], edges[1:], np.arange(CURVE), CURVE)
         return [None if np.isnan(value) else float(value) for value in means]

@@ -389,7 +389,7 @@ _ALIASES = {report.old: name for name, report in _REPORTS.items() if report.old}
 
 
 def known_name(name: str) -> str | None:
-    """The current name of a report, given that name or an older one; null for an unknown name."""
+    """The current name of a report, given that name or an older one; None for an unknown name."""
     return name if name in _REPORTS or name in NOT_MADE else _ALIASES.get(name)
 
 

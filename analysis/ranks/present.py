@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def world_size(summaries: Iterable[RankSummary]) -> int | None:
-    """How many ranks the job has, as its recordings say; null where none does."""
+    """How many ranks the job has, as its recordings say; None where none does."""
     return max((found.world_size for found in summaries if found.world_size is not None), default=None)
 
 

@@ -97,7 +97,7 @@ class RankSummary:
     """Its GPU's name."""
     tool: str = ""
     recorded_pass: str | None = None
-    """``light`` or ``rich``: which of a run's recordings; null where it can't be told."""
+    """``light`` or ``rich``: which of a run's recordings; None where it can't be told."""
     absolute: bool = False
     """Whether times are Unix times."""
     window: tuple[int, int] | None = None

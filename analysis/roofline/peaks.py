@@ -52,7 +52,7 @@ def tensor_precision(kind: str) -> str:
 
 @kept
 def counter_peaks(trace: Trace) -> Roofs | None:
-    """The medians over the launches; null where the report has no such metric."""
+    """The medians over the launches; None where the report has no such metric."""
     metrics = trace.counters.filter((pl.col("kind") == "metric") & pl.col("value").is_not_null())
     names = metrics["metric"].unique().cast(pl.String).drop_nulls().to_list()
     wanted = [name for name in names if "peak_sustained" in name or name in (*SM_CLOCK, DRAM_CLOCK)]
@@ -134,7 +134,7 @@ def table() -> dict[str, Any]:
 
 
 def sm_limits(device: DeviceInfo) -> SmLimits | None:
-    """What an SM of this GPU holds, as the recording states it where it does; null for an unknown capability."""
+    """What an SM of this GPU holds, as the recording states it where it does; None for an unknown capability."""
     row = table()["capability"].get(device.compute_capability or "")
     if row is None or _is_other_maker(device):
         return None
@@ -283,7 +283,7 @@ def _fp32_sum(name: str | None, row: dict[str, Any]) -> float:
 
 
 def fma_per_clock(device: DeviceInfo, precision: str) -> float | None:
-    """What an SM of this GPU multiplies and adds per clock, with sums in fp32; null for an unknown capability."""
+    """What an SM of this GPU multiplies and adds per clock, with sums in fp32; None for an unknown capability."""
     row = table()["capability"].get(device.compute_capability or "")
     if row is None or _is_other_maker(device) or not row["fma"].get(precision):
         return None
@@ -347,7 +347,7 @@ def _unknown(device: DeviceInfo, found: Peaks) -> tuple[str, ...]:
 
 
 def link_of(run: Run | None, trace: Trace) -> Link | None:
-    """The link of the GPU that a recording ran on; null where the GPU or its link is not known."""
+    """The link of the GPU that a recording ran on; None where the GPU or its link is not known."""
     return _known("link", run, trace)
 
 
@@ -373,7 +373,7 @@ def own_gpus(manifest: RunManifest, state: PowerState) -> tuple[GpuState, ...]:
 
 
 def slowed_share(manifest: RunManifest) -> tuple[float | None, list[str]]:
-    """The share of samples in which something slowed a GPU down, percent, and what; null where no sample says."""
+    """The share of samples in which something slowed a GPU down, percent, and what; None where no sample says."""
     states = manifest.power.during
     known = [gpu for state in states for gpu in own_gpus(manifest, state) if gpu.throttle_reasons is not None]
     if not known:

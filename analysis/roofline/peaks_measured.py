@@ -28,7 +28,7 @@ def peaks_file() -> Path:
 
 
 def measured_peaks(device: DeviceInfo, cap_hz: int | None) -> Roofs | None:
-    """What was measured on a GPU of this name, number of SMs and clock cap; null where nothing was."""
+    """What was measured on a GPU of this name, number of SMs and clock cap; None where nothing was."""
     for entry in reversed(_entries(peaks_file())):
         same = entry.get("device") == device.name and device.name is not None
         same &= device.sm_count is None or entry.get("sm_count") in (None, device.sm_count)

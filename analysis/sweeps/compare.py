@@ -40,7 +40,7 @@ class Row(Struct, frozen=True):
     gain: float
     """The logarithm of `speedup`; above 0 if the variant is faster."""
     error: float | None
-    """Its standard error, from the repeats; null without any."""
+    """Its standard error, from the repeats; None without any."""
 
     @property
     def baseline_ns(self) -> float | None:
@@ -74,14 +74,14 @@ class Row(Struct, frozen=True):
 
     @property
     def work_removed_percent(self) -> float | None:
-        """The share of the baseline's FLOPs that the variant saves; null where either is unknown."""
+        """The share of the baseline's FLOPs that the variant saves; None where either is unknown."""
         if not self.base.flops or self.variant.flops is None:
             return None
         return 100 * (1 - self.variant.flops / self.base.flops)
 
     @property
     def possible_speedup(self) -> float | None:
-        """The speed-up that the removed work allows: FLOPs of the baseline / FLOPs of the variant; null if unknown."""
+        """The speed-up that the removed work allows: FLOPs of the baseline / FLOPs of the variant; None if unknown."""
         return self.base.flops / self.variant.flops if self.base.flops and self.variant.flops else None
 
     @property
@@ -93,7 +93,7 @@ class Row(Struct, frozen=True):
 
     @property
     def within_noise(self) -> bool | None:
-        """Whether the gain may be chance; null without repeats."""
+        """Whether the gain may be chance; None without repeats."""
         return None if self.error is None else abs(self.gain) <= STANDARD_ERRORS * self.error
 
 
@@ -106,9 +106,9 @@ class Crossover(Struct, frozen=True):
 
     axis: str | None
     value: float | None
-    """Interpolated; null where there is none, or where it can't be told."""
+    """Interpolated; None where there is none, or where it can't be told."""
     interval: tuple[float | None, float | None] | None
-    """Range in which it may lie by chance (two standard errors); an end beyond the measured range is null. Null without
+    """Range in which it may lie by chance (two standard errors); an end beyond the measured range is None. Null without
     repeats."""
     verdict: str
     """In words."""
@@ -274,7 +274,7 @@ def wrong_batches(sweep: Sweep, percent: float = SAME_BATCH_PERCENT) -> list[Poi
 
 
 def same_work(sweep: Sweep, percent: float = SAME_BATCH_PERCENT) -> float | None:
-    """The batch that every point ran although different ones were asked for; null otherwise."""
+    """The batch that every point ran although different ones were asked for; None otherwise."""
     known = [(point.batch, point.seen) for point in sweep.points if point.batch and point.seen]
     if len({asked for asked, _ in known}) < 2:
         return None

@@ -72,7 +72,7 @@ def read_folder(
 
 
 def _index(path: Path, notes: list[str]) -> list[tuple[dict[str, Value], Path, str]] | None:
-    """Axes, folder and outcome of each run, as sweep.json has them; null without one."""
+    """Axes, folder and outcome of each run, as sweep.json has them; None without one."""
     file = path / INDEX
     try:
         if file.stat().st_size > MAX_INDEX_BYTES:

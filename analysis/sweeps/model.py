@@ -48,11 +48,11 @@ class Sample:
     problem: str | None = None
     """Why there are no numbers."""
     kinds: dict[str, tuple[float, float, str]] | None = None
-    """Of each kind of GPU work the launches and ns per step, and its kernel with most time; null if none is known."""
+    """Of each kind of GPU work the launches and ns per step, and its kernel with most time; None if none is known."""
     capture: Capture | None = None
     """What its ranges measure, of a recording whose kind is compared so (`captures`)."""
     path: Path | None = None
-    """The path that opens it; null for a table's line."""
+    """The path that opens it; None for a table's line."""
     stopped: int | None = None
     """The limit of launches at which Nsight Compute stopped (`counters.limit`)."""
     counted: tuple[pl.DataFrame, ...] = ()
@@ -87,7 +87,7 @@ class Point(Struct, frozen=True):
 
     @property
     def std_ns(self) -> float | None:
-        """The standard deviation over the repeats; null with fewer than two."""
+        """The standard deviation over the repeats; None with fewer than two."""
         return statistics.stdev(self.steps_ns) if self.repeats > 1 else None
 
     def number(self, name: str) -> float | None:

@@ -34,7 +34,7 @@ def axis_name(name: str) -> str:
 
 
 def known_axis(name: str) -> str | None:
-    """The usual name of an axis; null where there is none."""
+    """The usual name of an axis; None where there is none."""
     return _KNOWN.get(letters(name))
 
 

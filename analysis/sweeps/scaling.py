@@ -30,7 +30,7 @@ def flat(
 ) -> list[Point] | None:
     """The longest stretch whose step times differ by less than `percent` while work grows `ratio` times or more.
 
-    Also null where repeats vary (`Sweep.cv`) so much that two steps may be equal by chance.
+    Also None where repeats vary (`Sweep.cv`) so much that two steps may be equal by chance.
     """
     if cv is not None and any(100 * cv * math.sqrt(2 / max(point.repeats, 1)) > percent for point in points):
         return None

@@ -68,7 +68,7 @@ def has_slack(timeline: Timeline, place: Place) -> bool:
 
 
 def slack(timeline: Timeline, place: Place) -> int | None:
-    """How much longer GPU work could take before a step of the replay gets longer, ns; null where it is not known."""
+    """How much longer GPU work could take before a step of the replay gets longer, ns; None where it is not known."""
     if timeline.slack is None or timeline.lanes[place.lane].source != "device":
         return None
     return timeline.slack.get(timeline.event(place))
@@ -85,7 +85,7 @@ class OnPath:
 
 
 def path_during(timeline: Timeline, start: int, end: int) -> OnPath | None:
-    """What the critical path runs through in a stretch of time; null where the path is not known."""
+    """What the critical path runs through in a stretch of time; None where the path is not known."""
     if timeline.path is None or end <= start:
         return None
     found = path_within(timeline.path, start, end)

@@ -38,7 +38,7 @@ class RanksTimeline(Timeline):
     calls: pl.DataFrame | None = None
     """Matched collectives: rank, instance, begin and end on the common clock."""
     residual_ns: float | None = None
-    """What the fitted clocks leave: nothing finer can be said of moments on different ranks; null if not known."""
+    """What the fitted clocks leave: nothing finer can be said of moments on different ranks; None if not known."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -71,7 +71,7 @@ class RanksTimeline(Timeline):
         return of.record(here)
 
     def launch_of(self, place: Place) -> Place | None:
-        """The call that launched a device event; null where it is not known."""
+        """The call that launched a device event; None where it is not known."""
         of, here = self.local(place)
         return self._back(place, of.launch_of(here))
 

@@ -62,7 +62,7 @@ class Timeline:
     path: pl.DataFrame | None = None
     """The critical path (`dependencies.path_lane`), once it is known; events of its lane are rows of it."""
     slack: Mapping[int, int] | None = None
-    """How much longer GPU work could take (`dependencies.slack`), by device row, ns; null until it is known."""
+    """How much longer GPU work could take (`dependencies.slack`), by device row, ns; None until it is known."""
     origin: int | None = None
     """The time that is shown as 0, where that is not this recording's own."""
     samples: pl.DataFrame | None = None
@@ -189,7 +189,7 @@ class Timeline:
         return None
 
     def gap_at(self, device: int | None, start: int, end: int) -> Place | None:
-        """The longest gap of a GPU within a stretch of time; null where there is none."""
+        """The longest gap of a GPU within a stretch of time; None where there is none."""
         for number, lane in enumerate(self.lanes):
             if lane.kind == "idle" and lane.device == device:
                 winner = int(lane.rows[0].cells(np.array([start, end], np.int64)).winner[0])
@@ -203,14 +203,14 @@ class Timeline:
         return (process, thread) == (lane.process, lane.thread)
 
     def launch_of(self, place: Place) -> Place | None:
-        """The call that launched a device event; null where it is not known."""
+        """The call that launched a device event; None where it is not known."""
         if self.lanes[place.lane].source != "device":
             return None
         launch = int(self.launches[self.event(place)])
         return self.find("host", launch) if launch != NONE else None
 
     def behind(self, place: Place) -> Place | None:
-        """The event that a piece of the critical path runs through; null where the host recorded none."""
+        """The event that a piece of the critical path runs through; None where the host recorded none."""
         if self.lanes[place.lane].source != "path" or self.path is None:
             return None
         source, row = self.path.select("frame", "row").row(self.event(place))
@@ -255,7 +255,7 @@ class Timeline:
         return called[order], rows[order]
 
     def same_name(self, place: Place, step: int) -> Place | None:
-        """The next (`step` 1) or the previous (-1) event of the same name in the lane; null where there is none."""
+        """The next (`step` 1) or the previous (-1) event of the same name in the lane; None where there is none."""
         lane = self.lanes[place.lane]
         column = self.frame(lane.source)["cause" if lane.source == "idle" else "name"]
         wanted = column[self.event(place)]
@@ -303,7 +303,7 @@ def _onward(row: Row, place: Place, depth: int, here: int, step: int) -> Iterato
 
 @latest
 def timeline(trace: Trace) -> Timeline | None:
-    """The lanes of a whole trace; null where nothing in it has a place in time. The last one is remembered."""
+    """The lanes of a whole trace; None where nothing in it has a place in time. The last one is remembered."""
     return build(trace)
 
 
@@ -389,7 +389,7 @@ class Hits:
         return sum(found.size for _, _, found in self.rows)
 
     def index(self, place: Place) -> int | None:
-        """Which of the hits an event is, counted from 0; null where it is none."""
+        """Which of the hits an event is, counted from 0; None where it is none."""
         start = int(self.timeline.row(place).start[place.position])
         before, is_hit = 0, False
         for lane, depth, found in self.rows:
@@ -409,7 +409,7 @@ class Hits:
 
         Args:
             time: from which on, ns on the trace's clock, where no event is selected.
-            after: the event that is left; null for none, and then a hit that begins at the time counts.
+            after: the event that is left; None for none, and then a hit that begins at the time counts.
             step: 1 or -1.
         """
         if after is not None:

@@ -56,7 +56,7 @@ def value_text(value: float | None, unit: str | None, text: str | None = None, *
 
 
 def unit_beside(unit: str | None) -> str | None:
-    """The unit where `value_text` writes it as it is; null where it is part of the number, scaled."""
+    """The unit where `value_text` writes it as it is; None where it is part of the number, scaled."""
     return None if unit in _SCALED or unit in ("ns", "byte", "%") else unit
 
 

@@ -43,7 +43,7 @@ class Layout:
     """How a report is laid out. Everything it returns is safe to print: names go through `printable`."""
 
     limit: int | None = None
-    """Rows per list; null for all."""
+    """Rows per list; None for all."""
     ascii: bool = False
     """Nothing outside ASCII."""
     charts: bool = True

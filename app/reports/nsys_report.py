@@ -59,7 +59,7 @@ def render(sel: Selection, names: Sequence[str], form: str, limit: int | None, *
         sel: the trace and what of it the numbers are about.
         names: out of `REPORTS`.
         form: ``csv``, ``text`` or ``json``.
-        limit: rows of each report; null for all.
+        limit: rows of each report; None for all.
         ascii: no other characters.
     """
     tables = [nsys_report(sel, name) for name in names]

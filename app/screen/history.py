@@ -50,7 +50,7 @@ class Navigation:
     # --- navigation history
 
     def here(self) -> Visit | None:
-        """Returns the current place; null until there is one."""
+        """Returns the current place; None until there is one."""
         view = self._shell.view
         if view is None:
             return None

@@ -76,7 +76,7 @@ class Gate(Generic[T]):
         self._waiting.extendleft(reversed(list(items)))
 
     def take(self) -> tuple[int, T] | None:
-        """Returns the next item with a ticket for `done`; null while another one is out, and if none waits."""
+        """Returns the next item with a ticket for `done`; None while another one is out, and if none waits."""
         if self._out or not self._waiting:
             return None
         self._tickets += 1

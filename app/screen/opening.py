@@ -144,7 +144,7 @@ class RunLoader:
             self._shell.reload_views("b")
 
     def _chooser(self, letter: str) -> Callable[[Sequence[str]], int] | None:
-        """Returns the function that picks the requested run of a folder; null to take the first."""
+        """Returns the function that picks the requested run of a folder; None to take the first."""
         wanted, known = self.run_wanted, self.run_left
         if not (wanted or known) or letter != self.loader.wanted.get("a"):
             return None

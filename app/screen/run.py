@@ -54,9 +54,9 @@ def run_tui(
         samples: recordings to offer if no path is given.
         color: auto, never, 16, 256 or truecolor.
         ascii: no characters outside ASCII.
-        mouse: null means on, but off over SSH, where every pointer motion costs kilobytes.
+        mouse: None means on, but off over SSH, where every pointer motion costs kilobytes.
         driver: what sends the screen, one of `terminal.choice.DRIVERS`.
-        low_bandwidth: null means on over SSH.
+        low_bandwidth: None means on over SSH.
         cache: use the cache of parsed traces, and remember what was opened.
         settings: the user's other settings.
 

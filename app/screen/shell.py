@@ -70,7 +70,7 @@ class Shell:
             app: the application.
             session: holds the open runs; with two, they are compared.
             loader: reads runs.
-            tab: the tab to start on; null leaves it to the settings and the run.
+            tab: the tab to start on; None leaves it to the settings and the run.
             preferred_tab: the tab of the settings.
             on_tab: called when a tab comes into view.
             on_rows: called when the rows of a tab may have come.
@@ -92,7 +92,7 @@ class Shell:
 
     @property
     def main(self) -> Screen[object] | None:
-        """Returns the main screen; null before it exists and once the application closes."""
+        """Returns the main screen; None before it exists and once the application closes."""
         if self._app._exit or not self._app.is_running:
             return None
         return next(iter(self._app.screen_stack), None)
@@ -214,7 +214,7 @@ class Shell:
 
     @property
     def view(self) -> View | None:
-        """Returns the current view; null until it has its widgets."""
+        """Returns the current view; None until it has its widgets."""
         view = self.made(self.tab) if "a" in self._session.runs else None
         return view if view is not None and view.is_mounted else None
 

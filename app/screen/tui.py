@@ -170,7 +170,7 @@ class TracetuiApp(App[None]):
 
     @property
     def view(self) -> View | None:
-        """Returns the current view; null until it has its widgets."""
+        """Returns the current view; None until it has its widgets."""
         return self.shell.view
 
     def _rows_came(self) -> None:

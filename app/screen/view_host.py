@@ -102,7 +102,7 @@ class ViewHost:
         return self._navigation.came_by_jump
 
     def here(self) -> Visit | None:
-        """Returns the current place; null until there is one."""
+        """Returns the current place; None until there is one."""
         return self._navigation.here()
 
     def leave(self, place: Visit | None = None) -> None:

@@ -145,7 +145,7 @@ class Loader:
             self.shares[event.letter] = f"{progress.stage}{share}"
 
     def finish(self, key: str) -> tuple[str, bool] | None:
-        """Returns which run was read and whether reading was stopped early; null if the reading was cancelled."""
+        """Returns which run was read and whether reading was stopped early; None if the reading was cancelled."""
         letter = self._keys.pop(key, None)
         if letter is None:
             return None

@@ -22,7 +22,7 @@ def joined_with(session: Session, kind: str) -> list[Joined]:
 
 
 def measured_of(session: Session) -> Measured | None:
-    """Returns what ncu measured of the kernels in view; null if it measured none."""
+    """Returns what ncu measured of the kernels in view; None if it measured none."""
     run, trace = session.runs["a"], session.trace()
     if trace.info.kind != "ncu" and not run.of_kind("ncu"):
         return None

@@ -87,7 +87,7 @@ def find_run(runs: Iterable[tuple[str, str]], wanted: str) -> int | None:
         wanted: the requested letter or name.
 
     Returns:
-        Its position; null if no run matches, or more than one does.
+        Its position; None if no run matches, or more than one does.
     """
     listed = [(letter, name.casefold().rstrip("/")) for letter, name in runs]
     asked = wanted.casefold().rstrip("/")

@@ -38,9 +38,9 @@ class Session:
 
     scope: Scope = field(default_factory=Scope)
     rank: int | None = None
-    """The distributed rank in view; null is the first one."""
+    """The distributed rank in view; None is the first one."""
     kind: str | None = None
-    """The tool whose recording is in view (`TraceInfo.kind`); null is the run's main one."""
+    """The tool whose recording is in view (`TraceInfo.kind`); None is the run's main one."""
     filter: str = ""
     """The filter in force on the main table of every tab."""
     ascii: bool = False
@@ -240,7 +240,7 @@ class Session:
         return tuple(dict.fromkeys(trace.info.kind for trace in traces if trace.has_timeline))
 
     def next_kind(self) -> str | None:
-        """Switches to the recording of the run's next tool and returns it; null if there is only one."""
+        """Switches to the recording of the run's next tool and returns it; None if there is only one."""
         kinds = self.kinds
         if len(kinds) < 2:
             return None
@@ -249,7 +249,7 @@ class Session:
         return self.kind
 
     def next_rank(self) -> int | None:
-        """Switches to the run's next rank and returns it; null if there is only one.
+        """Switches to the run's next rank and returns it; None if there is only one.
 
         A rank that was not read is returned without switching: reading it comes first.
         """

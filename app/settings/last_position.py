@@ -46,7 +46,7 @@ class Left:
 
 
 def load(origin: Path) -> Left | None:
-    """Loads the last position for a path; null if it is unknown, or the files have changed since."""
+    """Loads the last position for a path; None if it is unknown, or the files have changed since."""
     runs = state.read(FILE).get("runs")
     entry = runs.get(_key(origin)) if isinstance(runs, dict) else None
     if not isinstance(entry, dict) or not _unchanged(entry.get("files")):

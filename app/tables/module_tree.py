@@ -33,7 +33,7 @@ class Mean(Struct):
 
     @property
     def percent(self) -> float | None:
-        """The mean; null where it can't be known."""
+        """The mean; None where it can't be known."""
         return self.total / self.weight if self.weight and not self.unknown else None
 
 
@@ -72,7 +72,7 @@ class MergedTree(Struct, frozen=True):
     shown: tuple[MergedModule, ...]
     whole: int
     not_attributed_percent: float | None
-    """Share of GPU time that belongs to no module; null without GPU time."""
+    """Share of GPU time that belongs to no module; None without GPU time."""
 
     @property
     def has_backward(self) -> bool:

@@ -40,7 +40,7 @@ class Frame(NamedTuple):
 
     spans: list[Span]
     cursor: tuple[int, int] | None
-    """Where it leaves the cursor (x, y), counted from 0; null where the last text left it."""
+    """Where it leaves the cursor (x, y), counted from 0; None where the last text left it."""
 
 
 def is_frame(data: str) -> bool:

@@ -137,7 +137,7 @@ class Sender:
         return not self._asking or sum(self._waiting) <= IN_FLIGHT_BYTES
 
     def _next(self) -> bytes | None:
-        """What is to be sent now, once there is anything; null at the end."""
+        """What is to be sent now, once there is anything; None at the end."""
         with self._change:
             while True:
                 if self._gone:

@@ -36,7 +36,7 @@ NUMBERED = {
 
 @lru_cache(4096)
 def read_sgr(style: Style, parameters: str) -> Style | None:
-    """The look after ``ESC [ parameters m``; null where a parameter is not known."""
+    """The look after ``ESC [ parameters m``; None where a parameter is not known."""
     attributes, foreground, background = style
     codes = iter(parameters.split(";"))
     for text in codes:

@@ -87,7 +87,7 @@ def roofline_page(found: Roofline, *, with_counters: bool) -> Page:
 
 
 def roofline_svg(found: Roofline, *, ascii: bool) -> str | None:
-    """The chart of the kernels that `roofline_notes` names, as SVG; null where no roof is known."""
+    """The chart of the kernels that `roofline_notes` names, as SVG; None where no roof is known."""
     rows, peaks = _named(found).to_dicts(), to_builtins(roofs(found))
     if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
         return None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-    """Returns what Enter opens on a kernel, module or operator in any tab; null for other rows."""
+    """Returns what Enter opens on a kernel, module or operator in any tab; None for other rows."""
     if page.id == "range_tree" and row.get("row_kind", "range") != "range":
         return inside_own_kernel(session, row)
     if page.id == "modules" and row.get("row_kind", "module") != "module":

@@ -199,7 +199,7 @@ def inside_module(session: Session, path: str, name: str) -> Callable[[], Page]:
 
 
 def inside_module_work(session: Session, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-    """What Enter below a module opens: an operator's kernels there, a kernel's launches; null for copies."""
+    """What Enter below a module opens: an operator's kernels there, a kernel's launches; None for copies."""
     module, operator = str(row["module"]), str(row["operator"])
     within = (f"{OPERATOR_IN}module\t{module}", operator)
     if row["row_kind"] == "kernel":

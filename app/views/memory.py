@@ -86,7 +86,7 @@ def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = Fals
 
 
 def memory_svg(picture: Picture, *, ascii: bool = False) -> str | None:
-    """The curve as SVG; null where there is none."""
+    """The curve as SVG; None where there is none."""
     if picture.curve.height < 2:
         return None
     allocated, reserved = columns(picture.curve, FINE, picture.window)

@@ -93,7 +93,7 @@ def inside_range(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]
 
 
 def inside_own_kernel(session: Session, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-    """What Enter on a kernel below a range in the tree opens: its launches in the range itself; null for copies."""
+    """What Enter on a kernel below a range in the tree opens: its launches in the range itself; None for copies."""
     if row["row_kind"] != "kernel":
         return None
     name, short, number = str(row["kernel"]), str(row["name"]), int(row["number"])
@@ -136,7 +136,7 @@ def inside_meanwhile_kernel(session: Session, row: Mapping[str, Any], number: in
 
 
 def kernel_ranges_page(session: Session, row: Mapping[str, Any]) -> Page | None:
-    """The ranges that launch a kernel; null where none does."""
+    """The ranges that launch a kernel; None where none does."""
     frame = kernel_ranges(session.counted(), str(row["name"]))
     if not frame.height or frame["number"].max() == -1:
         return None

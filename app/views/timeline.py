@@ -252,7 +252,7 @@ class TimelineView(Described, Marking):
 
         Args:
             ranks: whose; empty for the trace in view alone, on its own clock.
-            start: where to go: ns on the job's clock; null for the whole recording.
+            start: where to go: ns on the job's clock; None for the whole recording.
             end: where that ends.
         """
         if not self._will_be(tuple(ranks)):

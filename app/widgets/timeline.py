@@ -195,7 +195,7 @@ class TimelineWidget(TimelinePicture, can_focus=True):
         return is_new
 
     def next_bookmark(self) -> tuple[int, Bookmark] | None:
-        """Returns the first bookmark after the cursor, else the first of all, with its index; null if none is set."""
+        """Returns the first bookmark after the cursor, else the first of all, with its index; None if none is set."""
         if not self.bookmarks:
             return None
         later = [number for number, mark in enumerate(self.bookmarks) if mark.time > self._here]

@@ -239,7 +239,7 @@ class TreeTable(FrameTable):
         return sorted_rows(self.frame[self._source(name)], descending=descending).to_list()
 
     def _kept(self) -> set[int] | None:
-        """Rows that the filter keeps, with all that lead to them; null without a filter."""
+        """Rows that the filter keeps, with all that lead to them; None without a filter."""
         if not self.filter:
             return None
         condition = self.filter.expression(self.columns, self.frame)
@@ -252,7 +252,7 @@ class TreeTable(FrameTable):
         return kept
 
     def kept_rows(self) -> set[int] | None:
-        """Rows that the filter keeps, with all that lead to them; null without a filter."""
+        """Rows that the filter keeps, with all that lead to them; None without a filter."""
         return self._kept() if self.folds else None
 
     @property

@@ -43,13 +43,13 @@ def examine(
     """Runs every check and returns the results in the order in which they are shown.
 
     Args:
-        python: the Python that runs workloads; this one if null.
-        output: where runs are to be written; here if null.
+        python: the Python that runs workloads; this one if None.
+        output: where runs are to be written; here if None.
         root: where the machine's files are.
         runner: runs the machine's tools.
-        environment: variables; this process's if null.
-        screen: what the output is connected to; looked at if null.
-        is_root: whether this user is root; looked at if null.
+        environment: variables; this process's if None.
+        screen: what the output is connected to; looked at if None.
+        is_root: whether this user is root; looked at if None.
     """
     probe = Probe(root, runner)
     jetson = machine_jetson.is_jetson(probe)

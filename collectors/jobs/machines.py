@@ -36,7 +36,7 @@ _LOOK_S = 0.1
 
 
 def job_of(request: ProfileRequest) -> str | None:
-    """What tells a job apart from others, equal on all its machines; null where it runs on one."""
+    """What tells a job apart from others, equal on all its machines; None where it runs on one."""
     if request.tools != ("torch",):
         return None
     command = torchrun.ranked(request.command)

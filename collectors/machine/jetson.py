@@ -62,7 +62,7 @@ def l4t_release(probe: Probe) -> str | None:
 
 
 def jetpack(release: str | None) -> str | None:
-    """The JetPack that an L4T release belongs to; null for an unknown release."""
+    """The JetPack that an L4T release belongs to; None for an unknown release."""
     if release is None:
         return None
     matching = [(known, name) for known, name in JETPACKS if release == known or release.startswith(f"{known}.")]

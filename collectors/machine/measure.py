@@ -25,7 +25,7 @@ def measure_peaks(python: str | None = None, *, root: Path = ROOT, runner: Runne
     """Measures the first GPU: ``device``, ``sm_count``, ``flops`` by precision, ``bandwidth``, its clock cap, the time.
 
     Args:
-        python: the Python that runs workloads; this one if null.
+        python: the Python that runs workloads; this one if None.
         root: where the machine's files are.
         runner: runs the program and the machine's tools.
 

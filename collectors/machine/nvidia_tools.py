@@ -50,7 +50,7 @@ def nsys_in_ncu(probe: Probe) -> Path | None:
 
 
 def tool_version(probe: Probe, tool: Path) -> str | None:
-    """The version that the program itself reports, ``2025.3.1.0``; null if it does not start."""
+    """The version that the program itself reports, ``2025.3.1.0``; None if it does not start."""
     ran = probe.run(str(tool), "--version", timeout_s=20.0)
     match = _VERSION.search(ran.out + ran.err) if ran.code is not None else None
     return match[1] if match else None

@@ -97,7 +97,7 @@ def devices(probe: Probe) -> list[Device]:
 
 
 def processes(probe: Probe) -> tuple[GpuProcess, ...] | None:
-    """Programs that compute on a GPU; null if that is unknown."""
+    """Programs that compute on a GPU; None if that is unknown."""
     ran = probe.run("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader,nounits")
     if not ran.ok:
         return None

@@ -95,7 +95,7 @@ class Gain:
 
     value: float
     low: float | None
-    """Of the 95 % interval; null for a single round."""
+    """Of the 95 % interval; None for a single round."""
     high: float | None
 
 
@@ -224,7 +224,7 @@ def figures(before: Timed, after: Timed, *, should_agree: bool) -> dict[str, Any
 def compared(
     before: dict[str, Any] | None, after: dict[str, Any] | None, *, should_agree: bool
 ) -> dict[str, Any] | None:
-    """How far the results are apart; null where they can't be put side by side."""
+    """How far the results are apart; None where they can't be put side by side."""
     if not before or not after:
         return None
     one, other = before["numbers"], after["numbers"]

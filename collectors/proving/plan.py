@@ -67,7 +67,7 @@ class ProveRequest:
     """The folder that gets the proofs."""
     trials: tuple[Trial, ...]
     entry: str | None = None
-    """The run's model; null for a program of one's own."""
+    """The run's model; None for a program of one's own."""
     options: dict[str, Any] = field(default_factory=dict)
     """The options that it ran with."""
     command: tuple[str, ...] = ()

@@ -74,7 +74,7 @@ def _before(about: dict[str, Any]) -> int:
 
 
 def _problem(found: Any, info: TraceInfo, host: Columns, device: Columns) -> str | None:
-    """Why these are no boundaries of steps; null if they are."""
+    """Why these are no boundaries of steps; None if they are."""
     if not isinstance(found, list) or any(type(mark) is not int for mark in found):
         return "not a list of whole numbers"
     if len(found) < 2:
@@ -103,7 +103,7 @@ def narrowed(head: bytes, window: tuple[int, int], starts: Sequence[int] | None)
     Args:
         head: that text of the whole trace.
         window: start and end of the cut, ns on the trace's clock.
-        starts: start times of the steps that are kept, ns; null for all that lie in the window.
+        starts: start times of the steps that are kept, ns; None for all that lie in the window.
     """
     header = layout.header(head)
     about, base = own(header), header.get("baseTimeNanoseconds")

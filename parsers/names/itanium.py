@@ -122,7 +122,7 @@ class MangledText:
 
 @lru_cache(1 << 12)
 def demangle(name: str) -> str | None:
-    """The function that a mangled name stands for, in C++; null if the name is not mangled or can't be read."""
+    """The function that a mangled name stands for, in C++; None if the name is not mangled or can't be read."""
     start = 1 if name.startswith("__Z") else 0
     if not name.startswith("_Z", start):
         return None

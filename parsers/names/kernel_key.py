@@ -199,7 +199,7 @@ class Name(Struct):
 
 
 def function(items: list[str | Group], *, spaces: bool, kernel: bool = True) -> Name | None:
-    """The function that a whole text names: the last name before its parameters; null if the text is not C++.
+    """The function that a whole text names: the last name before its parameters; None if the text is not C++.
 
     Kernels return nothing, or a type computed from template arguments, so a plain word before a kernel's name is not a
     return type.
@@ -337,7 +337,7 @@ def _parts(item: str | Group) -> tuple[str, ...]:
 
 
 def _closure(group: Group) -> str | None:
-    """The normal form of a lambda or of an unnamed type; null for any other group.
+    """The normal form of a lambda or of an unnamed type; None for any other group.
 
     ``{lambda(float)#1}`` and ``[lambda(float) (instance 1)]`` are the same, and so are ``{unnamed type#1}`` and
     ``[unnamed type (instance 1)]``.
@@ -511,7 +511,7 @@ class FunctionName(Struct, frozen=True):
     cut: bool
     """Whether a bracket was left open, so that the end of the name is missing."""
     parameters: tuple[str, ...] | None = None
-    """The types of its parameters in their normal form, references to template arguments resolved; null if not
+    """The types of its parameters in their normal form, references to template arguments resolved; None if not
     written."""
 
 

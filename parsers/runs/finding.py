@@ -249,7 +249,7 @@ def unfinished(manifest: RunManifest) -> str:
 
 
 def _boot_id() -> str | None:
-    """What changes whenever this machine starts anew; null where the system does not say."""
+    """What changes whenever this machine starts anew; None where the system does not say."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):

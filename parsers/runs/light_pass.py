@@ -27,7 +27,7 @@ class RecordedPass(Struct, frozen=True):
     """`LIGHT` or `RICH`."""
     path: Path
     steps: int | None
-    """How many steps run.json says it has; null where it does not say."""
+    """How many steps run.json says it has; None where it does not say."""
 
 
 class LightPass:

@@ -90,7 +90,7 @@ def _inflated(path: Path) -> int:
 
 
 def _given() -> int | None:
-    """The limit that the user gave; null if none."""
+    """The limit that the user gave; None if none."""
     try:
         return int(os.environ[VARIABLE])
     except (KeyError, ValueError):
@@ -106,7 +106,7 @@ def _taken() -> int:
 
 
 def free_bytes() -> int | None:
-    """What the machine, or the group that this program runs in, has free; null where the system does not say."""
+    """What the machine, or the group that this program runs in, has free; None where the system does not say."""
     found: dict[str, int] = {}
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
@@ -120,7 +120,7 @@ def free_bytes() -> int | None:
 
 
 def _group_free(folder: Path) -> int | None:
-    """What the control group may still take, its cached files not counted; null where it has no limit."""
+    """What the control group may still take, its cached files not counted; None where it has no limit."""
     with suppress(OSError, ValueError):
         limit = int((folder / "memory.max").read_text(encoding="ascii"))
         taken = int((folder / "memory.current").read_text(encoding="ascii"))

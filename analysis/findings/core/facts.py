@@ -347,7 +347,7 @@ class Facts:
         return 100 * min(ns_per_step, self.step_ns) / self.step_ns if self.step_ns > 0 else None
 
     def share_of_kernels(self, ns: float | None) -> float | None:
-        """A time in percent of all kernel time; null where either is unknown."""
+        """A time in percent of all kernel time; None where either is unknown."""
         return 100 * ns / self.kernel_ns if ns is not None and self.kernel_ns else None
 
 

@@ -53,11 +53,11 @@ class Finding:
     """The threshold that it was compared with: "idle above 40 %"."""
     advice: str
     impact_ns: float | None = None
-    """Time per step that is at stake; null if the finding is not about time, or the time is unknown."""
+    """Time per step that is at stake; None if the finding is not about time, or the time is unknown."""
     ceiling_percent: float | None = None
-    """The most that the step time could fall if this cost vanished (Amdahl); null if unknown."""
+    """The most that the step time could fall if this cost vanished (Amdahl); None if unknown."""
     sure_percent: float | None = None
-    """The part of the step that is gained whatever recording cost the host; null where that is not known."""
+    """The part of the step that is gained whatever recording cost the host; None where that is not known."""
     next_command: str = ""
     """A command to copy and run next; may be empty."""
     changes: tuple[Given, ...] = ()

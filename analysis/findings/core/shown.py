@@ -42,7 +42,7 @@ class Shown(Struct, frozen=True):
         return ns / self.steps
 
     def share(self, ns_per_step: float) -> float | None:
-        """A time per step in percent of the step, at most 100; null where the step has no length."""
+        """A time per step in percent of the step, at most 100; None where the step has no length."""
         return 100 * min(ns_per_step, self.step_ns) / self.step_ns if self.step_ns > 0 else None
 
 

@@ -39,7 +39,7 @@ class Moved:
     """When at least one of them runs, in the whole selection."""
     busy_ns: float
     pageable_percent: float | None
-    """Of the bytes; null if kinds of memory were not recorded."""
+    """Of the bytes; None if kinds of memory were not recorded."""
 
     @property
     def way(self) -> str:

@@ -225,7 +225,7 @@ class Summaries(Struct, frozen=True):
     """By rank, then by pass."""
     problems: tuple[tuple[int | None, str, str], ...] = ()
     """(rank, path in the job, why) of recordings that could not be summarised; of a file of summaries that can't be
-    read, or of a part that is not here, the rank is null."""
+    read, or of a part that is not here, the rank is None."""
     made: int = 0
     """How many were made now; the others were at hand."""
     absent: int = 0

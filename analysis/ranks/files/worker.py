@@ -31,7 +31,7 @@ class Outcome(Struct, frozen=True):
 
     task: Task
     content: bytes | None = None
-    """The summary's file (`stored.packed`); null where there is none."""
+    """The summary's file (`stored.packed`); None where there is none."""
     problem: str = ""
     """Why there is none."""
 

@@ -42,7 +42,7 @@ class Job:
     """What the ranks of a job say together. Times are ns; "per step" is of the whole recording without steps."""
 
     recorded_pass: str | None
-    """``light`` or ``rich``; null where it can't be told."""
+    """``light`` or ``rich``; None where it can't be told."""
     ranks: pl.DataFrame
     """A row per rank (`tables.RANKS`)."""
     steps: pl.DataFrame
@@ -76,7 +76,7 @@ class Job:
     step_ns: float | None
     """The median rank's average step, or its window."""
     clean_step_ns: float | None
-    """The median of the steps without a profiler, over all ranks; null where they are not known."""
+    """The median of the steps without a profiler, over all ranks; None where they are not known."""
     called_steps: int = 1
     """What times of collectives per step divide by: the steps that all ranks have, or 1 without."""
     shared: tuple[int, ...] = ()

@@ -136,7 +136,7 @@ class Cause:
     factor: float | None = None
     """Of kernels that take longer each, how many times; of larger ones, how many times as many blocks they have."""
     step: int | None = None
-    """The step in which nearly all of it lies; null where it lies in several."""
+    """The step in which nearly all of it lies; None where it lies in several."""
     throttled_by: str = ""
     """What run.json says slowed the GPU down."""
     beside: str = ""
@@ -161,11 +161,11 @@ class Answers:
     """Both answers."""
 
     recording: Late | None
-    """Who came last in the recording; null where nobody is late beyond what clocks and `STEP_PERCENT` tell."""
+    """Who came last in the recording; None where nobody is late beyond what clocks and `STEP_PERCENT` tell."""
     program: tuple[Late, ...]
     """Who is late in the program, the latest first."""
     largest_excess_ns: float | None
-    """What the rank with most has over the median; null where nothing of that is recorded."""
+    """What the rank with most has over the median; None where nothing of that is recorded."""
     once: tuple[Late, ...] = ()
     """Who would be late in the program by one stop, which another recording of it has nothing of."""
 

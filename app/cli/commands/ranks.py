@@ -111,10 +111,10 @@ def print_summaries(path: Path, request: Request) -> int:
 
 
 def recordings_of(path: Path) -> Path | None:
-    """The folder of the recordings that the summaries in a folder were made from; null where it is not here.
+    """The folder of the recordings that the summaries in a folder were made from; None where it is not here.
 
     The summaries become those of that folder, so that opening it reads no recording for them. Where they are not those
-    of all its ranks, as before the last part is done, it would show none of them: then it is null, too.
+    of all its ranks, as before the last part is done, it would show none of them: then it is None, too.
     """
     from tracetui.analysis.ranks.files.reading import job_folder
     from tracetui.analysis.ranks.files.store import CachedStore, Store
@@ -186,7 +186,7 @@ def _chooser(path: Path, request: Request) -> Callable[[Sequence[str]], int] | N
 
 @contextmanager
 def _executor(dask: str | None) -> Iterator[Executor | None]:
-    """The executor of a Dask cluster; null for processes of this machine."""
+    """The executor of a Dask cluster; None for processes of this machine."""
     if dask is None:
         yield None
         return

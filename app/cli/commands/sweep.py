@@ -132,7 +132,7 @@ def _used(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:
 
 
 def _as_sweep(path: Path, config: Config, request: Request) -> SweepReport | None:
-    """The folder as a sweep; null where it is none."""
+    """The folder as a sweep; None where it is none."""
     from tracetui.analysis.report.sweep import sweep_report
     from tracetui.analysis.sweeps.reading import read_sweep
     from tracetui.parsers import TraceError, open_path

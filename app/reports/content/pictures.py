@@ -43,7 +43,7 @@ class Picture:
     section: str
     """The section of the report that it is made of."""
     of: Callable[[Json, Layout], tuple[str, str] | None]
-    """Makes its title and the chart of that recording; null where there is nothing to draw."""
+    """Makes its title and the chart of that recording; None where there is nothing to draw."""
 
 
 def _own_chart(section: str) -> Callable[[Json, Layout], tuple[str, str] | None]:
@@ -184,7 +184,7 @@ def letters(names: Mapping[str, str], *, ascii: bool = False) -> tuple[str, ...]
 
 
 def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | None:
-    """The ranks of a job by step, what the latest of them has more of; null for fewer than two ranks.
+    """The ranks of a job by step, what the latest of them has more of; None for fewer than two ranks.
 
     Args:
         run: the job's.
@@ -205,7 +205,7 @@ def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | N
 
 
 def job_heat(job: Job, drawn: str, *, ascii: bool = False) -> str | None:
-    """The heat map of a job's ranks; null where nothing is known.
+    """The heat map of a job's ranks; None where nothing is known.
 
     Args:
         job: what the ranks say together.

@@ -242,7 +242,7 @@ def _slowest(run: Json) -> Json:
 
 
 def _straggler(ranks: list[Json]) -> int | None:
-    """The rank that is late in the program, of several the latest; null where there is none."""
+    """The rank that is late in the program, of several the latest; None where there is none."""
     late = [row for row in ranks if row["straggler"]]
     return max(late, key=lambda row: row["excess_us"])["rank"] if late else None
 

@@ -229,7 +229,7 @@ def run_facts(entry: OpenRun) -> dict[str, str]:
 
 
 def disk_bytes(entry: OpenRun) -> int | None:
-    """Returns the size of the files of an unread run; null if they do not exist or are a folder."""
+    """Returns the size of the files of an unread run; None if they do not exist or are a folder."""
     try:
         return sum(path.stat().st_size for path in entry.paths) if all(p.is_file() for p in entry.paths) else None
     except OSError:

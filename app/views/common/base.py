@@ -156,7 +156,7 @@ class View(Vertical, Painted, can_focus=True):
         raise NotImplementedError
 
     def chart(self) -> ViewChart | None:
-        """Returns what is in view as a chart; null where only the screen itself can be shown."""
+        """Returns what is in view as a chart; None where only the screen itself can be shown."""
         return None
 
     def focus_content(self) -> None:

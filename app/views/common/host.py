@@ -82,7 +82,7 @@ class Host(Protocol):
         """Returns whether something of another tab led to the tab in view."""
 
     def here(self) -> Visit | None:
-        """Returns the current place; null until there is one."""
+        """Returns the current place; None until there is one."""
 
     def leave(self, place: Visit | None = None) -> None:
         """Adds a place to the history, by default the current one, before the view goes to another."""

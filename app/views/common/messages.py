@@ -82,7 +82,7 @@ class ShowRanks(Message):
         Args:
             ranks: whose lanes are shown.
             start: where to go, ns on the job's clock (`Job.calls`, `Job.collectives`): of a collective, its first
-                arrival; null for the whole recording.
+                arrival; None for the whole recording.
             end: where that ends.
         """
         self.ranks, self.start, self.end = tuple(ranks), start, end
@@ -96,7 +96,7 @@ class RangeMarked(Message):
         """Sets up.
 
         Args:
-            window: start and end, ns on the trace's clock; null for no restriction.
+            window: start and end, ns on the trace's clock; None for no restriction.
             words: what the header says of it.
         """
         self.window, self.words = window, words

@@ -42,7 +42,7 @@ class Page:
     inside: str = ""
     """What Enter opens, for the footer; empty where it shows the details."""
     within: tuple[str, str] | None = None
-    """For a list of kernels: the ("module", path) or ("operator", name) whose launches it counts; null for all."""
+    """For a list of kernels: the ("module", path) or ("operator", name) whose launches it counts; None for all."""
     alone: bool = False
     """Whether the other tables of the tab are known to be empty too, so that no key leads to them."""
     key: str = ""
@@ -72,5 +72,5 @@ class PageState:
     parsed: Filter = field(default_factory=Filter)
     cursor: int = 0
     again: Callable[[], Page] | None = None
-    """Recomputes the page; null if that needs more than what is in view."""
+    """Recomputes the page; None if that needs more than what is in view."""
     expanded: frozenset[int] | None = None

@@ -83,7 +83,7 @@ class TableView(FilteredView):
         raise NotImplementedError
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-        """Returns the function that computes, in a thread, what Enter on a row opens; null if nothing is inside."""
+        """Returns the function that computes, in a thread, what Enter on a row opens; None if nothing is inside."""
         return None
 
     def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:

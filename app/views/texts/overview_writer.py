@@ -29,7 +29,7 @@ class StepPicture:
     """One step as lanes."""
 
     step: int | None
-    """Its index; null where the whole file stands for one."""
+    """Its index; None where the whole file stands for one."""
     lasting: int
     """ns."""
     lanes: list[BusyLane]
@@ -43,30 +43,30 @@ class OverviewData:
     notes: tuple[Note, ...] = ()
     device_names: tuple[tuple[int, str], ...] = ()
     memory_bytes: int | None = None
-    """The most that the allocator held in tensors; null where it was not recorded."""
+    """The most that the allocator held in tensors; None where it was not recorded."""
     kernels: pl.DataFrame | None = None
     """`analysis.kernels`, the first rows."""
     kernel_count: int = 0
     kernel_ns: int = 0
     """Kernel time in scope: the base of their shares."""
     host: pl.DataFrame | None = None
-    """`analysis.host.host_functions`, the first rows; null if the host is not the bottleneck."""
+    """`analysis.host.host_functions`, the first rows; None if the host is not the bottleneck."""
     findings: tuple[Finding, ...] | None = None
-    """What the rules found, worst first; null while they look."""
+    """What the rules found, worst first; None while they look."""
     unjudged: bool = False
     """Whether the rules failed."""
     ranks: pl.DataFrame | None = None
-    """`analysis.ranks.files.at_hand.ranks_of`; null for one rank."""
+    """`analysis.ranks.files.at_hand.ranks_of`; None for one rank."""
     verdict: Limit | None = None
-    """What the run waits for as its job knows it; null while that is not known, or of one rank."""
+    """What the run waits for as its job knows it; None while that is not known, or of one rank."""
     job: str = ""
     """What all ranks say together (`analysis.ranks.together.said.brief`); empty for one rank."""
     unread: int = 0
     """How many ranks of the run were not read."""
     path: CriticalPath | None = None
-    """What the average step waited for; null where launches were not recorded."""
+    """What the average step waited for; None where launches were not recorded."""
     lanes: StepPicture | None = None
-    """A typical step; null while it is not known."""
+    """A typical step; None while it is not known."""
     whole: bool = False
     """Whether the tables have been computed."""
 

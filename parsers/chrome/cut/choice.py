@@ -66,7 +66,7 @@ def choose(events: Outline, window: tuple[int, int], tally: Tally, steps: Sequen
             unreadable in it.
         window: start and end, ns on the file's clock.
         tally: counts the unreadable events.
-        steps: start times of the steps whose marks are kept, ns; null keeps the marks in the window.
+        steps: start times of the steps whose marks are kept, ns; None keeps the marks in the window.
     """
     low, high = window
     ends, duration = _paired(events, tally)

@@ -78,7 +78,7 @@ def cut(
         source: a Chrome trace, plain or gzip.
         target: where the cut goes; it stays as it is until the cut is complete.
         window: start and end, ns on the trace's clock (`schema.HOST` start).
-        steps: start times of the steps whose marks are kept, ns; null for all that lie in the stretch.
+        steps: start times of the steps whose marks are kept, ns; None for all that lie in the stretch.
         force: whether a file that stands at the target may be replaced.
         watch: is told the progress, and may stop the cut.
 

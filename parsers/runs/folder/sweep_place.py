@@ -15,7 +15,7 @@ MOST_ABOVE = 3
 
 
 def sweep_folder(run: Run) -> Path | None:
-    """The folder with a sweep's index around the run, else the one that all runs opened with it are in; else null."""
+    """The folder with a sweep's index around the run, else the one that all runs opened with it are in; else None."""
     start = run.traces[0].source.path.absolute().parent if run.traces else run.path.absolute()
     for folder in (start, *start.parents[:MOST_ABOVE]):
         if (folder / INDEX).is_file():

@@ -86,7 +86,7 @@ def run(options: Options) -> int:
 
 
 def _installed(python: str | None) -> tuple[str, dict[str, str | None]]:
-    """Returns the Python's version, and each package's version: null if it is not installed."""
+    """Returns the Python's version, and each package's version: None if it is not installed."""
     asked = json.dumps({need.name: need.modules for need in PACKAGES})
     command = [python or sys.executable, "-c", _PROBE, asked]
     try:
