@@ -7,13 +7,12 @@ nodes right after it: sums over subtrees are differences of one running sum.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.base.intervals import stable_order
 from tracetui.analysis.base.remembered import latest
 from tracetui.parsers import schema
 from tracetui.parsers.categories import encode
@@ -209,6 +208,13 @@ def _numbered(values: Ints) -> Ints:
     heads = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     number = np.unique(values[heads], return_inverse=True)[1].astype(np.int64)
     return np.repeat(number, np.diff(np.append(heads, values.size)))
+
+
+def stable_order(label: NDArray[np.signedinteger[Any]]) -> Ints:
+    """A stable argsort of whole numbers from 0; fast where they fit in 16 bits."""
+    if label.size and int(label.max()) < 1 << 16:
+        return np.argsort(label.astype(np.uint16), kind="stable")
+    return np.argsort(label, kind="stable")
 
 
 def lane_order(lane: Ints, start: Ints, end: Ints) -> Ints:

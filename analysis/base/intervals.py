@@ -7,7 +7,7 @@ Ends are exclusive, touching intervals are one, and empty intervals hold no time
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -125,10 +125,3 @@ def _before(a: Intervals, time: Ints) -> Ints:
     cut[inside] = np.maximum(a[1][begun[inside] - 1] - time[inside], 0)
     before: Ints = sums[begun] - cut
     return before
-
-
-def stable_order(label: NDArray[np.signedinteger[Any]]) -> Ints:
-    """A stable argsort of whole numbers from 0; fast where they fit in 16 bits."""
-    if label.size and int(label.max()) < 1 << 16:
-        return np.argsort(label.astype(np.uint16), kind="stable")
-    return np.argsort(label, kind="stable")

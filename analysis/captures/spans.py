@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import dense
-from tracetui.analysis.base.intervals import joined, stable_order
+from tracetui.analysis.attribution.calltree import dense, stable_order
+from tracetui.analysis.base.intervals import joined
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.findings.core.facts import Facts
 from tracetui.parsers.resources import freed_blocks_stay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Findings
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Run
-
-
-def facts_of(run: Run, sel: Selection) -> Facts:
-    """The facts of an existing selection, which reuse everything already computed for it."""
-    facts = Facts(run, sel.trace, sel.scope)
-    facts.sel = sel
-    return facts
 
 
 def findings_of(

@@ -385,10 +385,10 @@ class Sections(BesideSections):
 
     @cached_property
     def _facts(self) -> Facts:
-        from tracetui.analysis.findings.of_run import facts_of
+        from tracetui.analysis.findings.core.facts import Facts
         from tracetui.parsers import Run
 
-        return facts_of(self.run or Run(self.sel.trace.source.path, (self.sel.trace,)), self.sel)
+        return Facts.of(self.run or Run(self.sel.trace.source.path, (self.sel.trace,)), self.sel)
 
     def _table(self, frame: pl.DataFrame, table: Table) -> Section:
         return table_rows(frame, table, self.limit), frame.height

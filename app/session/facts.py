@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.compare.diff import diff
 from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.findings.of_run import facts_of, findings_of
+from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memops import memops
@@ -31,7 +31,7 @@ def compared_findings(session: Session, on_error: Callable[[Exception], None]) -
 
     def look() -> Findings:
         a, b = session.selection("a"), session.selection("b")
-        pair = Pair(SessionFacts(session), facts_of(session.runs["b"], b))
+        pair = Pair(SessionFacts(session), Facts.of(session.runs["b"], b))
         vars(pair)["diff"] = session.cached("diff", lambda: diff(a, b))  # as the Diff tab caches it
         return find(pair, session.config, on_error=on_error)
 

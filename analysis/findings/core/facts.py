@@ -66,6 +66,13 @@ class Facts:
         self.trace = run.main if trace is None else trace
         self.scope = scope or Scope()
 
+    @classmethod
+    def of(cls, run: Run, sel: Selection) -> Facts:
+        """The facts of an existing selection, which reuse everything already computed for it."""
+        facts = Facts(run, sel.trace, sel.scope)
+        facts.sel = sel
+        return facts
+
     # --- what was recorded
 
     def missing(self, needs: Iterable[str]) -> str:

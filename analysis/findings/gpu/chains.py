@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.attribution.calltree import numbered_by
-from tracetui.analysis.base.intervals import stable_order
+from tracetui.analysis.attribution.calltree import numbered_by, stable_order
 
 if TYPE_CHECKING:
     import polars as pl
