@@ -21,7 +21,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.report.findings import proof_row
 from tracetui.analysis.scope import Scope
-from tracetui.app.reports.proof_words import proof_text
+from tracetui.app.reports.finding_words import proof_text
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.folder.proofs import Claim, Proof
 

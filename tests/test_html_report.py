@@ -31,8 +31,8 @@ from tracetui.app.cli.main import main
 from tracetui.app.reports.content.diff import diff_parts
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.content.sweep import sweep_parts
-from tracetui.app.reports.html.amounts import amount_of, column_values
 from tracetui.app.reports.html.page import html
+from tracetui.app.reports.html.tables import amount_of, column_values
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block, Chart, Facts, FindingList, Sentences, Title

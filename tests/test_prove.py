@@ -20,8 +20,7 @@ from tracetui.analysis.report.findings import finding_row, proof_row
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli.commands.prove import base_command, check_program, trials_of
 from tracetui.app.cli.main import main
-from tracetui.app.reports.finding_words import parts
-from tracetui.app.reports.proof_words import proof_text
+from tracetui.app.reports.finding_words import parts, proof_text
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.collectors.proving import measure, plan
 from tracetui.collectors.request import ProfileError

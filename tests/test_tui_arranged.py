@@ -11,8 +11,7 @@ from test_tui_table import COLUMNS, TableApp, rows_of, settled
 
 from tracetui.app.session import jobs
 from tracetui.app.tables import filters
-from tracetui.app.tables.arrangement import Arrangement, Orders
-from tracetui.app.widgets.arranged import AT_ONCE
+from tracetui.app.widgets.arranged import AT_ONCE, Arrangement, Orders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -265,9 +265,18 @@ class Navigation:
         if len(self._session.open) > 1:
             for entry in self._session.open.values():
                 yield RUNS, "run", entry.letter, f"{entry.letter}  {entry.name}"
-        from tracetui.app.session.places import places
+        from tracetui.analysis.kernels import kernels
+        from tracetui.analysis.modules import modules
+        from tracetui.app.text.names import tell_apart
 
-        yield from places(self._session)
+        session, selection = self._session, self._session.selection()
+        table = session.cached("kernels", lambda: kernels(selection))
+        for name, short in tell_apart(table).select("name", "short_name").iter_rows():
+            yield "kernels", "kernel", str(name), str(short or name)
+        tree = session.cached("modules", lambda: modules(selection))
+        for path in tree["path"].to_list():
+            if path:
+                yield "modules", "module", str(path), str(path)
 
     def go_to(self, tab: str, name: str) -> None:
         """Goes to a tab and to the row of this name; or to a run, by its letter."""

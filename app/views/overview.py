@@ -23,8 +23,7 @@ from tracetui.app.session.measured import conventions
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
-from tracetui.app.views.critical_path import session_path
-from tracetui.app.views.host import ranked
+from tracetui.app.views.host import ranked, session_path
 from tracetui.app.views.texts.overview_text import TOP_HOST, TOP_KERNELS, overview_text
 from tracetui.app.views.texts.overview_writer import OverviewData, StepPicture
 

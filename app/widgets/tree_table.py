@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.app.keys import commands
-from tracetui.app.tables.arrangement import sorted_rows
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text import fitting
+from tracetui.app.widgets.arranged import sorted_rows
 from tracetui.app.widgets.frame_table import NAMES_LIMIT, FrameTable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.commands.profile import ProgressLine, interpreter, say
 from tracetui.app.cli.options import Common, check_there, format_option
 from tracetui.app.cli.values import count, input_path, number_of_seconds
-from tracetui.app.reports.proof_words import proof_text
+from tracetui.app.reports.finding_words import proof_text
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.proving import plan
