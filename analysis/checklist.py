@@ -28,10 +28,10 @@ def host_work(facts: Facts) -> str:
 
     if facts.missing(("timeline", "gpu", "api")) or facts.unknown(("host",)) or facts.host_model is None:
         return ""
-    found = without_host(facts, launching=False)
-    if found is None or found.ceiling_percent is None:
+    ceiling = without_host(facts, launching=False)
+    if ceiling is None or ceiling.ceiling_percent is None:
         return "the GPU is the limit, not the host"
-    share = words.percent(found.ceiling_percent)
+    share = words.percent(ceiling.ceiling_percent)
     return f"without the host's other work than launching {hints.span(facts)} would be {share} shorter"
 
 
@@ -41,16 +41,16 @@ def loading(facts: Facts) -> str:
 
     if not facts.trace.has_timeline or not facts.step_ns:
         return ""
-    said = []
+    parts = []
     if facts.loader is not None:
         share = words.percent(facts.ceiling(facts.loader.waited_ns) or 0)
-        said.append(f"the wait for data is {share} of {shown.recorded_span(facts)}")
+        parts.append(f"the wait for data is {share} of {shown.recorded_span(facts)}")
     if not facts.missing(("gpu",)):
         base = shown.shown(facts)
         spent = float(copies_of(base.of_steps).filter(pl.col("direction") == HTOD)["ns"].sum())
         share = words.percent(base.share(base.per_step(spent)) or 0)
-        said.append(f"copies to the GPU take {share} of {base.span}")
-    return ", ".join(said)
+        parts.append(f"copies to the GPU take {share} of {base.span}")
+    return ", ".join(parts)
 
 
 def longest_kernel(facts: Facts) -> str:
@@ -68,20 +68,20 @@ def allocation(facts: Facts) -> str:
     """What the steps ask the driver for, and the peak."""
     from tracetui.analysis.findings.host.allocation import allocations
 
-    said = []
+    parts = []
     if facts.trace.has_timeline and not facts.missing(("api", "steps")):
         calls = allocations(facts)
         spent = words.ns(facts.per_step(float(calls["duration"].sum())))
         many = words.things(calls.height, "call")
-        said.append(f"{many} for memory in the steps" + (f", {spent} per step" if calls.height else ""))
+        parts.append(f"{many} for memory in the steps" + (f", {spent} per step" if calls.height else ""))
     held = facts.memory
     if held.peak_allocated_bytes is not None:
         place = "" if held.on_gpu else " on the host"
         peak = f"tensors hold {words.size(held.peak_allocated_bytes)}{place} at most"
         if held.peak_reserved_bytes:
             peak += f", the allocator {words.size(held.peak_reserved_bytes)}"
-        said.append(peak)
-    return ", ".join(said)
+        parts.append(peak)
+    return ", ".join(parts)
 
 
 def waits(facts: Facts) -> str:
@@ -90,12 +90,12 @@ def waits(facts: Facts) -> str:
         return ""
     from tracetui.analysis.findings.host.synchronisation import waits as waits_of
 
-    found = waits_of(facts).frame
-    stalls = found.filter(pl.col("stall_ns") > 0)
-    if not found.height:
+    frame = waits_of(facts).frame
+    stalls = frame.filter(pl.col("stall_ns") > 0)
+    if not frame.height:
         return "the host never waits for the GPU"
     share = words.percent(facts.ceiling(facts.per_step(float(stalls["stall_ns"].sum()))) or 0)
-    many = f"{stalls.height} of {found.height} waits for the GPU"
+    many = f"{stalls.height} of {frame.height} waits for the GPU"
     return f"{many} leave it idle, for {share} of {shown.recorded_span(facts)}"
 
 
@@ -104,13 +104,13 @@ def sm_use(facts: Facts) -> str:
     if facts.trace.has_timeline and facts.run_overview.gpu.height:
         gpu = facts.run_overview.gpu
         mean = {name: gpu[name].mean() for name in ("sm_efficiency_percent", "occupancy_percent")}
-        said = [
+        parts = [
             f"{what} {words.percent(float(value))}"  # type: ignore[arg-type]
             for what, value in zip(("SM efficiency", "occupancy"), mean.values(), strict=True)
             if value is not None
         ]
         if mean["sm_efficiency_percent"] is not None:
-            return ", ".join(said)
+            return ", ".join(parts)
     share = _measured(facts, "sm_percent")
     return "" if share is None else f"SMs work at {words.percent(share)} of their peak in the measured launches"
 
@@ -133,11 +133,11 @@ def bandwidth_use(facts: Facts) -> str:
 
 def idle_gaps(facts: Facts) -> str:
     """How long the GPU has nothing to do, and for how much of that because launches come late."""
-    found = facts.run_overview
-    if facts.missing(("timeline", "gpu")) or not found.average_step_ns:
+    overview = facts.run_overview
+    if facts.missing(("timeline", "gpu")) or not overview.average_step_ns:
         return ""
-    share = words.percent(100 * waiting.idle_ns(facts) / found.average_step_ns)
-    late = _weighted(found.idle.filter(pl.col("stream").is_null()), "host_wait_percent", "idle_ns")
+    share = words.percent(100 * waiting.idle_ns(facts) / overview.average_step_ns)
+    late = _weighted(overview.idle.filter(pl.col("stream").is_null()), "host_wait_percent", "idle_ns")
     why = "" if late is None else f", {words.percent(late)} of that waiting for a launch"
     return f"the GPU is idle for {share} of {shown.shown(facts).span}{why}"
 
@@ -208,11 +208,11 @@ def batch(facts: Facts) -> str:
     from tracetui.analysis.compare.other_work import samples_per_step
 
     samples = samples_per_step(facts.trace, facts.manifest)
-    said = [] if samples is None else [f"a step holds {words.things(samples, 'sample')}"]
+    parts = [] if samples is None else [f"a step holds {words.things(samples, 'sample')}"]
     held = facts.memory
     if held.on_gpu and held.peak_allocated_bytes is not None:
-        said.append(f"tensors hold {words.size(held.peak_allocated_bytes)} at most")
-    return ", ".join(said)
+        parts.append(f"tensors hold {words.size(held.peak_allocated_bytes)} at most")
+    return ", ".join(parts)
 
 
 def tensor_core_use(facts: Facts) -> str:
@@ -220,11 +220,11 @@ def tensor_core_use(facts: Facts) -> str:
     from tracetui.analysis.matching.join import conventions_of
     from tracetui.analysis.operators import tensor_cores
 
-    found = tensor_cores(facts.of_steps, facts.kernels, conventions_of(facts.counters))
-    if found.percent is None:
+    share = tensor_cores(facts.of_steps, facts.kernels, conventions_of(facts.counters))
+    if share.percent is None:
         return ""
-    unclear = f", {words.percent(found.unclear_percent)} unknown" if found.unclear_percent else ""
-    return f"{words.percent(found.percent)} of kernel time is on tensor cores{unclear}"
+    unclear = f", {words.percent(share.unclear_percent)} unknown" if share.unclear_percent else ""
+    return f"{words.percent(share.percent)} of kernel time is on tensor cores{unclear}"
 
 
 def _measured(facts: Facts, column: str) -> float | None:
@@ -405,48 +405,50 @@ def check(
     A point fails if a finding of its rules stands. It is done if they looked and found nothing, or nothing worth the
     trouble (K14), and its figure is known; else the recording does not tell.
     """
-    found = findings_of(facts, config, on_error)
-    return [_answer(facts, point, found) for point in POINTS]
+    findings = findings_of(facts, config, on_error)
+    return [_answer(facts, point, findings) for point in POINTS]
 
 
-def _answer(facts: Facts, point: Point, found: Findings) -> Answer:
-    standing = tuple(one for one in found.found if one.id in point.rules and point.fails(facts, one))
+def _answer(facts: Facts, point: Point, findings: Findings) -> Answer:
+    standing = tuple(silent for silent in findings.found if silent.id in point.rules and point.fails(facts, silent))
     if standing:
         beside = point.figure(facts) if point.beside else ""
         return Answer(point.group, point.question, "failed", standing[0].title, standing, beside)
     figure = point.figure(facts)
-    missing = "" if point.settled(facts) else _missing(point, found)
+    missing = "" if point.settled(facts) else _missing(point, findings)
     if missing or not figure:
         words, command = missing or missing_of(facts, point.record), command_for(facts, point.record)
         if not words and (unknown := facts.roofline.peaks.unknown):
             words, command = "; ".join(unknown), PEAKS
-        words = words or _abstained(point, found)
+        words = words or _abstained(point, findings)
         return Answer(point.group, point.question, "not_recorded", figure, missing=words, command=command)
-    aside = [one.finding for one in found.suppressed if one.finding.id in point.rules and one.by == TOO_LITTLE]
-    small = next((one for one in aside if point.fails(facts, one)), None)
+    aside = [
+        silent.finding for silent in findings.suppressed if silent.finding.id in point.rules and silent.by == TOO_LITTLE
+    ]
+    small = next((silent for silent in aside if point.fails(facts, silent)), None)
     if small is not None:
         figure += f"; set aside as worth too little: {small.title} ({small.id})"
-    for one in found.silenced:
-        if one.finding.id in point.rules:
-            figure += f"; silenced ({one.by}): {one.finding.title} ({one.finding.id})"
+    for silent in findings.silenced:
+        if silent.finding.id in point.rules:
+            figure += f"; silenced ({silent.by}): {silent.finding.title} ({silent.finding.id})"
     return Answer(point.group, point.question, "done", figure)
 
 
-def _missing(point: Point, found: Findings) -> str:
+def _missing(point: Point, findings: Findings) -> str:
     """Why no rule of a group could look, in words; empty if one of each group did."""
-    unsure = {one.id: one.missing for one in found.abstained}
+    unsure = {rule.id: rule.missing for rule in findings.abstained}
     # a finding that a rule on the measurement refuted tells nothing either
     unsure |= {
-        one.finding.id: f"a measurement that holds: {one.by} speaks against this one"
-        for one in found.suppressed
-        if one.by != TOO_LITTLE
+        rule.finding.id: f"a measurement that holds: {rule.by} speaks against this one"
+        for rule in findings.suppressed
+        if rule.by != TOO_LITTLE
     }
     return next((unsure[group[0]] for group in point.asked if all(id in unsure for id in group)), "")
 
 
-def _abstained(point: Point, found: Findings) -> str:
+def _abstained(point: Point, findings: Findings) -> str:
     """The first reason why a rule of the point could not look."""
-    reasons = (one.missing for id in point.rules for one in found.abstained if one.id == id)
+    reasons = (rule.missing for id in point.rules for rule in findings.abstained if rule.id == id)
     return next(reasons, "work whose size is known")
 
 
@@ -457,7 +459,7 @@ def answer_row(answer: Answer) -> Json:
         "point": answer.question,
         "status": answer.status,
         "figure": answer.figure or None,
-        "findings": list(dict.fromkeys(one.id for one in answer.findings)),
+        "findings": list(dict.fromkeys(finding.id for finding in answer.findings)),
         "doubted_by": list(answer.findings[0].doubted_by) if answer.findings else [],
         "advice": answer.findings[0].advice if answer.findings else None,
         "beside": answer.beside or None,

@@ -45,14 +45,14 @@ def collectives(sel: Selection) -> pl.DataFrame:
 
     Its rows share time: sum up those whose `part_of` is null. Times are of the recording itself.
     """
-    found = all_collectives(sel.trace)
-    if not found.height:
-        return found
+    rows = all_collectives(sel.trace)
+    if not rows.height:
+        return rows
     chosen = pl.coalesce("device", "part_of").is_in(sel.device["row"].implode())
     if sel.scope.devices is None:
         by_host = pl.col("device").is_null() & pl.col("part_of").is_null()
         chosen = chosen | (by_host & pl.col("host").is_in(sel.host["row"].implode()))
-    return found.filter(chosen.fill_null(value=False))
+    return rows.filter(chosen.fill_null(value=False))
 
 
 @kept
@@ -107,27 +107,27 @@ def _taken(frame: pl.DataFrame, column: str, rows: pl.Series) -> pl.Series:
 def _step_at(trace: Trace, time: pl.Series) -> pl.Series:
     """The index of the step in which each time lies; null outside."""
     start, steps = trace.steps["start"].to_numpy(), trace.steps
-    found = time.fill_null(np.iinfo(np.int64).min).to_numpy()
-    at = np.searchsorted(start, found, side="right") - 1
+    moments = time.fill_null(np.iinfo(np.int64).min).to_numpy()
+    at = np.searchsorted(start, moments, side="right") - 1
     ends = start + steps["duration"].to_numpy()
-    inside = (at >= 0) & (found < ends[np.maximum(at, 0)]) if start.size else np.zeros(found.size, np.bool_)
+    inside = (at >= 0) & (moments < ends[np.maximum(at, 0)]) if start.size else np.zeros(moments.size, np.bool_)
     return _taken(steps, "index", pl.Series(np.where(inside, at, 0)).set(pl.Series(~inside), None))
 
 
 def _exposed(trace: Trace, frame: pl.DataFrame) -> pl.Series:
     """How long each kernel of a collective runs while its GPU computes nothing."""
-    whole = frame["device"].is_not_null() & frame["begin"].is_not_null()
+    is_kernel = frame["device"].is_not_null() & frame["begin"].is_not_null()
     exposed = np.zeros(frame.height, np.int64)
     work = activities(select(trace))
     gpu = work.column("device")
     own = frame["gpu"].fill_null(-1).to_numpy()
     begin, end = (frame[name].fill_null(0).to_numpy() for name in ("begin", "end"))
-    for device in distinct(own[whole.to_numpy()]):
+    for device in distinct(own[is_kernel.to_numpy()]):
         chosen = work.compute & (gpu == device)
         computes = intervals.union(work.start[chosen], work.end[chosen])
         here = own == device
         exposed[here] = (end - begin)[here] - intervals.covered(computes, begin[here], end[here])
-    return pl.Series(exposed).set(~whole, None)
+    return pl.Series(exposed).set(~is_kernel, None)
 
 
 _SHARED = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
@@ -208,16 +208,16 @@ def calls(sel: Selection, link: Link | None = None, matched: pl.DataFrame | None
         The columns of `frame.collectives`, texts as such, and `bytes` (the larger side), `duration_ns`, `queued_ns`
         (from launch to begin), `waiting_ns`, `transfer_ns`, `moved_ns`, `algbw_gbps`, `busbw_gbps`, `link_percent`.
     """
-    found = collectives(sel).filter(pl.col("part_of").is_null())
-    texts = [name for name, dtype in found.schema.items() if isinstance(dtype, pl.Categorical | pl.Enum)]
-    found = found.with_columns(pl.col(texts).cast(pl.String)).with_columns(
+    rows = collectives(sel).filter(pl.col("part_of").is_null())
+    texts = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.Categorical | pl.Enum)]
+    rows = rows.with_columns(pl.col(texts).cast(pl.String)).with_columns(
         bytes=pl.max_horizontal("bytes_in", "bytes_out"),
         duration_ns=pl.col("end") - pl.col("begin"),
         queued_ns=pl.col("begin") - pl.col("launched"),
     )
-    known = pl.DataFrame(schema=MATCHED) if matched is None else matched.select(list(MATCHED)).cast(MATCHED)  # type: ignore[arg-type]
-    found = found.join(known, on="row", how="left", maintain_order="left")
-    return with_bandwidth(found.with_columns(moved_ns=pl.coalesce("transfer_ns", "duration_ns")), link)
+    of_ranks = pl.DataFrame(schema=MATCHED) if matched is None else matched.select(list(MATCHED)).cast(MATCHED)  # type: ignore[arg-type]
+    rows = rows.join(of_ranks, on="row", how="left", maintain_order="left")
+    return with_bandwidth(rows.with_columns(moved_ns=pl.coalesce("transfer_ns", "duration_ns")), link)
 
 
 def by_size(sel: Selection, link: Link | None = None, matched: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -271,9 +271,9 @@ def by_size(sel: Selection, link: Link | None = None, matched: pl.DataFrame | No
     )
 
 
-def calls_of(found: pl.DataFrame, row: Mapping[str, Any]) -> pl.DataFrame:
+def calls_of(rows: pl.DataFrame, row: Mapping[str, Any]) -> pl.DataFrame:
     """The calls behind a row of `by_size`."""
-    return found.filter(pl.all_horizontal(pl.col(name).eq_missing(pl.lit(row[name])) for name in BY))
+    return rows.filter(pl.all_horizontal(pl.col(name).eq_missing(pl.lit(row[name])) for name in BY))
 
 
 def by_pair(sel: Selection) -> pl.DataFrame:

@@ -45,8 +45,8 @@ def host_functions(sel: Selection) -> pl.DataFrame:
     outermost = np.where(inside & tree.outermost(label), label, NONE)
     slots = step_slots(sel)
     in_step = np.where(inside & sel.begun_in_steps(tree.start) if slots.marked else inside, label, NONE)
-    whole = recorded(sel)
-    step_time = int((slots.end - slots.start).sum()) if slots.marked else whole[1] - whole[0] if whole else 0
+    span = recorded(sel)
+    step_time = int((slots.end - slots.start).sum()) if slots.marked else span[1] - span[0] if span else 0
     per_step = add_up(in_step, own, pairs.size)
     share = 100 * per_step / step_time if step_time else np.full(pairs.size, np.nan)
     return (

@@ -57,13 +57,15 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
     table = groups.agg(**numbers).collect().join(groups.agg(**spread).collect(), on="name", nulls_equal=True)
     raw = table["name"].cast(pl.String)
     distinct = raw.to_list()
-    told = tensor_cores_known(sel.trace, conventions)
+    names_tell = tensor_cores_known(sel.trace, conventions)
     table = table.with_columns(
         raw,
         pl.Series("short_name", [kernel_names.short_name(name) for name in distinct], pl.String),
         pl.Series("category", [kernel_names.category(name) for name in distinct], pl.String),
         pl.Series(
-            "tensor_cores", [conventions.uses_tensor_cores(name) if told else None for name in distinct], pl.Boolean
+            "tensor_cores",
+            [conventions.uses_tensor_cores(name) if names_tell else None for name in distinct],
+            pl.Boolean,
         ),
         percent=PERCENT,
     )
@@ -197,10 +199,10 @@ def _owners(rows: pl.DataFrame, key: str) -> pl.DataFrame:
     """Calls and time of each kernel name by the column `key`, the most time first; no owner comes last."""
     none = rows[key].null_count() == rows.height  # as of a recording without operators or modules
     by = rows.lazy().group_by("name", *([] if none else [key]))
-    found = by.agg(calls=pl.len().cast(pl.UInt32), ns=pl.col("duration").sum()).collect()
+    owners = by.agg(calls=pl.len().cast(pl.UInt32), ns=pl.col("duration").sum()).collect()
     if none:
-        found = found.select("name", pl.lit(None, rows[key].dtype).alias(key), "calls", "ns")
-    return found.with_columns(pl.col("name").cast(pl.String))
+        owners = owners.select("name", pl.lit(None, rows[key].dtype).alias(key), "calls", "ns")
+    return owners.with_columns(pl.col("name").cast(pl.String))
 
 
 def _operators(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
@@ -230,10 +232,10 @@ def path_numbers(sel: Selection, rows: pl.DataFrame) -> tuple[Ints, pl.DataFrame
     """
     tree = module_tree(sel.trace)
     if not tree.paths and rows["scope"].null_count() < rows.height:
-        known = rows["scope"].is_not_null()
-        scopes = scope_tree(rows.filter(known))
+        has_scope = rows["scope"].is_not_null()
+        scopes = scope_tree(rows.filter(has_scope))
         number = np.full(rows.height, NONE, np.int64)
-        number[known.to_numpy()] = scopes.number
+        number[has_scope.to_numpy()] = scopes.number
         return number, scopes.frame()
     if not tree.paths:
         return np.full(rows.height, NONE, np.int64), tree.frame()
@@ -405,23 +407,23 @@ def labels(sel: Selection, rows: pl.DataFrame, by: str) -> pl.Series:
     """
     if by == "category":
         names = rows["name"].cast(pl.String)
-        told = {name: kernel_names.category(name) for name in names.unique().drop_nulls().to_list()}
-        found = names.replace_strict(told, default=None, return_dtype=pl.String)
+        categories = {name: kernel_names.category(name) for name in names.unique().drop_nulls().to_list()}
+        labelled = names.replace_strict(categories, default=None, return_dtype=pl.String)
     elif by in ("class", "module"):
-        found = _module_column(sel, rows, "path" if by == "module" else "class_name")
+        labelled = _module_column(sel, rows, "path" if by == "module" else "class_name")
     elif by == "range":
-        found = range_names(sel, rows)
+        labelled = range_names(sel, rows)
     elif by == "shape":
-        found = rows.select(pl.concat_str(size_text("grid"), size_text("block"), separator=" × ")).to_series()
+        labelled = rows.select(pl.concat_str(size_text("grid"), size_text("block"), separator=" × ")).to_series()
     elif by == "input_shapes":
-        found = _input_shapes(sel, rows)
+        labelled = _input_shapes(sel, rows)
     elif by == "stream":
-        found = _streams(rows)
+        labelled = _streams(rows)
     elif by == "name":
-        found = rows["name"].cast(pl.String)
+        labelled = rows["name"].cast(pl.String)
     else:
         raise ValueError(f"kernels are not grouped by {by!r}; there are {', '.join(GROUPINGS)}")
-    groups: pl.Series = found.fill_null(UNKNOWN.get(by, NOT_RECORDED))
+    groups: pl.Series = labelled.fill_null(UNKNOWN.get(by, NOT_RECORDED))
     return groups
 
 
@@ -432,8 +434,8 @@ def _input_shapes(sel: Selection, rows: pl.DataFrame) -> pl.Series:
 
 def _module_column(sel: Selection, rows: pl.DataFrame, column: str) -> pl.Series:
     number, table = path_numbers(sel, rows)
-    found: pl.Series = table[column].replace("", None).gather(or_null(pl.Series(number)))
-    return found
+    named: pl.Series = table[column].replace("", None).gather(or_null(pl.Series(number)))
+    return named
 
 
 def _streams(rows: pl.DataFrame) -> pl.Series:

@@ -87,11 +87,11 @@ def module_kernels(sel: Selection, path: str) -> pl.DataFrame:
 def _scopes(sel: Selection, layout: pl.Schema, conventions: Conventions) -> pl.DataFrame:
     """Name scopes in place of modules; no row where there are none either."""
     device = device_work(sel)
-    known = device["scope"].is_not_null()
-    if not known.any():
+    has_scope = device["scope"].is_not_null()
+    if not has_scope.any():
         return pl.DataFrame(schema=layout)
-    found = scope_modules(sel, device.filter(known), layout, conventions)
-    return pl.concat([found, _not_attributed(sel, device.filter(~known), layout, conventions)])
+    table = scope_modules(sel, device.filter(has_scope), layout, conventions)
+    return pl.concat([table, _not_attributed(sel, device.filter(~has_scope), layout, conventions)])
 
 
 def module_paths(trace: Trace) -> pl.DataFrame:

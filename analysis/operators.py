@@ -88,13 +88,15 @@ def operators(sel: Selection, by_shape: bool = False, conventions: Conventions =
     frame = frame.filter((pl.col("calls") > 0) | (pl.col("kernels") > 0))
     lost = _not_attributed(nodes, frame.schema)
     all_device = nodes.device_rows["duration"].sum()
-    told = pl.lit(tensor_cores_known(sel.trace, conventions))
+    names_tell = pl.lit(tensor_cores_known(sel.trace, conventions))
     return (
         pl.concat([frame, lost])
         .with_columns(
             percent=_share("device_self_ns", pl.lit(all_device)),
-            tensor_core_percent=pl.when(told).then(_share("tensor_core_ns", pl.col("device_self_ns"))),
-            tensor_core_total_percent=pl.when(told).then(_share("tensor_core_total_ns", pl.col("device_total_ns"))),
+            tensor_core_percent=pl.when(names_tell).then(_share("tensor_core_ns", pl.col("device_self_ns"))),
+            tensor_core_total_percent=pl.when(names_tell).then(
+                _share("tensor_core_total_ns", pl.col("device_total_ns"))
+            ),
         )
         .drop("tensor_core_ns", "tensor_core_total_ns")
         .sort("device_self_ns", "host_self_ns", "name", descending=[True, True, False])
@@ -112,8 +114,8 @@ def tensor_core_eligible_percent(sel: Selection, conventions: Conventions = TRAC
     node = np.where(kernel, nodes.device_node, -1)
     spent = add_up(node, nodes.device_rows["duration"].fill_null(0).to_numpy(), nodes.tree.rows.size)
     inside = nodes.tree.of_children(nodes.eligible.astype(np.int64)) > 0
-    whole = int(spent[nodes.operator].sum())
-    return 100 * int(spent[nodes.eligible & ~inside].sum()) / whole if whole else None
+    total = int(spent[nodes.operator].sum())
+    return 100 * int(spent[nodes.eligible & ~inside].sum()) / total if total else None
 
 
 def _launched(nodes: OperatorTree, chosen: Bools) -> tuple[Ints, Ints, Ints]:
@@ -137,7 +139,7 @@ def _with_operations(frame: pl.DataFrame, nodes: OperatorTree, compiled: Bools) 
         within |= (node >= 0) & (nodes.name[node] == number)
         node = np.where(node >= 0, nodes.tree.parent[node], -1)
     spent, on_tensor_cores = pl.col("duration"), pl.Series(nodes.on_tensor_cores[compiled])
-    found = (
+    operations = (
         rows.select(
             pl.col("operation").cast(pl.String).alias("name"),
             "duration",
@@ -157,13 +159,13 @@ def _with_operations(frame: pl.DataFrame, nodes: OperatorTree, compiled: Bools) 
     missing = [
         pl.lit(0 if dtype.is_numeric() else None, dtype).alias(name)
         for name, dtype in frame.schema.items()
-        if name not in found.columns
+        if name not in operations.columns
     ]
-    whole = pl.concat([frame, found.with_columns(missing).select(frame.columns)])
+    table = pl.concat([frame, operations.with_columns(missing).select(frame.columns)])
     keys = [name for name in ("name", "input_shapes") if name in frame.columns]
     flags = pl.col("tensor_core_eligible").any()
     numbers = [pl.col(name).sum() for name in frame.columns if name not in (*keys, "tensor_core_eligible")]
-    return whole.group_by(keys, maintain_order=True).agg(*numbers, flags).select(frame.columns).cast(frame.schema)
+    return table.group_by(keys, maintain_order=True).agg(*numbers, flags).select(frame.columns).cast(frame.schema)
 
 
 def _labels(nodes: OperatorTree, host: pl.DataFrame, by_shape: bool) -> tuple[Ints, dict[str, pl.Series]]:
@@ -181,8 +183,8 @@ def _labels(nodes: OperatorTree, host: pl.DataFrame, by_shape: bool) -> tuple[In
 def _not_attributed(nodes: OperatorTree, layout: pl.Schema) -> pl.DataFrame:
     """The row of the device time that no operator launched; none where there is no such time."""
     owned = np.zeros(nodes.device_node.size, np.bool_)
-    known = nodes.device_node >= 0
-    owned[known] = nodes.operator[nodes.device_node[known]]
+    has_node = nodes.device_node >= 0
+    owned[has_node] = nodes.operator[nodes.device_node[has_node]]
     left = nodes.device_rows.filter(~owned & nodes.device_rows["operation"].is_null().to_numpy())
     if not left.height:
         return pl.DataFrame(schema=layout)
@@ -329,7 +331,6 @@ def known_groupings(sel: Selection) -> tuple[str, ...]:
 
 
 def _parts(sel: Selection, by: str, conventions: Conventions) -> pl.DataFrame:
-    """One row per group and operator."""
     nodes = operator_tree(sel, conventions)
     called = np.flatnonzero(nodes.operator & nodes.in_scope)
     number = _paths_of(sel, nodes)[called]
@@ -356,8 +357,10 @@ def _launched_by(nodes: OperatorTree) -> pl.Series:
     """The operator of each device row, as the table by name has it: its compiled operation, else its node's."""
     names = decode(nodes.codes.astype(np.uint32)).cast(pl.String)
     owner = np.where(nodes.device_node >= 0, nodes.device_node, 0)
-    known = (nodes.device_node >= 0) & nodes.operator[owner] if nodes.operator.size else nodes.device_node >= 0
-    number = np.where(known, nodes.name[owner], NONE) if nodes.name.size else np.full(nodes.device_node.size, NONE)
+    has_operator = (nodes.device_node >= 0) & nodes.operator[owner] if nodes.operator.size else nodes.device_node >= 0
+    number = (
+        np.where(has_operator, nodes.name[owner], NONE) if nodes.name.size else np.full(nodes.device_node.size, NONE)
+    )
     operation = nodes.device_rows["operation"].cast(pl.String)
     launched = names.gather(or_null(pl.Series(number, dtype=pl.Int64)))
     return pl.select(pl.coalesce(operation, launched, pl.lit(NOT_ATTRIBUTED))).to_series()
@@ -376,25 +379,25 @@ def _paths_of(sel: Selection, nodes: OperatorTree) -> Ints:
 
 def _inherited(values: Ints, parent: Ints) -> Ints:
     """Each node's value, or that of its nearest ancestor that has one."""
-    found: Ints = values.copy()
+    inherited: Ints = values.copy()
     up = parent
     while True:
-        open_ = (found == NONE) & (up >= 0)
+        open_ = (inherited == NONE) & (up >= 0)
         if not open_.any():
-            return found
-        found = np.where(open_, values[np.maximum(up, 0)], found)
+            return inherited
+        inherited = np.where(open_, values[np.maximum(up, 0)], inherited)
         up = np.where(up >= 0, parent[np.maximum(up, 0)], NONE)
 
 
 def _host_labels(sel: Selection, number: Ints, by: str) -> pl.Series:
     column = module_tree(sel.trace).frame()["path" if by == "module" else "class_name"]
-    found: pl.Series = column.replace("", None).gather(or_null(pl.Series(number))).fill_null(NOT_ATTRIBUTED)
-    return found
+    named: pl.Series = column.replace("", None).gather(or_null(pl.Series(number))).fill_null(NOT_ATTRIBUTED)
+    return named
 
 
 def _shared(table: pl.DataFrame) -> pl.DataFrame:
-    whole = pl.col("device_self_ns").sum()
-    return table.with_columns(percent=pl.when(whole > 0).then(100 * pl.col("device_self_ns") / whole))
+    total = pl.col("device_self_ns").sum()
+    return table.with_columns(percent=pl.when(total > 0).then(100 * pl.col("device_self_ns") / total))
 
 
 class TensorCores(Struct, frozen=True):
@@ -423,14 +426,14 @@ def tensor_cores(sel: Selection, table: pl.DataFrame, conventions: Conventions =
     marks = tensor_marks(table, conventions)
     uses, unclear = marks == USES, marks == UNCLEAR
     spent = table["total_ns"].fill_null(0)
-    whole = int(spent.sum())
+    total = int(spent.sum())
 
-    known = tensor_cores_known(sel.trace, conventions)
+    names_tell = tensor_cores_known(sel.trace, conventions)
 
     def share(chosen: pl.Series) -> float | None:
-        return 100 * int(spent.filter(chosen).sum()) / whole if whole and known else None
+        return 100 * int(spent.filter(chosen).sum()) / total if total and names_tell else None
 
-    knows = sel.trace.info.kind == "chrome" and known
+    knows = sel.trace.info.kind == "chrome" and names_tell
     eligible = tensor_core_eligible_percent(sel, conventions) if knows else None
     return TensorCores(int(uses.sum()), share(uses), int(unclear.sum()), share(unclear), eligible)
 

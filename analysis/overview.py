@@ -333,7 +333,6 @@ def _base(sel: Selection, slots: StepSlots) -> str:
 
 
 def _join(first: Intervals | None, second: Intervals) -> Intervals:
-    """The union of two sets."""
     if first is None or not first[0].size:
         return second
     if not second[0].size:

@@ -74,18 +74,18 @@ def ranges(sel: Selection) -> pl.DataFrame:
     device = device_work(sel)
     spent = device["duration"].to_numpy()
     # spans begin and end as recorded, together with the ranges that they belong to
-    found = project(host, rows[holds], device_work(sel.recorded))
-    inside = _inside(found, label[holds])
-    work = found.work
+    projection = project(host, rows[holds], device_work(sel.recorded))
+    inside = _inside(projection, label[holds])
+    work = projection.work
     time, ops = np.append(0, np.cumsum(spent[work])), np.arange(work.size + 1)
     node = np.full(host.height + 1, NONE, np.int64)
     node[rows] = label
     own = node[innermost(host, rows[holds], device)]  # no range, -1, reads the spare entry at the end
 
-    known = pl.Series(count(label[holds], size) > 0)
+    holds_range = pl.Series(count(label[holds], size) > 0)
     instances = np.where(scope_mask(sel)[rows], label, NONE)
     measured = {
-        "gpu_projected_ns": add_up(label[holds], projected_ns(found), size),
+        "gpu_projected_ns": add_up(label[holds], projected_ns(projection), size),
         "device_ns": inside.sums(time, size),
         "device_meanwhile_ns": launched_meanwhile(sel, rows[holds], label[holds], size)[0],
         "device_self_ns": add_up(own, spent, size),
@@ -99,7 +99,8 @@ def ranges(sel: Selection) -> pl.DataFrame:
             "instances": count(instances, size).astype(np.uint32),
             "host_total_ns": add_up(instances, host["duration"].to_numpy()[rows], size),
             **{
-                name: pl.select(pl.when(known).then(pl.Series(values))).to_series() for name, values in measured.items()
+                name: pl.select(pl.when(holds_range).then(pl.Series(values))).to_series()
+                for name, values in measured.items()
             },
             "by_category": _by_category(inside, device, work, size),
         }
@@ -123,13 +124,13 @@ class _Inside:
         return add_up(self.label, running[self.end] - running[self.begin], size)
 
 
-def _inside(found: Projection, label: Ints) -> _Inside:
+def _inside(projection: Projection, label: Ints) -> _Inside:
     """Joins the slices of ranges with one label, so that what several of them hold counts once."""
-    filled = np.flatnonzero(found.end > found.begin)
-    order = filled[np.lexsort((-found.end[filled], found.begin[filled], label[filled]))]
-    label, begin, end = label[order], found.begin[order], found.end[order]
+    filled = np.flatnonzero(projection.end > projection.begin)
+    order = filled[np.lexsort((-projection.end[filled], projection.begin[filled], label[filled]))]
+    label, begin, end = label[order], projection.begin[order], projection.end[order]
     # labels are shifted apart, so that one running maximum serves all of them
-    base = label * (found.work.size + 1)
+    base = label * (projection.work.size + 1)
     reached = np.append(NONE, np.maximum.accumulate(base + end)[:-1]) if order.size else base
     begin = np.maximum(base + begin, reached) - base
     kept = begin < end
@@ -189,9 +190,9 @@ def _categories(device: pl.DataFrame) -> tuple[list[str], Ints]:
     """The kinds of work there are, and the number of each row's kind."""
     name, codes = dense(codes_of(device["name"]))
     kind = device["kind"].to_physical().to_numpy()
-    told = [kernel_names.category(text) for text in _texts(codes)]
-    texts = sorted({*told, *schema.DEVICE_KINDS})
-    of_name = np.array([texts.index(text) for text in told], np.int64)
+    categories = [kernel_names.category(text) for text in _texts(codes)]
+    texts = sorted({*categories, *schema.DEVICE_KINDS})
+    of_name = np.array([texts.index(text) for text in categories], np.int64)
     of_kind = np.array([texts.index(text) for text in schema.DEVICE_KINDS], np.int64)
     named = np.isin(kind, [schema.DEVICE_KINDS.index(text) for text in ("kernel", "graph")])
     return texts, np.where(named, of_name[name] if of_name.size else 0, of_kind[kind])
@@ -219,12 +220,12 @@ def _by_category(inside: _Inside, device: pl.DataFrame, work: Ints, size: int) -
 def _not_in_any_range(device: pl.DataFrame, layout: pl.Schema) -> pl.DataFrame:
     spent = int(device["duration"].sum())
     everything = np.zeros(1, np.int64)
-    whole = _Inside(everything, everything, everything + device.height)
+    recording = _Inside(everything, everything, everything + device.height)
     row = pl.DataFrame(
         {
             "name": [NOT_IN_ANY_RANGE], "domain": [""], "style": [None], "instances": [0], "host_total_ns": [0],
             "gpu_projected_ns": [None], "device_ns": [spent], "device_meanwhile_ns": [None], "device_self_ns": [spent],
-            "gpu_ops": [device.height], "by_category": _by_category(whole, device, np.arange(device.height), 1),
+            "gpu_ops": [device.height], "by_category": _by_category(recording, device, np.arange(device.height), 1),
         }
     )  # fmt: skip
     return row.cast(layout)
@@ -307,8 +308,8 @@ def range_paths(trace: Trace) -> RangePaths:
 def _positions(first: Ints, after: Ints) -> Ints:
     """All positions of these slices, one slice after the other."""
     size = after - first
-    found: Ints = np.arange(int(size.sum())) + np.repeat(first - np.cumsum(size) + size, size)
-    return found
+    positions: Ints = np.arange(int(size.sum())) + np.repeat(first - np.cumsum(size) + size, size)
+    return positions
 
 
 def range_tree(sel: Selection) -> pl.DataFrame:
@@ -412,10 +413,10 @@ def kernel_ranges(sel: Selection, name: str) -> pl.DataFrame:
     rows = rows.filter(names.matching(rows["name"], name.__eq__))
     own = tree.number_of(innermost(sel.trace.host, tree.rows, rows))
     texts = [*tree.texts(), NOT_IN_ANY_RANGE]
-    found = pl.DataFrame({"number": own, "duration": rows["duration"]})
-    found = found.group_by("number").agg(calls=pl.len().cast(pl.Int64), ns=pl.col("duration").sum())
-    path = pl.Series("path", [texts[number] for number in found["number"].to_list()], dtype=pl.String)
-    return found.select(path, "number", "calls", "ns").sort("ns", "path", descending=[True, False])
+    launches = pl.DataFrame({"number": own, "duration": rows["duration"]})
+    launches = launches.group_by("number").agg(calls=pl.len().cast(pl.Int64), ns=pl.col("duration").sum())
+    path = pl.Series("path", [texts[number] for number in launches["number"].to_list()], dtype=pl.String)
+    return launches.select(path, "number", "calls", "ns").sort("ns", "path", descending=[True, False])
 
 
 def range_tree_kernels(sel: Selection) -> pl.DataFrame:
@@ -439,7 +440,7 @@ def range_tree_kernels(sel: Selection) -> pl.DataFrame:
     kinds = names.mapped(device["name"], kernel_names.category, "other").zip_with(
         is_kernel, device["kind"].cast(pl.String)
     )
-    found = (
+    sums = (
         device.select("duration", pl.col("name").cast(pl.String))
         .with_columns(
             kinds.alias("category"),
@@ -454,10 +455,10 @@ def range_tree_kernels(sel: Selection) -> pl.DataFrame:
         )
     )
     texts = [*tree.texts(), NOT_IN_ANY_RANGE]
-    path = pl.Series("path", [texts[number] for number in found["number"]], pl.String)
-    short = pl.Series("short_name", [kernel_names.short_name(name or "") for name in found["name"]], pl.String)
+    path = pl.Series("path", [texts[number] for number in sums["number"]], pl.String)
+    short = pl.Series("short_name", [kernel_names.short_name(name or "") for name in sums["name"]], pl.String)
     return (
-        found.with_columns(path, short)
+        sums.with_columns(path, short)
         .select("path", "number", "name", "short_name", "category", "calls", "device_ns", "device_meanwhile_ns")
         .sort("number", "device_meanwhile_ns", "name", descending=[False, True, False])
     )

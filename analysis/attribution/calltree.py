@@ -180,14 +180,14 @@ def dense(codes: NDArray[np.uint32] | Ints) -> tuple[Ints, Ints]:
     if not codes.size:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     if int(codes.max()) > _SPARSE + 4 * codes.size:  # a table of all numbers would be far larger than the codes
-        found, number = np.unique(codes, return_inverse=True)
-        return number.astype(np.int64), found.astype(np.int64)
+        distinct, number = np.unique(codes, return_inverse=True)
+        return number.astype(np.int64), distinct.astype(np.int64)
     present = np.zeros(int(codes.max()) + 1, np.bool_)
     present[codes] = True
-    found = np.flatnonzero(present)
+    distinct = np.flatnonzero(present)
     number = np.zeros(present.size, np.int64)
-    number[found] = np.arange(found.size)
-    return number[codes], found
+    number[distinct] = np.arange(distinct.size)
+    return number[codes], distinct
 
 
 def numbered_by(rows: pl.DataFrame, columns: Iterable[str]) -> Ints:
@@ -245,8 +245,8 @@ def row_ids(column: pl.Series) -> Ints:
     """Row ids as int64 with -1 for null."""
     if column.dtype == schema.RowId:
         # a frame has fewer rows than half the range of uint32, so the largest uint32 is free to stand for -1
-        known = column.fill_null(_NO_ROW) if column.null_count() else column
-        return known.to_numpy().view(np.int32).astype(np.int64)
+        filled = column.fill_null(_NO_ROW) if column.null_count() else column
+        return filled.to_numpy().view(np.int32).astype(np.int64)
     values: Ints = column.cast(pl.Int64).fill_null(NONE).to_numpy()
     return values
 

@@ -93,7 +93,6 @@ def lost_of_graphs(trace: Trace) -> tuple[int, int]:
 
 
 def _captures(trace: Trace) -> list[tuple[int, int]]:
-    """When stream captures were under way."""
     calls = trace.host.filter(pl.col("kind").is_in(["runtime", "driver"])).select(
         name=pl.col("name").cast(pl.String), start="start", end=pl.col("start") + pl.col("duration")
     )

@@ -170,14 +170,14 @@ def split_scope(scope: str) -> tuple[list[str], bool]:
     if parts and _COMPILED.match(parts[0]):
         parts = parts[2 if parts[1:2] == ["jit(main)"] else 1 :]
     backward = False
-    found = [program] if program else []
+    scopes = [program] if program else []
     for part in parts:
         while match := _TRANSFORMED.match(part):
             backward |= match[1] == "transpose"
             part = match[2]
         if part:
-            found.append(part)
-    return found, backward
+            scopes.append(part)
+    return scopes, backward
 
 
 def scope_modules(sel: Selection, device: pl.DataFrame, layout: pl.Schema, conventions: Conventions) -> pl.DataFrame:
@@ -213,12 +213,12 @@ def _program_calls(sel: Selection, tree: ScopeTree) -> tuple[list[int | None], l
     """How often the host ran each program and for how long; None for scopes, and where the trace doesn't say."""
     rows = sel.trace.host.filter(pl.Series(scope_mask(sel))).select(pl.col("name").cast(pl.String), "duration")
     rows = rows.filter(pl.col("name").str.ends_with(_PROGRAM_CALL))
-    found = {
+    counted = {
         name.removesuffix(_PROGRAM_CALL): (calls, spent)
         for name, calls, spent in rows.group_by("name").agg(pl.len(), pl.col("duration").sum()).iter_rows()
     }
-    known = [found.get(path, (None, None)) for path in tree.paths]
-    return [calls for calls, _ in known], [spent for _, spent in known]
+    of_paths = [counted.get(path, (None, None)) for path in tree.paths]
+    return [calls for calls, _ in of_paths], [spent for _, spent in of_paths]
 
 
 def _by_first_activity(tree: ScopeTree, start: Ints) -> Ints:

@@ -100,11 +100,11 @@ def distributions(launches: pl.DataFrame, names: Collection[str]) -> dict[str, J
     """``p95_us`` and ``distribution`` of kernels, by name; the latter is null where all launches take the same time."""
     rows = launches.select(pl.col("name").cast(pl.String), "duration").drop_nulls("duration")
     rows = rows.filter(pl.col("name").is_in(list(names))).sort("duration")
-    found: dict[str, Json] = {}
+    spreads: dict[str, Json] = {}
     for (name,), group in rows.group_by("name"):
         durations = group["duration"]
         spread = distribution(durations, min(BINS, max(round(3 * len(durations) ** 0.5), 12)))
-        found[str(name)] = {
+        spreads[str(name)] = {
             "p95_us": us(p95_of(durations.to_numpy())),
             "distribution": spread
             and {
@@ -113,4 +113,4 @@ def distributions(launches: pl.DataFrame, names: Collection[str]) -> dict[str, J
                 "counts": list(spread.counts),
             },
         }
-    return found
+    return spreads

@@ -33,11 +33,11 @@ def mapped(
 ) -> pl.Series:
     """A text for each row's name; `default` for null."""
     codes, limit, distinct = _codes(names)
-    found = pl.Series([*map(word, _texts(distinct)), default], dtype=pl.String)
-    found = found if dtype is None else found.cast(dtype)
+    words = pl.Series([*map(word, _texts(distinct)), default], dtype=pl.String)
+    words = words if dtype is None else words.cast(dtype)
     place = np.full(limit + 1, distinct.size, np.int64)
     place[distinct] = np.arange(distinct.size)
-    return found.gather(place[codes])
+    return words.gather(place[codes])
 
 
 def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.bool_]:
@@ -48,8 +48,8 @@ def matching(names: pl.Series, predicate: Callable[[str], bool]) -> NDArray[np.b
         return np.zeros(codes.size, np.bool_)
     table = np.zeros(limit + 1, np.bool_)
     table[distinct] = answers
-    found: NDArray[np.bool_] = table[codes]
-    return found
+    chosen: NDArray[np.bool_] = table[codes]
+    return chosen
 
 
 def numbered(
@@ -60,10 +60,10 @@ def numbered(
     limit = _above(physical)
     codes: Codes = (physical.fill_null(limit) if physical.null_count() else physical).to_numpy()
     distinct = _distinct(codes, limit)
-    found = [*map(word, _texts(distinct)), default]
-    place = {text: number for number, text in enumerate(dict.fromkeys(found))}
+    words = [*map(word, _texts(distinct)), default]
+    place = {text: number for number, text in enumerate(dict.fromkeys(words))}
     table = np.empty(limit + 1, np.int64)
-    table[distinct] = [place[text] for text in found[:-1]]
+    table[distinct] = [place[text] for text in words[:-1]]
     table[limit] = place[default]
     numbers: NDArray[np.int64] = table[codes]
     return numbers, list(place)
@@ -94,7 +94,6 @@ def _codes(names: pl.Series) -> tuple[Codes, int, NDArray[np.int64]]:
 
 
 def _above(codes: pl.Series) -> int:
-    """A number above all these."""
     highest = codes.max()
     return 0 if highest is None else int(highest) + 1  # type: ignore[arg-type]
 
@@ -107,7 +106,6 @@ def _distinct(codes: Codes, limit: int) -> NDArray[np.int64]:
 
 
 def _texts(distinct: NDArray[np.int64]) -> list[str]:
-    """The text of each category."""
     numbers: list[int] = distinct.tolist()
     if len(numbers) > _KEPT:
         return _decoded(distinct)
@@ -137,8 +135,8 @@ def of_kinds(kind: pl.Series, *wanted: str) -> NDArray[np.bool_]:
     # a place more, for null
     table = np.array([*(value in wanted for value in values), False])
     codes = kind.to_physical()
-    found: NDArray[np.bool_] = table[(codes.fill_null(len(values)) if codes.null_count() else codes).to_numpy()]
-    return found
+    chosen: NDArray[np.bool_] = table[(codes.fill_null(len(values)) if codes.null_count() else codes).to_numpy()]
+    return chosen
 
 
 def rows_of(frame: pl.DataFrame, *wanted: str) -> pl.DataFrame:

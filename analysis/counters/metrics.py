@@ -263,8 +263,8 @@ def missing() -> pl.Expr:
     named: list[pl.Expr] = []
     for section in dict.fromkeys(_MISSABLE.values()):
         columns = [column for column, owner in _MISSABLE.items() if owner == section]
-        known = ["tensor_percent", "tensor_cores"] if "tensor_percent" in columns else columns
-        gone = pl.all_horizontal(pl.col(column).is_null() for column in known)
+        wanted = ["tensor_percent", "tensor_cores"] if "tensor_percent" in columns else columns
+        gone = pl.all_horizontal(pl.col(column).is_null() for column in wanted)
         named.append(pl.when(gone).then(pl.lit(section)))
         for column in columns:
             names = {

@@ -109,17 +109,17 @@ def step_times(graph: Graph, times: Times) -> Ints:
 def _between(graph: Graph, work_start: Ints, work_end: Ints) -> Ints:
     work = graph.work
     step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
-    known = (step != NONE) & (work.call != NONE)
-    if not known.any():
+    in_step = (step != NONE) & (work.call != NONE)
+    if not in_step.any():
         return np.empty(0, np.int64)
-    numbers, place = np.unique(step[known], return_inverse=True)
+    numbers, place = np.unique(step[in_step], return_inverse=True)
     ends = np.full(numbers.size, np.iinfo(np.int64).min)
-    np.maximum.at(ends, place, work_end[known])
+    np.maximum.at(ends, place, work_end[in_step])
     ends = np.maximum.accumulate(ends)
     taken = np.diff(ends)
     if numbers.size >= LEAST_ENDS:
         return taken
-    begin = work_start[known][place == 0].min() if graph.begin is None else graph.begin
+    begin = work_start[in_step][place == 0].min() if graph.begin is None else graph.begin
     return np.concatenate(([ends[0] - begin], taken))
 
 
@@ -150,16 +150,16 @@ def transfers(sel: Selection, described: Trace | None = None) -> Ints | None:
         return None
     pool = own
     if described is not None and described is not trace:
-        own = _described(own, told := _collectives(described))
-        pool = pl.concat([own, told])
+        own = _described(own, by_rich := _collectives(described))
+        pool = pl.concat([own, by_rich])
     sizes = pool.drop_nulls("bytes").group_by(_SAME).agg(pl.col("duration").min())
     sizes = sizes.sort("bytes", descending=True)
     sizes = sizes.with_columns(bound=pl.col("duration").cum_min().over("kind", "group"))
-    found = own.join(sizes.drop("duration"), on=_SAME, how="left", nulls_equal=True, maintain_order="left")
+    sized = own.join(sizes.drop("duration"), on=_SAME, how="left", nulls_equal=True, maintain_order="left")
     same_place = pl.col("duration").min().over("name", "place")
-    bound = found.select(pl.coalesce("bound", pl.when(pl.col("step") >= 0).then(same_place), "duration")).to_series()
+    bound = sized.select(pl.coalesce("bound", pl.when(pl.col("step") >= 0).then(same_place), "duration")).to_series()
     by_row = np.full(trace.device.height, -1, np.int64)
-    by_row[found["row"].to_numpy()] = np.minimum(bound.to_numpy(), found["duration"].to_numpy())
+    by_row[sized["row"].to_numpy()] = np.minimum(bound.to_numpy(), sized["duration"].to_numpy())
     return by_row
 
 
@@ -188,15 +188,15 @@ def _collectives(trace: Trace) -> pl.DataFrame:
     )
 
 
-def _described(own: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+def _described(own: pl.DataFrame, by_rich: pl.DataFrame) -> pl.DataFrame:
     """The collectives with kind, group and size of those at the same place of a step in the other recording."""
-    inside = told.filter(pl.col("step") >= 0)
+    inside = by_rich.filter(pl.col("step") >= 0)
     places = inside.group_by("place").agg(
         pl.col(*_SAME, "name").first(),
         alike=pl.struct(*_SAME, "name").n_unique() == 1,
         steps=pl.col("step").n_unique(),
     )
-    counts = pl.concat([each.filter(pl.col("step") >= 0).group_by("step").len()["len"] for each in (own, told)])
+    counts = pl.concat([each.filter(pl.col("step") >= 0).group_by("step").len()["len"] for each in (own, by_rich)])
     if counts.n_unique() != 1 or not places["alike"].all():
         return own
     named = own.join(places.select("place", "name", *_SAME), on=["place", "name"], how="left", suffix="_told")

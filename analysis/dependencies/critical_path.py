@@ -118,10 +118,10 @@ def pieces(model: Model) -> Pieces:
 def _pieces(graph: Graph, times: Times) -> Pieces:
     work, calls = graph.work, graph.calls
     step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
-    known = np.flatnonzero((step != NONE) & (work.call != NONE))
+    in_step = np.flatnonzero((step != NONE) & (work.call != NONE))
     lasts: dict[int, int] = {}
     work_end = times.work_end.tolist()
-    for item, number in zip(known.tolist(), step[known].tolist(), strict=True):
+    for item, number in zip(in_step.tolist(), step[in_step].tolist(), strict=True):
         if number not in lasts or work_end[item] > work_end[lasts[number]]:
             lasts[number] = item
     work_start, followed, released = times.work_start.tolist(), times.followed.tolist(), times.released.tolist()
@@ -133,8 +133,8 @@ def _pieces(graph: Graph, times: Times) -> Pieces:
     begins = [None, *ends[:-1]]
     begun = [None, *recorded[:-1]]
     if len(ends) == 1:
-        begins = [min(work_start[item] for item in known.tolist()) if graph.begin is None else graph.begin]
-        begun = [min(began[item] for item in known.tolist()) if graph.begin is None else graph.begin]
+        begins = [min(work_start[item] for item in in_step.tolist()) if graph.begin is None else graph.begin]
+        begun = [min(began[item] for item in in_step.tolist()) if graph.begin is None else graph.begin]
     walked = _Walked()
     for place, number in enumerate(sorted(lasts)):
         begin, first = begins[place], begun[place]
@@ -289,14 +289,13 @@ def critical_path(sel: Selection, model: Model) -> CriticalPath:
 
 
 def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:
-    """Names the pieces and adds them up."""
     steps = max(len(np.unique(pieces.step)), 1)
     parts = [_of_work(sel, graph, pieces), _of_calls(sel, graph, pieces), _of_host(sel, graph, pieces)]
     stretches = pl.concat(parts)
-    whole = int(stretches["sum"].sum())
+    total = int(stretches["sum"].sum())
     shown = (
         (pl.col("sum") / steps).alias("ns"),
-        (100 * pl.col("sum") / whole if whole else pl.lit(None, pl.Float64)).alias("percent"),
+        (100 * pl.col("sum") / total if total else pl.lit(None, pl.Float64)).alias("percent"),
     )
     sums = pl.col("sum", "pieces").sum(), pl.col("longest_ns").max()
     resources = stretches.group_by("resource").agg(*sums).with_columns(*shown).drop("sum")
@@ -306,7 +305,7 @@ def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:
     stretches = stretches.group_by("resource", "name").agg(longest, *sums).with_columns(*shown).drop("sum")
     stretches = stretches.sort("ns", "resource", "name", descending=[True, False, False])
     return CriticalPath(
-        resources.select(_SUMS), stretches.select(_SUMS[0], "name", *_SUMS[1:], *_LONGEST), steps, whole / steps
+        resources.select(_SUMS), stretches.select(_SUMS[0], "name", *_SUMS[1:], *_LONGEST), steps, total / steps
     )
 
 
@@ -330,11 +329,11 @@ def _grouped(events: pl.DataFrame, frame: str, resource: Codes, ns: Ints, start:
     table = pl.DataFrame({"code": code, "number": resource, "ns": ns, "start": start, "row": row})
     longest = pl.col("start", "row").get(pl.col("ns").arg_max())
     table = table.filter(pl.col("ns") > 0)
-    found = table.group_by("code", "number").agg(
+    groups = table.group_by("code", "number").agg(
         pl.col("ns").sum().alias("sum"), pl.len().alias("pieces"), pl.col("ns").max().alias("longest_ns"), longest
     )
-    named = events["name"].gather(found["row"].clip(0)).cast(pl.String)
-    return found.select(
+    named = events["name"].gather(groups["row"].clip(0)).cast(pl.String)
+    return groups.select(
         pl.lit(pl.Series(RESOURCES)).gather(pl.col("number")).alias("resource"),
         pl.when(pl.col("row") >= 0).then(pl.lit(named)).otherwise(pl.lit("no call recorded")).alias("name"),
         "sum", "pieces", "longest_ns", "start", "row", pl.lit(frame).alias("frame"),
@@ -367,10 +366,10 @@ def _of_host(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     at, ns = pieces.at[chosen], pieces.ns[chosen]
     calls = graph.calls
     end = calls.start[at]
-    found = inner_calls(sel.trace.host, graph, host_layers(sel, graph), at, end - calls.stretch[at], end)
+    inner = inner_calls(sel.trace.host, graph, host_layers(sel, graph), at, end - calls.stretch[at], end)
     scale = ns / np.maximum(calls.stretch[at], 1)
-    part = np.rint((found.stop - found.start) * scale[found.owner]).astype(np.int64)
-    return _grouped(sel.trace.host, "host", found.resource, part, found.start, found.row)
+    part = np.rint((inner.stop - inner.start) * scale[inner.owner]).astype(np.int64)
+    return _grouped(sel.trace.host, "host", inner.resource, part, inner.start, inner.row)
 
 
 UNKNOWN = -1
@@ -382,9 +381,9 @@ _NEVER = 1 << 62
 def slack(model: Model) -> dict[int, int]:
     """The slack of the replayed GPU work by device row, ns, at the model's first end; work of no step is left out."""
     graph, end = model.graph, model.ends[0]
-    found = slacks(graph, end.costs, end.times)
-    known = np.flatnonzero(found != UNKNOWN)
-    return dict(zip(graph.work.row[known].tolist(), found[known].tolist(), strict=True))
+    spare = slacks(graph, end.costs, end.times)
+    has_slack = np.flatnonzero(spare != UNKNOWN)
+    return dict(zip(graph.work.row[has_slack].tolist(), spare[has_slack].tolist(), strict=True))
 
 
 def slacks(graph: Graph, costs: Costs, times: Times) -> Ints:
@@ -432,23 +431,23 @@ def slacks(graph: Graph, costs: Costs, times: Times) -> Ints:
             call_latest[earlier] = min(call_latest[earlier], limit - stretches[position])
         if (earlier := own[position]) >= 0:
             call_latest[earlier] = min(call_latest[earlier], limit)
-    found = np.array(latest_end, np.int64) - times.work_end
+    spare = np.array(latest_end, np.int64) - times.work_end
     # what no step waits for could take for ever; of what was launched by none, nothing is known
-    return np.where(counted < _NEVER, found, UNKNOWN)
+    return np.where(counted < _NEVER, spare, UNKNOWN)
 
 
 def _deadlines(graph: Graph, times: Times) -> Ints:
     """For each piece of work the end of its step in the replay, as `steps.step_times` counts it."""
     work = graph.work
     step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
-    known = (step != NONE) & (work.call != NONE)
-    found = np.full(work.start.size, _NEVER, np.int64)
-    if known.any():
-        numbers, place = np.unique(step[known], return_inverse=True)
+    in_step = (step != NONE) & (work.call != NONE)
+    deadline = np.full(work.start.size, _NEVER, np.int64)
+    if in_step.any():
+        numbers, place = np.unique(step[in_step], return_inverse=True)
         ends = np.full(numbers.size, np.iinfo(np.int64).min)
-        np.maximum.at(ends, place, times.work_end[known])
-        found[known] = np.maximum.accumulate(ends)[place]
-    return found
+        np.maximum.at(ends, place, times.work_end[in_step])
+        deadline[in_step] = np.maximum.accumulate(ends)[place]
+    return deadline
 
 
 PATH: dict[str, pl.DataType] = {
@@ -473,20 +472,20 @@ def path_lane(sel: Selection, model: Model) -> pl.DataFrame:
         GPU work; null where the host recorded nothing), frame and row (``host`` or ``device``, and the row there; null
         with the name).
     """
-    graph, found = model.graph, pieces(model)
-    lasting = found.end > found.start
-    host = lasting & (found.what == HOST)
-    call = lasting & np.isin(found.what, (CALL, RETURN))
+    graph, walked = model.graph, pieces(model)
+    lasting = walked.end > walked.start
+    host = lasting & (walked.what == HOST)
+    call = lasting & np.isin(walked.what, (CALL, RETURN))
     work = lasting & ~host & ~call
     inner = inner_calls(
-        sel.trace.host, graph, host_layers(sel, graph), found.at[host], found.start[host], found.end[host]
+        sel.trace.host, graph, host_layers(sel, graph), walked.at[host], walked.start[host], walked.end[host]
     )
     parts = [
         ("host", inner.start, inner.stop, inner.resource, inner.row),
-        ("host", found.start[call], found.end[call], call_resources(graph, found.at[call], found.what[call]),
-         graph.calls.row[found.at[call]]),
-        ("device", found.start[work], found.end[work],
-         work_resources(sel.trace.device, graph, found.at[work], found.what[work]), graph.work.row[found.at[work]]),
+        ("host", walked.start[call], walked.end[call], call_resources(graph, walked.at[call], walked.what[call]),
+         graph.calls.row[walked.at[call]]),
+        ("device", walked.start[work], walked.end[work],
+         work_resources(sel.trace.device, graph, walked.at[work], walked.what[work]), graph.work.row[walked.at[work]]),
     ]  # fmt: skip
     frames = []
     for source, start, end, resource, row in parts:

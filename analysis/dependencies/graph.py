@@ -211,12 +211,12 @@ def _outermost(host: pl.DataFrame, rows: Ints) -> Ints:
     """For each API call the outermost API call around it; -1 stays."""
     api = np.append(np.isin(host["kind"].to_physical().to_numpy(), _API), False)
     parent = np.append(parents_of(host), NONE)
-    found: Ints = rows.copy()
-    climbs = api[parent[found]] & (found >= 0)
+    outer: Ints = rows.copy()
+    climbs = api[parent[outer]] & (outer >= 0)
     while climbs.any():
-        found[climbs] = parent[found[climbs]]
-        climbs = api[parent[found]] & (found >= 0)
-    return found
+        outer[climbs] = parent[outer[climbs]]
+        climbs = api[parent[outer]] & (outer >= 0)
+    return outer
 
 
 def threads_of(host: pl.DataFrame) -> Ints:

@@ -94,8 +94,8 @@ def recording_cost(sel: Selection, graph: Graph) -> RecordingCost:
         python += number
         spent += layers.spent(begin, end, schema.HOST_KINDS.index(kind))
     most += np.maximum(python * PYTHON, np.minimum(spent, python * MOST_PYTHON_NS))
-    whole = calls.stretch + (calls.end - calls.start)
-    return RecordingCost(np.minimum(most, whole), counted)
+    lasted = calls.stretch + (calls.end - calls.start)
+    return RecordingCost(np.minimum(most, lasted), counted)
 
 
 def sides(
@@ -115,23 +115,23 @@ def sides(
         missed_ns: how much the replay of the recorded step misses. It may be missed on any side, so each of these times
             may be longer or shorter by it.
     """
-    found: set[Side] = set()
+    limits: set[Side] = set()
     waited_ns = 0.0 if in_time_ns is None else step_ns - in_time_ns
     for off, late in product((-missed_ns, missed_ns), repeat=2):
         free = host_free_ns + off
         if waited_ns > 0 and 2 * (waited_ns + late) > step_ns - free:
-            found.add("ranks")
+            limits.add("ranks")
         else:
-            found.add("host" if kernels_free_ns - off > free else "gpu")
-    return frozenset(found)
+            limits.add("host" if kernels_free_ns - off > free else "gpu")
+    return frozenset(limits)
 
 
-def agreed(said: Iterable[Side]) -> Side:
+def agreed(verdicts: Iterable[Side]) -> Side:
     """The one side that is said; the host where it is a host in any case, of this rank or another."""
-    found = set(said)
-    if found == {"host", "ranks"}:
+    distinct = set(verdicts)
+    if distinct == {"host", "ranks"}:
         return "host"
-    return found.pop() if len(found) == 1 else "unknown"
+    return distinct.pop() if len(distinct) == 1 else "unknown"
 
 
 TOLERANCE = 0.07
@@ -273,7 +273,7 @@ class Model:
     def misses_too_much(self) -> bool:
         """Whether it can't be told for what the unchanged replay misses: one end alone is not the same throughout."""
         explained = self.step_ns <= self.host_free_ns * (1 + TOLERANCE)
-        return self.waits_for == "unknown" and (explained or any(agreed(one) == "unknown" for one in self._sides))
+        return self.waits_for == "unknown" and (explained or any(agreed(side) == "unknown" for side in self._sides))
 
     @cached_property
     def sides(self) -> frozenset[Side]:
@@ -283,10 +283,10 @@ class Model:
     @cached_property
     def _sides(self) -> tuple[frozenset[Side], ...]:
         """What each end says."""
-        known = zip(self.ends, self.kernels_free_ns, self.ranks_in_time_ns, strict=True)
+        figures = zip(self.ends, self.kernels_free_ns, self.ranks_in_time_ns, strict=True)
         return tuple(
             sides(end.median_ns, self.host_free_ns, free, late if self.transfer is not None else None, self.missed_ns)
-            for end, free, late in known
+            for end, free, late in figures
         )
 
     def saved(self, change: Callable[[Costs], Costs], *, may_hold_loss: bool = False) -> Saved:
@@ -332,9 +332,9 @@ def program_model(sel: Selection) -> Model | None:
     """
     clean = sel.trace.clean_step_ns
     if sel.trace.light is not None and sel.scope == Scope() and (light := sel.trace.light()) is not None:
-        found = model(_whole(light), clean, sel.trace) if light.steps.height else None
-        if found is not None:
-            return found
+        replayed = model(_whole(light), clean, sel.trace) if light.steps.height else None
+        if replayed is not None:
+            return replayed
     return model(sel, clean)
 
 
@@ -377,8 +377,8 @@ def model(sel: Selection, clean_step_ns: Sequence[int] = (), described: Trace | 
 
 def _of_work(bounds: Ints, found: Graph, costs: Costs) -> Ints | None:
     """What each activity of the graph takes at most without waiting; None if none is any shorter for it."""
-    known = bounds[found.work.row]
-    transfer = np.where(known >= 0, np.minimum(known, costs.work), costs.work)
+    least = bounds[found.work.row]
+    transfer = np.where(least >= 0, np.minimum(least, costs.work), costs.work)
     return transfer if (transfer < costs.work).any() else None
 
 

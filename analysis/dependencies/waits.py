@@ -152,7 +152,7 @@ def waiting_calls(
     kind[by_name | own_done | (long & ~has_work & ended_inside)] = WAIT
     outstanding = first[:-1] - ended_before
     kind[long & has_work & ended_inside & (kind == FREE) & (outstanding >= QUEUE_DEPTH)] = FULL
-    told = _told_streams(sel, rows, work)
+    stream_of = _told_streams(sel, rows, work)
     by_stream, by_thread = _Last(work.stream), _Last(np.where(work.call >= 0, thread[work.call], NONE))
     wait_from, waited, returns = np.zeros(start.size + 1, np.int64), [], []
     for position in np.flatnonzero(kind == WAIT).tolist():
@@ -161,7 +161,7 @@ def waiting_calls(
             chosen = list(range(int(first[position]), launched))
         elif wide[position]:
             chosen = by_stream.all_before(launched)
-        elif (stream := told.get(int(rows[position]))) is not None:
+        elif (stream := stream_of.get(int(rows[position]))) is not None:
             chosen = by_stream.before(stream, launched)
         elif ended_inside[position]:
             chosen = [int(by_end[done[position] - 1])]
@@ -280,9 +280,9 @@ def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tup
         return after, 0
     by_end = np.argsort(work.end, kind="stable")
     ends = work.end[by_end]
-    told = name_tools.matching(names, api_names.makes_stream_wait)
+    makes_wait = name_tools.matching(names, api_names.makes_stream_wait)
     marked, unknown = np.zeros(work.start.size, np.bool_), 0
-    for position in np.flatnonzero(told).tolist():
+    for position in np.flatnonzero(makes_wait).tolist():
         item = _next_of_thread(position, thread, work)
         if item is None:
             unknown += 1
@@ -290,12 +290,12 @@ def stream_waits(names: pl.Series, start: Ints, thread: Ints, work: Work) -> tup
         marked[item] = True
     called = np.where(work.call >= 0, start[work.call], work.start)
     previous = np.where(work.queued >= 0, work.end[work.queued], np.iinfo(np.int64).min)
-    known = np.maximum(called + CLOSE_NS, previous)
+    explained = np.maximum(called + CLOSE_NS, previous)
     last = np.searchsorted(ends, work.start, side="right") - 1
     candidate = np.where(last >= 0, by_end[np.maximum(last, 0)], NONE)
     # what ended last may have been launched later, and only have run beside the start of the work
     other = (candidate >= 0) & (work.stream[candidate] != work.stream) & (work.call[candidate] < work.call)
-    close = other & (work.start - work.end[candidate] < CLOSE_NS) & (work.start - known > CLOSE_NS)
+    close = other & (work.start - work.end[candidate] < CLOSE_NS) & (work.start - explained > CLOSE_NS)
     after[close] = candidate[close]
     for item in np.flatnonzero(marked & ~close).tolist():
         source = _source(item, work, by_end, int(last[item]))
@@ -318,7 +318,7 @@ def _next_of_thread(position: int, thread: Ints, work: Work) -> int | None:
 def _source(item: int, work: Work, by_end: Ints, last: int) -> int | None:
     """The work of another stream, launched before, or before the recording began, that ended last before this began."""
     for place in range(last, max(last - 256, -1), -1):
-        found = int(by_end[place])
-        if work.stream[found] != work.stream[item] and work.call[found] < work.call[item]:
-            return found
+        other = int(by_end[place])
+        if work.stream[other] != work.stream[item] and work.call[other] < work.call[item]:
+            return other
     return None

@@ -33,25 +33,25 @@ def walk(graph: Graph, costs: Costs) -> Times:
     A call begins after the host's stretch before it; its work begins when the launch has reached the GPU, the stream is
     free and the work that it waits for is done; a waiting call returns when what it waited for has ended.
     """
-    found = _few_blocks(graph)
-    if found is not None:
-        return by_blocks(graph, costs, found)
+    bounds = _few_blocks(graph)
+    if bounds is not None:
+        return by_blocks(graph, costs, bounds)
     return by_items(graph, costs) if _fits(graph, costs) else one_by_one(graph, costs)
 
 
 @latest
 def _few_blocks(graph: Graph) -> Ints | None:
     """`blocks`, if they are so few that running sums are fast."""
-    found = blocks(graph)
-    return found if found is not None and _runs(graph, found) < graph.calls.start.size / LEAST_CALLS else None
+    bounds = blocks(graph)
+    return bounds if bounds is not None and _runs(graph, bounds) < graph.calls.start.size / LEAST_CALLS else None
 
 
-def _runs(graph: Graph, found: Ints) -> int:
+def _runs(graph: Graph, bounds: Ints) -> int:
     """How many pieces the fast form takes one after the other: blocks, and their streams where there are several."""
-    blocks, streams = found.size - 1, int(graph.work.stream.max(initial=0)) + 1
+    blocks, streams = bounds.size - 1, int(graph.work.stream.max(initial=0)) + 1
     if streams == 1 or blocks >= graph.calls.start.size / LEAST_CALLS:
         return blocks
-    block = np.searchsorted(found, graph.work.call, side="right")
+    block = np.searchsorted(bounds, graph.work.call, side="right")
     return max(blocks, int(np.unique(block * streams + graph.work.stream).size))
 
 
@@ -127,7 +127,7 @@ def by_items(graph: Graph, costs: Costs) -> Times:
     spent = np.cumsum(costs.stretch + costs.call)
     before_call = spent - costs.call
     shared = _stretches(graph)
-    found = shared.edges
+    edges = shared.edges
     unlaunched = int(graph.first[0])
     ends: list[int] = work.end[:unlaunched].tolist()
     followed = [RAN] * unlaunched
@@ -141,7 +141,7 @@ def by_items(graph: Graph, costs: Costs) -> Times:
         strict=True,
     )
     anchor, earliest, lag = anchored(graph, costs)
-    heads, tails = found[:-1], found[1:] - 1
+    heads, tails = edges[:-1], edges[1:] - 1
     rows = zip(
         heads.tolist(),
         before_call[heads].tolist(),
@@ -191,7 +191,7 @@ def by_items(graph: Graph, costs: Costs) -> Times:
                 if ends[item] + back > end:
                     end, released[position] = ends[item] + back, item
         last.append(end)
-    call_end = np.repeat(np.array(bases, np.int64), np.diff(found)) + spent
+    call_end = np.repeat(np.array(bases, np.int64), np.diff(edges)) + spent
     call_start = call_end - costs.call
     call_end[tails] = last
     work_end = np.array(ends, np.int64)
@@ -303,7 +303,7 @@ def blocks(graph: Graph) -> Ints | None:
     return np.flatnonzero(cut)
 
 
-def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
+def by_blocks(graph: Graph, costs: Costs, bounds: Ints) -> Times:
     """`walk` block by block."""
     calls, work = graph.calls, graph.work
     call_start, call_end = np.empty_like(calls.start), np.empty_like(calls.start)
@@ -312,9 +312,9 @@ def by_blocks(graph: Graph, costs: Costs, found: Ints) -> Times:
     many_streams = bool(work.stream.size and work.stream.max() > 0)
     spent = np.cumsum(costs.stretch + costs.call)
     anchor, earliest, lag = anchored(graph, costs)
-    edges, first = found.tolist(), graph.first[found].tolist()
-    heads = zip(*(values[found[:-1]].tolist() for values in (calls.before, calls.own, costs.stretch)), strict=True)
-    waits = (calls.kind[found[1:] - 1] == WAIT).tolist()
+    edges, first = bounds.tolist(), graph.first[bounds].tolist()
+    heads = zip(*(values[bounds[:-1]].tolist() for values in (calls.before, calls.own, costs.stretch)), strict=True)
+    waits = (calls.kind[bounds[1:] - 1] == WAIT).tolist()
     for number, (before, own, stretch) in enumerate(heads):
         begin, end = edges[number], edges[number + 1]
         now = (

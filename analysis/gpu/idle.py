@@ -70,17 +70,17 @@ def gaps_of(
         return pl.DataFrame(schema=GAPS)
     called = _launch_start(trace, work)
     device, stream = work.column("device"), work.column("stream")
-    found: list[_Gaps] = []
+    gaps: list[_Gaps] = []
     for number, on in by_value(device):
         if window is not None:
-            found.append(_between(work.start[on], work.end[on], called[on], window, number, -1))
+            gaps.append(_between(work.start[on], work.end[on], called[on], window, number, -1))
         for lane, among in by_value(stream[on]):
             rows = among if isinstance(on, slice) else on[among]
             if window is None:
-                found.append(_signed(work.start[rows], work.end[rows], called[rows], number, lane))
+                gaps.append(_signed(work.start[rows], work.end[rows], called[rows], number, lane))
             elif lane >= 0:
-                found.append(_between(work.start[rows], work.end[rows], called[rows], window, number, lane))
-    return _frame(found)
+                gaps.append(_between(work.start[rows], work.end[rows], called[rows], window, number, lane))
+    return _frame(gaps)
 
 
 def idle(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
@@ -115,8 +115,8 @@ class _Gaps(Struct, frozen=True):
     cause: np.ndarray[tuple[int], np.dtype[np.uint8]]
 
 
-def _frame(found: list[_Gaps]) -> pl.DataFrame:
-    sizes = [part.start.size for part in found]
+def _frame(gaps: list[_Gaps]) -> pl.DataFrame:
+    sizes = [part.start.size for part in gaps]
 
     def number(values: list[int]) -> pl.Series:
         known = pl.Series([None if value < 0 else value for value in values], dtype=pl.Int64)
@@ -124,11 +124,11 @@ def _frame(found: list[_Gaps]) -> pl.DataFrame:
 
     return pl.DataFrame(
         {
-            "device": number([part.device for part in found]),
-            "stream": number([part.stream for part in found]),
-            "start": np.concatenate([part.start for part in found]),
-            "duration_ns": np.concatenate([part.duration for part in found]),
-            "cause": pl.Series(np.concatenate([part.cause for part in found]), dtype=pl.UInt8).cat.to(CAUSE),
+            "device": number([part.device for part in gaps]),
+            "stream": number([part.stream for part in gaps]),
+            "start": np.concatenate([part.start for part in gaps]),
+            "duration_ns": np.concatenate([part.duration for part in gaps]),
+            "cause": pl.Series(np.concatenate([part.cause for part in gaps]), dtype=pl.UInt8).cat.to(CAUSE),
         },
         schema=GAPS,
     )
@@ -140,11 +140,11 @@ _UNKNOWN = np.iinfo(np.int64).min
 def _launch_start(trace: Trace, work: Activities) -> Ints:
     """When the call that launched each activity began; `_UNKNOWN` where the trace doesn't hold it."""
     launch = work.column("launch")
-    known = launch >= 0
-    if known.all():
+    has_launch = launch >= 0
+    if has_launch.all():
         return trace.host["start"].to_numpy()[launch]
     called: Ints = np.full(launch.size, _UNKNOWN, np.int64)
-    called[known] = trace.host["start"].to_numpy()[launch[known]]
+    called[has_launch] = trace.host["start"].to_numpy()[launch[has_launch]]
     return called
 
 

@@ -82,8 +82,8 @@ def estimated_occupancy() -> pl.Expr:
 
 def with_estimated_occupancy(activities: pl.DataFrame) -> pl.DataFrame:
     """Device activities with `estimated_occupancy`; themselves where no estimate was recorded, as by nsys."""
-    told = activities["occupancy_percent"]
-    return activities if told.null_count() == told.len() else activities.with_columns(estimated_occupancy())
+    recorded = activities["occupancy_percent"]
+    return activities if recorded.null_count() == recorded.len() else activities.with_columns(estimated_occupancy())
 
 
 def occupancy(threads: int, registers: int | None, shared: int | None, sm: SmLimits) -> Occupancy | None:
@@ -121,8 +121,8 @@ def waves(blocks: int, held: Occupancy, sm_count: int) -> float:
 
 def tail_loss(filled: float) -> float:
     """The share of a launch's SM time that its last, partial wave leaves idle, if all blocks take equally long."""
-    whole = -(-filled // 1)
-    return 1 - filled / whole if whole else 0.0
+    waves = -(-filled // 1)
+    return 1 - filled / waves if waves else 0.0
 
 
 def _by_registers(warps: int, registers: int | None, sm: SmLimits) -> int | None:

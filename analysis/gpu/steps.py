@@ -132,10 +132,10 @@ def extent(trace: Trace) -> tuple[int, int] | None:
 
 def recorded(sel: Selection) -> tuple[int, int] | None:
     """`extent`, or the part of it in the marked range."""
-    whole = extent(sel.trace)
-    if whole is None or sel.scope.window is None:
-        return whole
-    low, high = max(whole[0], sel.scope.window[0]), min(whole[1], sel.scope.window[1])
+    span = extent(sel.trace)
+    if span is None or sel.scope.window is None:
+        return span
+    low, high = max(span[0], sel.scope.window[0]), min(span[1], sel.scope.window[1])
     return (low, high) if high > low else None
 
 

@@ -17,6 +17,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
+from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import kept_of_pair
 from tracetui.analysis.matching.launch_order import in_order, paired
 from tracetui.analysis.matching.one_program import one_program
@@ -89,21 +90,21 @@ def join_kernels(main: Trace, other: Trace) -> KernelJoin:
     ours, theirs = _launches(main), _launches(other)
     candidates = _candidates(ours.names, theirs.names)
     family = _families(len(ours.names), candidates)
-    their_family = np.array([family[found[0]] if found else NONE for found in candidates], np.int64)
+    their_family = np.array([family[same_key[0]] if same_key else NONE for same_key in candidates], np.int64)
     row = in_order(family[ours.code], their_family[theirs.code], (ours.shape, theirs.shape))
 
-    single = np.array([found[0] if len(found) == 1 else NONE for found in candidates], np.int64)
+    single = np.array([same_key[0] if len(same_key) == 1 else NONE for same_key in candidates], np.int64)
     kernel = single[theirs.code]
     by = np.where(kernel != NONE, 0, NONE)
-    for name, found in enumerate(candidates):
-        if len(found) > 1:
+    for name, same_key in enumerate(candidates):
+        if len(same_key) > 1:
             of_name = np.flatnonzero(theirs.code == name)
-            kernel[of_name], by[of_name] = _preferred(ours, found, row[of_name], theirs.shape[of_name])
+            kernel[of_name], by[of_name] = _preferred(ours, same_key, row[of_name], theirs.shape[of_name])
     row = np.where((row != NONE) & (ours.code[row] == kernel), row, NONE) if ours.code.size else row
     row = np.where(row == NONE, paired(ours.code, kernel, taken=row), row)
 
-    known = np.array([bool(found) for found in candidates], np.bool_)[theirs.code]
-    status = np.where(kernel != NONE, 0, np.where(known, 1, 2))
+    has_candidate = np.array([bool(same_key) for same_key in candidates], np.bool_)[theirs.code]
+    status = np.where(kernel != NONE, 0, np.where(has_candidate, 1, 2))
     launches = theirs.frame.select("row", "name", "duration").with_columns(
         status=_labels(status, Status),
         kernel=ours.frame["name"].gather(_index(ours.first[kernel] if ours.first.size else kernel, kernel != NONE)),
@@ -153,14 +154,14 @@ def _candidates(ours: list[str], theirs: list[str]) -> list[list[int]]:
         parts = function_name(name)
         by_key.setdefault(parts.key, []).append(number)
         by_base.setdefault(parts.base, []).append(number)
-    found = []
+    candidates = []
     for name in theirs:
         parts = function_name(name)
         same = [number for number in by_key.get(parts.key, []) if _agree(name, ours[number])]
         if not same:
             same = [n for n in by_base.get(parts.base, []) if parts.bare or function_name(ours[n]).bare]
-        found.append(closest(name, same, ours))
-    return found
+        candidates.append(closest(name, same, ours))
+    return candidates
 
 
 def closest(name: str, same: list[int], ours: list[str]) -> list[int]:
@@ -186,9 +187,8 @@ def _agree(name: str, other: str) -> bool:
     return words == others or _is_within(words, others) or _is_within(others, words)
 
 
-def _is_within(part: tuple[str, ...], whole: tuple[str, ...]) -> bool:
-    """Whether one sequence is a subsequence of another."""
-    rest = iter(whole)
+def _is_within(part: tuple[str, ...], sequence: tuple[str, ...]) -> bool:
+    rest = iter(sequence)
     return all(word in rest for word in part)
 
 
@@ -202,27 +202,27 @@ def _families(count: int, candidates: list[list[int]]) -> Ints:
             number = family[number]
         return number
 
-    for found in candidates:
-        for number in found[1:]:
-            family[root(number)] = root(found[0])
+    for same_key in candidates:
+        for number in same_key[1:]:
+            family[root(number)] = root(same_key[0])
     return np.array([root(number) for number in range(count)], np.int64)
 
 
-def _preferred(ours: _Launches, found: list[int], row: Ints, shape: Ints) -> tuple[Ints, Ints]:
+def _preferred(ours: _Launches, same_key: list[int], row: Ints, shape: Ints) -> tuple[Ints, Ints]:
     """Which candidate each launch of an ambiguous name is, and what decided it (index in `Evidence`), or `NONE`.
 
     Args:
         ours: the main recording's launches.
-        found: the candidates.
+        same_key: the candidates.
         row: where each launch stands among ours, as far as the order tells.
         shape: its grid and block.
     """
     kernel = np.where(row != NONE, ours.code[row], NONE)
-    kernel[~np.isin(kernel, found)] = NONE
+    kernel[~np.isin(kernel, same_key)] = NONE
     by = np.where(kernel != NONE, 1, NONE)
-    fits = np.array([np.isin(shape, ours.shape[ours.code == number]) & (shape != NONE) for number in found])
+    fits = np.array([np.isin(shape, ours.shape[ours.code == number]) & (shape != NONE) for number in same_key])
     only = (fits.sum(axis=0) == 1) & (kernel == NONE)
-    kernel[only] = np.array(found, np.int64)[fits.argmax(axis=0)[only]]
+    kernel[only] = np.array(same_key, np.int64)[fits.argmax(axis=0)[only]]
     by[only] = 2
     return kernel, by
 
@@ -232,15 +232,15 @@ def _labels(codes: Ints, labels: pl.Enum) -> pl.Series:
     return names.gather(_index(codes, codes != NONE))
 
 
-def _index(values: Ints, known: NDArray[np.bool_]) -> pl.Series:
+def _index(values: Ints, is_row: NDArray[np.bool_]) -> pl.Series:
     """Row numbers to gather by, null where there is none."""
-    return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
+    return pl.select(pl.when(pl.Series(is_row)).then(pl.Series(values))).to_series()
 
 
 def _percent(trace: Trace, part: pl.Series) -> float | None:
     """The share of a trace's kernel time, whole graphs included, that is of some of its kernels."""
-    whole = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]))["duration"].sum()
-    return 100 * int(part.sum()) / int(whole) if whole else None
+    spent = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]))["duration"].sum()
+    return 100 * int(part.sum()) / int(spent) if spent else None
 
 
 _LAMBDA_NUMBER = re.compile(r"#\d+")
@@ -255,30 +255,32 @@ def pairs(a: Iterable[str], b: Iterable[str]) -> dict[str, tuple[str, str]]:
     elements PyTorch's elementwise kernels load at once); used only where both runs have exactly one such kernel.
     """
     left, right = dict.fromkeys(a), dict.fromkeys(b)
-    found = {name: (name, "name") for name in right if name in left}
+    partners = {name: (name, "name") for name in right if name in left}
 
     def rest(of: dict[str, None], taken: set[str]) -> list[str]:
         return [name for name in of if name not in taken]
 
     def add(how: str, sort_of: Callable[[str], Hashable | None], *, refine: bool) -> None:
         groups: dict[Hashable, tuple[list[str], list[str]]] = {}
-        for side, names in enumerate((rest(left, {other for other, _ in found.values()}), rest(right, set(found)))):
+        for side, names in enumerate(
+            (rest(left, {other for other, _ in partners.values()}), rest(right, set(partners)))
+        ):
             for name in names:
                 if (sort := sort_of(name)) is not None:
                     groups.setdefault(sort, ([], []))[side].append(name)
         for ours, theirs in groups.values():
             if len(ours) == len(theirs) == 1:
-                found[theirs[0]] = (ours[0], how)
+                partners[theirs[0]] = (ours[0], how)
             elif refine and ours:
                 chosen = {name: closest(name, list(range(len(ours))), ours) for name in theirs}
                 single = [candidates[0] for candidates in chosen.values() if len(candidates) == 1]
                 for name, candidates in chosen.items():
                     if len(candidates) == 1 and single.count(candidates[0]) == 1:
-                        found[name] = (ours[candidates[0]], how)
+                        partners[name] = (ours[candidates[0]], how)
 
     add("key", lambda name: function_name(name).key, refine=True)
     add("types", _without_types, refine=False)
-    return found
+    return partners
 
 
 def _without_types(name: str) -> tuple[str, str, str] | None:
@@ -354,17 +356,19 @@ def kernel_counters_of(run: Run, trace: Trace, known: list[Joined] | None = None
     from tracetui.analysis.counters.counters import launch_counters, means
 
     tables = [launch_counters(trace).with_columns(kernel="name")] if trace.info.kind == "ncu" else []
-    for found in joined(run, trace, "ncu") if known is None else known:
-        if found.other.info.kind != "ncu":
+    for match in joined(run, trace, "ncu") if known is None else known:
+        if match.other.info.kind != "ncu":
             continue
-        ours = found.join.launches.filter(pl.col("status") == "matched")
+        ours = match.join.launches.filter(pl.col("status") == "matched")
         ours = ours.select(pl.col("row").alias("device_row"), pl.col("kernel").cast(pl.String))
-        tables.append(launch_counters(found.other).join(ours, on="device_row").with_columns(name=pl.col("kernel")))
+        tables.append(launch_counters(match.other).join(ours, on="device_row").with_columns(name=pl.col("kernel")))
     if not tables:
         return None
     launches = pl.concat(tables)
     kernels = means(launches).select("name", *COUNTERS)
-    return Measured(kernels, int(kernels["launches"].sum()), _share(trace, kernels["name"]))
+    of_names = matching(trace.device["name"], frozenset(kernels["name"].to_list()).__contains__)
+    measured = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]), pl.Series(of_names))["duration"]
+    return Measured(kernels, int(kernels["launches"].sum()), _percent(trace, measured))
 
 
 def with_counters(table: pl.DataFrame, measured: Measured | None) -> pl.DataFrame:
@@ -375,10 +379,10 @@ def with_counters(table: pl.DataFrame, measured: Measured | None) -> pl.DataFram
     if measured is None:
         return table.with_columns(tensor_cores_from=pl.lit("name"))
     beside = measured.kernels.rename({column: MEASURED + column for column in COUNTERS})
-    told = pl.col(f"{MEASURED}tensor_cores")
+    by_counters = pl.col(f"{MEASURED}tensor_cores")
     return table.join(beside, on="name", how="left", maintain_order="left").with_columns(
-        tensor_cores=pl.coalesce(told, "tensor_cores"),
-        tensor_cores_from=pl.when(told.is_not_null()).then(pl.lit("counters")).otherwise(pl.lit("name")),
+        tensor_cores=pl.coalesce(by_counters, "tensor_cores"),
+        tensor_cores_from=pl.when(by_counters.is_not_null()).then(pl.lit("counters")).otherwise(pl.lit("name")),
     )
 
 
@@ -386,15 +390,15 @@ def conventions_of(measured: Measured | None) -> Conventions:
     """Our conventions, except that counters, where known, decide whether a kernel used tensor cores."""
     if measured is None:
         return TRACETUI
-    told: dict[str, bool] = dict(measured.kernels.select("name", "tensor_cores").drop_nulls().iter_rows())
-    if not told:
+    by_counters: dict[str, bool] = dict(measured.kernels.select("name", "tensor_cores").drop_nulls().iter_rows())
+    if not by_counters:
         return TRACETUI
 
     def uses_tensor_cores(name: str) -> bool:
-        return told.get(name, kernel_names.uses_tensor_cores(name))
+        return by_counters.get(name, kernel_names.uses_tensor_cores(name))
 
     def tensor_cores_unclear(name: str) -> bool:
-        return name not in told and TRACETUI.tensor_cores_unclear(name)
+        return name not in by_counters and TRACETUI.tensor_cores_unclear(name)
 
     return replace(TRACETUI, uses_tensor_cores=uses_tensor_cores, tensor_cores_unclear=tensor_cores_unclear)
 
@@ -403,13 +407,13 @@ def run_joins(run: Run) -> list[Joined]:
     """Every recording of the run by another tool than the main one, with the main recording of its rank."""
     main = run.main
     mains = [trace for trace in run.of_kind(main.info.kind) if _has_kernels(trace)]
-    found = []
+    joins = []
     for other in run.traces:
         if other.info.kind == main.info.kind or not _has_kernels(other) or not mains:
             continue
         ours = next((trace for trace in mains if trace.info.rank == other.info.rank), mains[0])
-        found.append(Joined(ours, other, _join(ours, other)))
-    return found
+        joins.append(Joined(ours, other, _join(ours, other)))
+    return joins
 
 
 @kept_of_pair
@@ -428,13 +432,3 @@ def _same_rank(left: Trace, right: Trace) -> bool:
 
 def _has_kernels(trace: Trace) -> bool:
     return bool((trace.device["kind"] == "kernel").any())
-
-
-def _share(trace: Trace, names: pl.Series) -> float | None:
-    """The share of a recording's kernel time, whole graphs included, that is of some kernels."""
-    work = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"])).select(
-        pl.col("name").cast(pl.String), "duration"
-    )
-    whole = int(work["duration"].sum())
-    measured = work.filter(pl.col("name").is_in(names.implode()))["duration"]
-    return 100 * int(measured.sum()) / whole if whole else None

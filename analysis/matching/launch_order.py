@@ -46,27 +46,27 @@ def in_order(ours: Ints, theirs: Ints, shapes: tuple[Ints, Ints] | None = None, 
     if not left.size:
         return place
     if edits:
-        found = _nearly(theirs[right], ours[left], edits)
+        partner = _nearly(theirs[right], ours[left], edits)
     else:
         our_shapes, their_shapes = (ours * 0, theirs * 0) if shapes is None else shapes
-        found = _in_one_place(ours[left], theirs[right], our_shapes[left], their_shapes[right])
-    known = found != NONE
-    place[right[known]] = left[found[known]]
+        partner = _in_one_place(ours[left], theirs[right], our_shapes[left], their_shapes[right])
+    has_partner = partner != NONE
+    place[right[has_partner]] = left[partner[has_partner]]
     return place
 
 
 def _in_one_place(ours: Ints, theirs: Ints, our_shapes: Ints, their_shapes: Ints) -> Ints:
     """Of two sequences, the shorter one where it occurs in the longer one, if exactly one place fits."""
-    found = np.full(theirs.size, NONE, np.int64)
+    partner = np.full(theirs.size, NONE, np.int64)
     if ours.size >= theirs.size:
         start = _only_place(theirs, ours, their_shapes, our_shapes)
         if start is not None:
-            found[:] = np.arange(start, start + theirs.size)
+            partner[:] = np.arange(start, start + theirs.size)
     else:
         start = _only_place(ours, theirs, our_shapes, their_shapes)
         if start is not None:
-            found[start : start + ours.size] = np.arange(ours.size)
-    return found
+            partner[start : start + ours.size] = np.arange(ours.size)
+    return partner
 
 
 def _nearly(ours: Ints, theirs: Ints, edits: int) -> Ints:
@@ -83,16 +83,16 @@ def _nearly(ours: Ints, theirs: Ints, edits: int) -> Ints:
     return place
 
 
-def _only_place(part: Ints, whole: Ints, part_shapes: Ints, whole_shapes: Ints) -> int | None:
+def _only_place(part: Ints, sequence: Ints, part_shapes: Ints, whole_shapes: Ints) -> int | None:
     """Where one sequence occurs in the other, if exactly one place fits best."""
-    places = _occurrences(part, whole)
+    places = _occurrences(part, sequence)
     if len(places) > 1:
         places = [at for at in places if (whole_shapes[at : at + part.size] == part_shapes).all()]
     return places[0] if len(places) == 1 else None
 
 
-def _occurrences(part: Ints, whole: Ints) -> list[int]:
-    needle, hay = (part + 1).astype(np.int32).tobytes(), (whole + 1).astype(np.int32).tobytes()
+def _occurrences(part: Ints, sequence: Ints) -> list[int]:
+    needle, hay = (part + 1).astype(np.int32).tobytes(), (sequence + 1).astype(np.int32).tobytes()
     places: list[int] = []
     at = hay.find(needle)
     while at >= 0 and len(places) <= MOST_OCCURRENCES:

@@ -82,9 +82,9 @@ def match_passes(light: Trace, rich: Trace) -> PassMatch:
         rich_step[step] = step % rich.steps.height
         other = theirs.of_step(int(rich_step[step]))
         place = aligned_work(keys[mine], their_keys[other])
-        found = np.flatnonzero(place != NONE)
-        used[other.start + place[found]] = True
-        rich_row[ours.rows[mine][found]] = theirs.rows[other][place[found]]
+        matched = np.flatnonzero(place != NONE)
+        used[other.start + place[matched]] = True
+        rich_row[ours.rows[mine][matched]] = theirs.rows[other][place[matched]]
         lost = place == NONE
         same_name = np.isin(named[mine], their_named[other])
         same_key = np.isin(keys[mine], their_keys[other])
@@ -127,8 +127,8 @@ class Work(Struct, frozen=True):
         start = device["start"].to_numpy()
         launched = start.copy()
         launch = _ids(device["launch"])
-        known = launch != NONE
-        launched[known] = trace.host["start"].to_numpy()[launch[known]]
+        has_launch = launch != NONE
+        launched[has_launch] = trace.host["start"].to_numpy()[launch[has_launch]]
         node = device["graph_node"].fill_null(NONE).to_numpy()
         rows = rows[np.lexsort((start[rows], node[rows], launched[rows], step[rows]))]
         bounds = np.searchsorted(step[rows], np.arange(trace.steps.height + 1))
@@ -174,8 +174,8 @@ def aligned_work(ours: Ints, theirs: Ints) -> Ints:
     right = np.flatnonzero(free)
     if left.size and right.size:
         more = paired(theirs[right], ours[left], np.full(left.size, NONE, np.int64))
-        known = more != NONE
-        place[left[known]] = right[more[known]]
+        has_partner = more != NONE
+        place[left[has_partner]] = right[more[has_partner]]
     return place
 
 
@@ -226,8 +226,8 @@ def light_selection(sel: Selection) -> Selection | None:
     """
     if sel.times is None or sel.work_times is None or sel.scope != Scope():
         return None
-    found = light_times(sel.trace)
-    return None if found is None or found.light is None else _whole(found.light)
+    times = light_times(sel.trace)
+    return None if times is None or times.light is None else _whole(times.light)
 
 
 def launching(sel: Selection) -> Selection:
@@ -241,8 +241,8 @@ def _whole(light: Trace) -> Selection:
     return select(light)
 
 
-def _used(found: LightTimes | None) -> WorkTimes | None:
-    return None if found is None else found.times
+def _used(times: LightTimes | None) -> WorkTimes | None:
+    return None if times is None else times.times
 
 
 @kept
@@ -268,31 +268,31 @@ def _carried(light: Trace, rich: Trace) -> LightTimes:
     spent = light.device["duration"].fill_null(0).to_numpy()[ours.rows]
     own = rich.device["duration"].fill_null(0).to_numpy()[theirs.rows]
     total, often = np.zeros(own.size, np.int64), np.zeros(own.size, np.int64)
-    found, steps = np.zeros(spent.size, np.bool_), set[int]()
+    matched, steps = np.zeros(spent.size, np.bool_), set[int]()
     for mine, other in _compared(ours, keys, theirs, their_keys):
         place = aligned_work(keys[mine], their_keys[other])
-        known = np.flatnonzero(place != NONE)
-        total[other.start + place[known]] += spent[mine][known]
-        often[other.start + place[known]] += 1
-        found[mine.start + known] = True
-        steps |= {mine.start} if known.size else set()
+        at = np.flatnonzero(place != NONE)
+        total[other.start + place[at]] += spent[mine][at]
+        often[other.start + place[at]] += 1
+        matched[mine.start + at] = True
+        steps |= {mine.start} if at.size else set()
     timed = often > 0
     mean = np.rint(total / np.maximum(often, 1)).astype(np.int64)
     duration = rich.device["duration"].scatter(theirs.rows[timed], mean[timed]) if timed.any() else None
-    said = LightTimes(
+    times = LightTimes(
         light,
         launches=int(ours.rows.size),
-        matched=int(found.sum()),
-        percent=_share(spent, found),
-        lost_ns=float(spent[~found].sum()) / light.steps.height,
+        matched=int(matched.sum()),
+        percent=_share(spent, matched),
+        lost_ns=float(spent[~matched].sum()) / light.steps.height,
         kept=int((~timed).sum()),
         kept_percent=_share(own, ~timed),
     )
-    shares = (said.percent, None if said.kept_percent is None else 100 - said.kept_percent)
+    shares = (times.percent, None if times.kept_percent is None else 100 - times.kept_percent)
     least = min((share for share in shares if share is not None), default=0.0)
     if duration is None or least < LEAST_PERCENT:
-        return replace(said, problem=f"only {least:.3g} % of the GPU time is of work that both recordings have")
-    return replace(said, times=WorkTimes(duration, len(steps)))
+        return replace(times, problem=f"only {least:.3g} % of the GPU time is of work that both recordings have")
+    return replace(times, times=WorkTimes(duration, len(steps)))
 
 
 def _compared(ours: Work, keys: Ints, theirs: Work, their_keys: Ints) -> Iterator[tuple[slice, slice]]:
@@ -312,5 +312,5 @@ def _compared(ours: Work, keys: Ints, theirs: Work, their_keys: Ints) -> Iterato
 
 
 def _share(spent: Ints, chosen: NDArray[np.bool_]) -> float | None:
-    whole = int(spent.sum())
-    return 100 * int(spent[chosen].sum()) / whole if whole else None
+    total = int(spent.sum())
+    return 100 * int(spent[chosen].sum()) / total if total else None

@@ -63,45 +63,44 @@ def reason(trace: Trace, other: Trace) -> str:
 @kept_of_pair
 def apart(trace: Trace, other: Trace) -> Apart:
     """Compares GPUs, batches where their operators show them, and the kernels with the sizes of their launches."""
-    found = [
+    differing = [
         Difference(what, str(ours), str(theirs))
         for what, field in (("GPU", "name"), ("SMs", "sm_count"))
         if None not in (ours := _gpu(trace, field), theirs := _gpu(other, field)) and ours != theirs
     ]
     ours, theirs = _batch(trace), _batch(other)
     if ours is not None and theirs is not None and ours != theirs:
-        found.append(Difference("batch", str(ours), str(theirs)))
+        differing.append(Difference("batch", str(ours), str(theirs)))
     mine, its = _launches(trace), _launches(other)
     common = its.join(mine, on="key", how="semi")
-    all_ns, whole = float(its["ns"].sum()), float(common["ns"].sum())
+    all_ns, common_ns = float(its["ns"].sum()), float(common["ns"].sum())
     # Nsight Compute measures some kernels of the many that another tool records
     some = trace.info.kind == "ncu" and other.info.kind != "ncu"
-    shared = 100 * whole / all_ns if all_ns and mine.height and not some else 100.0
+    shared = 100 * common_ns / all_ns if all_ns and mine.height and not some else 100.0
     if shared < COMMON_PERCENT:
         longest = (short_name(str(rows.sort("ns", descending=True)["name"][0])) for rows in (mine, its))
-        found.append(Difference("longest kernel", *longest))
+        differing.append(Difference("longest kernel", *longest))
     same = common.join(mine, on=["key", "grid", "block"], how="semi", nulls_equal=True)
-    alike = 100 * float(same["ns"].sum()) / whole if whole else 100.0
+    alike = 100 * float(same["ns"].sum()) / common_ns if common_ns else 100.0
     rest = common.join(same, on=["key", "grid", "block"], how="anti", nulls_equal=True).sort("ns", descending=True)
     if not rest.height:
-        return Apart(tuple(found), shared, alike, "", None)
+        return Apart(tuple(differing), shared, alike, "", None)
     kernel = rest.row(0, named=True)
     here = mine.sort("ns", descending=True).filter(pl.col("key") == kernel["key"])
     row = str(here["name"][0])
     size = Difference(f"grid of {short_name(row)}", _words(here["grid"][0]), _words(kernel["grid"]))
-    return Apart(tuple(found), shared, alike, row, size)
+    return Apart(tuple(differing), shared, alike, row, size)
 
 
 def _gpu(trace: Trace, field: str) -> object | None:
     """A property of the GPUs that did work, if it is the same for all."""
     used = set(trace.device["device"].drop_nulls().unique().to_list())
     devices = [device for device in trace.info.devices if device.id in used] or trace.info.devices
-    found = {getattr(device, field) for device in devices}
-    return next(iter(found)) if len(found) == 1 else None
+    values = {getattr(device, field) for device in devices}
+    return next(iter(values)) if len(values) == 1 else None
 
 
 def _batch(trace: Trace) -> int | None:
-    """The batch that an operator's input shows."""
     if not trace.has_timeline or trace.host["input_shapes"].null_count() == trace.host.height:
         return None
     seen = batch_in_shapes(select(trace))

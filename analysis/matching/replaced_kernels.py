@@ -164,7 +164,6 @@ def _inside(
 
 
 def _by_category(left: Sequence[str], right: Sequence[str]) -> list[tuple[list[str], list[str]]]:
-    """The kernels of each category that both have."""
     sides: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
     for side, names in zip(sides, (left, right), strict=True):
         for name in names:
@@ -206,7 +205,7 @@ def _groups(chosen: set[Edge], edges: Counter[Edge], by_operator: Mapping[Edge, 
         for each in joined:
             for node in enumerate(each):
                 group[node] = joined
-    found = []
+    groups = []
     for joined in {id(members): members for members in group.values()}.values():
         weights: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         operators: Counter[str] = Counter()
@@ -215,5 +214,5 @@ def _groups(chosen: set[Edge], edges: Counter[Edge], by_operator: Mapping[Edge, 
                 weights[side][edge[side]] += edges[edge]
             operators += by_operator[edge]
         a_names, b_names = (tuple(sorted(side, key=lambda name: (-side[name], name))) for side in weights)
-        found.append(Replacement(a_names, b_names, min(operators, key=lambda name: (-operators[name], name))))
-    return sorted(found, key=lambda one: one.a_names)
+        groups.append(Replacement(a_names, b_names, min(operators, key=lambda name: (-operators[name], name))))
+    return sorted(groups, key=lambda one: one.a_names)

@@ -44,13 +44,13 @@ def long_lived(sel: Selection, by: By) -> pl.DataFrame:
     allocations were made. In a trace without steps: what was made in the recording and not given back in it; `steps` is
     then null.
     """
-    found, chosen, step = _outliving(sel)
-    if found is None:
+    blocks, chosen, step = _outliving(sel)
+    if blocks is None:
         return pl.DataFrame(schema=LONG_LIVED)
-    never = found.finish[chosen] == sel.trace.memory.height
-    frame = owners(sel.trace, found.row[chosen], by).with_columns(
-        pl.Series("bytes", found.bytes[chosen], dtype=pl.Int64),
-        pl.Series("kept_bytes", np.where(never, found.bytes[chosen], 0), dtype=pl.Int64),
+    never = blocks.finish[chosen] == sel.trace.memory.height
+    frame = owners(sel.trace, blocks.row[chosen], by).with_columns(
+        pl.Series("bytes", blocks.bytes[chosen], dtype=pl.Int64),
+        pl.Series("kept_bytes", np.where(never, blocks.bytes[chosen], 0), dtype=pl.Int64),
         pl.Series("step", step, dtype=pl.Int64),
     )
     stepped = pl.col("step").n_unique().cast(pl.Int64) if sel.steps.height else pl.lit(None, dtype=pl.Int64)
@@ -69,12 +69,12 @@ def long_lived(sel: Selection, by: By) -> pl.DataFrame:
 
 def outliving(sel: Selection, by: By, name: str, stack: str | None = None) -> pl.DataFrame:
     """The single allocations of one row of `long_lived`, the largest first."""
-    found, chosen, _ = _outliving(sel)
-    if found is None:
+    blocks, chosen, _ = _outliving(sel)
+    if blocks is None:
         return pl.DataFrame()
-    labels = owners(sel.trace, found.row[chosen], by)
+    labels = owners(sel.trace, blocks.row[chosen], by)
     mine = (labels["name"] == name) & labels["stack"].eq_missing(pl.Series([stack], dtype=pl.String))
-    return listed(sel, found, chosen[mine.to_numpy()])
+    return listed(sel, blocks, chosen[mine.to_numpy()])
 
 
 @latest
@@ -84,17 +84,17 @@ def _outliving(sel: Selection) -> tuple[Allocations | None, Ints, Ints]:
     moment = peak(sel)
     if moment is None:
         return None, none, none
-    found = allocations(sel.trace, moment.device_type, moment.device)
+    blocks = allocations(sel.trace, moment.device_type, moment.device)
     steps = sel.steps
     if not steps.height:
-        kept = np.flatnonzero((found.begin >= 0) & (found.finish == sel.trace.memory.height))
-        return found, kept, np.zeros(kept.size, np.int64)
+        kept = np.flatnonzero((blocks.begin >= 0) & (blocks.finish == sel.trace.memory.height))
+        return blocks, kept, np.zeros(kept.size, np.int64)
     start = steps["start"].to_numpy()
     end = start + steps["duration"].to_numpy()
-    place = np.searchsorted(start, found.start, side="right") - 1
-    inside = (found.start != UNBORN) & (place >= 0)
-    chosen = np.flatnonzero(inside & (found.start < end[place]) & (found.end > end[place]))
-    return found, chosen, place[chosen]
+    place = np.searchsorted(start, blocks.start, side="right") - 1
+    inside = (blocks.start != UNBORN) & (place >= 0)
+    chosen = np.flatnonzero(inside & (blocks.start < end[place]) & (blocks.end > end[place]))
+    return blocks, chosen, place[chosen]
 
 
 def growth(sel: Selection) -> pl.DataFrame:

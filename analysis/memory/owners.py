@@ -121,8 +121,8 @@ def _stacks(texts: pl.Series, earlier: pl.Series) -> pl.DataFrame:
     distinct = texts.unique()
     frames = [(text, *own_and_library(text), compiled(text)) for text in distinct.to_list() if text is not None]
     layout = dict.fromkeys(("stack", "own", "library", "compiled"), pl.String)
-    known = pl.DataFrame(frames, schema=layout, orient="row")
-    frame = texts.to_frame().join(known, on="stack", how="left", maintain_order="left")
+    stacks = pl.DataFrame(frames, schema=layout, orient="row")
+    frame = texts.to_frame().join(stacks, on="stack", how="left", maintain_order="left")
     name = pl.coalesce("own", "library", "compiled", pl.lit(NO_STACK))
     name = pl.when(earlier).then(pl.lit(EARLIER)).otherwise(name)
     return frame.select(name.alias("name"), "own", "library", "stack")

@@ -113,8 +113,8 @@ def _asked_before(code: NDArray[np.uint8], address: Ints) -> Bools:
 def _untouched(frame: pl.DataFrame, addresses: Ints) -> pl.DataFrame:
     """Blocks in use at the end that no event of the history is about."""
     blocks = frame.filter((pl.col("action") == "block") & (pl.col("allocated") > 0))
-    known = blocks["address"].fill_null(-1).is_in(pl.Series(np.unique(addresses)).implode())
-    return blocks.filter(~known)
+    has_event = blocks["address"].fill_null(-1).is_in(pl.Series(np.unique(addresses)).implode())
+    return blocks.filter(~has_event)
 
 
 def _times(times: pl.Series, rows: Ints, unknown: int) -> Ints:
@@ -184,7 +184,7 @@ def peaks(sel: Selection) -> list[Peak]:
     if not sel.trace.memory.height:
         return []
     events = totals(sel)
-    found = []
+    tops = []
     for (kind, device), rows in events.group_by("device_type", "device", maintain_order=True):
         most = rows.row(int(rows["allocated"].arg_max() or 0), named=True)
         best = Peak(*(most[key] for key in ("device_type", "device", "row", "time", "allocated", "reserved")))
@@ -192,16 +192,16 @@ def peaks(sel: Selection) -> list[Peak]:
         if _begins(sel, rows) and first["allocated"] - first["bytes"] > best.allocated:
             before = first["allocated"] - first["bytes"]
             best = Peak(best.device_type, best.device, BEFORE, first["time"], before, first["reserved"])
-        found.append(((kind or 0, -1 if device is None else device), best))
-    return [best for _, best in sorted(found, key=lambda pair: pair[0])]
+        tops.append(((kind or 0, -1 if device is None else device), best))
+    return [best for _, best in sorted(tops, key=lambda pair: pair[0])]
 
 
 def peak(sel: Selection) -> Peak | None:
     """The largest of the `peaks` of the GPUs, else of memory of an unknown kind, else of the host; None without any."""
 
-    def rank(one: Peak) -> tuple[int, int]:
-        kind = one.device_type
-        return 1 if kind is None else 2 if kind > CPU_TYPE else 0, one.allocated
+    def rank(moment: Peak) -> tuple[int, int]:
+        kind = moment.device_type
+        return 1 if kind is None else 2 if kind > CPU_TYPE else 0, moment.allocated
 
     return max(peaks(sel), key=rank, default=None)
 
@@ -238,21 +238,21 @@ def holding(sel: Selection, by: By, name: str, stack: str | None = None, at: Pea
     moment = at or peak(sel)
     if moment is None:
         return pl.DataFrame()
-    found = allocations(sel.trace, moment.device_type, moment.device)
-    chosen = found.held_at(moment.row)
-    labels = owners(sel.trace, found.row[chosen], by)
+    blocks = allocations(sel.trace, moment.device_type, moment.device)
+    chosen = blocks.held_at(moment.row)
+    labels = owners(sel.trace, blocks.row[chosen], by)
     mine = (labels["name"] == name) & labels["stack"].eq_missing(pl.Series([stack], dtype=pl.String))
-    return listed(sel, found, chosen[mine.to_numpy()])
+    return listed(sel, blocks, chosen[mine.to_numpy()])
 
 
-def listed(sel: Selection, found: Allocations, chosen: Ints) -> pl.DataFrame:
+def listed(sel: Selection, blocks: Allocations, chosen: Ints) -> pl.DataFrame:
     """Allocations one by one, the largest first; times are null where they are not in the recording."""
-    rows = found.row[chosen]
+    rows = blocks.row[chosen]
     memory = sel.trace.memory
     columns = {
-        "bytes": pl.Series(found.bytes[chosen], dtype=pl.Int64),
-        "start": _known(found.start[chosen]),
-        "end": _known(found.end[chosen]),
+        "bytes": pl.Series(blocks.bytes[chosen], dtype=pl.Int64),
+        "start": _known(blocks.start[chosen]),
+        "end": _known(blocks.end[chosen]),
         "address": memory["address"].gather(rows),
         "stream": memory["stream"].gather(rows),
         "stack": memory["stack"].gather(rows).cast(pl.String),
@@ -269,10 +269,10 @@ def _known(times: Ints) -> pl.Series:
     return pl.select(pl.when(~series.is_in([limits.min, limits.max])).then(series)).to_series()
 
 
-def _grouped(sel: Selection, found: Allocations, chosen: Ints, by: By, whole: int) -> pl.DataFrame:
+def _grouped(sel: Selection, blocks: Allocations, chosen: Ints, by: By, whole: int) -> pl.DataFrame:
     """Groups allocations by who made them (`HOLDERS`) and adds what they lack of `whole`, which `percent` is of."""
-    labels = owners(sel.trace, found.row[chosen], by)
-    sizes = pl.Series("bytes", found.bytes[chosen], dtype=pl.Int64)
+    labels = owners(sel.trace, blocks.row[chosen], by)
+    sizes = pl.Series("bytes", blocks.bytes[chosen], dtype=pl.Int64)
     frame = labels.with_columns(sizes)
     total = int(sizes.sum())
     table = frame.group_by(*OWNERS, maintain_order=True).agg(
@@ -327,11 +327,13 @@ def memory(sel: Selection) -> Memory:
     if sel.scope.devices is not None:
         chosen = pl.col("device").is_in(list(sel.scope.devices))
         events = events.filter(chosen | (pl.col("device_type") == CPU_TYPE) | pl.col("device_type").is_null())
-    known = events.filter(pl.col("allocated").is_not_null() | pl.col("reserved").is_not_null())
-    totals = known.group_by("device_type", "device").agg(pl.max("allocated", "reserved")).sort("device_type", "device")
+    measured = events.filter(pl.col("allocated").is_not_null() | pl.col("reserved").is_not_null())
+    totals = (
+        measured.group_by("device_type", "device").agg(pl.max("allocated", "reserved")).sort("device_type", "device")
+    )
     # other accelerators number their own device types
-    on_gpu = known.filter(pl.col("device_type") > CPU_TYPE).height > 0
-    unsaid = not on_gpu and known["device_type"].null_count() > 0
+    on_gpu = measured.filter(pl.col("device_type") > CPU_TYPE).height > 0
+    unsaid = not on_gpu and measured["device_type"].null_count() > 0
     shown = (
         pl.col("device_type").is_null()
         if unsaid
@@ -340,16 +342,16 @@ def memory(sel: Selection) -> Memory:
         else pl.col("device_type") == CPU_TYPE
     )
     if sel.trace.info.kind == "memory_snapshot":
-        known_peaks = [(one.device_type, one.device, one.allocated) for one in peaks(sel)]
-        whole = pl.DataFrame(known_peaks, schema=dict.fromkeys(PEAK_COLUMNS, pl.Int64), orient="row")
-        totals = totals.drop("allocated").join(whole, on=PEAK_COLUMNS[:2], how="left", nulls_equal=True)
+        known_peaks = [(moment.device_type, moment.device, moment.allocated) for moment in peaks(sel)]
+        of_blocks = pl.DataFrame(known_peaks, schema=dict.fromkeys(PEAK_COLUMNS, pl.Int64), orient="row")
+        totals = totals.drop("allocated").join(of_blocks, on=PEAK_COLUMNS[:2], how="left", nulls_equal=True)
         totals = totals.select(*PEAK_COLUMNS, "reserved").sort(PEAK_COLUMNS[:2])
     of_shown = totals.filter(shown)
     return Memory(
         peak_allocated_bytes=_largest(of_shown["allocated"]),
         peak_reserved_bytes=_largest(of_shown["reserved"]),
         on_gpu=on_gpu,
-        curve=known.filter(shown).select("time", "device", "allocated", "reserved"),
+        curve=measured.filter(shown).select("time", "device", "allocated", "reserved"),
         peaks=totals,
     )
 
@@ -423,11 +425,11 @@ def _places(times: pl.Series, parts: int, begin: int | None, span: int | None) -
 
 def _levels(values: pl.Series, place: Ints, width: int) -> list[int | None]:
     level: NDArray[np.float64] = values.cast(pl.Float64).to_numpy()
-    known = ~np.isnan(level)
-    level, place = level[known], place[known]
-    found: list[int | None] = [None] * width
+    has_level = ~np.isnan(level)
+    level, place = level[has_level], place[has_level]
+    levels: list[int | None] = [None] * width
     if not level.size:
-        return found
+        return levels
     starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     most = np.maximum.reduceat(level, starts)
     after: float | None = None
@@ -436,8 +438,8 @@ def _levels(values: pl.Series, place: Ints, width: int) -> list[int | None]:
     for column in range(width):
         number = inside.get(column)
         if number is not None:
-            found[column] = int(most[number] if after is None else max(most[number], after))
+            levels[column] = int(most[number] if after is None else max(most[number], after))
             after = float(ends[number])
         elif after is not None:
-            found[column] = int(after)
-    return found
+            levels[column] = int(after)
+    return levels

@@ -129,10 +129,10 @@ def ooms(sel: Selection) -> pl.DataFrame:
     )
     events = memory.filter(pl.col("time").is_not_null() | ~pl.col("action").is_in(["segment", "block", "free_block"]))
     events = events.with_columns(pl.col("reserved").forward_fill().over("device_type", "device"))
-    found = events.filter(pl.col("action") == "oom").with_columns(
+    failed = events.filter(pl.col("action") == "oom").with_columns(
         pl.col("bytes").alias("requested"), pl.col("stack").cast(pl.String)
     )
-    return found.with_columns(_own()).select(*OOMS).cast(OOMS)  # type: ignore[arg-type]
+    return failed.with_columns(_own()).select(*OOMS).cast(OOMS)  # type: ignore[arg-type]
 
 
 def _own() -> pl.Expr:

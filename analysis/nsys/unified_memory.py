@@ -46,8 +46,8 @@ def unified_memory(sel: Selection) -> pl.DataFrame:
     with beside(sel.trace) as file:
         if file is None or span is None:
             return pl.DataFrame(schema=UNIFIED)
-        found = [_migrations(file, span), _gpu_faults(file, span), _cpu_faults(file, span)]
-    rows = pl.concat([part.select(pl.col(name).cast(dtype) for name, dtype in UNIFIED.items()) for part in found])
+        parts = [_migrations(file, span), _gpu_faults(file, span), _cpu_faults(file, span)]
+    rows = pl.concat([part.select(pl.col(name).cast(dtype) for name, dtype in UNIFIED.items()) for part in parts])
     order = pl.col("what").cast(pl.Enum(["migration", "GPU faults", "CPU faults"])).alias("order")
     return (
         rows.with_columns(order)
@@ -148,8 +148,8 @@ def um_sum(sel: Selection) -> pl.DataFrame:
     )
     by = by.join(cpu.group_by("address").agg(cpu=pl.len()), on="address", how="full", coalesce=True)
     by = by.join(gpu.group_by("address").agg(gpu=pl.col("faults").sum()), on="address", how="full", coalesce=True)
-    whole = pl.when(pl.col("ns") > 0).then((pl.col("to_gpu") + pl.col("to_cpu")) * (1_000_000_000 // pl.col("ns")))
-    rows = by.with_columns(rate=whole).sort("rate", "address", descending=[True, False], nulls_last=True).head(10)
+    rate = pl.when(pl.col("ns") > 0).then((pl.col("to_gpu") + pl.col("to_cpu")) * (1_000_000_000 // pl.col("ns")))
+    rows = by.with_columns(rate=rate).sort("rate", "address", descending=[True, False], nulls_last=True).head(10)
     return pl.DataFrame(
         [
             (_address(row["address"]), _megabytes(row["to_gpu"] or None), _megabytes(row["to_cpu"] or None),

@@ -219,11 +219,11 @@ class _Process:
 def _columns(found: Sequence[dict[str, str]]) -> tuple[Column, ...]:
     taken: set[str] = set()
     columns = []
-    for one in found:
-        name, number = one["name"], 1
+    for column in found:
+        name, number = column["name"], 1
         while name in taken:
             number += 1
-            name = f"{one['name']}_{number}"
+            name = f"{column['name']}_{number}"
         taken.add(name)
-        columns.append(Column(name, one["type"]))
+        columns.append(Column(name, column["type"]))
     return tuple(columns)

@@ -111,8 +111,8 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _common_tables(node: dict[str, Any]) -> list[dict[str, Any]]:
-    found = node.get("cte_map")
-    return [entry for entry in found.get("map", []) if "key" in entry] if isinstance(found, dict) else []
+    tables = node.get("cte_map")
+    return [entry for entry in tables.get("map", []) if "key" in entry] if isinstance(tables, dict) else []
 
 
 def _first_line(message: str) -> str:
@@ -229,7 +229,7 @@ def _over(connection: Any, request: dict[str, Any], duckdb: Any) -> Iterator[dic
 
 def _rows(result: Any, limit: int, ends: float) -> dict[str, Any]:
     """The first rows, of one type per column that JSON has."""
-    columns = [{"name": str(one[0]), "type": str(one[1]).lower()} for one in result.description]
+    columns = [{"name": str(column[0]), "type": str(column[1]).lower()} for column in result.description]
     rows: list[list[Any]] = []
     size = 0
     while len(rows) <= limit and (batch := result.fetchmany(min(BATCH, limit + 1 - len(rows)))):

@@ -44,7 +44,7 @@ def launch_parts(trace: Trace) -> pl.DataFrame:
     ).with_columns(pl.col("metric").cast(pl.String))
     value, metric = pl.col("value"), pl.col("metric")
     needed = [PARTS["load_sectors"][0], PARTS["store_sectors"][0]]
-    found = chosen.unique(["device_row", "metric"], keep="first", maintain_order=True).group_by("device_row").agg(
+    measured = chosen.unique(["device_row", "metric"], keep="first", maintain_order=True).group_by("device_row").agg(
         *(
             pl.coalesce(*(value.filter(metric == name).first() for name in names)).alias(column)
             for column, names in PARTS.items()
@@ -54,7 +54,7 @@ def launch_parts(trace: Trace) -> pl.DataFrame:
         ),
     )  # fmt: skip
     rows = pl.DataFrame({"device_row": pl.int_range(trace.device.height, dtype=pl.UInt32, eager=True)})
-    return rows.join(found, on="device_row", how="left", maintain_order="left")
+    return rows.join(measured, on="device_row", how="left", maintain_order="left")
 
 
 OPERATIONS = {"add": 1, "mul": 1, "fma": 2}
@@ -126,11 +126,11 @@ def _counted(trace: Trace) -> dict[int, dict[str, float]]:
     names = metrics["metric"].unique().cast(pl.String).drop_nulls().to_list()
     wanted = [name for name in names if _PLAIN.fullmatch(name) or _TENSOR.fullmatch(name)]
     wanted += [name for name in (*SM_CLOCK, L2_MISSES) if name in names]
-    found: dict[int, dict[str, float]] = {}
+    counts: dict[int, dict[str, float]] = {}
     chosen = metrics.filter(pl.Series(matching(metrics["metric"], frozenset(wanted).__contains__)))
     for row, metric, value in chosen.select("device_row", pl.col("metric").cast(pl.String), "value").iter_rows():
-        found.setdefault(row, {}).setdefault(metric, value)
-    return found
+        counts.setdefault(row, {}).setdefault(metric, value)
+    return counts
 
 
 def _flops(
@@ -212,13 +212,13 @@ def matrix_time(trace: Trace) -> dict[str | None, float]:
 def precision_words(trace: Trace) -> str | None:
     """``fp32``, or ``fp32 70 %, bf16 30 %`` of the matrix time; None where nothing tells."""
     time = {name: ns for name, ns in matrix_time(trace).items() if name is not None}
-    whole = sum(time.values())
-    if not whole:
+    total = sum(time.values())
+    if not total:
         return next(iter(time), None)
     first, most = next(iter(time.items()))
-    if 100 * most / whole >= MAIN_PERCENT:
+    if 100 * most / total >= MAIN_PERCENT:
         return first
-    return ", ".join(f"{name} {format_percent(100 * ns / whole)}" for name, ns in time.items())
+    return ", ".join(f"{name} {format_percent(100 * ns / total)}" for name, ns in time.items())
 
 
 def _of_flops(flops: list[dict[str, str | float]] | None, unknown: list[str], *, tensor: bool | None) -> str | None:
@@ -241,9 +241,9 @@ def _launch_flops(trace: Trace) -> pl.Series:
     """FLOPs of each launch; null where a part of them was not counted."""
     if not counts_flops(trace):
         return pl.Series("flops", [None] * trace.device.height, pl.Float64)
-    found = launch_flops(trace).select("flops", "unknown").iter_rows()
-    whole = [
+    counted = launch_flops(trace).select("flops", "unknown").iter_rows()
+    totals = [
         None if flops is None or any("DRAM" not in what for what in unknown) else sum(part["flops"] for part in flops)
-        for flops, unknown in found
+        for flops, unknown in counted
     ]
-    return pl.Series("flops", whole, pl.Float64)
+    return pl.Series("flops", totals, pl.Float64)

@@ -120,8 +120,8 @@ class Peaks:
 
     def flops(self, precision: str) -> float | None:
         """The peak of a precision, FLOP/s."""
-        found = self.compute.get(precision)
-        return None if found is None else found.value
+        peak = self.compute.get(precision)
+        return None if peak is None else peak.value
 
 
 @lru_cache(maxsize=1)
@@ -179,13 +179,13 @@ def peaks_of(run: Run | None, trace: Trace, *, measured: bool = True) -> Peaks:
 def known_device(traces: list[Trace], manifest: RunManifest | None) -> DeviceInfo | None:
     """The first recording's GPU, completed from what the others and run.json say of that name and number."""
     devices = [_busiest(trace) for trace in traces]
-    known = [device for device in devices if device is not None]
+    distinct = [device for device in devices if device is not None]
     if manifest is not None and manifest.device:
-        known += [_of_manifest(manifest, known[0].id if known else 0)]
-    if not known:
+        distinct += [_of_manifest(manifest, distinct[0].id if distinct else 0)]
+    if not distinct:
         return None
-    first = known[0]
-    for other in known[1:]:
+    first = distinct[0]
+    for other in distinct[1:]:
         if None not in (first.name, other.name) and first.name != other.name:
             continue
         if None not in (first.compute_capability, other.compute_capability) and (
@@ -206,20 +206,20 @@ def _busiest(trace: Trace) -> DeviceInfo | None:
     """The GPU with the first kernel; without kernels the first."""
     used = trace.device["device"].drop_nulls()
     number = int(used[0]) if used.len() else 0
-    return next((one for one in trace.info.devices if one.id == number), next(iter(trace.info.devices), None))
+    return next((device for device in trace.info.devices if device.id == number), next(iter(trace.info.devices), None))
 
 
 def _of_manifest(manifest: RunManifest, number: int) -> DeviceInfo:
     from tracetui.parsers.trace import DeviceInfo
 
-    said = next((one for one in manifest.device if one.index == number), manifest.device[0])
+    own = next((gpu for gpu in manifest.device if gpu.index == number), manifest.device[0])
     return DeviceInfo(
         id=number,
-        name=said.name,
-        compute_capability=said.compute_capability,
-        sm_count=said.sm_count,
-        memory_bytes=said.memory_bytes,
-        clock_hz=said.max_clock_hz,
+        name=own.name,
+        compute_capability=own.compute_capability,
+        sm_count=own.sm_count,
+        memory_bytes=own.memory_bytes,
+        clock_hz=own.max_clock_hz,
     )
 
 
@@ -258,16 +258,16 @@ def _fits(device: DeviceInfo, row: dict[str, Any]) -> bool:
     """Whether what the recording says of the chip agrees; a part of one (MIG) has fewer SMs."""
     if device.sm_count is not None and device.sm_count > row["sms"]:
         return False
-    told = (device.compute_capability, row.get("capability")), (device.architecture, row.get("architecture"))
-    return all(None in pair or pair[0] == pair[1] for pair in told)
+    stated = (device.compute_capability, row.get("capability")), (device.architecture, row.get("architecture"))
+    return all(None in pair or pair[0] == pair[1] for pair in stated)
 
 
 def _jetson(device: DeviceInfo, manifest: RunManifest | None) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """The module's row and its power mode's."""
-    said = manifest.device[0] if manifest is not None and manifest.device else None
-    words = [device.name or "", *((said.board or "", said.module_id or "", *said.compatible) if said else ())]
+    gpu = manifest.device[0] if manifest is not None and manifest.device else None
+    words = [device.name or "", *((gpu.board or "", gpu.module_id or "", *gpu.compatible) if gpu else ())]
     text = " ".join(words)
-    row = next((one for one in table()["jetson"] if re.search(one["match"], text)), None)
+    row = next((module for module in table()["jetson"] if re.search(module["match"], text)), None)
     before = manifest.power.before if manifest is not None else None
     if row is None or before is None or before.mode_name is None:
         return row, None
@@ -335,13 +335,13 @@ def _bandwidth(
     return None
 
 
-def _unknown(device: DeviceInfo, found: Peaks) -> tuple[str, ...]:
+def _unknown(device: DeviceInfo, peaks: Peaks) -> tuple[str, ...]:
     name = device.name or "this GPU"
     how = "tracetui doctor --measure-peaks measures it"
     lines = []
-    if not found.compute:
+    if not peaks.compute:
         lines.append(f"peak FLOP/s of {name}: its clock is not recorded and it is not in the table; {how}")
-    if found.bandwidth is None:
+    if peaks.bandwidth is None:
         lines.append(f"peak memory bandwidth of {name}: neither recorded nor in the table; {how}")
     return tuple(lines)
 
@@ -375,12 +375,12 @@ def own_gpus(manifest: RunManifest, state: PowerState) -> tuple[GpuState, ...]:
 def slowed_share(manifest: RunManifest) -> tuple[float | None, list[str]]:
     """The share of samples in which something slowed a GPU down, percent, and what; None where no sample says."""
     states = manifest.power.during
-    known = [gpu for state in states for gpu in own_gpus(manifest, state) if gpu.throttle_reasons is not None]
-    if not known:
+    gpus = [gpu for state in states for gpu in own_gpus(manifest, state) if gpu.throttle_reasons is not None]
+    if not gpus:
         return None, []
-    slow = [gpu for gpu in known if SLOWED.intersection(gpu.throttle_reasons or ())]
+    slow = [gpu for gpu in gpus if SLOWED.intersection(gpu.throttle_reasons or ())]
     reasons = sorted({reason for gpu in slow for reason in gpu.throttle_reasons or () if reason in SLOWED})
-    return 100 * len(slow) / len(known), reasons
+    return 100 * len(slow) / len(gpus), reasons
 
 
 def counters_raised(power: Power) -> dict[str, int]:

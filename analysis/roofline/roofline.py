@@ -139,14 +139,14 @@ def _measured_launches(run: Run | None, trace: Trace) -> pl.DataFrame:
     if trace.info.kind == "ncu":
         frames.append(launch_flops(trace).with_columns(main_row=pl.col("device_row")))
     elif run is not None:
-        for found in joined(run, trace, "ncu"):
-            ours = found.join.launches.filter(pl.col("status") == "matched")
+        for match in joined(run, trace, "ncu"):
+            ours = match.join.launches.filter(pl.col("status") == "matched")
             ours = ours.select(
                 pl.col("row").cast(pl.UInt32).alias("device_row"),
                 pl.col("kernel").cast(pl.String),
                 pl.col("main_row").cast(pl.UInt32),
             )
-            counted = launch_flops(found.other).join(ours, on="device_row", maintain_order="left")
+            counted = launch_flops(match.other).join(ours, on="device_row", maintain_order="left")
             frames.append(counted.with_columns(name=pl.col("kernel")).drop("kernel"))
     return pl.concat(frames) if frames else pl.DataFrame()
 
@@ -182,10 +182,10 @@ def _counter_points(launches: pl.DataFrame, peaks: Peaks) -> Iterable[dict[str, 
 
 def _by_name(rows: pl.DataFrame) -> dict[str | None, list[dict[str, Any]]]:
     """The rows of each name, names in the order of their first row."""
-    found: dict[str | None, list[dict[str, Any]]] = {}
+    rows_of: dict[str | None, list[dict[str, Any]]] = {}
     for row in rows.iter_rows(named=True):
-        found.setdefault(row["name"], []).append(row)
-    return found
+        rows_of.setdefault(row["name"], []).append(row)
+    return rows_of
 
 
 def _bounds(launches: pl.DataFrame) -> dict[str | None, str | None]:
@@ -285,7 +285,7 @@ def _limited(point: dict[str, Any], *, flops: bool = True, moved: bool = True, t
 
 def _covered(sel: Selection, names: list[str]) -> float | None:
     rows = kernel_rows(sel).select(pl.col("name").cast(pl.String), pl.col("duration").fill_null(0))
-    whole = int(rows["duration"].sum())
-    if not whole:
+    total = int(rows["duration"].sum())
+    if not total:
         return None
-    return 100 * int(rows.filter(pl.col("name").is_in(names))["duration"].sum()) / whole
+    return 100 * int(rows.filter(pl.col("name").is_in(names))["duration"].sum()) / total

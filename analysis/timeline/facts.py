@@ -53,8 +53,8 @@ def facts(timeline: Timeline, place: Place) -> list[Fact]:
     lane = timeline.lanes[place.lane]
     record = timeline.record(place)
     of = {"device": _of_device, "host": _of_host, "idle": _of_gap, "path": _of_path, "samples": _of_sample}
-    found = of.get(lane.source, _of_step)(timeline, place, lane, record)
-    return [fact for fact in found if fact.value not in (None, "") or fact.title in ALWAYS]
+    lines = of.get(lane.source, _of_step)(timeline, place, lane, record)
+    return [fact for fact in lines if fact.value not in (None, "") or fact.title in ALWAYS]
 
 
 ALWAYS = frozenset({"Slack"})
@@ -88,9 +88,9 @@ def path_during(timeline: Timeline, start: int, end: int) -> OnPath | None:
     """What the critical path runs through in a stretch of time; None where the path is not known."""
     if timeline.path is None or end <= start:
         return None
-    found = path_within(timeline.path, start, end)
-    parts = tuple((resource, name or "", int(ns)) for resource, name, ns in found.head(3).iter_rows())
-    return OnPath(100 * int(found["ns"].sum()) / (end - start), parts)
+    pieces = path_within(timeline.path, start, end)
+    parts = tuple((resource, name or "", int(ns)) for resource, name, ns in pieces.head(3).iter_rows())
+    return OnPath(100 * int(pieces["ns"].sum()) / (end - start), parts)
 
 
 def delay(timeline: Timeline, place: Place) -> int | None:
@@ -135,7 +135,7 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
     host = timeline.trace.host
     moved, lasting = record["bytes"], record["duration"]
     step = record["step"]
-    found = [
+    lines = [
         Fact("Name", record["name"], "text"),
         Fact("Kind", record["kind"], "text"),
         Fact("Operator", _with_shapes(timeline, place, record), "text"),
@@ -168,7 +168,7 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
     ]
     names = ("device", "stream", "context", "process", "correlation", "external_id", "graph_node")
     titles = ("GPU", "Stream", "Context", "Process", "Correlation", "External id", "Graph node")
-    return found + [Fact(title, record[name], "id") for title, name in zip(titles, names, strict=True)]
+    return lines + [Fact(title, record[name], "id") for title, name in zip(titles, names, strict=True)]
 
 
 def _of_host(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
@@ -216,7 +216,7 @@ def _of_step(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any
 def _of_gap(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
     start, end = timeline.span(place)
     during = host_during(timeline, lane.device, start, end)
-    found = [
+    lines = [
         Fact("Idle", WHY[str(record["cause"])], "text"),
         Fact("Ended by", during.next_name, "text"),
         Fact("Host thread", during.name or (during.thread if during.own else None), "text"),
@@ -224,13 +224,13 @@ def _of_gap(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]
     ]
     path = path_during(timeline, start, end)
     if path is not None:
-        found += [
+        lines += [
             Fact("Path runs", f"{100 * ns / (end - start):.1f} % {resource}: {name or UNRECORDED}", "text")
             for resource, name, ns in path.parts
         ]
-        found.append(Fact("On the path", path.percent, "percent"))
+        lines.append(Fact("On the path", path.percent, "percent"))
     return [
-        *found,
+        *lines,
         Fact("Start", start, "at"),
         Fact("End", end, "at"),
         Fact("Duration", end - start, "time"),
@@ -463,12 +463,12 @@ def _launches(timeline: Timeline, place: Place) -> list[Arrow]:
 def _flows(timeline: Timeline, place: Place) -> list[Arrow]:
     of, here = timeline.local(place)
     event, forward = of.event(here), of.trace.host["forward"]
-    found: list[Arrow] = []
+    arrows: list[Arrow] = []
     if forward.null_count() == forward.len():
-        return found
+        return arrows
     if (start := forward[event]) is not None and (tail := timeline.find_beside(place, "host", int(start))) is not None:
-        found.append(Arrow(tail, timeline.span(tail)[0], place, timeline.span(place)[0], "flow"))
+        arrows.append(Arrow(tail, timeline.span(tail)[0], place, timeline.span(place)[0], "flow"))
     later = np.flatnonzero((forward == event).fill_null(value=False).to_numpy())
     if later.size and (head := timeline.find_beside(place, "host", int(later[0]))) is not None:
-        found.append(Arrow(place, timeline.span(place)[0], head, timeline.span(head)[0], "flow"))
-    return found
+        arrows.append(Arrow(place, timeline.span(place)[0], head, timeline.span(head)[0], "flow"))
+    return arrows

@@ -103,8 +103,8 @@ def _steps(sel: Selection, start: Ints) -> pl.Series:
     place = np.searchsorted(steps["start"].to_numpy(), start, side="right") - 1
     inside = (place >= 0) & (start < steps["end"].to_numpy()[place])
     index = steps["index"].cast(pl.Int64).to_list()
-    found = [index[at] if there else None for at, there in zip(place.tolist(), inside.tolist(), strict=True)]
-    return pl.Series(found, dtype=pl.Int64)
+    numbers = [index[at] if there else None for at, there in zip(place.tolist(), inside.tolist(), strict=True)]
+    return pl.Series(numbers, dtype=pl.Int64)
 
 
 def _next_work(trace: Trace, longest: pl.DataFrame) -> Ints:
@@ -112,7 +112,7 @@ def _next_work(trace: Trace, longest: pl.DataFrame) -> Ints:
     work = trace.device.with_row_index("row").filter(
         pl.col("kind").is_in(WORK) & pl.col("start").is_not_null() & (pl.col("duration") > 0)
     )
-    found = np.full(longest.height, NONE, np.int64)
+    ends = np.full(longest.height, NONE, np.int64)
     for device in longest["device"].unique(maintain_order=True):
         own = work.filter(pl.col("device").eq_missing(device)).sort("start", maintain_order=True)
         on = longest["device"].eq_missing(device).to_numpy()
@@ -121,19 +121,19 @@ def _next_work(trace: Trace, longest: pl.DataFrame) -> Ints:
         rows = np.append(own["row"].cast(pl.Int64).to_numpy(), NONE)[at]
         # work that begins later did not end it: the scope did
         begun = np.append(own["start"].to_numpy(), np.iinfo(np.int64).max)[at]
-        found[on] = np.where(begun == end, rows, NONE)
-    return found
+        ends[on] = np.where(begun == end, rows, NONE)
+    return ends
 
 
 def _behind(sel: Selection, ended_by: Ints, launches: Ints) -> list[str | None]:
     """The operator of the work that ends each gap, else the call that launched it."""
-    known = np.flatnonzero(ended_by != NONE)
-    found: list[str | None] = [None] * ended_by.size
-    operators = operator_names(sel, sel.trace.device[ended_by[known]])
-    for place, operator in zip(known.tolist(), operators, strict=True):
+    has_work = np.flatnonzero(ended_by != NONE)
+    behind: list[str | None] = [None] * ended_by.size
+    operators = operator_names(sel, sel.trace.device[ended_by[has_work]])
+    for place, operator in zip(has_work.tolist(), operators, strict=True):
         launch = int(launches[place])
-        found[place] = operator or (str(sel.trace.host["name"][launch]) if launch != NONE else None)
-    return found
+        behind[place] = operator or (str(sel.trace.host["name"][launch]) if launch != NONE else None)
+    return behind
 
 
 def _own_times(
@@ -147,5 +147,5 @@ def _own_times(
     lane = int(lanes_of(host)[row])
     if lane not in threads:
         threads[lane] = calls_of_thread(host, row)
-    found = threads[lane].own_times(begin, end)
-    return found[0] if found else None
+    times = threads[lane].own_times(begin, end)
+    return times[0] if times else None

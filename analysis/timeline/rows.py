@@ -130,9 +130,9 @@ class Row(Struct, frozen=True):
             return self._compared(low, high)
         first, last = -(-low // BLOCK), high // BLOCK
         short = last <= first
-        found = np.empty(low.size, np.int64)
+        longest = np.empty(low.size, np.int64)
         if short.any():
-            found[short] = self._compared(low[short], high[short])
+            longest[short] = self._compared(low[short], high[short])
         rest = np.flatnonzero(~short)
         if rest.size:
             low, high, first, last = low[rest], high[rest], first[rest], last[rest]
@@ -146,8 +146,8 @@ class Row(Struct, frozen=True):
             tried = np.where(inside, tried, inner[:, None])
             lasting = self.duration(tried)
             top = lasting.max(axis=1, keepdims=True)
-            found[rest] = np.where(lasting == top, tried, np.iinfo(np.int64).max).min(axis=1)
-        return found
+            longest[rest] = np.where(lasting == top, tried, np.iinfo(np.int64).max).min(axis=1)
+        return longest
 
     def _compared(self, low: Ints, high: Ints, positions: Ids | None = None) -> Ints:
         """The longest event of each stretch, found by comparing all of them; of `positions`, where given."""

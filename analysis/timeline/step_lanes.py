@@ -89,15 +89,15 @@ def step_lanes(trace: Trace, start: int, end: int, parts: int = PARTS) -> list[B
     host, device = _busiest(host, start, end), _first_streams(device)
     part = replace(trace, host=host, device=device, steps=trace.steps.clear())
     edges = np.linspace(start, end, parts + 1).round().astype(np.int64)
-    found = []
+    lanes_busy = []
     for lane in lanes(part, _IDLE):
         if lane.kind in _KINDS:
             busy = _busy(lane, edges)
             if any(busy):
-                found.append(BusyLane(replace(lane, rows=()), busy, _long(part, lane, start, end)))
-    threads = [one for one in found if one.lane.kind == "calls"]
+                lanes_busy.append(BusyLane(replace(lane, rows=()), busy, _long(part, lane, start, end)))
+    threads = [one for one in lanes_busy if one.lane.kind == "calls"]
     kept = sorted(threads, key=lambda one: -one.share)[:THREADS]
-    return [one for one in threads if one in kept] + [one for one in found if one.lane.kind != "calls"][:STREAMS]
+    return [one for one in threads if one in kept] + [one for one in lanes_busy if one.lane.kind != "calls"][:STREAMS]
 
 
 def _busiest(host: pl.DataFrame, start: int, end: int) -> pl.DataFrame:

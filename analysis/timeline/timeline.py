@@ -135,8 +135,8 @@ class Timeline:
     def names(self, source: str, events: list[int]) -> list[str]:
         """The names of some events; for a gap, its cause."""
         column = "cause" if source == "idle" else "name"
-        found = self.frame(source)[column].gather(events).cast(pl.String)
-        return [name or "" for name in found]
+        names = self.frame(source)[column].gather(events).cast(pl.String)
+        return [name or "" for name in names]
 
     def kinds(self, source: str, events: list[int]) -> list[str]:
         """The kind of some events, as `schema.HOST_KINDS` and `schema.DEVICE_KINDS` have them; else the source.
@@ -145,17 +145,17 @@ class Timeline:
         """
         if source not in self._kinds:
             return [source] * len(events)
-        codes, known = self._kinds[source]
-        return [known[code] for code in codes[events].tolist()]
+        codes, names = self._kinds[source]
+        return [names[code] for code in codes[events].tolist()]
 
     @cached_property
     def _kinds(self) -> dict[str, tuple[NDArray[np.uint8], tuple[str, ...]]]:
         """The kind of each event as a number, and what the numbers stand for."""
-        known = {"host": schema.HOST_KINDS, "device": schema.DEVICE_KINDS}
-        found = {name: (self.frame(name)["kind"].to_physical().to_numpy(), kinds) for name, kinds in known.items()}
+        kinds_of = {"host": schema.HOST_KINDS, "device": schema.DEVICE_KINDS}
+        codes = {name: (self.frame(name)["kind"].to_physical().to_numpy(), kinds) for name, kinds in kinds_of.items()}
         if self.path is not None:
-            found["path"] = self.path["resource"].to_physical().to_numpy(), RESOURCES
-        return found
+            codes["path"] = self.path["resource"].to_physical().to_numpy(), RESOURCES
+        return codes
 
     def thread_calls(self, row: int) -> ThreadCalls:
         """The calls of the thread that made a call, given the call's row."""
@@ -166,7 +166,6 @@ class Timeline:
 
     @cached_property
     def _thread_calls(self) -> dict[tuple[int | None, int | None], ThreadCalls]:
-        """The threads that were asked for."""
         return {}
 
     @cached_property
@@ -238,12 +237,12 @@ class Timeline:
         """Device rows launched by a thread in a stretch of time, in the order of the frame."""
         called, rows = self._by_launch
         low, high = np.searchsorted(called, [start, end])
-        found = np.sort(rows[low:high])
-        if not found.size:
-            return found
-        calls = self.trace.host.select("process", "thread")[self.launches[found]]
+        launched = np.sort(rows[low:high])
+        if not launched.size:
+            return launched
+        calls = self.trace.host.select("process", "thread")[self.launches[launched]]
         same = calls.select(pl.col("process").eq_missing(process) & pl.col("thread").eq_missing(thread)).to_series()
-        own: Ints = found[same.to_numpy()]
+        own: Ints = launched[same.to_numpy()]
         return own
 
     @cached_property
@@ -313,19 +312,19 @@ def build(trace: Trace) -> Timeline | None:
     idle = idle.filter(pl.col("stream").is_null()).drop("stream").with_columns(
         pl.col("duration_ns").alias("duration"), pl.col("cause").cast(pl.String)
     )  # fmt: skip
-    found = lanes(trace, idle)
-    if not found:
+    made = lanes(trace, idle)
+    if not made:
         return None
-    start = min(int(row.start[0]) for lane in found for row in lane.rows)
-    end = max(_last(row) for lane in found for row in lane.rows)
-    return Timeline(trace, found, start, end, idle, row_ids(trace.device["launch"]))
+    start = min(int(row.start[0]) for lane in made for row in lane.rows)
+    end = max(_last(row) for lane in made for row in lane.rows)
+    return Timeline(trace, made, start, end, idle, row_ids(trace.device["launch"]))
 
 
-def with_path(found: Timeline, path: pl.DataFrame, slack: Mapping[int, int]) -> Timeline:
+def with_path(shown: Timeline, path: pl.DataFrame, slack: Mapping[int, int]) -> Timeline:
     """The timeline with the critical path as its last lane; the places of other events stay.
 
     Args:
-        found: the timeline.
+        shown: the timeline.
         path: as of `dependencies.path_lane`.
         slack: as of `dependencies.slack`.
     """
@@ -333,22 +332,22 @@ def with_path(found: Timeline, path: pl.DataFrame, slack: Mapping[int, int]) -> 
     events = np.arange(path.height, dtype=np.uint32)
     rows, _ = rows_of(events, start, start + path["duration"].to_numpy())
     added = (Lane("path", "path", tuple(rows), usual="kernel"),) if path.height else ()
-    return replace(found, lanes=(*found.lanes, *added), path=path, slack=slack)
+    return replace(shown, lanes=(*shown.lanes, *added), path=path, slack=slack)
 
 
 def _last(row: Row) -> int:
     return int(row.reach[-1]) if row.reach is not None else row.end(row.size - 1)
 
 
-def with_curves(found: Timeline, curves: Sequence[Curve]) -> Timeline:
+def with_curves(shown: Timeline, curves: Sequence[Curve]) -> Timeline:
     """The timeline with a lane of curves for each GPU behind its other lanes; the places of other events stay.
 
     Args:
-        found: the timeline.
+        shown: the timeline.
         curves: in the order of their rows; those of fewer than two samples are left out.
     """
     kept = [curve for curve in curves if curve.time.size > 1]
-    frames, lanes, first = [], list(found.lanes), 0
+    frames, lanes, first = [], list(shown.lanes), 0
     for device in dict.fromkeys(curve.device for curve in kept):
         own = [curve for curve in kept if curve.device == device]
         rows = []
@@ -363,10 +362,10 @@ def with_curves(found: Timeline, curves: Sequence[Curve]) -> Timeline:
             first += count
         lanes.append(Lane("samples", "samples", tuple(rows), device, curves=tuple(own)))
     if not frames:
-        return found
-    start = min([found.start, *(int(curve.time[0]) for curve in kept)])
-    end = max([found.end, *(int(curve.time[-1]) for curve in kept)])
-    return replace(found, lanes=tuple(lanes), samples=pl.concat(frames), start=start, end=end)
+        return shown
+    start = min([shown.start, *(int(curve.time[0]) for curve in kept)])
+    end = max([shown.end, *(int(curve.time[-1]) for curve in kept)])
+    return replace(shown, lanes=tuple(lanes), samples=pl.concat(frames), start=start, end=end)
 
 
 UNSEARCHED = ("idle", "path", "samples")
@@ -386,22 +385,22 @@ class Hits:
     @property
     def size(self) -> int:
         """How many there are."""
-        return sum(found.size for _, _, found in self.rows)
+        return sum(positions.size for _, _, positions in self.rows)
 
     def index(self, place: Place) -> int | None:
         """Which of the hits an event is, counted from 0; None where it is none."""
         start = int(self.timeline.row(place).start[place.position])
         before, is_hit = 0, False
-        for lane, depth, found in self.rows:
+        for lane, depth, positions in self.rows:
             here = (lane, depth) == (place.lane, place.row)
             row = self.timeline.lanes[lane].rows[depth]
             # of those that begin at the same time, rows above come first
             above = (lane, depth) < (place.lane, place.row)
             later = int(np.searchsorted(row.start, start, side="right" if above else "left"))
             position = place.position if here else later
-            at = int(np.searchsorted(found, position))
+            at = int(np.searchsorted(positions, position))
             before += at
-            is_hit = is_hit or (here and at < found.size and int(found[at]) == place.position)
+            is_hit = is_hit or (here and at < positions.size and int(positions[at]) == place.position)
         return before if is_hit else None
 
     def next(self, time: int, after: Place | None, step: int = 1) -> Place | None:
@@ -416,7 +415,7 @@ class Hits:
             time = int(self.timeline.row(after).start[after.position])
         best: tuple[bool, int, int, int] | None = None
         place: Place | None = None
-        for lane, depth, found in self.rows:
+        for lane, depth, positions in self.rows:
             row = self.timeline.lanes[lane].rows[depth]
             if after is None:
                 low = int(np.searchsorted(row.start, time, side="left"))
@@ -425,9 +424,9 @@ class Hits:
             else:
                 later = (lane, depth) > (after.lane, after.row)
                 low = int(np.searchsorted(row.start, time, side="left" if later else "right"))
-            at = int(np.searchsorted(found, low)) - (step < 0)
-            wraps = not 0 <= at < found.size
-            position = int(found[(0 if step > 0 else -1) if wraps else at])
+            at = int(np.searchsorted(positions, low)) - (step < 0)
+            wraps = not 0 <= at < positions.size
+            position = int(positions[(0 if step > 0 else -1) if wraps else at])
             order = (wraps, int(row.start[position]) * step, lane * step, depth * step)
             if best is None or order < best:
                 best, place = order, Place(lane, depth, position)
@@ -449,10 +448,10 @@ def search(timeline: Timeline, part: str, lanes: Sequence[int]) -> Hits:
         owner, lane = timeline.owner(number)
         if lane.source in UNSEARCHED:
             continue
-        if (known := (id(owner), lane.source)) not in hits_of:
-            hits_of[known] = matching(owner.frame(lane.source)["name"], lambda name: wanted in name.lower())
+        if (names_of := (id(owner), lane.source)) not in hits_of:
+            hits_of[names_of] = matching(owner.frame(lane.source)["name"], lambda name: wanted in name.lower())
         for depth, row in enumerate(lane.rows):
-            found = np.flatnonzero(hits_of[known][row.events]).astype(np.uint32)
-            if found.size:
-                rows.append((number, depth, found))
+            positions = np.flatnonzero(hits_of[names_of][row.events]).astype(np.uint32)
+            if positions.size:
+                rows.append((number, depth, positions))
     return Hits(timeline, part, tuple(rows))
