@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.nsys.values import spread_columns, statistics, timing_columns, with_percent
-from tracetui.parsers.nsys.beside.reading import beside
+from tracetui.parsers.nsys.beside import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers.nsys.beside.reading import Beside
+    from tracetui.parsers.nsys.beside import Beside
 
 MPI = {
     "MPI_P2P_EVENTS": "p2p", "MPI_START_WAIT_EVENTS": "start-wait", "MPI_OTHER_EVENTS": "other",

@@ -34,7 +34,7 @@ from tracetui.analysis.nsys.values import (
     timing_columns,
     with_percent,
 )
-from tracetui.parsers.nsys.beside.unread import held
+from tracetui.parsers.nsys.unread import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable

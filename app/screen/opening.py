@@ -372,9 +372,9 @@ def _configured(run: Run, problems: Sequence[str]) -> tuple[Run, Config]:
 
 def _is_sweep(paths: tuple[Path, ...]) -> bool:
     """Returns whether a folder with a sweep's index was opened."""
-    from tracetui.parsers.runs.folder.sweep_place import INDEX
+    from tracetui.parsers.runs.run import SWEEP_INDEX
 
-    return any((path / INDEX).is_file() for path in paths)
+    return any((path / SWEEP_INDEX).is_file() for path in paths)
 
 
 def _by_variables(paths: Sequence[Path]) -> list[tuple[float, str]]:

@@ -33,7 +33,7 @@ from tracetui.app.views.common.page import Page
 from tracetui.app.views.ranges import launched_elsewhere
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
-from tracetui.parsers.nsys.beside.unread import held
+from tracetui.parsers.nsys.unread import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

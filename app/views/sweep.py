@@ -31,7 +31,7 @@ from tracetui.app.views.common.messages import OpenRuns
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.runs.folder.sweep_place import sweep_folder
+from tracetui.parsers.runs.run import sweep_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -6,8 +6,14 @@ The keys are those of `parsers/runs/manifest.py`.
 
 from __future__ import annotations
 
+import hashlib
+import os
+import secrets
+import socket
 import sys
 import time
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +21,20 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from tracetui.collectors.machine import host as machine_host
-from tracetui.collectors.machine import identity as identities
 from tracetui.collectors.machine import jetson as machine_jetson
 from tracetui.collectors.machine import sampler
 from tracetui.collectors.machine import smi as machine_smi
+from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.nvidia_tools import find_tool, tool_version
 from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
 from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Nvml, Sampler
-from tracetui.parsers.runs.manifest import GpuProcess, GpuState, MemoryClock, PowerState, Rail, Software
+from tracetui.parsers.runs.manifest import GpuProcess, GpuState, Identity, MemoryClock, PowerState, Rail, Software
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from msgspec import Struct
+
 
 Json = dict[str, Any]
 PYTHON_SECONDS = 20.0
@@ -45,7 +52,7 @@ def identity(
 ) -> Json:
     """Key `identity`: a new run id, the time, the machine, the command with secrets masked, the code's state."""
     folder = Path.cwd() if cwd is None else cwd
-    return _json(identities.identity(Probe(root, runner), sys.argv if command is None else command, folder))
+    return _json(run_identity(Probe(root, runner), sys.argv if command is None else command, folder))
 
 
 def software(python: str | None = None, *, root: Path = ROOT, runner: Runner = run_command) -> Json:
@@ -237,3 +244,46 @@ def _with_tegrastats(state: PowerState, said: sampler.Line | None) -> PowerState
         temperatures_c=state.temperatures_c or said.temperatures_c,
         needs_root=tuple(name for name in state.needs_root if not (name == "EMC clock" and emc.rate_hz is not None)),
     )
+
+
+GIT_SECONDS = 5.0
+_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+"""Options that keep git from executing what a repository's configuration asks for."""
+
+
+def run_identity(probe: Probe, command: Sequence[str], cwd: Path) -> Identity:
+    """Returns everything that identifies this run."""
+    now = time.time_ns()
+    started = datetime.fromtimestamp(now / 1e9, timezone.utc).isoformat(timespec="milliseconds")
+    sha = _git(probe, cwd, "rev-parse", "HEAD")
+    diff = _git(probe, cwd, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD") if sha else None
+    branch = _git(probe, cwd, "rev-parse", "--abbrev-ref", "HEAD") if sha else None
+    return Identity(
+        run_id=f"{started[:10].replace('-', '')}-{secrets.token_hex(4)}",
+        started_utc=started,
+        started_unix_ns=now,
+        started_monotonic_ns=time.monotonic_ns(),
+        host=probe.text("proc/sys/kernel/hostname") or socket.gethostname() or None,
+        pid=os.getpid(),
+        boot_id=probe.text("proc/sys/kernel/random/boot_id"),
+        command=masked(command),
+        cwd=str(cwd),
+        git_sha=sha,
+        git_branch=branch if branch != "HEAD" else None,
+        git_dirty=None if diff is None else bool(diff),
+        git_diff_sha256=hashlib.sha256(diff.encode("utf-8", "replace")).hexdigest() if diff else None,
+        tracetui_version=tracetui_version(),
+    )
+
+
+def _git(probe: Probe, cwd: Path, *words: str) -> str | None:
+    ran = probe.run("git", *_QUIET, "-C", str(cwd), *words, timeout_s=GIT_SECONDS)
+    return ran.out.strip() if ran.ok else None
+
+
+def tracetui_version() -> str | None:
+    """The version of this program; None where it runs without being installed."""
+    try:
+        return version("tracetui")
+    except PackageNotFoundError:
+        return None

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tracetui.collectors import process, profiler_commands, reasons
 from tracetui.collectors.folder import OWN_ONLY, put_program
 from tracetui.collectors.following import Follower, Tick
-from tracetui.collectors.machine.identity import tracetui_version
 from tracetui.collectors.machine.masking import masked
+from tracetui.collectors.machine.recording import tracetui_version
 from tracetui.collectors.proving import plan
 from tracetui.collectors.request import ProfileError
 from tracetui.parsers.runs.folder.proofs import FILE, SCHEMA

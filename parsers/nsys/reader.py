@@ -10,13 +10,12 @@ from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import metadata, names, nccl, tables
-from tracetui.parsers.nsys.beside import diagnostics
-from tracetui.parsers.nsys.beside.unread import say_what_is_unread
 from tracetui.parsers.nsys.database import open_database
 from tracetui.parsers.nsys.frames import Events, build_trace
 from tracetui.parsers.nsys.privacy import shown
 from tracetui.parsers.nsys.scan import TableReader, scan
 from tracetui.parsers.nsys.tables import Shared
+from tracetui.parsers.nsys.unread import say_warnings, say_what_is_unread
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
@@ -69,7 +68,7 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
             if found.partial and not found.rows:
                 raise Cancelled
             say_what_is_unread(database, [table.name for table in tables.EVENT_TABLES], tally)
-            diagnostics.say(small, dict(known.processes), _processes(shared), tally)
+            say_warnings(small, dict(known.processes), _processes(shared), tally)
             needed = dict(shared.strings)
             needed["thread"] = _thread_strings(shared, known)
             strings = names.Strings(database, reader, set().union(*needed.values()))

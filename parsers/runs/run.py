@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.parsers.progress import Progress, Watch
@@ -12,7 +14,6 @@ from tracetui.parsers.tool_registry import KINDS
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     import pandas as pd
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.light_pass import LightPass, RecordedPass
     from tracetui.parsers.runs.manifest import RunManifest
     from tracetui.parsers.trace import Trace
-
 
 KEPT_RANKS = 4
 """How many ranks of a run that was not read whole stay in memory: the first, and those looked at last."""
@@ -156,3 +156,20 @@ class Run:
     def to_pandas(self) -> list[dict[str, pd.DataFrame]]:
         """Each trace's frames as pandas DataFrames."""
         return [trace.to_pandas() for trace in self.traces]
+
+
+SWEEP_INDEX = "sweep.json"
+MOST_ABOVE = 3
+"""A run's folder is at most so far below its sweep's: ``batch=4,keep=0.1/repeat-2``."""
+
+
+def sweep_folder(run: Run) -> Path | None:
+    """The folder with a sweep's index around the run, else the one that all runs opened with it are in; else None."""
+    start = run.traces[0].source.path.absolute().parent if run.traces else run.path.absolute()
+    for folder in (start, *start.parents[:MOST_ABOVE]):
+        if (folder / SWEEP_INDEX).is_file():
+            return folder
+    if not run.others:
+        return run.path if run.path.is_dir() and len(run.of_kind(run.main.info.kind)) > 1 and not run.ranks else None
+    files = [trace.source.path for trace in run.traces] + [file for _, paths in run.others for file in paths]
+    return Path(os.path.commonpath([file.absolute().parent for file in files]))

@@ -249,10 +249,8 @@ def _told(trace: Trace) -> list[Note]:
     said = [note for note in trace.notes if note.reason.startswith("Nsight Systems ")]
     if not said:
         return []
-    from tracetui.parsers.nsys.beside import diagnostics
+    from tracetui.parsers.nsys.unread import ELSEWHERE
 
     return [
-        note
-        for note in said
-        if diagnostics.ELSEWHERE not in note.reason and any(word in note.reason.lower() for word in DROPPED)
+        note for note in said if ELSEWHERE not in note.reason and any(word in note.reason.lower() for word in DROPPED)
     ]

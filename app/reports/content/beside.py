@@ -37,7 +37,7 @@ def _section(name: str) -> Callable[[Json, Layout], Iterable[Part]]:
     def parts(trace: Json, layout: Layout) -> Iterator[Part]:
         rows = trace[name]
         if not rows:
-            from tracetui.parsers.nsys.beside.reading import REPORTS
+            from tracetui.parsers.nsys.beside import REPORTS
 
             is_report = trace["source"]["path"].lower().endswith(REPORTS)
             yield Sentences((EXPORT_FIRST if is_report else NOTHING[name],))

@@ -16,28 +16,283 @@ from tracetui.parsers import resources
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import layout
 from tracetui.parsers.chrome.chunks import ChunkReader
+from tracetui.parsers.chrome.columns import NULL
 from tracetui.parsers.chrome.cut import outline
-from tracetui.parsers.chrome.cut.choice import choose
+from tracetui.parsers.chrome.cut.outline import (
+    ASYNCS,
+    CALL,
+    DEVICE,
+    FLOWS,
+    METADATA,
+    MOMENTS,
+    OTHER,
+    PROFILER,
+    RANGE,
+    UNREADABLE,
+    mixed,
+)
 from tracetui.parsers.chrome.marks import narrowed
 from tracetui.parsers.chrome.tokens import Tokens
 from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.nesting import LaneClock, nest, order
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.written import refuse, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
     from numpy.typing import NDArray
 
     from tracetui.parsers.chrome.chunks import Chunk
-    from tracetui.parsers.chrome.cut.choice import Choice
     from tracetui.parsers.chrome.cut.outline import Outline
     from tracetui.parsers.trace import Note
 
     Bools = NDArray[np.bool_]
+    Ints = NDArray[np.int64]
+
+_X, _B, _E = b"XBE"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The events that are kept."""
+
+    kept: Bools
+    """Whether each event is kept."""
+    in_range: int
+    """Events that lie at least partly in the window."""
+    metadata: int
+    launches: int
+    """Calls, GPU work and ranges on the GPU outside the window that belong to events in it."""
+    within: int
+    """Events after the window that lie inside calls and ranges that start in it."""
+    around: int
+    """Calls and ranges around those, and around the starts of arrows."""
+    held: int
+    """Earlier allocations that live in the window, their frees after it, and the allocator's last event before it."""
+    arrows: int
+    """Ends of arrows and of asynchronous events outside the window."""
+
+
+def choose(events: Outline, window: tuple[int, int], tally: Tally, steps: Sequence[int] | None = None) -> Choice:
+    """Chooses the events that a cut needs.
+
+    Args:
+        events: all events of the file; begin events without an end, and end events without a begin, are marked
+            unreadable in it.
+        window: start and end, ns on the file's clock.
+        tally: counts the unreadable events.
+        steps: start times of the steps whose marks are kept, ns; None keeps the marks in the window.
+    """
+    low, high = window
+    ends, duration = _paired(events, tally)
+    phase, start = events.phase, events.start
+    metadata = _is(phase, METADATA) | ((phase == _X) & (events.sort == PROFILER))
+    span = ((phase == _X) & ~metadata) | (phase == _B)
+    end = _ends(events, duration, span & (start < high))
+    if steps is not None:
+        span &= ~events.is_step | np.isin(start, np.array(steps, np.int64))
+    flow, at_once = _is(phase, FLOWS), (phase != UNREADABLE) & ~metadata
+    at_once &= ~_is(phase, FLOWS + ASYNCS + b"XBE")
+
+    now = (start >= low) & (start < high)
+    inside = span & (start < high) & ((end > low) | now)
+    held = _held(events, at_once & _is(phase, MOMENTS) & (events.number != NULL), window)
+    kept = metadata | inside | (at_once & now) | held
+    within = _within(events, end, span & ~kept, inside & now & ~events.is_step)
+    kept |= within
+    linked = _linked(events, span, kept & span) & ~kept
+    kept |= linked
+    kept, anchors, arrows = _arrows(events, flow, span, kept, now)
+    arrows |= _asynchronous(events, window)
+    kept |= arrows
+    launches = np.flatnonzero((linked & (events.sort != DEVICE)) | held)
+    lane, time = (np.concatenate((of[launches], of[anchors])) for of in (events.lane, start))
+    returned = end == start + duration  # without its caller, one that did not would enclose everything after it
+    around = _around(events, duration, span & ~kept & ~events.is_step & returned, lane, time)
+    kept |= around
+    kept[ends[1]] = kept[ends[0]]
+    return Choice(
+        kept=kept,
+        in_range=int((inside | (at_once & now) | ((flow | _is(phase, ASYNCS)) & kept & now)).sum())
+        + int(inside[ends[0]].sum()),
+        metadata=int(metadata.sum()),
+        launches=int(linked.sum()) + int(linked[ends[0]].sum()),
+        within=int(within.sum()) + int(within[ends[0]].sum()),
+        around=int(around.sum()) + int(around[ends[0]].sum()),
+        held=int(held.sum()),
+        arrows=int((kept & ~now & (flow | _is(phase, ASYNCS))).sum()),
+    )
+
+
+def _is(phase: NDArray[np.uint8], letters: bytes) -> Bools:
+    return np.isin(phase, np.frombuffer(letters, np.uint8))
+
+
+def _paired(events: Outline, tally: Tally) -> tuple[tuple[Ints, Ints], Ints]:
+    """Pairs begin and end events as the reader does; returns ((begins, their ends), duration of every event)."""
+    rows = np.flatnonzero(_is(events.phase, b"BE"))
+    duration = np.where(events.phase == _X, events.duration, 0)
+    begins: list[int] = []
+    ends: list[int] = []
+    open_on: dict[int, list[int]] = {}
+    lost: list[int] = []
+    for row, letter, lane in zip(rows.tolist(), events.phase[rows].tolist(), events.lane[rows].tolist(), strict=True):
+        stack = open_on.setdefault(lane, [])
+        if letter == _B:
+            stack.append(row)
+        elif stack:
+            begins.append(stack.pop())
+            ends.append(row)
+        else:
+            lost.append(row)
+    tally.skipped("end event without a begin", len(lost))
+    unended = [row for stack in open_on.values() for row in stack]
+    tally.skipped("begin event without an end", len(unended))
+    events.phase[np.array(lost + unended, np.int64)] = UNREADABLE
+    pair = np.array(begins, np.int64), np.array(ends, np.int64)
+    duration[pair[0]] = np.maximum(events.start[pair[1]] - events.start[pair[0]], 0)
+    return pair, duration
+
+
+def _held(events: Outline, memory: Bools, window: tuple[int, int]) -> Bools:
+    """Earlier allocations that live in the window, their frees after it, and each device's last event before it."""
+    found = np.zeros(events.phase.size, np.bool_)
+    rows = np.flatnonzero(memory)
+    rows = rows[np.argsort(events.start[rows], kind="stable")]
+    before, behind = rows[events.start[rows] < window[0]][::-1], rows[events.start[rows] >= window[1]]
+    for part, is_wanted in ((before, events.external > 0), (behind, events.external < 0)):
+        nearest = part[np.unique(mixed(events.duration[part], events.number[part]), return_index=True)[1]]
+        found[nearest[is_wanted[nearest]]] = True
+    found[before[np.unique(events.duration[before], return_index=True)[1]]] = True
+    return found
+
+
+def _ends(events: Outline, duration: Ints, chosen: Bools) -> Ints:
+    """The end of each event; for chosen host events as in `nest`, where a call that outlives its caller ends with it.
+
+    The profiler never saw such a call return. Without its caller the call would enclose everything after it.
+    """
+    end: Ints = events.start + duration
+    for sorts in ((CALL, OTHER), (RANGE,)):
+        rows = np.flatnonzero(chosen & np.isin(events.sort, sorts))
+        if rows.size:
+            lanes, number = np.unique(events.lane[rows], return_inverse=True)
+            clock = LaneClock(lanes.size, events.start[rows], end[rows])
+            place = order(number, events.start[rows], duration[rows], clock)
+            rows, number = rows[place], number[place]
+            end[rows] = nest(number, events.start[rows], duration[rows], clock).end
+    return end
+
+
+def _within(events: Outline, end: Ints, candidates: Bools, begun: Bools) -> Bools:
+    """The candidates that start inside calls or ranges of their thread that start in the window and end after it."""
+    host = (events.sort != DEVICE) & (events.sort != PROFILER)
+    whole = np.flatnonzero(begun & host)
+    found = np.zeros(candidates.size, np.bool_)
+    if not whole.size:
+        return found
+    rows = np.flatnonzero(candidates & host)
+    lanes, number = np.unique(events.lane[whole], return_inverse=True)
+    last = np.full(lanes.size, np.iinfo(np.int64).min)
+    np.maximum.at(last, number, end[whole])
+    first = np.full(lanes.size, np.iinfo(np.int64).max)
+    np.minimum.at(first, number, events.start[whole])
+    at = np.minimum(np.searchsorted(lanes, events.lane[rows]), lanes.size - 1)
+    start = events.start[rows]
+    found[rows] = (lanes[at] == events.lane[rows]) & (start < last[at]) & (start >= first[at])
+    return found
+
+
+def _linked(events: Outline, span: Bools, kept: Bools) -> Bools:
+    """Calls and GPU work with the correlation of kept events, or with the other ids that link them in older files."""
+    tied = span & (events.number != NULL) & (events.number != 0)
+    correlations = np.unique(events.number[tied & kept])
+    found = tied & np.isin(events.number, correlations)
+    named = span & (events.external != NULL) & (events.external != 0)
+    device = events.sort == DEVICE
+    calls = np.unique(events.number[tied & ~device])
+    alone = (kept | found) & device & named & ~(tied & np.isin(events.number, calls))
+    found |= named & (events.sort == CALL) & np.isin(events.external, np.unique(events.external[alone]))
+    ranges = np.unique(events.external[kept & named & (events.sort == RANGE)])
+    projected = named & device & (events.number == NULL) & np.isin(events.external, ranges)
+    both: Bools = found | projected
+    return both
+
+
+def _arrows(events: Outline, flow: Bools, span: Bools, kept: Bools, now: Bools) -> tuple[Bools, Ints, Bools]:
+    """Keeps arrows with an end in the window or at a kept event; returns (kept, events they touch outside, arrows).
+
+    An end touches the event of its thread that starts at the same time.
+    """
+    if not flow.any():
+        return kept, np.empty(0, np.int64), flow
+    touches = np.isin(mixed(events.lane, events.start), mixed(events.lane, events.start)[kept & span])
+    whole = np.unique(events.number[flow & (now | touches)])
+    arrows = flow & np.isin(events.number, whole)
+    anchors = np.flatnonzero(arrows & ~now & ~touches)
+    return kept | arrows, anchors, arrows
+
+
+def _asynchronous(events: Outline, window: tuple[int, int]) -> Bools:
+    """Asynchronous events that lie at least partly in the window: both their ends and what is between."""
+    low, high = window
+    chosen = np.zeros(events.phase.size, np.bool_)
+    rows = np.flatnonzero(_is(events.phase, ASYNCS))
+    rows = rows[np.argsort(events.start[rows], kind="stable")]
+    open_of: dict[int, list[tuple[int, list[int]]]] = {}
+    for row in rows.tolist():
+        letter = int(events.phase[row])
+        stack = open_of.setdefault(int(events.number[row]), [])
+        if letter in b"bS":
+            stack.append((row, []))
+        elif letter in b"eF" and stack:
+            first, between = stack.pop()
+            if events.start[first] < high and events.start[row] >= low:
+                chosen[[first, *between, row]] = True
+        elif stack:
+            stack[-1][1].append(row)
+        else:
+            chosen[row] = bool(low <= events.start[row] < high)
+    for stack in open_of.values():  # events that never end
+        for first, between in stack:
+            if low <= events.start[first] < high:
+                chosen[[first, *between]] = True
+    return chosen
+
+
+def _around(events: Outline, duration: Ints, candidates: Bools, lane: Ints, time: Ints) -> Bools:
+    """The candidates in progress on these threads at these times; calls and ranges are looked up separately."""
+    found = np.zeros(candidates.size, np.bool_)
+    if not lane.size:
+        return found
+    candidates = candidates & np.isin(events.lane, np.unique(lane))
+    for sorts in ((CALL, OTHER), (RANGE,), (DEVICE,)):
+        rows = np.flatnonzero(candidates & np.isin(events.sort, sorts))
+        if not rows.size:
+            continue
+        lanes = np.unique(events.lane[rows])
+        number = np.searchsorted(lanes, events.lane[rows])
+        clock = LaneClock(lanes.size, events.start[rows], events.start[rows] + duration[rows])
+        place = order(number, events.start[rows], duration[rows], clock)
+        rows, number = rows[place], number[place]
+        nesting = nest(number, events.start[rows], duration[rows], clock)
+        asked = np.minimum(np.searchsorted(lanes, lane), lanes.size - 1)
+        at = nesting.innermost_at(np.where(lanes[asked] == lane, asked, -1), time)
+        for up in _upwards(at, nesting.parent):
+            found[rows[up]] = True
+    return found
+
+
+def _upwards(at: Ints, parent: Ints) -> Iterable[Ints]:
+    """Yields these rows, then the events that enclose them, level by level."""
+    while (at := np.unique(at[at >= 0])).size:
+        yield at
+        at = parent[at]
+
 
 LEVEL = 2
 """Compression level: files are a little larger than with gzip's default, but written several times as fast."""
