@@ -1,9 +1,8 @@
 """What changed between two runs: alignment, signs, noise, and a waterfall that adds up."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -15,11 +14,7 @@ from tracetui.analysis.matching.join import pairs
 from tracetui.analysis.selection import Scope, select
 from tracetui.parsers import Source, Trace, TraceInfo
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Recording = Callable[[str], Trace]
+Recording = Callable[[str], Trace]
 
 FP32 = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"

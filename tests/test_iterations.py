@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import sys
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
+from fake_torch import FakeTorch
+from made_run import ADD, HGEMM, Made, facts_of
 from nsys_file import NsysFile
 from sample_runs import recorded, run_of
 
+from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.overview import overview
 from tracetui.analysis.selection import Scope, in_steps, select
 from tracetui.app.cli import main as cli
-from tracetui.parsers import open_path
+from tracetui.collectors.child import script
+from tracetui.parsers import Trace, open_path
 from tracetui.parsers.iterations import candidates
 from tracetui.parsers.names.range_roles import means_step, spoken
 from tracetui.parsers.runs import cache
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 US = 1000
 GEMM = "ampere_sgemm_128x64_tn"
@@ -344,3 +348,202 @@ def test_the_cache_keeps_what_marks_the_steps(tmp_path: Path, monkeypatch: pytes
 def test_recordings(name: str, said: str) -> None:
     recorded(name)
     assert select(run_of(name).main).describe() == said
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    FakeTorch(monkeypatch)
+    return sys.modules["torch"]
+
+
+class Watched:
+    """A program whose calls of modules are watched."""
+
+    def __init__(self, torch: Any) -> None:
+        class Net(torch.nn.Module):
+            def __init__(self, name: str, *inner: Any) -> None:
+                super().__init__()
+                self.name, self.inner = name, inner
+
+            def forward(self) -> None:
+                for each in self.inner:
+                    each()
+
+        self.net = Net
+        self.original = torch.nn.Module.__call__
+        self.found: list[Any] = []
+        self.watch = script.Watch(self.found.append)
+
+    def calls(self, nets: dict[str, Any], order: str) -> list[str]:
+        """Calls modules in this order; returns the names of what was found."""
+        for name in order:
+            nets[name]()
+        return [net.name for net in self.found]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("a" * 7, []),
+        ("a" * 8, ["a"]),
+        ("edededed", ["e"]),  # an encoder and its decoder: a step begins anew with the encoder
+        ("eddddddd", ["d"]),  # a decoder that makes token after token
+        ("dcccdccc", ["d"]),  # what a detector found is classified, one after the other
+        ("abcdefgh", []),
+        ("abcdefghefgh", ["e"]),
+    ],
+)
+def test_the_module_that_repeats(torch: Any, order: str, expected: list[str]) -> None:
+    program = Watched(torch)
+    assert program.calls({name: program.net(name) for name in "abcdefgh"}, order) == expected
+    assert (torch.nn.Module.__call__ is program.original) == bool(expected)
+
+
+def test_modules_within_a_module_are_not_counted(torch: Any) -> None:
+    program = Watched(torch)
+    inner = program.net("i")
+    outer = program.net("o", inner, inner, inner)
+    assert program.calls({"i": inner, "o": outer}, "ooooooo") == []
+    assert program.calls({"i": inner, "o": outer}, "o") == ["o"]
+
+
+def test_a_call_that_fails_ends_as_well(torch: Any) -> None:
+    program = Watched(torch)
+
+    class Fails(torch.nn.Module):
+        def forward(self) -> None:
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        Fails()()
+    assert program.calls({"a": program.net("a")}, "a" * 8) == ["a"]
+
+
+def test_replicas_in_other_threads_are_not_counted(torch: Any) -> None:
+    program = Watched(torch)
+    worker = threading.Thread(target=program.calls, args=({"a": program.net("a")}, "a" * 20))
+    worker.start()
+    worker.join()
+    assert program.found == []
+
+
+def test_a_program_that_has_an_optimizer_is_followed_by_its_steps(torch: Any) -> None:
+    program = Watched(torch)
+
+    class Adam(sys.modules["torch.optim"].Optimizer):  # type: ignore[name-defined,misc]
+        pass
+
+    kept = Adam()
+    assert program.calls({"a": program.net("a")}, "a" * 20) == []
+    assert torch.nn.Module.__call__ is program.original
+    del kept
+
+
+def test_a_module_compiled_in_place_is_followed_outside_of_what_was_compiled(torch: Any) -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self._compiled_call_impl = lambda number: number + 1
+
+    net, done = Net(), []
+    script.after_each_call(net, lambda: done.append("step"))
+    assert net._compiled_call_impl(1) == 2
+    assert done == ["step"]
+    assert net.hooks == []
+
+
+def test_what_the_program_itself_changes_of_modules_stays(torch: Any) -> None:
+    program = Watched(torch)
+    net, watched = program.net("a"), torch.nn.Module.__call__
+    torch.nn.Module.__call__ = own = lambda *args: watched(*args)
+    assert program.calls({"a": net}, "a" * 12) == ["a"]
+    assert torch.nn.Module.__call__ is own
+
+
+FOREACH = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)"
+    "::TensorListMetadata<2>, at::native::(anonymous namespace)::TernaryOpScalarFunctor<float, 2, 2, 0>,"
+    " at::native::LerpFunctor<float>, float>(int)"
+)
+
+
+def _named(host: pl.DataFrame, prefix: str) -> pl.DataFrame:
+    return host.filter(pl.col("name").cast(pl.String).str.starts_with(prefix)).sort("start")
+
+
+def test_lightning_s_optimizer_is_as_long_as_it_was_recorded() -> None:
+    """Its profiler ends a step after the forward pass, which runs in the closure of `Optimizer.step`."""
+    trace = run_of("chrome/lightning.pt.trace.json.gz").main
+    optimizer = _named(trace.host, "Optimizer.step#")
+    events = json.loads(gzip.decompress(recorded("chrome/lightning.pt.trace.json.gz").read_bytes()))["traceEvents"]
+    named = [event for event in events if event.get("name", "").startswith("Optimizer.step#") and event["ph"] == "X"]
+    assert optimizer["duration"].to_list() == [round(1000 * event["dur"]) for event in named]
+    assert min(optimizer["duration"]) > 4_700_000  # cut at the end of their steps they took 2.1 to 2.3 ms
+    assert not [note for note in trace.notes if "outlived" in str(note)]
+    steps = _named(trace.host, "ProfilerStep#")
+    assert steps.filter(pl.col("parent").is_not_null()).is_empty()
+    assert trace.steps["duration"].to_list() == steps["duration"].to_list()
+
+
+def test_lightning_s_optimizer_is_what_follows_the_gradients() -> None:
+    facts = facts_of(run_of("chrome/lightning.pt.trace.json.gz").main)
+    optimizer = kernel_kinds.optimizer(facts)
+    assert optimizer is not None
+    assert (optimizer.calls, optimizer.parameters) == (4, 6)  # what follows the last gradients is not in the recording
+    names = facts.launches.filter(pl.Series(optimizer.kernels))["name"].cast(pl.String)
+    assert names.str.contains("multi_tensor_apply").sum() == names.len() == 32
+    assert names.str.contains("gemm|nvjet").sum() == 0
+    assert 700_000 < optimizer.host_ns / optimizer.calls < 1_300_000
+
+
+def _step(made: Made, number: int, begin: float, range_end: float, *, after: str) -> None:
+    """A step of 100 µs that ends 40 µs into a range of the optimizer."""
+    made.step(number, begin, begin + 100)
+    made.host("user_annotation", "Optimizer.step#SGD.step", begin + 60, range_end)
+    made.launch(HGEMM, (begin + 10, begin + 15), (begin + 20, begin + 90))
+    if after == "launch":
+        made.launch(ADD, (begin + 110, begin + 115), (begin + 120, begin + 130))
+    elif after:
+        made.host("cpu_op", after, begin + 110, begin + 115)
+
+
+@pytest.mark.parametrize(
+    ("after", "lasting"),
+    [
+        ("launch", [100_000, 100_000]),
+        ("aten::add", [100_000, 100_000]),
+        ("profiler::_record_function_enter_new", [40_000, 40_000]),
+        ("", [40_000, 40_000]),
+    ],
+)
+def test_a_range_that_a_step_ends_in_is_cut_only_if_it_does_nothing_more(
+    tmp_path: Path, after: str, lasting: list[int]
+) -> None:
+    made = Made()
+    for number in range(2):
+        _step(made, number, 200 * number, 200 * number + 160, after=after)
+    trace = made.trace(tmp_path)
+    assert _named(trace.host, "Optimizer")["duration"].to_list() == lasting
+    assert trace.steps["duration"].to_list() == [100_000, 100_000]
+
+
+def _closure(made: Made, begin: float, *, gradients: bool, **more: Any) -> None:
+    made.host("user_annotation", "Optimizer.step#SGD.step", begin, begin + 100)
+    made.host("user_annotation", "M.optimizer_step", begin - 5, begin + 105)
+    made.launch(HGEMM, (begin + 5, begin + 8), (begin + 10, begin + 40), **more)
+    if gradients:
+        made.host("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", begin + 20, begin + 50, thread=2)
+    made.launch(FOREACH, (begin + 60, begin + 63), (begin + 65, begin + 95), **more)
+
+
+@pytest.mark.parametrize(("gradients", "host_ns", "kernels"), [(True, 100_000, 2), (False, 200_000, 4)])
+def test_an_optimizer_that_calls_a_closure_begins_after_it(
+    tmp_path: Path, gradients: bool, host_ns: int, kernels: int
+) -> None:
+    made = Made()
+    for number in range(2):
+        made.step(number, 200 * number, 200 * number + 150)
+        _closure(made, 200 * number + 20, gradients=gradients)
+    found = kernel_kinds.optimizer(made.facts(tmp_path))
+    assert found is not None
+    assert (found.calls, found.host_ns, int(found.kernels.sum())) == (2, host_ns, kernels)

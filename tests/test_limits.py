@@ -1,17 +1,16 @@
-"""Files made to fill a machine's memory or time end in one line."""
-
-from __future__ import annotations
+"""Files made to fill a machine's memory or time, or that need more memory than is allowed, end in one line."""
 
 import gzip
-from typing import TYPE_CHECKING
+import random
+from pathlib import Path
 
 import pytest
+from chrome_file import ChromeFile
 
+from tracetui.app.cli.main import MAX_MEMORY, main
+from tracetui.app.cli.values import memory_size
 from tracetui.parsers import TraceError, bytes_source, open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+from tracetui.parsers.runs import opening
 
 BOMBS: dict[str, tuple[bytes, bytes, bytes]] = {
     "a.trace.json.gz": (b'{"traceEvents":[{"ph":"X","cat":"kernel","ts":1,"dur":1,"name":"', b"a", b'"}]}'),
@@ -40,3 +39,68 @@ def test_what_is_saved_of_a_damaged_one_has_the_same_limit(tmp_path: Path) -> No
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b" " * (64 << 20))[:-9])
     assert len(bytes_source._inflate_what_can_be(path, 0, 1 << 20)) < 8 << 20
+
+
+def recording(folder: Path) -> Path:
+    file = ChromeFile()
+    file.launch("gemm", call=(10, 12), kernel=(20, 60))
+    return file.write(folder / "a.pt.trace.json")
+
+
+def test_the_command_line_s_limit_is_a_line_and_exit_code_1(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv(MAX_MEMORY, "")  # restored afterwards
+    assert opening.VARIABLE == MAX_MEMORY
+    path = str(recording(tmp_path))
+    assert main(["report", path, "--section", "overview", "--max-memory", "64MiB", "--no-cache"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "of memory in all, --max-memory allows 64 MiB; raise it, or give a recording with fewer steps" in said.err
+    assert main(["report", path, "--section", "overview", "--max-memory", "64GB", "--no-cache"]) == 0
+
+
+def test_without_one_the_limit_is_what_is_free(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv(MAX_MEMORY, raising=False)
+    path = recording(tmp_path)
+    monkeypatch.setattr(opening, "free_bytes", lambda: 10 << 20)
+    with pytest.raises(TraceError, match=r"takes about 48 MiB of memory, 10 MiB are free; --max-memory 2GiB reads it"):
+        open_path(path, cache=False)
+    monkeypatch.setenv(MAX_MEMORY, str(1 << 40))
+    assert open_path(path, cache=False).traces
+    monkeypatch.delenv(MAX_MEMORY)
+    monkeypatch.setattr(opening, "free_bytes", lambda: None)
+    assert open_path(path, cache=False).traces
+
+
+def test_the_estimate_is_of_the_inflated_size(tmp_path) -> None:
+    plain, packed, cut = tmp_path / "a.json", tmp_path / "a.json.gz", tmp_path / "cut.json.gz"
+    plain.write_text(random.Random(1).randbytes(200_000).hex())
+    packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
+    cut.write_bytes(packed.read_bytes()[:50_000])
+    whole = opening.estimate(plain, "nsys")
+    assert whole == opening.FIXED + 720_000 == opening.estimate(packed, "nsys")
+    assert opening.FIXED < opening.estimate(cut, "nsys") <= opening.FIXED + 1.8 * 64 * 50_000
+    assert opening.estimate(plain, "ncu") == opening.FIXED + 10_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("8GB", 8 * 10**9), ("500MiB", 500 << 20), ("4G", 4 * 10**9), ("12", 12), ("1.5 kib", 1536)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert memory_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "1XB", "nan"])
+def test_what_is_no_size(text: str, capsys) -> None:
+    assert main(["report", "x.json", f"--max-memory={text}"]) == 2
+    assert "is no size" in capsys.readouterr().err
+
+
+def test_the_control_group_s_limit(tmp_path) -> None:
+    assert opening._group_free(tmp_path) is None
+    for name, text in (("memory.max", "1000"), ("memory.current", "700"), ("memory.stat", "anon 1\ninactive_file 200")):
+        (tmp_path / name).write_text(text)
+    assert opening._group_free(tmp_path) == 500
+    (tmp_path / "memory.max").write_text("max\n")
+    assert opening._group_free(tmp_path) is None
+    assert (opening.free_bytes() or 1) > 0

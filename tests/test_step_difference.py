@@ -1,15 +1,14 @@
 """The statistics of a diff: how often chance alone goes beyond the noise, and how often a true change does."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tracetui.analysis.compare.step_difference import (
     MOST,
@@ -23,13 +22,8 @@ from tracetui.analysis.compare.step_difference import (
     step_difference,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Times = NDArray[np.float64]
-    Draw = Callable[[np.random.Generator, tuple[int, int]], Times]
+Times = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, tuple[int, int]], Times]
 
 STEP_NS = 50e6
 VARIATION = 0.06
