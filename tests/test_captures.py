@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import ncu_file
 import pytest
@@ -16,10 +17,9 @@ from sample_runs import recorded, run_of
 
 from tracetui.analysis.captures.captures import capture, captures
 from tracetui.analysis.captures.names import axes_of, names_of
-from tracetui.analysis.report.captures import capture_rows
+from tracetui.analysis.report.captures import capture_rows, grid_of
 from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli
-from tracetui.app.reports.content.captures import grid_of
 from tracetui.app.reports.csv_report import report_csv
 from tracetui.app.screen.dialogs.captures_screen import captures_frame
 from tracetui.app.text.fitting import cell_width
@@ -245,7 +245,12 @@ def test_a_file_that_can_not_be_read_is_a_row_that_says_why(folder):
     assert "no such file" in str(bad.problem)
     assert bad.gpu_ns is bad.kernels is bad.average_step_ns is None
     assert len(rows) == 4
-    found = {"run": {**report(open_path(folder, cache=False), sections=[])["run"], "captures": capture_rows(rows)}}
+    found = {
+        "run": {
+            **report(open_path(folder, cache=False), sections=[])["run"],
+            "captures": capture_rows(rows),
+        }
+    }
     for text in (report_text(found), report_markdown(found)):
         assert "Not read: " in text
         assert "no such file" in " ".join(text.split())  # a long path breaks the line anywhere
@@ -449,11 +454,11 @@ class TestNames:
 
     def test_a_grid_needs_one_capture_for_each_pair(self):
         def row(**axes):
-            return {"axes": axes}
+            return SimpleNamespace(axes=axes)
 
         assert grid_of([row(model="a", ctx=1), row(model="a", ctx=2)]) is not None
         assert grid_of([row(model="a", ctx=1), row(model="a", ctx=1)]) is None
-        assert grid_of([row(model="a", ctx=1, bs=2), row(model="a", ctx=2, bs=2)]) is None
+        assert grid_of([row(model="a", ctx=1, bs=2), row(model="a", ctx=2, bs=2)]).down == ("model", "ctx")
 
 
 def test_of_runs_on_the_host_alone_no_gpu_time_is_known(tmp_path):

@@ -132,7 +132,7 @@ def test_rows_and_matrix_are_the_same_numbers(found: dict[str, Any], whole: Swee
 
 
 def test_one_axis_is_one_matrix(whole: SweepReport) -> None:
-    small = [{**row, "axes": {"ctx": row["axes"]["ctx"]}} for row in whole.captures[:2]]
+    small = [structs.replace(row, axes={"ctx": row.axes["ctx"]}) for row in whole.captures[:2]]
     lines = printed(structs.replace(whole, captures=small), "matrix").splitlines()
     assert "  phase                   ctx128   ctx1024" in lines
     assert any(line.split()[:4] == ["backward", "CPU", "36.15", "ms"] for line in lines)
@@ -189,7 +189,7 @@ def test_a_log_that_ends_so_makes_its_phases_oom(pair: Callable[..., Path]) -> N
 def test_nothing_else_is_oom(pair: Callable[..., Path], text: str) -> None:
     folder = pair(small_ctx256=text, small_ctx512="fine\n", unlike_the_others=SAYS_SO)
     found = sweep_report(read_sweep(folder)).captures
-    assert [row["out_of_memory"] for row in found] == [None, None]
+    assert [row.out_of_memory for row in found] == [None, None]
     assert not any("OOM" in str(row) for row in matrix_rows(found)[1])
 
 

@@ -7,11 +7,11 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    Value = str | int | float
-
+Value = str | int | float
+"""What stands for a capture on an axis."""
 SUFFIXES = (
     ".gz", ".json", ".trace", ".pt", ".sqlite", ".csv", ".pickle", ".nsys-rep", ".ncu-rep",
 )  # fmt: skip
@@ -85,6 +85,16 @@ def _axis(values: list[str], before: str) -> tuple[str, list[Value]]:
     if all(re.fullmatch(_NUMBER, value) for value in values):
         return before if re.fullmatch(r"[A-Za-z]+", before) else "number", [_number(value) for value in values]
     return "model", list(values)
+
+
+def label(axes: Mapping[str, Value], name: str) -> str:
+    """What a capture is called: its name as short as its axes allow, ``small ctx128``."""
+    return " ".join(spelled(axis, value) for axis, value in axes.items()) or name
+
+
+def spelled(axis: str, value: Value) -> str:
+    """``ctx128``; a text as it is."""
+    return value if isinstance(value, str) else f"{axis}{value:g}"
 
 
 def _by_letters(parts: list[list[str]]) -> list[dict[str, Value]]:

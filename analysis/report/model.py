@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from tracetui.analysis.base.json_values import Json
+from tracetui.analysis.report.model_sets import CaptureRow
 from tracetui.parsers.runs.folder.comments import Comment
 
 Row: TypeAlias = Json
@@ -548,7 +549,7 @@ class Run(Struct, frozen=True, kw_only=True):
     main: Annotated[int | None, Meta(description="which of traces the tabs show first, from 0")]
     joins: list[JoinRow]
     comparable: None
-    captures: list[Json]
+    captures: list[CaptureRow]
     passes: list[PassRow]
     warnings: list[str]
     other_runs: list[OtherRun]

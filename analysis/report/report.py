@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.matching.join import Joined
+    from tracetui.analysis.report.model_sets import CaptureRow
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -410,7 +411,7 @@ def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
     return tool.compared_unasked and not any(path.name.lower().endswith(tool.reports) for path in files)
 
 
-def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[Json]:
+def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[CaptureRow]:
     from tracetui.analysis.captures.captures import captures
     from tracetui.analysis.report.captures import capture_rows
 

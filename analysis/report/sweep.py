@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.captures.names import Value
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.report.model import Judged, Row
+    from tracetui.analysis.report.model_sets import CaptureRow
     from tracetui.analysis.sweeps.compare import KindChange
     from tracetui.analysis.sweeps.model import Point
 
@@ -66,7 +67,7 @@ class SweepReport(Struct, frozen=True):
     judged: Judged
     marks: dict[str, list[str]]
     """By a point's label the ids of the findings about it."""
-    captures: list[Json]
+    captures: list[CaptureRow]
     """What the points' ranges measure; empty where no recording's kind is compared by its ranges."""
     counters: SweepCounters | None
 
@@ -120,7 +121,7 @@ def sweep_json(found: SweepReport) -> Json:
         "comparisons": [_comparison(one) for one in found.comparisons],
         "crossover": to_builtins(found.crossover),
         "kinds": kind_rows(found),
-        "captures": found.captures,
+        "captures": to_builtins(found.captures),
         "phases": phase_rows(found.captures),
         "categories": category_rows(found.captures),
         "top_kernels": top_kernel_rows(found.captures),

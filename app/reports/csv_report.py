@@ -6,6 +6,9 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+from msgspec import convert
+
+from tracetui.analysis.report.model_sets import CaptureRow
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED, OF_RUNS, SECTIONS
 from tracetui.app.text.escaping import any_cell, cell
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 def report_csv(found: Json, section: str) -> str:
     """One section of every trace; of several traces each row begins with its trace and rank."""
     if section == "captures":
-        return captures_csv(found["run"]["captures"])
+        return captures_csv(convert(found["run"]["captures"], list[CaptureRow]))
     if section in OF_RUNS:
         return plain_csv(found["run"].get(section, []), SECTIONS[section].csv_header)
     traces = found["run"]["traces"]
@@ -45,7 +48,7 @@ def diff_csv(found: Json, section: str) -> str:
     return plain_csv(found[section], COMPARED[section].csv_header)
 
 
-def captures_csv(captures: list[Json]) -> str:
+def captures_csv(captures: list[CaptureRow]) -> str:
     """A line per capture with every value as a column."""
     # merged
 
@@ -116,7 +119,7 @@ IN_STEPS = ("instances", "host_us", "host_percent", "launched_us", "launched_per
 RANGE = ("instances", "host_total_us", "gpu_projected_us", "device_us", "launched_us", "launched_span_us")
 
 
-def flat(found: Sequence[Json]) -> list[Json]:
+def flat(found: Sequence[CaptureRow]) -> list[Json]:
     """Returns one flat object per capture, all with the same keys in the same order; missing values are null.
 
     Axes come as ``axis.ctx``, categories as ``gpu.gemm_us``, phases as ``forward.host_mean_us``,
@@ -131,16 +134,16 @@ def flat(found: Sequence[Json]) -> list[Json]:
     return [{key: row.get(key) for key in keys} for row in rows]
 
 
-def _flat(row: Json) -> Json:
-    cells = {"name": row["name"], **{f"axis.{axis}": value for axis, value in row["axes"].items()}}
-    cells |= {key: row[key] for key in PLAIN}
-    cells |= {f"top_kernel.{key}": (row["top_kernel"] or {}).get(key) for key in TOP}
-    cells |= {f"gpu.{share['category']}_us": share["us"] for share in row["categories"]}
-    for role, phase in row["phases"].items():
-        cells |= {f"{role}.{key}": phase[key] for key in PHASE}
-        cells |= {f"{role}.in_steps.{key}": (phase["in_steps"] or {}).get(key) for key in IN_STEPS}
-        cells |= {f"{role}.{share['category']}_us": share["us"] for share in phase["by_category"]}
-    for phase in row["ranges"]:
-        name = f"{phase['domain']}:{phase['name']}" if phase["domain"] else phase["name"]
-        cells |= {f"range.{name}.{key}": phase[key] for key in RANGE}
+def _flat(row: CaptureRow) -> Json:
+    cells: Json = {"name": row.name, **{f"axis.{axis}": value for axis, value in row.axes.items()}}
+    cells |= {key: getattr(row, key) for key in PLAIN}
+    cells |= {f"top_kernel.{key}": getattr(row.top_kernel, key, None) for key in TOP}
+    cells |= {f"gpu.{share.category}_us": share.us for share in row.categories}
+    for role, phase in row.phases.items():
+        cells |= {f"{role}.{key}": getattr(phase, key) for key in PHASE}
+        cells |= {f"{role}.in_steps.{key}": getattr(phase.in_steps, key, None) for key in IN_STEPS}
+        cells |= {f"{role}.{share.category}_us": share.us for share in phase.by_category}
+    for phase in row.ranges:
+        name = f"{phase.domain}:{phase.name}" if phase.domain else phase.name
+        cells |= {f"range.{name}.{key}": getattr(phase, key) for key in RANGE}
     return cells

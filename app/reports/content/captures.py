@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_share
-from tracetui.analysis.report.captures import ended_in
+from tracetui.analysis.captures.names import spelled
+from tracetui.analysis.report.captures import MEASURES, OOM, grid_of
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Sentences
 from tracetui.app.text.fitting import cell_width
@@ -17,7 +17,9 @@ from tracetui.app.text.fitting import cell_width
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.captures.names import Value
+    from tracetui.analysis.report.captures import Grid
+    from tracetui.analysis.report.model_sets import CaptureRow
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -28,168 +30,136 @@ LEAST_CELL, LEFT_OF_CELLS = 8, 25
 """Width of a time, and of the columns at its left."""
 ACROSS, TOPS_ACROSS = 5, 4
 """The most columns of a grid per table; more columns go into another table."""
-OOM = "OOM"
 SHORT = {"elementwise": "elem.", "optimizer": "optim.", "communication": "comm.", "attention": "attn."}
 """Titles of categories where the line is narrow."""
-EACH = (("host_mean_us", "CPU"), ("launched_span_mean_us", "projected"), ("launched_mean_us", "GPU work"))
+EACH = tuple(zip(MEASURES, ("CPU", "projected", "GPU work"), strict=True))
 """Means of one range: how long it was open, from first start to last end of what it launched, and that work's sum."""
 EACH_BASE = "mean of one range; GPU: work launched while it was open, from first start to last end, and its sum"
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Two axes, one capture for each pair of values."""
-
-    down: str
-    across: str
-    rows: tuple[object, ...]
-    columns: tuple[object, ...]
-    captures: dict[tuple[object, object], Json]
-
-    def parts(self, width: int) -> Iterator[Grid]:
-        """Grids of at most so many columns each."""
-        for first in range(0, len(self.columns), width):
-            yield replace(self, columns=self.columns[first : first + width])
-
-
-def capture_parts(found: Sequence[Json], layout: Layout) -> Iterator[Part]:
+def capture_parts(found: Sequence[CaptureRow], layout: Layout) -> Iterator[Part]:
     """The tables that these captures can fill, the overview first; then what could not be read."""
     yield from _tables(found, layout)
     yield Sentences(tuple(_ended(found)))
-    unread = [row for row in found if row["problem"] is not None and not row["out_of_memory"]]
-    yield Sentences(tuple(f"Not read: {row['problem']}" for row in unread))
+    unread = [row for row in found if row.problem is not None and not row.out_of_memory]
+    yield Sentences(tuple(f"Not read: {row.problem}" for row in unread))
 
 
-def matrix_parts(found: Sequence[Json], layout: Layout) -> Iterator[Part]:
+def matrix_parts(found: Sequence[CaptureRow], layout: Layout) -> Iterator[Part]:
     """Only the phases as a matrix: a grid each of two axes, one table of one."""
-    known = [row for row in found if row["problem"] is None or row["out_of_memory"]]
+    known = [row for row in found if row.problem is None or row.out_of_memory]
     yield from _matrix(known, layout)
     yield Sentences(tuple(_ended(found)))
 
 
-def _matrix(known: Sequence[Json], layout: Layout) -> Iterator[Block]:
+def _matrix(known: Sequence[CaptureRow], layout: Layout) -> Iterator[Block]:
     grid = grid_of(known)
-    if grid is None:
-        yield from _one_axis(known, layout)
-        return
-    for role in GRID_ROLES:
-        if _is_timed(known, role):
-            yield from (_grid(part, role, layout) for part in grid.parts(ACROSS))
+    if grid is not None and not grid.down:
+        yield from _one_axis(grid, layout)
+    elif grid is not None and len(grid.down) == 1:
+        for role in GRID_ROLES:
+            if _is_timed(known, role):
+                yield from (_grid(part, role, layout) for part in grid.parts(ACROSS))
 
 
-def _one_axis(known: Sequence[Json], layout: Layout) -> Iterator[Block]:
+def _one_axis(grid: Grid, layout: Layout) -> Iterator[Block]:
     """All phases below each other, a column per capture, where the captures differ along one axis."""
-    axes = list(known[0]["axes"]) if known else []
-    roles = [role for role in GRID_ROLES if _is_timed(known, role)]
-    if len(axes) != 1 or len({row["axes"][axes[0]] for row in known}) < len(known) or not roles:
+    captures = list(grid.captures.values())
+    roles = [role for role in GRID_ROLES if _is_timed(captures, role)]
+    if not roles:
         return
-    told = [pair for pair in EACH if any(_phase(row, role, pair[0]) is not None for row in known for role in roles)]
-    titles = [_value(axes[0], row["axes"][axes[0]]) for row in known]
+    told = [pair for pair in EACH if any(row.of_phase(role, pair[0]) is not None for row in captures for role in roles)]
+    titles = [spelled(grid.across, value) for value in grid.columns]
     widest = max(LEAST_CELL, *map(cell_width, titles))
     across = max(1, min(ACROSS, (WIDTH - LEFT_OF_CELLS) // (widest + len(GAP))))
-    for first in range(0, len(known), across):
-        shown = known[first : first + across]
+    for part in grid.parts(across):
         cells = [
-            [role if key == told[0][0] else "", what, *(_time(row, role, key, layout) for row in shown)]
+            [
+                role if key == told[0][0] else "",
+                what,
+                *(_time(part, (value,), role, key, layout) for value in part.columns),
+            ]
             for role in roles
             for key, what in told
         ]
-        columns = (Shown("phase", right=False), Shown("", right=False), *map(Shown, titles[first : first + across]))
+        columns = (Shown("phase", right=False), Shown("", right=False), *_titles(part))
         yield Block("Ranges", note=EACH_BASE, columns=columns, cells=cells)
 
 
-def _ended(found: Iterable[Json]) -> Iterator[str]:
+def _titles(grid: Grid) -> list[Shown]:
+    return [Shown(spelled(grid.across, value)) for value in grid.columns]
+
+
+def _ended(found: Iterable[CaptureRow]) -> Iterator[str]:
     """What ran out of memory, and what the log or run.json says of it."""
     for row in found:
-        if row["out_of_memory"]:
-            cut = f"; cut short: {', '.join(row['cut'])}" if row["cut"] else ""
-            yield f"OOM: {label(row)} ran out of memory: {row['out_of_memory']}{cut}"
+        if row.out_of_memory:
+            cut = f"; cut short: {', '.join(row.cut)}" if row.cut else ""
+            yield f"OOM: {row.label} ran out of memory: {row.out_of_memory}{cut}"
 
 
-def _time(row: Json | None, role: str, key: str, layout: Layout) -> str:
+def _time(grid: Grid, place: tuple[Value, ...], role: str, key: str, layout: Layout) -> str:
     """A phase's time in a cell; of a phase that memory ran out in or before, that."""
-    if row is not None and ended_in(row, role):
-        return OOM
-    return layout.time(_phase(row, role, key))
+    row = grid.captures.get(place)
+    return (
+        OOM if row is not None and row.ended_in(role) else layout.time(None if row is None else row.of_phase(role, key))
+    )
 
 
-def rows_to_plot(found: Sequence[Json]) -> Iterator[str]:
+def rows_to_plot(found: Sequence[CaptureRow]) -> Iterator[str]:
     """Names the command that prints the same as rows, where ranges have phases."""
-    if any(row["phases"] for row in found):
-        folder = os.path.commonpath([Path(row["path"]).parent for row in found])
+    if any(row.phases for row in found):
+        folder = os.path.commonpath([Path(row.path).parent for row in found])
         yield f"As rows that can be plotted: tracetui sweep {shlex.quote(folder)} --section phases --format csv"
 
 
-def _tables(found: Sequence[Json], layout: Layout) -> Iterator[Block]:
-    read = [row for row in found if row["problem"] is None]
+def _tables(found: Sequence[CaptureRow], layout: Layout) -> Iterator[Block]:
+    read = [row for row in found if row.problem is None]
     shown = read[: layout.limit]
     yield _overview(found, layout)
-    known = [row for row in found if row["problem"] is None or row["out_of_memory"]]
+    known = [row for row in found if row.problem is None or row.out_of_memory]
     grid = grid_of(known)
     if matrix := list(_matrix(known, layout)):
         yield from matrix
     elif roles := [role for role in GRID_ROLES if _is_timed(shown, role)]:
         yield _ranges(shown, len(read), roles[:SHOWN_ROLES], layout)
-    if steps := [row for row in shown if row["in_steps"]]:
+    if steps := [row for row in shown if row.in_steps]:
         yield _steps(steps, len(read), layout)
-    if any(row["gpu_us"] is not None for row in shown):
+    if any(row.gpu_us is not None for row in shown):
         yield _categories(shown, len(read), layout)
-    if grid is not None:
+    if grid is not None and len(grid.down) == 1:
         yield from (_top_grid(part, layout) for part in grid.parts(TOPS_ACROSS))
-    if any(row["top_kernel"] for row in shown):
+    if any(row.top_kernel for row in shown):
         yield _top(shown, len(read), layout)
-    if any(role in row["phases"] for row in shown for role in ("softmax", "matmul")):
+    if any(role in row.phases for row in shown for role in ("softmax", "matmul")):
         yield _attention(shown, len(read), layout)
 
 
-def _is_timed(found: Iterable[Json], role: str) -> bool:
+def _is_timed(found: Iterable[CaptureRow], role: str) -> bool:
     """Returns whether any capture has times of such a range; Nsight Compute records ranges without times."""
-    return any(_phase(row, role, key) is not None for row in found for key, _ in EACH)
+    return any(row.of_phase(role, key) is not None for row in found for key, _ in EACH)
 
 
-def label(row: Json) -> str:
-    """A capture's name as short as its axes allow: ``small ctx128``."""
-    if not row["axes"]:
-        return str(row["name"])
-    return " ".join(value if isinstance(value, str) else f"{axis}{value:g}" for axis, value in row["axes"].items())
-
-
-def grid_of(found: Sequence[Json]) -> Grid | None:
-    """Two axes at which captures differ, with at most one capture for each pair; None for anything else."""
-    axes = list(found[0]["axes"]) if found else []
-    if len(axes) != 2:
-        return None
-    numbers = [axis for axis in axes if not any(isinstance(row["axes"][axis], str) for row in found)]
-    across = numbers[-1] if numbers else axes[1]
-    down = next(axis for axis in axes if axis != across)
-    captures = {(row["axes"][down], row["axes"][across]): row for row in found}
-    if len(captures) < len(found):
-        return None
-    rows = tuple(dict.fromkeys(row["axes"][down] for row in found))
-    columns = dict.fromkeys(row["axes"][across] for row in found)
-    return Grid(down, across, rows, tuple(sorted(columns) if numbers else columns), captures)
-
-
-def _overview(found: Sequence[Json], layout: Layout) -> Block:
+def _overview(found: Sequence[CaptureRow], layout: Layout) -> Block:
     cells = []
     for row in found[: layout.limit]:
-        top = row["top_kernel"]
+        top = row.top_kernel
         cells.append(
             [
-                label(row),
-                layout.time(row["average_step_us"]),
-                layout.time(row["wall_us"]),
-                layout.time(row["gpu_us_per_step" if row["steps"] else "gpu_us"]),
-                format_share(row["busy_percent"]),
-                _count(row["kernels_per_step"] if row["steps"] else row["kernels"]),
-                OOM if row["out_of_memory"] else "not read" if row["problem"] else _top_name(top),
+                row.label,
+                layout.time(row.average_step_us),
+                layout.time(row.wall_us),
+                layout.time(row.gpu_us_per_step if row.steps else row.gpu_us),
+                format_share(row.busy_percent),
+                _count(row.kernels_per_step if row.steps else row.kernels),
+                OOM if row.out_of_memory else "not read" if row.problem else top.short_name if top else UNKNOWN,
             ]
         )
     columns = (
         Shown("capture", right=False, share=3), Shown("step"), Shown("whole file"), Shown("GPU work"),
         Shown("busy%"), Shown("kernels"), Shown("top kernel", right=False, share=2),
     )  # fmt: skip
-    some = any(row["steps"] for row in found)
+    some = any(row.steps for row in found)
     base = "average step; GPU work (summed), busy and kernels are of it, else of the file"
     if not some:
         base = "GPU work: summed; busy: share of the file"
@@ -201,22 +171,15 @@ def _count(many: float | None) -> str:
     return format_count(None if many is None else int(many)) if many is None or many == int(many) else f"{many:,.1f}"
 
 
-def _top_name(top: Json | None) -> str:
-    return str(top["short_name"]) if top else UNKNOWN
-
-
 def _grid(grid: Grid, role: str, layout: Layout) -> Block:
     cells = []
-    for value in grid.rows:
+    for (value,) in grid.rows:
         for key, what in EACH:
-            times = [_time(grid.captures.get((value, other)), role, key, layout) for other in grid.columns]
+            times = [_time(grid, (value, other), role, key, layout) for other in grid.columns]
             if set(times) <= {UNKNOWN, OOM} and key != EACH[0][0]:
                 continue
-            cells.append([_value(grid.down, value), what, *times])
-    columns = (
-        Shown(grid.down, right=False, share=1), Shown("", right=False),
-        *(Shown(_value(grid.across, other)) for other in grid.columns),
-    )  # fmt: skip
+            cells.append([spelled(grid.down[0], value), what, *times])
+    columns = (Shown(grid.down[0], right=False, share=1), Shown("", right=False), *_titles(grid))
     return Block(
         role.capitalize(),
         note=f"{EACH_BASE}; ranges: {_names(grid.captures.values(), role)}",
@@ -225,30 +188,38 @@ def _grid(grid: Grid, role: str, layout: Layout) -> Block:
     )
 
 
-def _ranges(shown: Sequence[Json], whole: int, roles: Sequence[str], layout: Layout) -> Block:
+def _ranges(shown: Sequence[CaptureRow], whole: int, roles: Sequence[str], layout: Layout) -> Block:
     cells = [
-        [label(row), what, *(layout.time(_phase(row, role, key)) for role in roles)]
+        [row.label, what, *(layout.time(row.of_phase(role, key)) for role in roles)]
         for row in shown
         for key, what in EACH
-        if any(_phase(other, role, key) is not None for other in shown for role in roles)
+        if any(other.of_phase(role, key) is not None for other in shown for role in roles)
     ]
     columns = (Shown("capture", right=False, share=1), Shown("", right=False), *(Shown(role) for role in roles))
     return Block("Ranges", note=EACH_BASE, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole)
 
 
-def _steps(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
+def _steps(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
     """Returns, per step, the part of a phase inside steps; a forward pass outside of steps is not counted."""
-    roles = [role for role in STEP_ROLES if any(role in row["phases"] for row in shown)]
+    roles = [role for role in STEP_ROLES if any(role in row.phases for row in shown)]
     cells = []
     for row in shown:
-        steps, total = row["in_steps"]["steps"], row["in_steps"]
-        for key, what in (("host", "CPU"), ("launched", "GPU")):
-            if total[f"{key}_us"] is None:
-                continue
-            inside = [(row["phases"].get(role) or {}).get("in_steps") or {} for role in roles]
-            each = [None if part.get(f"{key}_us") is None else part[f"{key}_us"] / steps for part in inside]
-            cells.append([label(row), what, layout.time(total[f"{key}_us"] / steps), *map(layout.time, each)])
-            cells.append(["", f"% of {what}", "", *(format_share(part.get(f"{key}_percent")) for part in inside)])
+        total = row.in_steps
+        if total is None:
+            continue
+        inside = [row.phases[role].in_steps if role in row.phases else None for role in roles]
+        for what, us, parts in (
+            ("CPU", total.host_us, [(one.host_us, one.host_percent) if one else (None, None) for one in inside]),
+            (
+                "GPU",
+                total.launched_us,
+                [(one.launched_us, one.launched_percent) if one else (None, None) for one in inside],
+            ),
+        ):
+            if us is not None:
+                each = [None if spent is None else spent / total.steps for spent, _ in parts]
+                cells.append([row.label, what, layout.time(us / total.steps), *map(layout.time, each)])
+                cells.append(["", f"% of {what}", "", *(format_share(percent) for _, percent in parts)])
     columns = (
         Shown("capture", right=False, share=1), Shown("", right=False), Shown("step"),
         *(Shown(role) for role in roles),
@@ -257,23 +228,23 @@ def _steps(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
     return Block("Steps by phase", note=base, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole)
 
 
-def _categories(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
+def _categories(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
     spent: dict[str, float] = {}
     for row in shown:
-        for share in row["categories"]:
-            spent[share["category"]] = spent.get(share["category"], 0) + share["us"]
+        for share in row.categories:
+            spent[share.category] = spent.get(share.category, 0) + share.us
     names = sorted(spent, key=lambda name: -spent[name])[:SHOWN_CATEGORIES]
     cells = []
     for row in shown:
-        parts = [("all", row["gpu_us"], row["categories"])]
+        parts = [("all", row.gpu_us, row.categories)]
         for role in ("forward", "backward", "optimizer"):
-            if (phase := row["phases"].get(role)) is not None:
-                parts.append((role, phase["launched_us"], phase["by_category"]))
+            if (phase := row.phases.get(role)) is not None:
+                parts.append((role, phase.launched_us, phase.by_category))
         for what, total, shares in parts:
-            percents = {share["category"]: share["percent"] for share in shares}
-            rest = None if not shares else sum(percent for name, percent in percents.items() if name not in names)
+            percents = {share.category: share.percent for share in shares}
+            rest = None if not shares else sum(percent or 0 for name, percent in percents.items() if name not in names)
             known = [percents.get(name, 0.0 if shares else None) for name in names]
-            name = label(row) if what == "all" else ""
+            name = row.label if what == "all" else ""
             cells.append([name, what, layout.time(total), *map(format_share, known), format_share(rest)])
     columns = (
         Shown("capture", right=False, share=1), Shown("", right=False), Shown("GPU work"),
@@ -284,33 +255,33 @@ def _categories(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
 
 
 def _top_grid(grid: Grid, layout: Layout) -> Block:
-    def cell(row: Json | None) -> str:
-        top = row["top_kernel"] if row else None
-        if row is not None and row["out_of_memory"] and not top:
+    def cell(row: CaptureRow | None) -> str:
+        top = row.top_kernel if row else None
+        if row is not None and row.out_of_memory and not top:
             return OOM
-        return f"{SHORT.get(top['category'], top['category'])} {layout.time(top['total_us'])}" if top else UNKNOWN
+        return f"{SHORT.get(top.category, top.category)} {layout.time(top.total_us)}" if top else UNKNOWN
 
     cells = [
-        [_value(grid.down, value), *(cell(grid.captures.get((value, other))) for other in grid.columns)]
-        for value in grid.rows
+        [spelled(grid.down[0], value), *(cell(grid.captures.get((value, other))) for other in grid.columns)]
+        for (value,) in grid.rows
     ]
-    columns = (Shown(grid.down, right=False, share=1), *(Shown(_value(grid.across, other)) for other in grid.columns))
+    columns = (Shown(grid.down[0], right=False, share=1), *_titles(grid))
     return Block("Kind of the top kernel", note="with its time", columns=tuple(columns), cells=cells)
 
 
-def _top(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
+def _top(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
     cells = [
         [
-            label(row),
-            top["short_name"],
-            top["category"],
-            layout.time(top["total_us"]),
-            format_share(top["percent"]),
-            format_count(top["calls"]),
-            layout.time(top["mean_us"]),
+            row.label,
+            top.short_name,
+            top.category,
+            layout.time(top.total_us),
+            format_share(top.percent),
+            format_count(top.calls),
+            layout.time(top.mean_us),
         ]
         for row in shown
-        if (top := row["top_kernel"])
+        if (top := row.top_kernel)
     ]
     columns = (
         Shown("capture", right=False, share=2), Shown("top kernel", right=False, share=3),
@@ -326,16 +297,16 @@ def _top(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
     )
 
 
-def _attention(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
+def _attention(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
     cells = []
     for row in shown:
-        kernels = next((share["us"] for share in row["categories"] if share["category"] == "softmax"), None)
+        kernels = next((share.us for share in row.categories if share.category == "softmax"), None)
         for key, what in (("host_total_us", "CPU"), ("launched_us", "GPU")):
-            softmax, matmul = (_phase(row, role, key) for role in ("softmax", "matmul"))
+            softmax, matmul = (row.of_phase(role, key) for role in ("softmax", "matmul"))
             ratio = softmax / matmul if softmax is not None and matmul else None
             cells.append(
                 [
-                    label(row),
+                    row.label,
                     what,
                     layout.time(softmax),
                     layout.time(matmul),
@@ -353,17 +324,7 @@ def _attention(shown: Sequence[Json], whole: int, layout: Layout) -> Block:
     )
 
 
-def _phase(row: Json | None, role: str, key: str) -> float | None:
-    phase = row["phases"].get(role) if row else None
-    value: float | None = phase[key] if phase else None
-    return value
-
-
-def _names(found: Iterable[Json], role: str) -> str:
+def _names(found: Iterable[CaptureRow], role: str) -> str:
     """The names that ranges of a role have in these captures."""
-    names = {name for row in found if role in row["phases"] for name in row["phases"][role]["names"]}
+    names = {name for row in found if role in row.phases for name in row.phases[role].names}
     return ", ".join(sorted(names))
-
-
-def _value(axis: str, value: object) -> str:
-    return value if isinstance(value, str) else f"{axis}{value:g}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us, spans
+from tracetui.analysis.report.model_sets import CaptureRow
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.jobs import job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title
@@ -44,8 +45,9 @@ def run_parts(found: Json, layout: Layout) -> Iterator[Part]:
     if run["captures"]:
         from tracetui.app.reports.content.captures import capture_parts, rows_to_plot
 
-        yield from capture_parts(run["captures"], layout)
-        yield Sentences(tuple(rows_to_plot(run["captures"])))
+        captures = convert(run["captures"], list[CaptureRow])
+        yield from capture_parts(captures, layout)
+        yield Sentences(tuple(rows_to_plot(captures)))
         traces = [trace for trace in traces if SECTIONS & trace.keys()]
     elif not any(SECTIONS & trace.keys() for trace in traces) and "job" not in run:
         if "configurations" not in run:

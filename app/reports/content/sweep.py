@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model_sets import CaptureRow
     from tracetui.analysis.report.sweep import SweepReport
     from tracetui.analysis.sweeps.compare import Comparison, KindChange
     from tracetui.analysis.sweeps.model import Point, Sweep
@@ -46,7 +47,7 @@ SOURCES = {
     "captures": "captures whose names vary",
     "table": "a table",
 }
-FLAT: dict[str, tuple[Table, Callable[[Sequence[Json]], list[Json]]]] = {
+FLAT: dict[str, tuple[Table, Callable[[Sequence[CaptureRow]], list[Json]]]] = {
     "phases": (captures.PHASES, phase_rows),
     "categories": (captures.CATEGORIES, category_rows),
     "top_kernels": (captures.TOP_KERNELS, top_kernel_rows),
@@ -133,12 +134,14 @@ def _filled(found: SweepReport, name: str) -> bool:
     if name in ("comparisons", "kinds"):
         rows = found.comparisons if name == "comparisons" else [row for _, rows in found.kinds for row in rows]
         return bool(rows) and not is_invalid(found)
-    return bool(matrix_rows(found.captures)[1] if name == "matrix" else found.captures and _rows(found, name))
+    return bool(
+        matrix_rows(found.captures)[1] if name == "matrix" else _rows(found, name) if name in FLAT else found.captures
+    )
 
 
 def _rows(found: SweepReport, name: str) -> list[Json]:
     """The rows of a table of captures."""
-    return FLAT[name][1](found.captures) if name in FLAT else found.captures
+    return FLAT[name][1](found.captures)
 
 
 def _flat(found: SweepReport, name: str, layout: Layout) -> Iterator[Part]:

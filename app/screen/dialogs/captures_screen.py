@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tracetui.analysis.captures.names import label
 from tracetui.analysis.tables.runs import CAPTURES, ROLES
 from tracetui.app.session import jobs
 from tracetui.app.text.fitting import printable, to_ascii
@@ -136,7 +137,7 @@ def captures_frame(found: Sequence[Capture]) -> pl.DataFrame:
         roles = {phase.name: phase for phase in row.phases.by_role}
         cells: dict[str, object] = {
             "number": number,
-            "capture": _label(row),
+            "capture": label(row.axes, row.name),
             "problem": row.problem,
             "step_ns": row.average_step_ns,
             "gpu_ns": row.step_gpu_ns if row.steps else row.gpu_ns,
@@ -155,9 +156,3 @@ def captures_frame(found: Sequence[Capture]) -> pl.DataFrame:
 
 def _mean(ns: int | None, many: int | None) -> float | None:
     return ns / many if ns is not None and many else None
-
-
-def _label(row: Capture) -> str:
-    if not row.axes:
-        return row.name
-    return " ".join(value if isinstance(value, str) else f"{axis}{value:g}" for axis, value in row.axes.items())

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import convert
+
+from tracetui.analysis.report.model_sets import CaptureRow
 from tracetui.app.reports.parts import Block, Sentences
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ def captures(draft: Draft, headings: set[str], layout: Layout) -> Iterator[Part]
     if len(draft.run["captures"]) > 1:
         from tracetui.app.reports.content.captures import capture_parts
 
-        for part in capture_parts(draft.run["captures"], layout):
+        for part in capture_parts(convert(draft.run["captures"], list[CaptureRow]), layout):
             if isinstance(part, Block) and part.heading in headings:
                 yield part
 
