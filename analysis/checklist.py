@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from tracetui.analysis.findings.core import hints, shown, waiting, words
+from tracetui.analysis.findings.core import basis, program, words
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.host.transfers import copies
 from tracetui.analysis.findings.of_run import findings_of
@@ -32,7 +32,7 @@ def host_work(facts: Facts) -> str:
     if ceiling is None or ceiling.ceiling_percent is None:
         return "the GPU is the limit, not the host"
     share = words.percent(ceiling.ceiling_percent)
-    return f"without the host's other work than launching {hints.span(facts)} would be {share} shorter"
+    return f"without the host's other work than launching {program.span(facts)} would be {share} shorter"
 
 
 def loading(facts: Facts) -> str:
@@ -44,9 +44,9 @@ def loading(facts: Facts) -> str:
     parts = []
     if facts.loader is not None:
         share = words.percent(facts.ceiling(facts.loader.waited_ns) or 0)
-        parts.append(f"the wait for data is {share} of {shown.recorded_span(facts)}")
+        parts.append(f"the wait for data is {share} of {basis.recorded_span(facts)}")
     if not facts.missing(("gpu",)):
-        base = shown.shown(facts)
+        base = basis.shown(facts)
         spent = float(copies_of(base.of_steps).filter(pl.col("direction") == HTOD)["ns"].sum())
         share = words.percent(base.share(base.per_step(spent)) or 0)
         parts.append(f"copies to the GPU take {share} of {base.span}")
@@ -96,7 +96,7 @@ def waits(facts: Facts) -> str:
         return "the host never waits for the GPU"
     share = words.percent(facts.ceiling(facts.per_step(float(stalls["stall_ns"].sum()))) or 0)
     many = f"{stalls.height} of {frame.height} waits for the GPU"
-    return f"{many} leave it idle, for {share} of {shown.recorded_span(facts)}"
+    return f"{many} leave it idle, for {share} of {basis.recorded_span(facts)}"
 
 
 def sm_use(facts: Facts) -> str:
@@ -136,10 +136,10 @@ def idle_gaps(facts: Facts) -> str:
     overview = facts.run_overview
     if facts.missing(("timeline", "gpu")) or not overview.average_step_ns:
         return ""
-    share = words.percent(100 * waiting.idle_ns(facts) / overview.average_step_ns)
+    share = words.percent(100 * basis.idle_ns(facts) / overview.average_step_ns)
     late = _weighted(overview.idle.filter(pl.col("stream").is_null()), "host_wait_percent", "idle_ns")
     why = "" if late is None else f", {words.percent(late)} of that waiting for a launch"
-    return f"the GPU is idle for {share} of {shown.shown(facts).span}{why}"
+    return f"the GPU is idle for {share} of {basis.shown(facts).span}{why}"
 
 
 def intensity(facts: Facts) -> str:
@@ -176,7 +176,7 @@ def compiled(facts: Facts) -> str:
     """Whether a compiler made kernels of the run."""
     if not facts.kernels.height:
         return ""
-    if hints.is_compiled(facts):
+    if program.is_compiled(facts):
         return facts.program.say(
             pytorch="compiled: kernels of torch.compile run", jax="compiled: XLA makes the kernels", other="compiled"
         )
@@ -200,7 +200,7 @@ def pinned(facts: Facts) -> str:
     moved = float(known["bytes"].fill_null(0).sum())
     slow = float(known.filter("pageable")["bytes"].fill_null(0).sum())
     slow_size, size = (words.size(facts.per_step(amount)) for amount in (slow, moved))
-    return f"{slow_size} of {size} copied {hints.per(facts)} are from or to pageable memory"
+    return f"{slow_size} of {size} copied {program.per(facts)} are from or to pageable memory"
 
 
 def batch(facts: Facts) -> str:
@@ -289,7 +289,7 @@ def _has_no_copies(facts: Facts) -> bool:
 
 
 def _not_compiled(facts: Facts, _: Finding) -> bool:
-    return not hints.is_compiled(facts)
+    return not program.is_compiled(facts)
 
 
 POINTS = (
@@ -306,7 +306,8 @@ POINTS = (
     Point(BOUND, "Memory against compute throughput", throughput, ("F7",), record=ROOFS, beside=True),
     Point(
         EASY, "torch.compile / jax.jit applied?", compiled, ("S2", "S12", "F7"), (("S12", "F7"),),
-        fails=_not_compiled, beside=True, settled=lambda facts: bool(facts.kernels.height) and hints.is_compiled(facts),
+        fails=_not_compiled, beside=True,
+        settled=lambda facts: bool(facts.kernels.height) and program.is_compiled(facts),
     ),
     Point(EASY, "Data in pinned memory?", pinned, ("S8",), (("S8",),), settled=_has_no_copies),
     Point(EASY, "Appropriate batch size?", batch, ("V1", "G5", "K4"), (("G5",),), MEMORY, beside=True),
@@ -365,7 +366,7 @@ PEAKS = "tracetui doctor --measure-peaks"
 
 def command_for(facts: Facts, record: str) -> str:
     """The command that records such evidence of this program."""
-    again = hints.rerun(facts, *_OPTIONS[record])
+    again = program.rerun(facts, *_OPTIONS[record])
     if again:
         return again
     framework = "pytorch" if facts.trace.info.kind == "memory_snapshot" else facts.program.framework

@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Subject
-    from tracetui.analysis.findings.core.rule import Rule
+    from tracetui.analysis.findings.declared.rule import Rule
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Trace
 
 
-def find(subject: Subject, config: Config | None = None, rules: Mapping[str, Rule] | None = None) -> Findings:
+def find(
+    subject: Subject,
+    config: Config | None = None,
+    rules: Mapping[str, Rule] | None = None,
+    looks: Mapping[str, Any] | None = None,
+) -> Findings:
     """What the rules say. If a rule raises, the engine reports a bug and goes on; here the test fails."""
-    return engine.find(subject, config, rules, on_error=_raised)
+    return engine.find(subject, config, rules, _raised, looks)
 
 
 def _raised(error: Exception) -> None:

@@ -14,7 +14,7 @@ from sample_runs import recorded
 from test_chrome_reader import assert_same
 
 from tracetui.analysis.base.api_names import runtime
-from tracetui.analysis.findings.core import hints
+from tracetui.analysis.findings.core import program
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.memops import memops
@@ -172,4 +172,4 @@ def test_the_capability_is_that_of_the_one_kind_described(tmp_path: Path) -> Non
     file.events[-1]["args"]["device"] = 3
     facts = Facts(open_path(file.write(tmp_path / "a.json"), cache=False))
     assert facts.trace.device["device"].to_list() == [3]
-    assert hints.capability(facts) == "9.0"
+    assert program.capability(facts) == "9.0"

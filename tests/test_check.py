@@ -112,14 +112,14 @@ def test_of_several_ranks_it_is_the_one_that_the_others_wait_for() -> None:
 
 def test_a_silenced_rule_fails_nothing_and_says_so() -> None:
     one = next(one for one in POINTS if "G5" in one.rules)
-    silenced = Suppressed(Finding("G5", "info", "a larger batch fits", (), "", "", ""), "one request at a time")
+    silenced = Suppressed(Finding("info", "a larger batch fits", (), "", id="G5"), "one request at a time")
     answer = _answer(Facts(run_of(TORCH)), one, Findings((), silenced=(silenced,), checked=("G5",)))
     assert answer.status == "done"
     assert answer.figure.endswith("; silenced (one request at a time): a larger batch fits (G5)")
 
 
 def test_what_a_refuted_measurement_said_is_no_answer() -> None:
-    refuted = Finding("S7", "critical", "waits", (), "", "", "")
+    refuted = Finding("critical", "waits", (), "", id="S7")
     waits = next(one for one in POINTS if one.rules == ("S7",))
     said = _missing(waits, Findings((), (Suppressed(refuted, "V10"),), checked=("S7",)))
     assert said == "a measurement that holds: V10 speaks against this one"

@@ -9,9 +9,8 @@ import pytest
 from judged import find
 from sweep_maker import write_run
 
+from tracetui.analysis.findings import catalogue
 from tracetui.analysis.findings.core.facts import Facts, Pair
-from tracetui.analysis.findings.core.rule import REGISTRY
-from tracetui.analysis.findings.engine import limits_of
 from tracetui.analysis.findings.pairs import comparison
 from tracetui.parsers import Run, open_path
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     Recording = Callable[[str], Trace]
 
-RULES = {id: REGISTRY[id] for id in ("D1", "D2", "D3", "D5", "D11")}
+RULES = {id: catalogue.RULES[id] for id in ("D1", "D2", "D3", "D5", "D11")}
 FP32 = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
 NO_WORKERS = "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz"
@@ -54,7 +53,7 @@ def abstained(found: Findings) -> dict[str, str]:
 
 def test_every_rule_is_declared() -> None:
     assert comparison.regression
-    assert all(REGISTRY[id].subject == "pair" for id in RULES)
+    assert all(catalogue.RULES[id].subject == "pair" for id in RULES)
 
 
 def test_the_loader_without_workers_is_a_regression(recording: Recording) -> None:
@@ -181,7 +180,7 @@ def test_thresholds_are_the_users(recording: Recording) -> None:
     from tracetui.analysis.findings.config import Config
 
     config = Config(thresholds={"D1.regression_percent": 50})
-    assert limits_of(RULES["D1"], config).regression_percent == 50
+    assert RULES["D1"].limits(config.thresholds).regression_percent == 50
     traces = recording(WORKERS), recording(NO_WORKERS)
     pair = Pair(*(Facts(Run(trace.source.path, (trace,)), trace) for trace in traces))
     assert "D1" not in by_id(find(pair, config, rules=RULES))

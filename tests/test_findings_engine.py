@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sample_runs import recorded
 
+from tracetui.analysis.findings import catalogue, engine
 from tracetui.analysis.findings import config as user_config
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.core.facts import NEEDS, Facts
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding
-from tracetui.analysis.findings.core.rule import BASES, Rule, Threshold, rule
-from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT, find, limits_of
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Findings
+from tracetui.analysis.findings.declared.needs import NEEDS
+from tracetui.analysis.findings.declared.rule import BASES, Rule, Threshold, looks_for
+from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT
 from tracetui.analysis.findings.of_run import findings_of
 from tracetui.analysis.sweeps import model as sweep
 from tracetui.app import tabs
@@ -49,19 +51,26 @@ class Subject:
 
 def said(id: str, severity: str = "warning", impact: float | None = None, gain: float | None = None) -> Finding:
     evidence = (Evidence("seen", 3),)
-    return Finding(id, severity, f"{id} is so", evidence, "1 of 2", "above 0", "mend it", impact, gain)  # type: ignore[arg-type]
+    return Finding(severity, f"{id} is so", evidence, "1 of 2", "above 0", "mend it", id, impact, gain)  # type: ignore[arg-type]
 
 
-def made(id: str, answer: Any, **more: Any) -> Rule:
+class Made(Rule, frozen=True):
+    """A rule with what looks for it."""
+
+    look: Any = None
+
+
+def made(id: str, answer: Any, **more: Any) -> Made:
     """A rule that answers so, or does what is called."""
     look = answer if callable(answer) else lambda subject, limits: answer
-    given: dict[str, Any] = {
-        "title": f"title of {id}", "subject": "run", "needs": (), "rests_on": (), "thresholds": {}, "advice": "",
-    }  # fmt: skip
-    return Rule(id, look=look, **{**given, **more})
+    return Made(id, f"title of {id}", "what it looks for", look=look, **more)
 
 
-def rules(*declared: Rule) -> dict[str, Rule]:
+def find(subject: Any, config: Config | None = None, rules: Any = None, on_error: Any = None) -> Findings:
+    return engine.find(subject, config, rules, on_error, {id: each.look for id, each in rules.items()})
+
+
+def rules(*declared: Made) -> dict[str, Made]:
     return {each.id: each for each in declared}
 
 
@@ -187,7 +196,7 @@ def test_the_users_threshold_is_the_one_in_force() -> None:
     assert find(Subject(), Config(thresholds={"S2.idle_percent": 40}), rules(declared)).found
     assert not find(Subject(), Config(thresholds={"S1.idle_percent": 40}), rules(declared)).found
     with pytest.raises(AttributeError):
-        _ = limits_of(declared).idle
+        _ = declared.limits({}).idle
 
 
 def test_a_rule_abstains_if_a_recording_of_this_kind_tells_nothing_of_its_base() -> None:
@@ -199,7 +208,7 @@ def test_a_rule_abstains_if_a_recording_of_this_kind_tells_nothing_of_its_base()
     )
     found = find(subject, rules=declared)
     assert set(ids(found.found)) == {"V10", "K1"}
-    assert found.abstained == (Abstention("S2", "what the host does"),)
+    assert found.abstained == (Abstention("what the host does", "S2"),)
 
 
 @pytest.mark.parametrize(
@@ -227,8 +236,8 @@ def test_a_memory_snapshot_judges_no_times() -> None:
 def test_a_rule_without_its_evidence_abstains_and_says_what_is_missing() -> None:
     declared = rules(
         made("T1", said("T1"), needs=("gpu", "power")),
-        made("V4", Abstention("V4", "counters: record with ncu")),
-        made("K1", [said("K1"), Abstention("K1", "the rest of it")]),
+        made("V4", Abstention("counters: record with ncu")),
+        made("K1", [said("K1"), Abstention("the rest of it")]),
         made("S1", None),
     )
     found = find(Subject(lacks={"power": "the machine's state: tracetui profile"}), rules=declared)
@@ -276,11 +285,12 @@ def test_a_subject_is_looked_at_by_its_own_rules_only() -> None:
 
 def test_a_rule_that_can_not_be_is_not_declared() -> None:
     with pytest.raises(ValueError, match="moon"):
-        rule("X1", "title", rests_on=("moon",))
+        Rule("X1", "title", "why", rests_on=("moon",))
     with pytest.raises(ValueError, match="galaxy"):
-        rule("X1", "title", subject="galaxy")
-    with pytest.raises(ValueError, match="declared twice"):
-        rule(next(iter(all_rules())), "title")(lambda facts, limits: None)
+        Rule("X1", "title", "why", subject="galaxy")
+    catalogue.looks("run")
+    with pytest.raises(ValueError, match="two functions"):
+        looks_for(all_rules()["S2"])(lambda facts, limits: None)
 
 
 # --- what users may change
@@ -342,7 +352,9 @@ def test_what_is_wrong_in_it_is_said_and_the_rest_holds(tmp_path: Path, text: st
 def test_every_rule_is_whole() -> None:
     for declared in all_rules().values():
         assert re.fullmatch(r"[VSTFKGD]\d+", declared.id), declared
-        assert declared.look.__doc__, "its docstring is its explanation in docs/reference/rules.md"
+        assert declared.paragraphs[0], "its explanation in docs/reference/rules.md"
+        assert declared.compared_with(declared.limits({})).count("{") == 0, declared
+        assert declared.id in catalogue.looks(declared.subject), "nothing looks for it"
         known = set(sweep.NEEDS if declared.subject == "sweep" else NEEDS)
         assert set(declared.needs) <= known, declared
         assert set(declared.rests_on) <= set(BASES), declared

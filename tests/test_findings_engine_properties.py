@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import overlap
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Findings, Suppressed
-from tracetui.analysis.findings.core.rule import Rule
+from tracetui.analysis.findings.declared.rule import Rule
 from tracetui.analysis.findings.engine import find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 WORST_FIRST = ("invalid", "critical", "warning", "info")
 LEFT = {  # what is left of each severity under a doubt of each severity
@@ -73,16 +73,16 @@ class Subject:
         return next((f"nothing of {base}" for base in bases if base in self.tells_nothing_of), "")
 
 
-def asked(subject: Subject, cases: Iterable[Case], config: Config | None = None) -> Findings:
+def asked(subject: Subject, cases: Collection[Case], config: Config | None = None) -> Findings:
     """What the engine says; the only place here that knows how a rule is declared."""
     declared = {
         case.id: Rule(
-            id=case.id, title=case.id, subject=case.subject, needs=case.needs, rests_on=case.rests_on, thresholds={},
-            advice="", look=case.look, refutes=case.refutes, doubts=case.doubts, remark=case.remark,
+            id=case.id, title=case.id, explanation="", subject=case.subject, needs=case.needs, rests_on=case.rests_on,
+            refutes=case.refutes, doubts=case.doubts, remark=case.remark,
         )
         for case in cases
     }  # fmt: skip
-    return find(subject, config, declared)
+    return find(subject, config, declared, looks={case.id: case.look for case in cases})
 
 
 def finding(id: str, severity: str = "warning", **more: Any) -> Finding:

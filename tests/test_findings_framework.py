@@ -31,7 +31,7 @@ from sample_runs import recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.gpu import chains
+from tracetui.analysis.findings.gpu import framework
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.app.reports.finding_words import cost
 from tracetui.parsers import open_path
@@ -469,7 +469,7 @@ def test_f7_keeps_one_kernel_for_each_pass_of_a_stencil(tmp_path: Path) -> None:
     facts = _passes(40, ROLL, ROLL, ADD, ROLL, ADD, ROLL, ADD, ADD).facts(tmp_path)
     found = finding("F7", facts)
     moves = kernel_sorts.of_category(facts.launches, "copy")
-    chosen = chains.but_the_longest(facts.launches, np.ones_like(moves), moves, np.zeros_like(moves))
+    chosen = framework.but_the_longest(facts.launches, np.ones_like(moves), moves, np.zeros_like(moves))
     assert facts.launches.height - int(chosen.sum()) == 4 * 40
     assert found.ceiling_percent is not None
     assert found.ceiling_percent < 100 * 7 / 8 + 1
@@ -478,7 +478,7 @@ def test_f7_keeps_one_kernel_for_each_pass_of_a_stencil(tmp_path: Path) -> None:
 def test_a_loop_that_moves_nothing_can_be_one_kernel(tmp_path: Path) -> None:
     launched = _passes(40, ADD, TO_HALF).facts(tmp_path).launches
     nothing, all_of_it = np.zeros(launched.height, np.bool_), np.ones(launched.height, np.bool_)
-    assert launched.height - int(chains.but_the_longest(launched, all_of_it, nothing, nothing).sum()) == 1
+    assert launched.height - int(framework.but_the_longest(launched, all_of_it, nothing, nothing).sum()) == 1
 
 
 def test_what_is_left_of_a_step_is_said_where_that_is_little() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _finding(id: str, *rows: int, impact: float | None = 1.0) -> Finding:
-    return Finding(id, "info", id, (), "", "", "", impact_ns=impact, work=np.array(rows))
+    return Finding("info", id, (), "", id=id, impact_ns=impact, work=np.array(rows))
 
 
 def test_each_finding_says_how_much_of_its_time_others_count() -> None:
@@ -52,7 +52,7 @@ def test_of_two_alike_the_more_specific_comes_first(
 def _on_host(id: str, *spans: tuple[int, int], work: tuple[int, ...] = ()) -> Finding:
     begin, end = (np.array(times) for times in zip(*spans, strict=True))
     rows = np.array(work) if work else None
-    return Finding(id, "info", id, (), "", "", "", impact_ns=1.0, work=rows, host=(begin, end))
+    return Finding("info", id, (), "", id=id, impact_ns=1.0, work=rows, host=(begin, end))
 
 
 def test_each_finding_says_how_much_of_its_time_of_the_host_others_count() -> None:

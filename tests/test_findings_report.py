@@ -17,7 +17,7 @@ from sample_runs import run_of
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
-from tracetui.app.cli.commands.reference.rules import as_json, explanation, rules_page
+from tracetui.app.cli.commands.reference.rules import as_json, rules_page
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.findings import finding_lines
 from tracetui.app.reports.finding_words import cost, evidence_text, missing_by_reason
@@ -243,7 +243,7 @@ def test_the_page_of_rules_has_every_rule_once_and_its_formulae() -> None:
     page = rules_page()
     for declared in all_rules().values():
         assert page.count(f"### {declared.id}: ") == 1
-        assert explanation(declared) in page
+        assert "\n\n".join(declared.paragraphs) in page
         for name in declared.thresholds:
             assert page.count(f"| `{declared.id}.{name}` |") == 1
     assert "\n\n\n" not in page

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from judged import find
 from sweep_maker import write_sweep
 
+from tracetui.analysis.findings import catalogue
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.core.rule import REGISTRY
 from tracetui.analysis.findings.pairs import sweep as rules
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.cli.main import main
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.core.finding import Finding, Findings
 
-RULES = {id: REGISTRY[id] for id in ("S4", "D6", "D7", "D8", "D9")}
+RULES = {id: catalogue.RULES[id] for id in ("S4", "D6", "D7", "D8", "D9")}
 
 PUBLISHED_SWEEP = """\
 batch_size,token_reduction,throughput_img_s,latency_ms
@@ -60,7 +60,7 @@ def missing(found: Findings) -> dict[str, str]:
 
 def test_every_rule_is_about_sweeps() -> None:
     assert rules.invalid_sweep
-    assert all(REGISTRY[id].subject == "sweep" for id in RULES)
+    assert all(catalogue.RULES[id].subject == "sweep" for id in RULES)
 
 
 # --- D9

@@ -13,7 +13,7 @@ from sample_runs import recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.core import hints
+from tracetui.analysis.findings.core import program
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.manifest import Device, Identity, RunManifest, Workload
@@ -449,7 +449,7 @@ def test_s8_is_silent(made: Made, tmp_path: Path) -> None:
 
 def test_s8_believes_run_json_that_a_gpu_is_integrated(tmp_path: Path) -> None:
     facts = _copying(HTOD).facts(tmp_path, RunManifest(device=(Device(integrated=True),)))
-    assert hints.is_integrated(facts)
+    assert program.is_integrated(facts)
     assert silent("S8", facts)
 
 

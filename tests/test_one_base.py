@@ -10,8 +10,8 @@ from judged import find
 from sample_runs import SAMPLES, SWEEP, recorded
 
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.findings.core.basis import shown
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.core.shown import shown
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.parsers import open_path
 

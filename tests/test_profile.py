@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from sample_runs import recorded
 
-from tracetui.analysis.findings.core import hints
+from tracetui.analysis.findings.core import program
 from tracetui.app.cli.main import main, split_command
 from tracetui.collectors import keeper, process, profiler_commands
 from tracetui.collectors.folder import RunFolder
@@ -497,7 +497,7 @@ def test_samples_of_the_machine_s_state_are_a_line_each(tmp_path):
 
 def test_a_rerun_leaves_out_where_the_first_run_went():
     words = ["profile", "vim_tiny", "--output", "here", "--no-open", "--output=there", "--out", "x", "--batch", "4"]
-    assert hints._without_place(words) == ["profile", "vim_tiny", "--batch", "4"]
+    assert program._without_place(words) == ["profile", "vim_tiny", "--batch", "4"]
 
 
 @pytest.mark.parametrize(
@@ -516,7 +516,7 @@ def test_a_rerun_says_each_option_once(command, options, said):
     manifest = RunManifest(
         identity=Identity(command=("tracetui", *command.split())), workload=Workload(options={"batch": 2})
     )
-    assert hints.rerun(SimpleNamespace(manifest=manifest), *options) == f"tracetui {said}"
+    assert program.rerun(SimpleNamespace(manifest=manifest), *options) == f"tracetui {said}"
 
 
 def test_the_memory_of_a_program_is_refused_before_anything_is_made(tmp_path, monkeypatch, capsys):

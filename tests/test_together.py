@@ -12,10 +12,11 @@ from msgspec import to_builtins
 from sample_runs import VIM, recorded
 
 from tracetui.analysis.captures.observed_batch import batch_in_shapes
+from tracetui.analysis.findings import catalogue
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
-from tracetui.analysis.findings.core.rule import Rule
+from tracetui.analysis.findings.declared.rule import Rule
 from tracetui.analysis.matching.join import joined, run_joins
 from tracetui.analysis.matching.one_program import one_program, reason
 from tracetui.analysis.report.report import join_row
@@ -66,11 +67,11 @@ def test_counters_of_another_gpu_are_set_aside() -> None:
     finding = fires("V25", subject)
     assert finding.title.startswith("ncu.csv is of another run than trace.pt.trace.json.gz: GPU, SMs differ")
     assert "NVIDIA H200 here, NVIDIA A100-SXM4-80GB there" in finding.formula
-    said = Finding("K5", "warning", "L2 is missed", (), "", "", "")
-    resting = Rule("K5", "", "run", (), ("gpu", "counters"), {}, "", lambda facts, limits: said)
-    rules = {"V25": all_rules("run")["V25"], "K5": resting}
-    assert [each.id for each in find(Facts(run), rules=rules).found] == ["K5"]
-    mixed = find(subject, rules=rules)
+    said = Finding("warning", "L2 is missed", (), "", id="K5")
+    rules = {"V25": all_rules()["V25"], "K5": Rule("K5", "", "", rests_on=("gpu", "counters"))}
+    looks = {**catalogue.looks("run"), "K5": lambda facts, limits: said}
+    assert [each.id for each in find(Facts(run), rules=rules, looks=looks).found] == ["K5"]
+    mixed = find(subject, rules=rules, looks=looks)
     assert ([each.id for each in mixed.found], [each.by for each in mixed.suppressed]) == (["V25"], ["V25"])
 
 

@@ -130,7 +130,7 @@ def finding(id: str, severity: str = "warning", more_evidence: Evidence | None =
     )
     evidence += (more_evidence,) if more_evidence is not None else ()
     given = {"formula": "1 of 2 = 50 %", "threshold": "above 10 %", "advice": "mend it", "title": f"{id} is so", **more}
-    return Finding(id, severity, evidence=evidence, **given)
+    return Finding(severity, evidence=evidence, id=id, **given)
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ async def test_what_was_set_aside_says_why_and_who_abstained_what_is_missing(sai
             (finding("V9", "invalid", title="No GPU events"),),
             suppressed=(Suppressed(finding("S2"), "V9"), Suppressed(finding("F1", ceiling_percent=0.5), "K14")),
             silenced=(Suppressed(finding("S5"), "not ours to mend"),),
-            abstained=(Abstention("T1", "the machine's state: tracetui profile"),),
+            abstained=(Abstention("the machine's state: tracetui profile", "T1"),),
             checked=("V9", "S2"),
         )
     )
@@ -215,7 +215,7 @@ async def test_what_was_set_aside_says_why_and_who_abstained_what_is_missing(sai
 
 
 async def test_a_clean_run_says_what_was_looked_for(said):
-    said(Findings((), abstained=(Abstention("T1", "x"),), checked=tuple("abc")))
+    said(Findings((), abstained=(Abstention("x", "T1"),), checked=tuple("abc")))
     async with opened(FP32, tab="findings") as (app, pilot):
         assert "Nothing found: 3 rules looked, 1 could not for want of evidence." in screen_text(app)
         assert "v set aside" in lines(app)[-1]
@@ -275,10 +275,10 @@ async def test_a_rule_that_fails_is_said_to_and_the_others_hold(monkeypatch):
 
     asked = engine._ask
 
-    def ask(declared, subject, config):
-        if declared.id == "S2":
+    def ask(rule, *given):
+        if rule.id == "S2":
             raise ZeroDivisionError("by zero")
-        return asked(declared, subject, config)
+        return asked(rule, *given)
 
     monkeypatch.setattr(engine, "_ask", ask)
     async with opened(FP32, tab="findings") as (app, pilot):

@@ -110,3 +110,11 @@ def spans(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ", ".join((", " if run[-1] - run[0] == 1 else "-").join(map(str, run)) for run in runs)
+
+
+def three_digits(value: float) -> str:
+    """Three significant digits, never fewer than the integer part has."""
+    magnitude = abs(value)
+    if magnitude >= 999.5:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if magnitude >= 99.95 else f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"

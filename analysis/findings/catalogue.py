@@ -1,80 +1,71 @@
-"""The list of all rules. Importing a module of rules declares them."""
+"""The list of all rules, and the functions that look for what they declare."""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.findings.core.rule import REGISTRY
+from tracetui.analysis.findings.declared import gpu, host, jobs, kernels, machine, memory, pairs, validity
+from tracetui.analysis.findings.declared.rule import LOOKS, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
-    from tracetui.analysis.findings.core.rule import Rule
-
+RULES: dict[str, Rule] = {
+    value.id: value
+    for module in (validity, host, machine, gpu, jobs, kernels, pairs, memory)
+    for value in vars(module).values()
+    if isinstance(value, Rule)
+}
+"""Every rule by its id, in the order in which they are asked and listed."""
 _PACKAGE = "tracetui.analysis.findings"
-MODULES = (
-    "validity.recorded",
-    "validity.file",
-    "validity.ranges",
-    "validity.times",
-    "validity.setup",
+_MODULES = (
+    "gpu.batch_norm",
+    "gpu.coalescing",
+    "gpu.communication",
+    "gpu.framework",
+    "gpu.kernel_sums",
+    "gpu.kernels",
+    "gpu.measured_kernels",
+    "gpu.measured_precision",
+    "gpu.memory",
+    "gpu.precision",
+    "host.allocation",
+    "host.copies",
+    "host.data_parallel",
+    "host.launching",
+    "host.synchronisation",
+    "host.system",
+    "host.threads",
+    "host.transfers",
+    "jobs",
     "validity.clock_offset",
+    "validity.counters",
     "validity.doubled",
     "validity.durations",
-    "validity.mixed",
-    "validity.together",
-    "validity.counters",
-    "validity.run",
-    "validity.physics",
-    "validity.undecided",
-    "host.system",
-    "host.launching",
-    "host.transfers",
-    "host.copies",
-    "host.synchronisation",
-    "host.allocation",
-    "host.data_parallel",
-    "host.threads",
+    "validity.file",
     "validity.machine",
-    "gpu.framework",
-    "gpu.precision",
-    "gpu.alignment",
-    "gpu.batch_norm",
-    "gpu.communication",
-    "jobs.late",
-    "jobs.transfers",
-    "jobs.stages",
-    "jobs.whole",
-    "gpu.kernels",
-    "gpu.kernel_traffic",
-    "gpu.kernel_sums",
-    "gpu.coalescing",
-    "gpu.measured_precision",
-    "gpu.measured.memory",
-    "gpu.measured.stalls",
-    "pairs.comparison",
-    "pairs.causes",
-    "pairs.sweep",
-    "gpu.memory",
+    "validity.physics",
+    "validity.ranges",
+    "validity.recorded",
+    "validity.run",
+    "validity.setup",
+    "validity.times",
+    "validity.together",
+    "validity.undecided",
 )
-"""Modules of rules in this folder, in the order in which their rules are listed."""
-
-
-OF_MORE_RUNS = frozenset({"pairs.comparison", "pairs.causes", "pairs.sweep"})
-"""The modules whose rules look at a pair of runs or at a sweep."""
+_OF_SEVERAL_RUNS = ("pairs.comparison", "pairs.causes", "pairs.sweep")
+"""Modules of this folder whose functions look for what rules declare."""
 
 
 def all_rules(subject: str | None = None) -> Mapping[str, Rule]:
-    """Every rule by id, in the order of `MODULES`.
+    """Every rule by id, or those on this subject (`rule.SUBJECTS`)."""
+    return {id: rule for id, rule in RULES.items() if subject in (None, rule.subject)}
 
-    Args:
-        subject: return only rules on this subject (`rule.SUBJECTS`). For a run, modules without such rules are not
-            imported.
-    """
-    wanted = [name for name in MODULES if subject != "run" or name not in OF_MORE_RUNS]
-    for name in wanted:
+
+def looks(subject: str) -> Mapping[str, Callable[..., Any]]:
+    """By rule on this subject: the function that looks for it. A run needs no module of rules on several alone."""
+    for name in _MODULES if subject == "run" else (*_MODULES, *_OF_SEVERAL_RUNS):
         importlib.import_module(f"{_PACKAGE}.{name}")
-    place = {f"{_PACKAGE}.{name}": number for number, name in enumerate(wanted)}
-    known = [rule for rule in REGISTRY.values() if rule.look.__module__ in place]
-    return {rule.id: rule for rule in sorted(known, key=lambda rule: place[rule.look.__module__])}
+    return LOOKS

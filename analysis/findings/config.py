@@ -15,7 +15,7 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tracetui.analysis.findings.core.rule import Rule
+    from tracetui.analysis.findings.declared.rule import Rule
 
 FILE = ".tracetui.toml"
 USER_FILE = "config.toml"

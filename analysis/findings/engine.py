@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.findings import catalogue
+from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import change, overlap
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
-from tracetui.analysis.findings.core.rule import Limits, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Subject
     from tracetui.analysis.findings.core.finding import Severity
+    from tracetui.analysis.findings.declared.rule import Limits, Rule
 
 LEAST_GAIN_PERCENT = 2.0
 """Advice that could gain no more than this share of the step is left out (rule K14)."""
@@ -39,6 +39,7 @@ def find(
     config: Config | None = None,
     rules: Mapping[str, Rule] | None = None,
     on_error: Callable[[Exception], None] | None = None,
+    looks: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Findings:
     """Returns what the rules found. A rule that raises abstains and reports a bug; the others still run.
 
@@ -47,25 +48,28 @@ def find(
         config: the user's thresholds and the rules that they silenced.
         rules: the rules to run instead of all of them.
         on_error: called with the exception that a rule raised.
+        looks: by rule, the function that looks for what it declares, instead of the catalogue's.
     """
-    known = all_rules(subject.kind) if rules is None else rules
+    config = Config() if config is None else config
+    rules = catalogue.all_rules(subject.kind) if rules is None else rules
+    looks = catalogue.looks(subject.kind) if looks is None else looks
     found: list[tuple[Rule, Finding]] = []
     abstained: list[Abstention] = []
     checked: list[str] = []
-    for declared in sorted(known.values(), key=lambda r: not _is_validity(r)):
-        if declared.subject != subject.kind:
+    for rule in sorted(rules.values(), key=lambda rule: not rule.on_measurement):
+        if rule.subject != subject.kind:
             continue
         try:
-            answers = _ask(declared, subject, config)
+            answers = _ask(rule, looks[rule.id], subject, config)
         except Exception as error:
-            answers = [Abstention(declared.id, f"{BUG}: {type(error).__name__}: {error}")]
+            answers = [Abstention(f"{BUG}: {type(error).__name__}: {error}", rule.id)]
             if on_error is not None:
                 on_error(error)
         silent = [answer for answer in answers if isinstance(answer, Abstention)]
         abstained += silent
         if not silent:
-            checked.append(declared.id)
-        found += [(declared, answer) for answer in answers if isinstance(answer, Finding)]
+            checked.append(rule.id)
+        found += [(rule, answer) for answer in answers if isinstance(answer, Finding)]
     return _with_overlaps(subject, _sifted(found, abstained, checked, config, getattr(subject, "leads", frozenset())))
 
 
@@ -77,58 +81,55 @@ def _with_overlaps(subject: Subject, said: Findings) -> Findings:
     return replace(said, found=overlap.told(said.found, duration))
 
 
-def _ask(declared: Rule, subject: Subject, config: Config | None) -> list[Finding | Abstention]:
-    if missing := subject.missing(declared.needs):
-        return [Abstention(declared.id, missing)]
-    if not _is_validity(declared) and (unknown := subject.unknown(declared.rests_on)):
-        return [Abstention(declared.id, unknown)]
+def _ask(rule: Rule, look: Callable[..., Any], subject: Subject, config: Config) -> list[Finding | Abstention]:
+    if missing := subject.missing(rule.needs):
+        return [Abstention(missing, rule.id)]
+    if not rule.on_measurement and (unknown := subject.unknown(rule.rests_on)):
+        return [Abstention(unknown, rule.id)]
+    limits = rule.limits(config.thresholds)
+    answers = look(subject, limits)
+    if answers is None:
+        return []
     return [
-        _with_changes(declared, subject, one) for one in _listed(declared.look(subject, limits_of(declared, config)))
+        Abstention(answer.missing, rule.id)
+        if isinstance(answer, Abstention)
+        else _completed(answer, rule, limits, subject)
+        for answer in (answers if isinstance(answers, Iterable) else [answers])
     ]
 
 
-def _with_changes(declared: Rule, subject: Subject, answer: Finding | Abstention) -> Finding | Abstention:
-    """A finding with the options that do what it advises, its command, and what was proved of it."""
-    if not isinstance(answer, Finding) or not isinstance(subject, Facts):
-        return answer
-    given = change.fitting(declared.changes, subject)
-    command = answer.next_command or (change.command(subject, given[0]) if given else "")
-    proofs = tuple((proof, claim) for proof in subject.run.proofs for claim in proof.claims if claim.id == answer.id)
-    return replace(answer, changes=given, next_command=command, proofs=proofs)
-
-
-def limits_of(declared: Rule, config: Config | None = None) -> Limits:
-    """The rule's thresholds, the user's own where given."""
-    own = config.thresholds if config else {}
-    return Limits({name: own.get(f"{declared.id}.{name}", limit.value) for name, limit in declared.thresholds.items()})
-
-
-def _is_validity(declared: Rule) -> bool:
-    return declared.id.startswith("V")
-
-
-def _listed(said: Any) -> list[Finding | Abstention]:
-    if said is None:
-        return []
-    return list(said) if isinstance(said, Iterable) else [said]
+def _completed(finding: Finding, rule: Rule, limits: Limits, subject: Subject) -> Finding:
+    """A finding with what its rule declares: id, threshold, advice; options that do it, their command and proofs."""
+    finding = replace(
+        finding,
+        id=rule.id,
+        threshold=finding.threshold or rule.compared_with(limits),
+        advice=finding.advice or rule.advice,
+    )
+    if not isinstance(subject, Facts):
+        return finding
+    given = change.fitting(rule.changes, subject)
+    command = finding.next_command or (change.command(subject, given[0]) if given else "")
+    proofs = tuple((proof, claim) for proof in subject.run.proofs for claim in proof.claims if claim.id == rule.id)
+    return replace(finding, changes=given, next_command=command, proofs=proofs)
 
 
 def _sifted(
     found: list[tuple[Rule, Finding]],
     abstained: list[Abstention],
     checked: list[str],
-    config: Config | None,
+    config: Config,
     leads: frozenset[str],
 ) -> Findings:
     """Sets aside what was silenced or rests on a refuted base; takes severity from what rests on a doubted one."""
-    silence = config.silenced if config else {}
+    silence = config.silenced
     silenced = [Suppressed(finding, silence[rule.id]) for rule, finding in found if rule.id in silence]
     heard = [(rule, finding) for rule, finding in found if rule.id not in silence]
     against = _Against(heard)
     kept: list[Finding] = []
     suppressed: list[Suppressed] = []
     for rule, finding in heard:
-        bases = () if _is_validity(rule) else rule.rests_on
+        bases = () if rule.on_measurement else rule.rests_on
         if (by := against.refuting(bases)) is not None:
             suppressed.append(Suppressed(finding, by))
         elif finding.ceiling_percent is not None and finding.ceiling_percent < LEAST_GAIN_PERCENT:
@@ -163,17 +164,17 @@ class _Against:
 
     def doubted(self, finding: Finding, bases: Iterable[str]) -> Finding:
         """The finding as it stands after the doubts about its bases."""
-        doubts = {rule.id: (rule, against) for base in bases for rule, against in self.doubts.get(base, ())}
+        doubts = [doubt for base in bases for doubt in self.doubts.get(base, ())]
         if not doubts:
             return finding
-        self.used |= doubts.keys()
-        most = max(SEVERITIES.index(MOST_UNDER_DOUBT[against.severity]) for _, against in doubts.values())
-        said = [f"may not hold: {rule.id}: {rule.remark}" for rule, _ in doubts.values()]
+        remarks = {rule.id: f"may not hold: {rule.id}: {rule.remark}" for rule, _ in doubts}
+        self.used |= remarks.keys()
+        most = max(SEVERITIES.index(MOST_UNDER_DOUBT[against.severity]) for _, against in doubts)
         return replace(
             finding,
             severity=SEVERITIES[max(SEVERITIES.index(finding.severity), most)],
-            remarks=(*said, *finding.remarks),
-            doubted_by=tuple(doubts),
+            remarks=(*remarks.values(), *finding.remarks),
+            doubted_by=tuple(remarks),
         )
 
     def rank(self, finding: Finding, leads: frozenset[str]) -> tuple[int, bool, int, bool, float, float, str]:

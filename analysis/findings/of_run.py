@@ -27,6 +27,6 @@ def findings_of(
 
     rules = all_rules(facts.kind)
     if not facts.trace.has_timeline and facts.run.main.has_timeline:
-        rules = {id: rule for id, rule in rules.items() if id.startswith("V") and not rule.needs}
+        rules = {id: rule for id, rule in rules.items() if rule.on_measurement and not rule.needs}
     with freed_blocks_stay():
         return find(facts, config, rules, on_error)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from tracetui.analysis.base.json_values import us
-from tracetui.analysis.findings.core.rule import REGISTRY
+from tracetui.analysis.findings.catalogue import RULES
 from tracetui.analysis.report.model import (
     AbstainedRow,
     Agreement,
@@ -115,8 +115,8 @@ def stable_key(finding: Finding) -> str:
 
     It is the rule's id; of a rule that may find several things, such as kernels, with a hash of what this one is about.
     """
-    rule = REGISTRY.get(finding.id)
-    if rule is None or not rule.finds_several:
+    rule = RULES.get(finding.id)
+    if rule is None or not rule.several:
         return finding.id
     shown = [item.query for item in finding.evidence if item.query is not None]
     about = next((query.row or query.filter for query in shown if query.row or query.filter), None)

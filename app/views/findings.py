@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +60,7 @@ def abstention_text(id: str, missing: str, width: int, *, ascii: bool = False) -
     _add(text, "", f"{id} {rule.title}" if rule is not None else id, width, ascii=ascii, style="bold")
     _add(text, "Needs", missing, width, ascii=ascii)
     if rule is not None:
-        for number, paragraph in enumerate((inspect.getdoc(rule.look) or "").split("\n\n")):
+        for number, paragraph in enumerate(rule.paragraphs):
             plain = paragraph.replace("`", "")  # marks of the generated page, which this is not
             _add(text, "" if number else "What", plain, width, ascii=ascii, indent=True)
     text.rstrip()

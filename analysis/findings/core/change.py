@@ -1,12 +1,12 @@
-"""Changes of a run's options that do what a finding advises: its command follows from them, and they can be proved.
+"""Which changes of its options fit a run, and the most that they can gain: its findings' commands, and what is proved.
 
-A rule declares its changes once (`rule(changes=…)`). The engine gives a finding those that fit its run: its model takes
-the option, and ran with another value.
+A rule declares its changes once; the engine gives a finding those that fit its run: its model takes the option, and ran
+with another value.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from tracetui.analysis.base import names
 from tracetui.analysis.dependencies.model import faster_work
-from tracetui.analysis.findings.core import hints
+from tracetui.analysis.findings.core import program
+from tracetui.analysis.findings.declared.changes import MORE_SAMPLES, Change
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -25,45 +26,7 @@ if TYPE_CHECKING:
 
 EVERYWHERE = frozenset({"dtype", "train", "optimizer", "compile", "cuda_graphs", "workers", "batch"})
 """Options that every model takes; a run.json of an earlier version lacks the newer ones."""
-MORE_SAMPLES = 4
-"""How many times the batch a larger one is."""
-WORKERS = 4
-
-
-def _always(facts: Facts) -> bool:
-    del facts
-    return True
-
-
-@dataclass(frozen=True)
-class Change:
-    """One option that does what a rule advises."""
-
-    option: str
-    value: Any
-    """What it is set to; a function of the facts for one that depends on the run, None where it can't be."""
-    words: str
-    """As the list of rules says it."""
-    when: Callable[[Facts], bool] = _always
-    also: str = ""
-    """What it does besides what a finding's bound counts; empty for nothing."""
-    most: Callable[[Facts], float | None] | None = None
-    """The most that all of it can gain, ns of a step; None where no recording of the run tells."""
-    agrees: bool = True
-    """Whether it leaves the arithmetic as it is, but for its order."""
-
-    def of(self, facts: Facts) -> Given | None:
-        """The change of a run; None where it does not fit."""
-        manifest = facts.manifest
-        if manifest is None or not hints.rerun(facts):
-            return None
-        options = manifest.workload.options
-        if (self.option not in options and self.option not in EVERYWHERE) or options.get("parallel"):
-            return None
-        value = self.value(facts) if callable(self.value) else self.value
-        if value is None or options.get(self.option) == value or not self.when(facts):
-            return None
-        return Given(self, value)
+_OWN_KERNEL = {"gemm", "attention", "scan", "communication"}
 
 
 class Given(Struct, frozen=True):
@@ -90,17 +53,33 @@ class Given(Struct, frozen=True):
 
     def most_ns(self, facts: Facts) -> float | None:
         """The most that all of the change can gain; None where it is not known, or no more than its finding says."""
-        return None if self.change.most is None else self.change.most(facts)
+        most = _MOST.get(self.option)
+        return None if most is None else most(facts)
 
 
 def fitting(changes: tuple[Change, ...], facts: Facts) -> tuple[Given, ...]:
     """The changes that fit a run, in their order."""
-    return tuple(given for change in changes if (given := change.of(facts)) is not None)
+    return tuple(given for change in changes if (given := _of(change, facts)) is not None)
 
 
 def command(facts: Facts, given: Given) -> str:
     """The command that records the changed run."""
-    return hints.rerun(facts, *given.words)
+    return program.rerun(facts, *given.words)
+
+
+def _of(change: Change, facts: Facts) -> Given | None:
+    """The change of a run; None where it does not fit."""
+    manifest = facts.manifest
+    if manifest is None or not program.rerun(facts):
+        return None
+    options = manifest.workload.options
+    if (change.option not in options and change.option not in EVERYWHERE) or options.get("parallel"):
+        return None
+    value = _larger(facts) if change.option == "batch" else change.value
+    fits = _FITS.get(change.option)
+    if value is None or options.get(change.option) == value or (fits is not None and not fits(facts)):
+        return None
+    return Given(change, value)
 
 
 def _option(facts: Facts, name: str) -> Any:
@@ -120,12 +99,12 @@ def _without_loss_scaling(facts: Facts) -> bool:
 
 
 def _not_compiled(facts: Facts) -> bool:
-    return not hints.is_compiled(facts)
+    return not program.is_compiled(facts)
 
 
 def _not_in_graphs(facts: Facts) -> bool:
     reduces = _option(facts, "compile_mode") in ("reduce-overhead", "max-autotune")
-    return hints.graph_percent(facts) <= hints.BY_GRAPHS_PERCENT and not reduces and _without_loss_scaling(facts)
+    return program.graph_percent(facts) <= program.BY_GRAPHS_PERCENT and not reduces and _without_loss_scaling(facts)
 
 
 def _larger(facts: Facts) -> int | None:
@@ -167,47 +146,17 @@ def _most_of_samples(facts: Facts) -> float | None:
     return None if facts.model is None else facts.model.step_ns * (1 - 1 / MORE_SAMPLES)
 
 
-_OWN_KERNEL = {"gemm", "attention", "scan", "communication"}
-FUSED_ATTENTION = Change("attention", "fused", "--attention fused")
-FUSED_OPTIMIZER = Change("optimizer", "fused", "--optimizer fused", _trains)
-COMPILED = Change(
-    "compile",
-    True,
-    "--compile",
-    _not_compiled,
-    "torch.compile also takes Python and launches off the host, and lays out convolutions anew",
-    _most_of_compiling,
-)
-COMPILED_FOR_LAUNCHES = replace(
-    COMPILED, also="torch.compile also fuses kernels and lays out convolutions anew, which shortens the GPU's work"
-)
-CUDA_GRAPHS = Change(
-    "cuda_graphs",
-    True,
-    "--cuda-graphs",
-    _not_in_graphs,
-    "a graph also takes away the gaps between queued kernels, and whatever else the host does in a step",
-    _most_of_graphs,
-)
-TF32 = Change("dtype", "tf32", "--dtype tf32", _in_fp32, agrees=False)
-BF16 = Change(
-    "dtype", "bf16", "--dtype bf16", _in_fp32, "bf16 also halves the bytes that other kernels move", agrees=False
-)
-FP16 = Change(
-    "dtype", "fp16", "--dtype fp16", _in_fp32, "fp16 also halves the bytes that other kernels move", agrees=False
-)
-CHANNELS_LAST = Change(
-    "channels_last",
-    True,
-    "--channels-last",
-    _changes_layouts,
-    "convolutions, norms and pooling also get other kernels",
-)
-MORE_WORKERS = Change("workers", WORKERS, f"--workers {WORKERS}")
-LARGER_BATCH = Change(
-    "batch",
-    _larger,
-    f"--batch {MORE_SAMPLES} times as many",
-    also="more samples also fill the GPU better, and every launch serves more of them",
-    most=_most_of_samples,
-)
+_FITS: dict[str, Callable[[Facts], bool]] = {
+    "optimizer": _trains,
+    "compile": _not_compiled,
+    "cuda_graphs": _not_in_graphs,
+    "channels_last": _changes_layouts,
+    "dtype": _in_fp32,
+}
+"""By option: whether a run is one that it may help; all others are."""
+_MOST: dict[str, Callable[[Facts], float | None]] = {
+    "compile": _most_of_compiling,
+    "cuda_graphs": _most_of_graphs,
+    "batch": _most_of_samples,
+}
+"""By option: the most that all of it can gain, ns of a step; None where no recording of the run tells."""

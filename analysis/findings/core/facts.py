@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
+from tracetui.analysis.findings.declared.needs import NEEDS, NO_SHAPES, NOT_OF_TORCH
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, in_steps, select
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.data_loader import Loader
-    from tracetui.analysis.findings.core.program import Program
+    from tracetui.analysis.findings.core.framework import Program
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.memory.peak import Memory
     from tracetui.analysis.overview import Overview
@@ -76,11 +77,10 @@ class Facts:
     # --- what was recorded
 
     def missing(self, needs: Iterable[str]) -> str:
-        """See `Subject.missing`; the names are the keys of `NEEDS`."""
+        """See `Subject.missing`; the names are the keys of `needs.NEEDS`."""
         for name in needs:
-            there, words = NEEDS[name]
-            if not there(self):
-                return self._in_its_words(name, words)
+            if not _HAS[name](self):
+                return self._in_its_words(name, NEEDS[name])
         return ""
 
     def _in_its_words(self, need: str, words: str) -> str:
@@ -300,8 +300,8 @@ class Facts:
 
     @cached_property
     def program(self) -> Program:
-        """`program.program_of`: the framework, whose language advice speaks."""
-        from tracetui.analysis.findings.core.program import program_of
+        """`framework.program_of`: the framework, whose language advice speaks."""
+        from tracetui.analysis.findings.core.framework import program_of
 
         return program_of(self.trace, self.launches["name"])
 
@@ -433,67 +433,28 @@ def _has_kind(*kinds: str) -> Callable[[Facts], bool]:
     return lambda facts: not facts.host_kinds.isdisjoint(kinds)
 
 
-NO_SHAPES = "shapes: record_shapes was on, but no operator of the recording has any"
-"""What `Facts.missing` says of shapes where asking for them is no help."""
-NOT_OF_TORCH = {
-    "operators": "operators, which torch.profiler records of PyTorch programs only",
-    "modules": "nn.Module calls, which PyTorch programs only have",
-    "loader": "waits for data: put a range called data_loading around the reading of each batch",
-    "shapes": "shapes of operators, which torch.profiler records of PyTorch programs only",
-    "memory": "memory use, which PyTorch's allocator alone tells",
+_HAS: dict[str, Callable[[Facts], bool]] = {
+    "timeline": lambda facts: facts.trace.has_timeline,
+    "steps": lambda facts: facts.sel.steps.height > 0,
+    "job_steps": lambda facts: facts.job is not None and facts.job.step_count > 0,
+    "several_steps": lambda facts: facts.sel.steps.height > 1,
+    "gpu": _has_gpu,
+    "host": lambda facts: facts.trace.host.height > 0,
+    "operators": _has_kind("operator"),
+    "modules": _has_kind("module"),
+    "loader": lambda facts: facts.loader is not None,
+    "annotations": _has_kind("annotation"),
+    "api": _has_kind("runtime", "driver"),
+    "shapes": _has_shapes,
+    "nsys": lambda facts: facts.trace.info.kind == "nsys",
+    "counters": lambda facts: bool(facts.run.of_kind("ncu")),
+    "manifest": lambda facts: facts.manifest is not None,
+    "power": lambda facts: (
+        facts.manifest is not None and bool(facts.manifest.power.before or facts.manifest.power.during)
+    ),
+    "power_samples": lambda facts: facts.manifest is not None and len(facts.manifest.power.during) > 1,
+    "ranks": lambda facts: facts.job is not None,
+    "collectives": lambda facts: facts.job is not None and facts.job.collectives.height > 0,
+    "memory": lambda facts: facts.memory.peak_allocated_bytes is not None,
 }
-"""What `Facts.missing` says of these needs to programs of which it is known that they are not PyTorch's."""
-NEEDS: dict[str, tuple[Callable[[Facts], bool], str]] = {
-    "timeline": (
-        lambda facts: facts.trace.has_timeline,
-        "a recording with a time line: a Chrome trace or an nsys export",
-    ),
-    "steps": (
-        lambda facts: facts.sel.steps.height > 0,
-        "steps: call profiler.step(), or put an NVTX range around each",
-    ),
-    "job_steps": (
-        lambda facts: facts.job is not None and facts.job.step_count > 0,
-        "steps: call profiler.step(), or put an NVTX range around each",
-    ),
-    "several_steps": (lambda facts: facts.sel.steps.height > 1, "two steps or more"),
-    "gpu": (_has_gpu, "GPU kernels"),
-    "host": (lambda facts: facts.trace.host.height > 0, "host events"),
-    "operators": (_has_kind("operator"), "operators: record with torch.profiler"),
-    "modules": (_has_kind("module"), "nn.Module calls: record with with_stack=True"),
-    "loader": (
-        lambda facts: facts.loader is not None,
-        "waits for data: record a torch DataLoader with torch.profiler, or put a range called data_loading around"
-        " next(loader)",
-    ),
-    "annotations": (_has_kind("annotation"), "NVTX or record_function ranges"),
-    "api": (_has_kind("runtime", "driver"), "CUDA API calls"),
-    "shapes": (_has_shapes, "shapes: record with record_shapes=True"),
-    "nsys": (lambda facts: facts.trace.info.kind == "nsys", "an nsys export"),
-    "counters": (
-        lambda facts: bool(facts.run.of_kind("ncu")),
-        "Nsight Compute counters: ncu --set full … --csv --page raw",
-    ),
-    "manifest": (lambda facts: facts.manifest is not None, "run.json: launch with tracetui profile"),
-    "power": (
-        lambda facts: facts.manifest is not None and bool(facts.manifest.power.before or facts.manifest.power.during),
-        "the machine's state: launch with tracetui profile",
-    ),
-    "power_samples": (
-        lambda facts: facts.manifest is not None and len(facts.manifest.power.during) > 1,
-        "samples of the machine's state during the run: launch with tracetui profile",
-    ),
-    "ranks": (
-        lambda facts: facts.job is not None,
-        "the recordings of several ranks: open their folder",
-    ),
-    "collectives": (
-        lambda facts: facts.job is not None and facts.job.collectives.height > 0,
-        "collectives that several ranks share: open the folder of a job",
-    ),
-    "memory": (
-        lambda facts: facts.memory.peak_allocated_bytes is not None,
-        "memory use: record with profile_memory=True, or give a memory snapshot",
-    ),
-}
-"""What rules may need, by name: a check that the run has it, and a text that names it and says how to record it."""
+"""By name of `needs.NEEDS`: whether the run has it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -42,16 +42,18 @@ class Evidence(Struct, frozen=True):
 class Finding:
     """What a rule found: what it is, how much it costs, why we think so, and what to try."""
 
-    id: str
     severity: Severity
     title: str
     """One sentence with its main number: "Waits for the CPU: the GPU is idle 97 % of the step"."""
     evidence: tuple[Evidence, ...]
     formula: str
     """How the number was computed, with the values filled in: "3.1 ms busy of 106.4 ms = 2.9 %"."""
-    threshold: str
-    """The threshold that it was compared with: "idle above 40 %"."""
-    advice: str
+    threshold: str = ""
+    """The threshold that it was compared with: "idle above 40 %"; by default what its rule declares."""
+    advice: str = ""
+    """What to do about it; by default what its rule declares."""
+    id: str = ""
+    """Its rule's; the engine fills it in."""
     impact_ns: float | None = None
     """Time per step that is at stake; None if the finding is not about time, or the time is unknown."""
     ceiling_percent: float | None = None
@@ -84,9 +86,10 @@ class Finding:
 class Abstention(Struct, frozen=True):
     """A rule that could not judge because its evidence is missing."""
 
-    id: str
     missing: str
     """What is missing, and how to record it."""
+    id: str = ""
+    """Its rule's; the engine fills it in."""
 
 
 class Suppressed(Struct, frozen=True):
@@ -108,3 +111,8 @@ class Findings:
     abstained: tuple[Abstention, ...] = ()
     checked: tuple[str, ...] = ()
     """Ids of the rules that had what they need and ran."""
+
+
+def known(*told: tuple[Any, ...]) -> tuple[Evidence, ...]:
+    """Builds evidence from tuples of label, value, unit and query; leaves out those without a value."""
+    return tuple(Evidence(*one) for one in told if one[1] is not None)

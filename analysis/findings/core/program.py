@@ -1,83 +1,146 @@
-"""What kind of program was recorded, from the evidence of the recording: advice speaks its language."""
+"""What several rules ask about a program: its GPU, compilation, graph replays, and the command to run it again."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+import shlex
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
+import polars as pl
 
 from tracetui.analysis.base import names
-from tracetui.parsers.names import kernel_makers
+from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.base.remembered import kept
+from tracetui.parsers.names.kernel_makers import INDUCTOR
 
 if TYPE_CHECKING:
-    import polars as pl
+    from collections.abc import Iterable, Sequence
 
-    from tracetui.parsers import Trace
+    from tracetui.analysis.findings.core.facts import Facts
 
-Framework = Literal["pytorch", "jax", "native", "unknown"]
-
-_TORCH_CALL = re.compile(
-    r"^(aten|prims|c10d|torch|torchvision|torchaudio|torch_\w+)::|^autograd::|^ProfilerStep#|^Optimizer\.\w+#"
-    r"|^enumerate\(DataLoader\)|^## Call Compiled|^Torch-Compiled Region|^nn\.Module: |^(.*/)?torch/[\w/]*\.py\(\d+\)"
-)
-"""Operators, ranges and Python functions that only PyTorch records."""
-_XLA_CALL = re.compile(
-    r"^(Pjit(Function)?|PjRt\w*::|PJRT_|XlaModule:|GpuExecutable::|TSL:|jit_\w+:XLA)|:XLA GPU module$"
-)
-_PYTHON = re.compile(r"^(.*/)?(python|pypy|ipython|uvicorn|gunicorn|torchrun)[\d.]*( |$)", re.IGNORECASE)
+_OF_THE_FOLDER = ("--output", "--sweep", "--repeats")
+_INTEGRATED = re.compile(r"\b(orin|xavier|tegra|thor|jetson)\b|^(nvgpu|gb10\b)", re.IGNORECASE)
+_INTEGRATED_CAPABILITIES = frozenset({"5.3", "6.2", "7.2", "8.7", "11.0"})
+_AMD = re.compile(r"\b(amd|radeon|instinct|gfx\d\w*)\b", re.IGNORECASE)
+_COMPILED_CALL = re.compile(r"^Torch-Compiled Region|^CompiledFunction")
+BY_GRAPHS_PERCENT = 50
+"""With more kernels than this from CUDA graphs, launching as a graph is no advice."""
+_GRAPH_LAUNCH = re.compile(r"GraphLaunch")
 
 
-class Program(Struct, frozen=True):
-    """The framework of a program, and what shows it."""
-
-    framework: Framework
-    """``native`` is a program in C, C++ or Fortran (CUDA, HIP, OpenMP); ``unknown`` has no evidence for any."""
-    seen_by: str
-    """What shows it, in words; empty if nothing does."""
-
-    def say(self, *, pytorch: str, jax: str = "", other: str) -> str:
-        """The text for this framework; `other` is for native and unknown programs, and for JAX if it has no own."""
-        if self.framework == "pytorch":
-            return pytorch
-        return (jax or other) if self.framework == "jax" else other
+def is_integrated(facts: Facts) -> bool:
+    """Whether the GPU shares the host's memory, as on a Jetson: from run.json, else from its name and capability."""
+    if facts.manifest is not None:
+        told = [device.integrated for device in facts.manifest.device if device.integrated is not None]
+        if told:
+            return any(told)
+    return any(
+        _INTEGRATED.search(device.name or "") or device.compute_capability in _INTEGRATED_CAPABILITIES
+        for device in facts.trace.info.devices
+    )
 
 
-def program_of(trace: Trace, kernels: pl.Series) -> Program:
-    """The kind of program, from what was recorded: calls and ranges, then kernels, then the tool and the process.
-
-    A program counts as native only if it launches kernels of its own, which no library and no framework has, and no
-    process of the recording is a Python.
-
-    Args:
-        trace: the recording.
-        kernels: the names of the kernels that were launched.
-    """
-    if trace.info.kind == "jax":
-        return Program("jax", "a recording of the JAX profiler")
-    told = trace.host["kind"].is_in(["operator", "annotation", "python", "module"])
-    calls = trace.host["name"].filter(told)
-    for framework, where, pattern in (
-        ("pytorch", calls, _TORCH_CALL),
-        ("jax", calls, _XLA_CALL),
-        ("pytorch", kernels, kernel_makers.TORCH),
-        ("jax", kernels, kernel_makers.XLA),
-    ):
-        if seen := _first(where, pattern):
-            return Program(framework, seen)  # type: ignore[arg-type]
-    if trace.host["kind"].is_in(["module", "dataloader"]).any() or trace.info.tool == "PyTorch Kineto":
-        return Program("pytorch", "a recording of torch.profiler")
-    own = _first(kernels, kernel_makers.OPENMP) or _of_its_own(kernels)
-    if own and not any(_PYTHON.search(name) for _, name in trace.info.processes):
-        return Program("native", own)
-    return Program("unknown", "")
+def is_nvidia(facts: Facts) -> bool:
+    """Whether nothing points to another vendor's GPU: ROCm traces give AMD's architectures as capabilities."""
+    devices = facts.trace.info.devices
+    if any(device.architecture or _AMD.search(device.name or "") for device in devices):
+        return False
+    if any(device.warp_size not in (None, 32) for device in devices):
+        return False
+    return not facts.api["name"].str.starts_with("hip").any()
 
 
-def _first(column: pl.Series, pattern: re.Pattern[str]) -> str:
-    """One of the names that match; empty if none does."""
-    return min((name for name in names.distinct(column) if pattern.search(name)), default="")
+def capability(facts: Facts) -> str | None:
+    """The compute capability of all GPUs that ran kernels, such as ``9.0``; None if unknown or not the same."""
+    if not is_nvidia(facts):
+        return None
+    used = set(facts.launches["device"].drop_nulls().unique().to_list())
+    info = facts.trace.info
+    described = [info.device(number) for number in used] if used else info.devices
+    told = {device.compute_capability for device in described if device is not None}
+    if facts.manifest is not None and not told - {None}:
+        told = {device.compute_capability for device in facts.manifest.device}
+    only = next(iter(told)) if len(told) == 1 else None
+    return only if only and re.fullmatch(r"\d+\.\d+", only) else None
 
 
-def _of_its_own(kernels: pl.Series) -> str:
-    """A kernel that no library has, by its name; empty if there is none."""
-    return min((name for name in names.distinct(kernels) if not kernel_makers.LIBRARY.search(name)), default="")
+@kept
+def is_compiled(facts: Facts) -> bool:
+    """Whether torch.compile made kernels of this run, or a compiler made all of them."""
+    if facts.trace.info.kind == "jax":
+        return True
+    if facts.kernels.height and facts.kernels["name"].str.contains(INDUCTOR.pattern).any():
+        return True
+    host = facts.trace.host
+    calls = names.matching(host["name"], lambda name: _COMPILED_CALL.search(name) is not None)
+    return bool(calls.any() and (calls & of_kinds(host["kind"], "operator", "annotation")).any())
+
+
+@kept
+def graph_percent(facts: Facts) -> float:
+    """The percentage of kernels that CUDA graphs launched."""
+    launched = facts.launches
+    if not launched.height:
+        return 0.0
+    called = facts.trace.host["name"].gather(launched["launch"]).cast(pl.String)
+    by_graph = called.str.contains(_GRAPH_LAUNCH.pattern).fill_null(value=False)
+    by_graph = by_graph | launched["graph_node"].is_not_null() | (launched["kind"] == "graph")
+    return 100 * int(by_graph.sum()) / launched.height
+
+
+def span(facts: Facts) -> str:
+    """The base of shares of time, in words: the step; without steps, the time that the GPU's work spans."""
+    if facts.sel.steps.height:
+        return "the step"
+    return "the recorded time" if facts.sel.work_span is None else "the time from first to last GPU work"
+
+
+def per(facts: Facts) -> str:
+    """The base of amounts, in words: ``per step``, or ``in the recording`` if there are no steps."""
+    return "per step" if facts.sel.steps.height else "in the recording"
+
+
+def rerun(facts: Facts, *options: str) -> str:
+    """The command that made the run, with other options; empty if it is unknown or does not take our options."""
+    manifest = facts.manifest
+    if manifest is None or "profile" not in manifest.identity.command or "--" in manifest.identity.command:
+        return ""
+    given = manifest.workload.options
+    axes = [word.partition("=")[0] for before, word in pairwise(manifest.identity.command) if before == "--sweep"]
+    point = [text for axis in axes if axis in given for text in (f"--{axis.replace('_', '-')}", str(given[axis]))]
+    before = _without(_without_place(manifest.identity.command[1:]), point)
+    return shlex.join(["tracetui", *_without([*before, *point], options), *options])
+
+
+def _without(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """A command line without what the options to come say anew: each stands there once."""
+    follows = {
+        option: bool(after) and not after.startswith("--")
+        for option, after in pairwise([*options, ""])
+        if option[:2] == "--"
+    }
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        name, given, _ = word.partition("=")
+        # options may be abbreviated as long as they stay unique
+        same = [option for option in follows if len(name) > len("--x") and option.startswith(name)]
+        if not (skip or same):
+            kept.append(word)
+        skip = bool(same) and not given and follows[same[0]]
+    return kept
+
+
+def _without_place(words: Iterable[str]) -> list[str]:
+    """A run's command line without its output folder, which now exists, and without the part after the recording."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        name, given, _ = word.partition("=")
+        # options may be abbreviated as long as they stay unique: --out
+        placing = len(name) > len("--o") and any(option.startswith(name) for option in _OF_THE_FOLDER)
+        if not (skip or placing or word == "--no-open"):
+            kept.append(word)
+        skip = placing and not given
+    return kept

@@ -7,20 +7,13 @@ from tracetui.analysis.base.number_format import format_count as count
 from tracetui.analysis.base.number_format import format_ns as ns
 from tracetui.analysis.base.number_format import format_percent as percent
 from tracetui.analysis.base.number_format import format_signed_ns as signed_ns
+from tracetui.analysis.base.number_format import three_digits as number
 
 __all__ = ["count", "listed", "ns", "number", "percent", "signed_ns", "size", "things"]
 
 
 _MANY = 9.995
 """From here on three digits leave no place behind the point that matters."""
-
-
-def number(value: float) -> str:
-    """Three significant digits, never fewer than the integer part has."""
-    magnitude = abs(value)
-    if magnitude >= 999.5:
-        return f"{value:,.0f}"
-    return f"{value:.0f}" if magnitude >= 99.95 else f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
 
 
 def things(amount: float, one: str, many: str | None = None) -> str:

@@ -8,16 +8,17 @@ import numpy as np
 
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import rows_of
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.gpu import F20
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.parsers.names.kernel_makers import BATCH_NORM, BATCH_NORM_OPERATOR, BATCH_STATISTICS, TRAINS
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 BETWEEN = 2
 """Kernels between a convolution and its batch norm at most: a bias, a change of layout."""
@@ -50,21 +51,8 @@ def after_convolution(facts: Facts) -> Bools:
     return found
 
 
-@rule(
-    "F20",
-    "Batch norms that could be folded into convolutions",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares"),
-    thresholds={"share_percent": Threshold(3, "%", "batch norms after convolutions, of kernel time", own=True)},
-    advice="Fold them into the weights of the convolutions before them, once.",
-)
+@looks_for(F20)
 def batch_norm_not_folded(facts: Facts, limits: Limits) -> Finding | None:
-    """An inference runs batch norms as kernels of their own after convolutions.
-
-    In inference a batch norm multiplies and adds constants of its channel, which the convolution's weights and bias can
-    hold. The rule reports nothing if the recording holds a backward pass, an optimizer, or batch norms that compute
-    statistics of their batch. All time of these kernels and their launches are at stake.
-    """
     mask = after_convolution(facts)
     spent, share = kernel_sorts.spent(facts, mask)
     if share is None or share <= limits.share_percent or trains(facts):
@@ -75,18 +63,16 @@ def batch_norm_not_folded(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_kernels(facts, rows, fewer_launches=True)
     count = facts.per_step(int(mask.sum()))
     return Finding(
-        "F20",
         bound.severity,
-        f"{words.things(count, 'batch norm')} {hints.per(facts)} could be folded into the convolutions before them:"
+        f"{words.things(count, 'batch norm')} {program.per(facts)} could be folded into the convolutions before them:"
         f" {words.percent(share)} of {kernel_sorts.base(facts)}",
         (
-            Evidence(f"batch norms {hints.per(facts)}", facts.per_step(spent), "ns", kernel_sorts.proof(facts, mask)),
+            Evidence(f"batch norms {program.per(facts)}", facts.per_step(spent), "ns", kernel_sorts.proof(facts, mask)),
             Evidence(f"of {kernel_sorts.base(facts)}", share, "%", Query("kernels", "norm")),
             Evidence("backward pass, optimizer, statistics", "none recorded"),
         ),
         f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
-        f"above {words.percent(limits.share_percent)} of kernel time, and no training in the recording",
-        facts.program.say(
+        advice=facts.program.say(
             pytorch="model.eval(), then torch.nn.utils.fusion.fuse_conv_bn_eval for each pair (or"
             " torch.ao.quantization.fuse_modules); torch.compile does it with torch._inductor.config.freezing = True."
             " Compare the outputs.",

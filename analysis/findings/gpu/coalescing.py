@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.gpu.kernel_facts import SHARE, is_beside_timeline, share_of, short, stake
+from tracetui.analysis.findings.declared.kernels import K7
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.gpu.kernel_facts import is_beside_timeline, share_of, short, stake
 from tracetui.analysis.matching.join import joined
 from tracetui.parsers.names import kernel_names
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers import Trace
 
 SECTOR = 32
@@ -122,35 +123,13 @@ def _of_launches(facts: Facts, other: Trace) -> pl.DataFrame:
     return table.join(ours.select(pl.col("row").alias("device_row"), pl.col("kernel").cast(pl.String)), on="device_row")
 
 
-@rule(
-    "K7",
-    "Uncoalesced accesses to global memory",
-    needs=("counters", "gpu"),
-    rests_on=("gpu", "counters"),
-    thresholds={
-        "used_percent": Threshold(50, "%", "sectors that would do, of those that move"),
-        "per_request": Threshold(
-            20, "", "sectors per load or store of a warp, where only these were counted", own=True
-        ),
-        "share_percent": SHARE,
-    },
-    advice="Let neighbouring threads access neighbouring addresses; go through shared memory where the layout forbids.",
-    source="Nsight Compute's rule UncoalescedGlobalAccess; NVIDIA TensorRT-LLM's profiling skills (50 % efficiency)",
-)
+@looks_for(K7)
 def uncoalesced(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    """Compares the 32-byte sectors that a kernel's accesses touch with those that its data needs.
-
-    A warp that loads 4 bytes per thread from neighbouring addresses needs 4 sectors; from addresses far apart it needs
-    32. Nsight Compute counts both where the section SourceCounters was collected (on the details page its rule
-    UncoalescedGlobalAccess names them). Where only sectors and requests were counted, 16 per request do for the widest
-    type (17 if the addresses are not aligned), so more are too many for any. The gain is at most the surplus sectors'
-    share of a kernel's time, and counts only where memory is the kernel's bottleneck.
-    """
     if is_beside_timeline(facts):
         return
     found = accesses(facts)
     if not found:
-        yield Abstention("K7", _MISSING)
+        yield Abstention(_MISSING)
         return
     share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
     bound = {row["name"]: row["bound"] for row in facts.counters.kernels.to_dicts()} if facts.counters else {}
@@ -165,7 +144,6 @@ def uncoalesced(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
         proof = Query("counters", row=access.name)
         at_least = "at least " if access.is_least else ""
         yield Finding(
-            "K7",
             gained.severity if counts else "info",
             f"{short(access.name)} moves {at_least}{words.number(access.factor)} times the sectors that its accesses"
             " need",
@@ -187,10 +165,11 @@ def uncoalesced(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
             ),
             f"{words.count(access.ideal)} / {words.count(access.sectors)} = {words.percent(used)} of the sectors are"
             f" needed; {gained.why if counts else 'memory is not known to be the bottleneck, so no gain is claimed'}",
-            f"more than {limits.per_request:g} sectors per load or store of a warp"
+            threshold=f"more than {limits.per_request:g} sectors per load or store of a warp"
             if access.is_least
             else f"below {words.percent(limits.used_percent)} needed",
-            "A library chose this kernel: another layout (channels last), sizes that are multiples of 8 or another"
+            advice="A library chose this kernel: another layout (channels last), sizes that are multiples of 8 or"
+            " another"
             " algorithm may choose one whose accesses are aligned."
             if kernel_names.is_product(access.name)
             else "Let neighbouring threads read neighbouring addresses: swap the loops or the layout (structure of"

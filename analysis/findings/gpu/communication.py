@@ -8,9 +8,10 @@ import numpy as np
 from msgspec import Struct
 
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.findings.core import gain, hints, shown, words
+from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.gpu import S14
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.gpu.activities import activities, distinct
 from tracetui.analysis.gpu.steps import step_slots
@@ -19,7 +20,7 @@ from tracetui.parsers.names import kernel_names
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Severity
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 
 class Talk(Struct, frozen=True):
@@ -38,7 +39,7 @@ def talks(facts: Facts) -> list[Talk]:
     A GPU's collectives are compared with its own kernels only: what another GPU computes hides nothing. Copies and
     fills do not count as work that hides them.
     """
-    base = shown.shown(facts)
+    base = basis.shown(facts)
     work = activities(base.sel)
     slots = step_slots(base.sel)
     device = work.column("device")
@@ -61,26 +62,10 @@ def _talks(name: str) -> bool:
     return kernel_names.category(name) == "communication"
 
 
-@rule(
-    "S14",
-    "Communication that no computation hides",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "whole"),
-    thresholds={
-        "exposed_percent": Threshold(10, "%", "collectives while their GPU computes nothing, of the step"),
-    },
-    advice="Start collectives earlier and in other sizes, so that computation runs beside them; send fewer bytes.",
-    source="torch-tb-profiler (communication above 10 % of the step), HTA (overlap of communication and computation)",
-)
+@looks_for(S14)
 def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
-    """A GPU runs collectives and computes nothing meanwhile, for a good part of the step.
-
-    Each GPU is judged by its own kernels. At stake is the exposed time of the worst GPU, as far as the step would end
-    earlier without collectives. Since a collective's time is transfer and waiting for ranks that come later, which one
-    rank's file can't tell apart, the finding names no share that could be gained and is never critical.
-    """
     found = talks(facts)
-    base = shown.shown(facts)
+    base = basis.shown(facts)
     share = base.share(found[0].exposed_ns) if found else None
     if share is None or share < limits.exposed_percent:
         return None
@@ -91,13 +76,12 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
     alone: Severity = gain.severity(base.share(saved))
     where = f"GPU {worst.gpu}" if len(found) > 1 else "the GPU"
     return Finding(
-        "S14",
         "warning" if alone == "critical" else alone,
         f"Exposed communication: for {words.percent(share)} of {base.span} {where} communicates and computes nothing",
         (
             *(
                 Evidence(
-                    f"exposed on GPU {talk.gpu}, {hints.per(facts)}",
+                    f"exposed on GPU {talk.gpu}, {program.per(facts)}",
                     talk.exposed_ns,
                     "ns",
                     Query("kernels", "communication"),
@@ -109,8 +93,7 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.ns(worst.exposed_ns)} of {words.ns(base.step_ns)} = {words.percent(share)}; without collectives:"
         f" {bound.why}",
-        f"exposed for {words.percent(limits.exposed_percent)} of the step or more",
-        facts.program.say(pytorch=_IN_TORCH, jax=_IN_JAX, other=_IN_C) + _WHO_IS_LATE,
+        advice=facts.program.say(pytorch=_IN_TORCH, jax=_IN_JAX, other=_IN_C) + _WHO_IS_LATE,
         impact_ns=saved,
         work=rows,
     )

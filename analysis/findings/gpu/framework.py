@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.calltree import numbered_by, stable_order
 from tracetui.analysis.base import intervals
-from tracetui.analysis.findings.core import change, gain, hints, shown, words
+from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.gpu import advice, chains
+from tracetui.analysis.findings.declared.gpu import F4, F6, F7, F11
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_makers import FOREACH_OPTIMIZER, FUSED_BY_COMPILER, FUSED_OPTIMIZER
+from tracetui.parsers.names.matrix_work import fp32_matrix_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools, Gain
-    from tracetui.analysis.findings.core.rule import Limits
-    from tracetui.analysis.findings.gpu.kernel_kinds import Optimizer
+    from tracetui.analysis.findings.declared.rule import Limits
+    from tracetui.analysis.findings.gpu.kernel_kinds import Attention, Optimizer
 
 
 def _without(facts: Facts, mask: Bools) -> Gain:
@@ -38,35 +40,14 @@ def _rows(facts: Facts, mask: Bools) -> Ints:
     return rows
 
 
-@rule(
-    "F4",
-    "The optimizer is not fused",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "whole"),
-    thresholds={
-        "share_percent": Threshold(10, "%", "optimizer step on the host or its kernels, of the step", own=True),
-        "per_parameter": Threshold(2, "", "kernels per parameter tensor from which it counts as a loop", own=True),
-        "loop_kernels": Threshold(100, "", "the same where parameters are not recorded: kernels per call", own=True),
-    },
-    advice="fused=True, else foreach=True.",
-    changes=(change.FUSED_OPTIMIZER,),
-    source="PyTorch's profiler pattern matcher (optimizer single tensor)",
-)
+@looks_for(F4)
 def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
-    """The optimizer updates its parameters one by one, or operation by operation, instead of all at once.
-
-    A loop launches several kernels for every parameter tensor. ``foreach`` launches one per operation for many tensors,
-    and each of these kernels reads and writes all of them again. ``fused`` launches one that does everything. The rule
-    counts parameters by the gradients that autograd accumulates, and only kernels of single tensors make a loop. The
-    whole optimizer step is at stake on the host, and on the GPU all but the operation of ``foreach`` that takes
-    longest: a fused kernel reads and writes as much.
-    """
     found = kernel_sorts.optimizer(facts)
     if found is None or not found.kernels.any():
         return None
     spent, _ = kernel_sorts.spent(facts, found.kernels)
     host = facts.ceiling(facts.per_step(float(found.host_ns))) or 0.0
-    device = shown.shown(facts).share(facts.per_step(float(spent))) or 0.0
+    device = basis.shown(facts).share(facts.per_step(float(spent))) or 0.0
     mine = facts.launches.select("row", "name", "duration").filter(pl.Series(found.kernels))
     fused = kernel_sorts.by_name(mine, lambda name: FUSED_OPTIMIZER.search(name) is not None)
     per_call = mine.height / found.calls
@@ -93,9 +74,11 @@ def _optimizer_finding(
     host, device, per_call = measured
     spent, _ = kernel_sorts.spent(facts, found.kernels)
     sort = "updates its parameters one by one" if loop else "works operation by operation (foreach)"
-    on_host, on_gpu = f"{shown.recorded_span(facts)} on the host", f"{shown.shown(facts).span} on the GPU"
+    on_host, on_gpu = (
+        f"{basis.recorded_span(facts)} on the host",
+        f"{basis.shown(facts).span} on the GPU",
+    )
     return Finding(
-        "F4",
         bound.severity,
         f"The optimizer {sort}: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of"
         f" {on_host if host >= device else on_gpu}",
@@ -105,11 +88,11 @@ def _optimizer_finding(
             Evidence("kernels per call", per_call, "", kernel_sorts.proof(facts, found.kernels)),
             *((Evidence("parameter tensors", found.parameters),) if found.parameters else ()),
         ),
-        f"{words.ns(facts.per_step(found.host_ns))} on the host of {words.ns(facts.step_ns)}{shown.as_recorded(facts)},"
+        f"{words.ns(facts.per_step(found.host_ns))} on the host of {words.ns(facts.step_ns)}{basis.as_recorded(facts)},"
         f" {words.ns(facts.per_step(spent))} on the GPU; {bound.why}",
-        f"above {words.percent(limits.share_percent)} of the step"
+        threshold=f"above {words.percent(limits.share_percent)} of the step"
         + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
-        advice.for_optimizer(facts, loop=loop),
+        advice=for_optimizer(facts, loop=loop),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -118,25 +101,8 @@ def _optimizer_finding(
     )
 
 
-@rule(
-    "F6",
-    "Attention in separate kernels",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares"),
-    thresholds={"chains": Threshold(2, "", "chains of GEMM, softmax, GEMM in the recording", own=True)},
-    advice="scaled_dot_product_attention with a flash, memory-efficient or cuDNN backend.",
-    changes=(change.FUSED_ATTENTION,),
-    source="gpuprof",
-)
+@looks_for(F6)
 def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
-    """Scores are computed by one GEMM, scaled, masked, put through softmax, and multiplied by another GEMM.
-
-    The rule looks at the order of launches on a stream: a GEMM, then only elementwise work and copies around a softmax
-    (not a log-softmax, which is a loss), then a GEMM. Each of these kernels moves the matrix of scores through memory;
-    a fused kernel keeps it on the chip. Everything that the fused kernel would replace is at stake: kernels and copies
-    between the GEMMs, forward and backward, these GEMMs, the copies that change the layout of operands for their
-    `aten::matmul`, and the one that lays out the result.
-    """
     found = kernel_sorts.attention(facts)
     if found.chains < limits.chains:
         return None
@@ -144,23 +110,22 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     gemms, of_gemms = kernel_sorts.spent(facts, found.gemms)
     bound = gain.of_kernels(facts, found.replaced, fewer_launches=True)
     return Finding(
-        "F6",
         bound.severity,
         f"Attention is not fused: {words.things(facts.per_step(found.chains), 'chain')} of GEMM, softmax, GEMM"
-        f" {hints.per(facts)}, {words.percent(share or 0.0)} of {kernel_sorts.base(facts)} between the GEMMs",
+        f" {program.per(facts)}, {words.percent(share or 0.0)} of {kernel_sorts.base(facts)} between the GEMMs",
         (
             Evidence(
-                f"between the GEMMs, {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", "softmax")
+                f"between the GEMMs, {program.per(facts)}", facts.per_step(spent), "ns", Query("kernels", "softmax")
             ),
             Evidence(f"of {kernel_sorts.base(facts)}", share or 0.0, "%", kernel_sorts.proof(facts, found.between)),
             Evidence(
-                f"their GEMMs {hints.per(facts)}", facts.per_step(gemms), "ns", kernel_sorts.proof(facts, found.gemms)
+                f"their GEMMs {program.per(facts)}", facts.per_step(gemms), "ns", kernel_sorts.proof(facts, found.gemms)
             ),
             Evidence("GEMMs, of kernel time", of_gemms or 0.0, "%"),
         ),
         f"{kernel_sorts.worked_out(facts, found.between)}; without all that a fused kernel stands in for: {bound.why}",
-        f"{words.things(limits.chains, 'chain')} or more",
-        advice.for_attention(facts, found),
+        threshold=f"{words.things(limits.chains, 'chain')} or more",
+        advice=for_attention(facts, found),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -169,29 +134,8 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
-@rule(
-    "F7",
-    "Softmax, elementwise work, norms and copies take a large part",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares", "whole"),
-    thresholds={
-        "softmax_percent": Threshold(10, "%", "softmax, of kernel time", own=True),
-        "others_percent": Threshold(30, "%", "elementwise work, norms and copies, of kernel time", own=True),
-    },
-    advice="Fuse them: torch.compile, fused norms, fused attention.",
-    changes=(change.COMPILED,),
-)
+@looks_for(F7)
 def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
-    """Kernels that compute little for each byte take a large part of the time: fusing them saves trips to memory.
-
-    Categories come from the kernels' names. Kernels that a compiler has already fused (Inductor's Triton kernels, XLA's
-    fusions) do not count. A fused attention keeps softmax on the chip. Any other fused kernel must still read and write
-    its data once, so the longest of each uninterrupted chain of such kernels on a stream stays, and of a loop in it
-    that moves data (a stencil, a scan) the longest of each pass, which needs what the pass before has written; the time
-    and the launches of the rest are at stake. So are sums between two chains, as in a norm of separate operations. The
-    names of a program's own kernels are its author's, so for a program without a framework the finding is only a
-    remark.
-    """
     fused = kernel_sorts.by_name(facts.launches, lambda name: FUSED_BY_COMPILER.search(name) is not None)
     softmax = kernel_sorts.of_category(facts.launches, "softmax")
     others = kernel_sorts.of_category(facts.launches, "elementwise", "norm", "copy") & ~fused
@@ -203,7 +147,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         return None
     moved = kernel_sorts.of_category(facts.launches, "copy") & ~kernel_sorts.casts(facts)
     sums = kernel_sorts.of_category(facts.launches, "reduce")
-    fused_away = (softmax & much) | chains.but_the_longest(facts.launches, others & many, moved, sums)
+    fused_away = (softmax & much) | but_the_longest(facts.launches, others & many, moved, sums)
     bound = _without(facts, fused_away)
     parts = [f"softmax {words.percent(soft)}"] if much else []
     parts += [f"elementwise work, norms and copies {words.percent(other)}"] if many else []
@@ -212,12 +156,11 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         for name in ("softmax", "elementwise", "norm", "copy")
     ]
     return Finding(
-        "F7",
         "info" if facts.program.framework == "native" else bound.severity,
         f"Work that moves more than it computes: {' and '.join(parts)} of {kernel_sorts.base(facts)}",
         (
             *(
-                Evidence(f"{name} {hints.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
+                Evidence(f"{name} {program.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
                 for name, spent in sorted(by_sort, key=lambda part: -part[1])
                 if spent
             ),
@@ -226,9 +169,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
         (f"softmax {words.ns(soft_ns)}, " if soft_ns else "")
         + f"elementwise work, norms and copies {words.ns(other_ns)} of {words.ns(kernel_sorts.whole_ns(facts))};"
         f" without {_parts_at_stake(much=much, many=many)}: {bound.why}",
-        f"softmax above {words.percent(limits.softmax_percent)}, or elementwise work, norms and copies above"
-        f" {words.percent(limits.others_percent)} of kernel time",
-        advice.for_fusion(facts, softmax=much),
+        advice=for_fusion(facts, softmax=much),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -247,7 +188,7 @@ def _fused_already(facts: Facts, fused: Bools) -> Iterator[Evidence]:
     if fused.any():
         spent, _ = kernel_sorts.spent(facts, fused)
         yield Evidence(
-            f"fused by a compiler, not counted, {hints.per(facts)}",
+            f"fused by a compiler, not counted, {program.per(facts)}",
             facts.per_step(spent),
             "ns",
             kernel_sorts.proof(facts, fused),
@@ -264,22 +205,8 @@ LAYOUTS = (
 """Kinds of layout changes by the kernel's name; the rest are copies."""
 
 
-@rule(
-    "F11",
-    "Changes of layout",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares", "whole"),
-    thresholds={
-        "share_percent": Threshold(5, "%", "flips, concatenations, transposes and copies, of kernel time", own=True)
-    },
-    advice="Views and strides in place of copies; channels_last; kernels that read in the order they need.",
-    changes=(change.CHANNELS_LAST, change.COMPILED),
-)
+@looks_for(F11)
 def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
-    """Kernels that only move data to another place or order: flips, concatenations, transposes, ``contiguous``.
-
-    F12 judges copies that change the type. All time of these kernels and their launches are at stake.
-    """
     launched = facts.launches
     mask = kernel_sorts.of_category(launched, "copy") & ~kernel_sorts.casts(facts)
     share = kernel_sorts.spent(facts, mask)[1]
@@ -288,13 +215,13 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     sorts = _layout_sorts(launched.select("name", "duration").filter(pl.Series(mask)))
     bound = _without(facts, mask)
     return Finding(
-        "F11",
         bound.severity,
         f"Moving data takes {words.percent(share)} of {kernel_sorts.base(facts)}, most by {sorts['sort'][0]}:"
-        f" {words.things(facts.per_step(int(mask.sum())), 'launch', 'launches')} {hints.per(facts)}",
+        f" {words.things(facts.per_step(int(mask.sum())), 'launch', 'launches')} {program.per(facts)}",
         tuple(
             Evidence(
-                f"{row['sort']}, {words.things(facts.per_step(row['calls']), 'launch', 'launches')} {hints.per(facts)}",
+                f"{row['sort']}, {words.things(facts.per_step(row['calls']), 'launch', 'launches')}"
+                f" {program.per(facts)}",
                 facts.per_step(row["ns"]),
                 "ns",
                 Query("kernels", "copy", row["name"]),
@@ -302,8 +229,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
             for row in sorts.iter_rows(named=True)
         ),
         f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
-        f"above {words.percent(limits.share_percent)} of kernel time",
-        advice.for_layout(facts, str(sorts["sort"][0])),
+        advice=for_layout(facts, str(sorts["sort"][0])),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -329,3 +255,163 @@ def _layout_sorts(moved: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("ns").sum(), pl.col("calls").sum(), pl.col("name").first())
         .sort("ns", "sort", descending=[True, False])
     )
+
+
+def for_optimizer(facts: Facts, *, loop: bool) -> str:
+    """How to update all parameters at once."""
+    return facts.program.say(
+        pytorch="Pass fused=True to the optimizer (Adam, AdamW, SGD, Adagrad): one kernel reads and writes each tensor"
+        " once." + (" If that is not available, foreach=True updates many tensors per launch." if loop else ""),
+        jax="Keep the whole update in one jit with the step, so that XLA fuses each parameter's operations; with many"
+        " small parameters, flatten them (optax.flatten).",
+        other="Update all parameters in one launch: one kernel over a list of tensors, or one flat buffer for all of"
+        " them, that reads and writes each value once.",
+    )
+
+
+def for_attention(facts: Facts, found: Attention) -> str:
+    """How to fuse the attention."""
+    fp32 = kernel_sorts.by_name(facts.launches.filter(pl.Series(found.gemms)), fp32_matrix_work).any()
+    backends = " Flash and cuDNN backends need fp16 or bf16; in fp32 the memory-efficient one serves." if fp32 else ""
+    called = facts.trace.host.filter(pl.col("kind") == "operator")["name"].cast(pl.String)
+    if called.str.contains("_scaled_dot_product_attention_math").any():
+        return (
+            "scaled_dot_product_attention was called and fell back to its math backend: find out why with"
+            " torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]), which says"
+            " what it misses (dtype, mask, head size, need for weights)." + backends
+        )
+    return facts.program.say(
+        pytorch="Replace the chain by torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=…,"
+        " is_causal=…)." + backends,
+        jax='jax.nn.dot_product_attention(..., implementation="cudnn"), or a Pallas flash attention kernel.',
+        other="Call one fused attention kernel in place of the chain: cuDNN's scaled dot product attention,"
+        " FlashAttention, CUTLASS's fused multi-head attention; on AMD composable_kernel's FMHA.",
+    )
+
+
+def for_fusion(facts: Facts, *, softmax: bool) -> str:
+    """How to fuse kernels that move more than they compute."""
+    first = "Use a fused attention, which keeps softmax on the chip. " if softmax else ""
+    by_torch = (
+        "It is compiled: look for graph breaks and custom operators between which nothing can be fused."
+        if program.is_compiled(facts)
+        else "torch.compile fuses elementwise chains, norms and copies; by hand: fused norm kernels"
+        " (torch.nn.functional.rms_norm, Apex, Liger), bias and activation in the GEMM's epilogue, in-place or foreach"
+        " variants, bf16 to halve the bytes."
+    )
+    return first + facts.program.say(
+        pytorch=by_torch,
+        jax="XLA fuses what it sees in one jit: keep layers in it, and look for operations that break fusions.",
+        other="Put neighbouring kernels in one, so that intermediate values stay in registers or shared memory; bias"
+        " and activation in the GEMM's epilogue (cublasLt, CUTLASS); a smaller type halves the bytes.",
+    )
+
+
+def for_layout(facts: Facts, sort: str) -> str:
+    """How to avoid moving data, by what moves most of it: `framework.LAYOUTS`."""
+    in_torch = {
+        "flip": "Let the kernel that follows read backwards (a reversed scan direction) in place of torch.flip before"
+        " and after it.",
+        "roll": "Let the kernel that follows read its neighbours by index (a kernel of its own, a convolution with"
+        " circular padding, or torch.compile, which fuses rolls with what reads them) in place of torch.roll.",
+        "cat": "Write parts into one preallocated tensor (out=, slices), or keep them as views of it, in place of"
+        " torch.cat.",
+        "NCHW/NHWC": "Convert model and input once to memory_format=torch.channels_last, so that cuDNN need not for"
+        " every convolution.",
+        "transpose": "Give the operators strides they take (einsum, transposed GEMM flags), or store in the order of"
+        " use.",
+    }.get(
+        sort,
+        "Find what copies (the Operators tab: contiguous, clone, reshape) and pass views to operators that take"
+        " strides.",
+    )
+    in_c = {
+        "flip": "Let the kernel that follows read backwards in place of reversing its input.",
+        "roll": "Let the kernel that follows read its neighbours by index.",
+        "cat": "Let each producer write its part of one buffer, in place of joining them.",
+        "NCHW/NHWC": "Keep data in one layout, NHWC where tensor cores are used, so that the library need not convert"
+        " for every convolution.",
+        "transpose": "Use the GEMM's transpose flags and leading dimensions, or store in the order of use.",
+    }.get(sort, "Let the kernel that follows read with strides, in place of copying its input first.")
+    return facts.program.say(
+        pytorch=f"{in_torch} torch.compile fuses the copies that are left with their neighbours.",
+        jax=f"{in_c} XLA chooses layouts within one jit: look at what crosses its border, and at transposes in the"
+        " program.",
+        other=in_c,
+    )
+
+
+LONGEST_PASS = 64
+"""A loop's pass has at most so many kernels to be known as one."""
+LEAST_PASSES = 3
+"""So often kernels follow one another in the same order where they are a loop."""
+
+
+def but_the_longest(launched: pl.DataFrame, mask: Bools, moves: Bools, sums: Bools) -> Bools:
+    """The chosen launches, and the sums between them, without what stays if each chain is fused: its longest.
+
+    A chain is uninterrupted on its stream. A loop in it is a chain of its own for each pass, if its passes move data:
+    what one moves, the pass before has written, or it is other data, which has to be read and written too. Sums between
+    two chains, as in a norm made of separate operations, are computed where these are.
+
+    Args:
+        launched: `kernel_rows`, in the order of their starts.
+        mask: the chosen ones.
+        moves: the ones that move data to another place, such as rolls and transposes.
+        sums: the ones that only add up.
+    """
+    rest: Bools = mask.copy()
+    if not mask.any():
+        return rest
+    lane = numbered_by(launched, ("device", "stream"))
+    order = stable_order(lane)
+    chosen, lane = mask[order], lane[order]
+    rest[order[_between(chosen, sums[order], lane)]] = True
+    begins = chosen & np.append(True, ~chosen[:-1] | (lane[1:] != lane[:-1]))
+    order, begins = order[chosen], begins[chosen]
+    begins |= _passes(launched["name"].to_physical().to_numpy()[order], moves[order], np.cumsum(begins))
+    lasting = launched["duration"].fill_null(np.iinfo(np.int64).max).to_numpy()[order]
+    chain = np.cumsum(begins) - 1
+    longest = np.flatnonzero(lasting == np.maximum.reduceat(lasting, np.flatnonzero(begins))[chain])
+    first = np.append(True, chain[longest[1:]] != chain[longest[:-1]])
+    rest[order[longest[first]]] = False
+    return rest
+
+
+def _between(chosen: Bools, sums: Bools, lane: Ints) -> Bools:
+    """Marks the sums whose nearest other launches on their lane, before and after, are both chosen."""
+    at = np.arange(chosen.size)
+    before = np.maximum.accumulate(np.where(sums, -1, at))
+    after = np.minimum.accumulate(np.where(sums, chosen.size, at)[::-1])[::-1]
+    found: Bools = sums & (before >= 0) & (after < chosen.size)
+    place = np.flatnonzero(found)
+    before, after = before[place], after[place]
+    alike = (lane[before] == lane[place]) & (lane[after] == lane[place])
+    found[place] = alike & chosen[before] & chosen[after]
+    return found
+
+
+def _passes(name: Ints, moves: Bools, chain: Ints) -> Bools:
+    """Where the passes of loops begin, by the launches' names."""
+    begins = np.zeros(name.size, np.bool_)
+    length = np.bincount(chain)
+    moving = np.bincount(chain, weights=moves) > 0
+    # most chains are short, or move nothing
+    at = np.flatnonzero((moving & (length >= 2 * LEAST_PASSES))[chain])
+    name, moves, chain = name[at], moves[at], chain[at]
+    found = []
+    for period in range(2, min(LONGEST_PASS, at.size // LEAST_PASSES) + 1):
+        same = (name[period:] == name[:-period]) & (chain[period:] == chain[:-period])
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], same.view(np.int8), [0]))))
+        found += [
+            (start, stop + period, period)
+            for start, stop in edges.reshape(-1, 2).tolist()
+            if stop + period - start >= LEAST_PASSES * period and moves[start : start + period].any()
+        ]
+    free = np.ones(at.size, np.bool_)
+    # a pass may hold a shorter loop: the one that goes on for longest decides
+    for start, end, period in sorted(found, key=lambda loop: (loop[0] - loop[1], loop[2])):
+        if free[start:end].all():
+            begins[at[start:end:period]] = True
+            free[start:end] = False
+    return begins

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Query
-from tracetui.analysis.findings.core.rule import Threshold
 from tracetui.analysis.gpu.occupancy import Occupancy, occupancy, waves
 from tracetui.analysis.roofline.peaks import known_device, sm_limits
 from tracetui.parsers.names import kernel_names
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 MOST = 3
 """How many kernels a rule names at most."""
-SHARE = Threshold(5, "%", "a kernel's time, of all kernel time: smaller ones are not judged", own=True)
 STREAMING = frozenset({"elementwise", "copy", "reduce", "norm", "softmax", "optimizer"})
 """Categories that read their input once: a cache can't help them, and a few blocks keep memory busy."""
 

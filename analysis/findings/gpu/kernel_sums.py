@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.findings.core import gain, hints, words
+from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.kernels import K12, K13, K14, K18
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu.kernel_facts import MOST, attained, is_beside_timeline, short, stake
 
 if TYPE_CHECKING:
@@ -17,34 +18,13 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.findings.core.finding import Severity
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 NOTHING_PERCENT = 0.05
-_SPREAD = Threshold(15, "%", "interquartile range of the factors, of their median", own=True)
-_LEAST = Threshold(5, "", "kernels that must agree", own=True)
 
 
-@rule(
-    "K12",
-    "Hot spot, or none",
-    needs=("gpu",),
-    rests_on=("gpu", "shares"),
-    thresholds={
-        "hot_percent": Threshold(50, "%", "one kernel, of all kernel time: a hot spot"),
-        "attained_percent": Threshold(60, "%", "of its roof, from which a hot spot runs as it should", own=True),
-        "flat_percent": Threshold(40, "%", "ten kernels, of all kernel time: below it there is none", own=True),
-    },
-    advice="A hot spot is worth a kernel of its own; a flat profile wants fusion, fewer operations, or a larger batch.",
-    source="nsys-ai (one kernel above half)",
-)
+@looks_for(K12)
 def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
-    """Says where Amdahl's law pays: one kernel with half of the kernel time, or none worth tuning alone.
-
-    If counters or the roofline show a hot spot near its roof, the run is healthy and the finding is only a remark. The
-    gain of a hot spot is how much the step would shrink if it ran at its roof; where that is not known, if it vanished,
-    which no change does, so that the finding is a warning at most. A flat profile claims no gain. Collectives, which
-    wait for other ranks, do not count.
-    """
     if is_beside_timeline(facts):
         return None
     table = facts.kernels.filter(pl.col("category") != "communication")
@@ -60,7 +40,6 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         healthy = at_roof is not None and at_roof[0] >= limits.attained_percent
         told = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ""
         return Finding(
-            "K12",
             "info" if healthy else unsure,
             f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{told}",
             (
@@ -70,8 +49,7 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
             ),
             f"{words.ns(first['total_ns'])} of {words.ns(whole)} = {words.percent(hot)};"
             f" {'at its roof' if at_roof else 'without it'}: {found.why}",
-            f"more than {words.percent(limits.hot_percent)} of the kernel time",
-            _advice(facts, healthy=healthy),
+            advice=_advice(facts, healthy=healthy),
             impact_ns=None if healthy else found.ns,
             ceiling_percent=None if healthy else found.ceiling_percent,
             work=found.rows,
@@ -81,13 +59,12 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     if table.height <= 10 or share >= limits.flat_percent:
         return None
     return Finding(
-        "K12",
         "info",
         f"No hot spot: the ten longest of {table.height} kernels take {words.percent(share)} of the kernel time",
         (Evidence("ten longest kernels, of kernel time", share, "%", Query("kernels")),),
         f"{words.ns(top)} of {words.ns(whole)} = {words.percent(share)}",
-        f"less than {words.percent(limits.flat_percent)}",
-        "Tuning one kernel pays little here: fuse, do less, or give each kernel more work.",
+        threshold=f"less than {words.percent(limits.flat_percent)}",
+        advice="Tuning one kernel pays little here: fuse, do less, or give each kernel more work.",
     )
 
 
@@ -100,28 +77,11 @@ def _advice(facts: Facts, *, healthy: bool) -> str:
     return "Work on this kernel alone: its roofline and counters say how far it is from the GPU's limit."
 
 
-@rule(
-    "K13",
-    "All kernels slow alike",
-    needs=("gpu", "shapes"),
-    rests_on=("gpu",),
-    thresholds={
-        "spread_percent": _SPREAD,
-        "attained_percent": Threshold(50, "%", "median share of the roof, above which nothing is slow", own=True),
-        "kernels": _LEAST,
-        "mean_us": Threshold(20, "µs", "mean duration below which launching blurs the factor", own=True),
-    },
-    advice="Look at clocks, power mode, temperature and other users of the GPU, not at code.",
-)
+@looks_for(K13)
 def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Finds a single factor by which all kernels miss their roofs: a clock, a cap or another program, not the code.
-
-    Different kernels usually miss their roofs by different factors. If the quartiles of ``t_min / time`` lie close
-    together and the median is low, something that all kernels share slows them. K18 does the same against another run.
-    """
     peaks = facts.roofline.peaks
     if peaks.bandwidth is None or not peaks.compute:
-        return Abstention("K13", f"the roofs: {'; '.join(peaks.unknown) or 'no peak is known'}")
+        return Abstention(f"the roofs: {'; '.join(peaks.unknown) or 'no peak is known'}")
     points = facts.roofline.points.filter(
         (pl.col("origin") == "shapes")
         & pl.col("attained_percent").is_not_null()
@@ -134,7 +94,6 @@ def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if spread > limits.spread_percent or 100 * median > limits.attained_percent:
         return None
     return Finding(
-        "K13",
         "warning",
         f"{words.count(points.height)} kernels all attain about {words.percent(100 * median)} of their roofs",
         (
@@ -146,32 +105,17 @@ def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"quartiles {words.percent(100 * float(np.quantile(factors, 0.25)))} to"
         f" {words.percent(100 * float(np.quantile(factors, 0.75)))} around {words.percent(100 * median)}: spread"
         f" {words.percent(spread)}",
-        f"spread below {words.percent(limits.spread_percent)}, median below {words.percent(limits.attained_percent)}",
-        "Check the clock and the power mode that the run had, its temperature, and who else used the GPU; or the roofs"
-        f" are those of another mode ({peaks.bandwidth.about}).",
+        advice=(
+            "Check the clock and the power mode that the run had, its temperature, and who else used the GPU; or the"
+            " roofs"
+            f" are those of another mode ({peaks.bandwidth.about})."
+        ),
         next_command="tracetui doctor --measure-peaks",
     )
 
 
-@rule(
-    "K18",
-    "All kernels slower alike than in the other run",
-    subject="pair",
-    needs=("gpu",),
-    rests_on=("gpu",),
-    thresholds={
-        "spread_percent": _SPREAD,
-        "change_percent": Threshold(10, "%", "median change of a launch's mean time, of A's", own=True),
-        "kernels": _LEAST,
-        "mean_us": Threshold(10, "µs", "mean duration below which launching blurs the factor", own=True),
-    },
-    advice="Look at clocks, power mode, temperature and other users of the GPU, not at code.",
-)
+@looks_for(K18)
 def slower_alike(pair: Pair, limits: Limits) -> Finding | None:
-    """Finds a single factor between the mean times of the kernels that both runs have, as K13 does below the roofs.
-
-    Code changes single kernels; a clock, a power mode or another program changes all by one factor.
-    """
     both = pair.diff.kernels.filter((pl.col("a_calls") > 0) & (pl.col("b_calls") > 0) & (pl.col("a_ns") > 0))
     both = both.with_columns(a=pl.col("a_ns") / pl.col("a_calls"), b=pl.col("b_ns") / pl.col("b_calls"))
     both = both.filter(pl.col("a") >= 1000 * limits.mean_us)
@@ -183,7 +127,6 @@ def slower_alike(pair: Pair, limits: Limits) -> Finding | None:
         return None
     word = "longer" if median > 1 else "shorter"
     return Finding(
-        "K18",
         "warning",
         f"{words.count(both.height)} kernels all take {words.number(median)} times as long in B: {word} alike",
         (
@@ -193,26 +136,11 @@ def slower_alike(pair: Pair, limits: Limits) -> Finding | None:
         ),
         f"quartiles {float(np.quantile(factors, 0.25)):.3g} to {float(np.quantile(factors, 0.75)):.3g} around"
         f" {median:.3g}: spread {words.percent(spread)}",
-        f"spread below {words.percent(limits.spread_percent)}, {words.percent(limits.change_percent)} apart or more",
-        "Compare the clocks, power modes and temperatures of both runs, and who else used the GPU, before the code.",
     )
 
 
-@rule(
-    "K14",
-    "What faster kernels can gain at all",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "whole"),
-    thresholds={"ceiling_percent": Threshold(10, "%", "of the step, if all kernels took no time", own=True)},
-    advice="Leave the kernels alone until you have fixed what the GPU waits for.",
-    source="Amdahl's law",
-)
+@looks_for(K14)
 def amdahl(facts: Facts, limits: Limits) -> Finding | None:
-    """Bounds all advice on kernels: ``gain = share × (1 - 1 / speed-up)``, with an infinite speed-up of all kernels.
-
-    If the host is the bottleneck, the step ends little earlier when replayed without any kernel time. Any advice that
-    could gain less than 2 % is left out anyway.
-    """
     rows = facts.launches["row"].cast(pl.Int64).to_numpy()
     if facts.model is None or facts.model.waits_for != "host":
         return None
@@ -222,20 +150,21 @@ def amdahl(facts: Facts, limits: Limits) -> Finding | None:
     first = facts.kernels.filter(pl.col("category") != "communication").head(MOST)["short_name"].to_list()
     step_ns = facts.model.step_ns
     return Finding(
-        "K14",
         "info",
-        f"Faster kernels can gain at most {words.percent(found.ceiling_percent)} of {hints.span(facts)}, all of them"
+        f"Faster kernels can gain at most {words.percent(found.ceiling_percent)} of {program.span(facts)}, all of them"
         " together"
         if found.ceiling_percent >= NOTHING_PERCENT
-        else f"Faster kernels do not shorten {hints.span(facts)}: it waits for the host",
+        else f"Faster kernels do not shorten {program.span(facts)}: it waits for the host",
         (
-            Evidence(f"kernel time {hints.per(facts)}", facts.per_step(facts.kernel_ns), "ns", Query("kernels")),
-            Evidence(f"time {hints.per(facts)}", step_ns, "ns"),
+            Evidence(f"kernel time {program.per(facts)}", facts.per_step(facts.kernel_ns), "ns", Query("kernels")),
+            Evidence(f"time {program.per(facts)}", step_ns, "ns"),
         ),
         f"{words.ns(found.ns)} of {words.ns(step_ns)} = {words.percent(found.ceiling_percent)}; {found.why}",
-        f"below {words.percent(limits.ceiling_percent)} of the step",
-        f"Do not tune kernels ({words.listed([str(name) for name in first])}), occupancy or precision here before the"
-        " GPU stops waiting.",
+        advice=(
+            f"Do not tune kernels ({words.listed([str(name) for name in first])}), occupancy or precision here"
+            " before the"
+            " GPU stops waiting."
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules on single kernels: their bottleneck, their distance to the roof, occupancy, and grids that leave SMs empty."""
+"""Rules on single kernels: bottleneck, distance to the roof, occupancy, SMs left empty, cache and DRAM traffic."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracetui.analysis.findings.core import change, words
+from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.kernels import K1, K2, K3, K4, K5, K6
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu.kernel_facts import (
     MOST,
-    SHARE,
     STREAMING,
     attained,
     bounds,
@@ -19,6 +19,7 @@ from tracetui.analysis.findings.gpu.kernel_facts import (
     limiter_text,
     limits_of_sm,
     ncu_command,
+    reread,
     shapes,
     share_of,
     short,
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.findings.gpu.kernel_facts import Shape
 
-_LONG = Threshold(10, "µs", "mean duration below which starting and stopping is most of a kernel", own=True)
 _BY_BOUND = {
     "compute": "It computes near what the GPU can: fewer operations, a lower precision or tensor cores help, code does"
     " not.",
@@ -46,22 +46,8 @@ _BY_BOUND = {
 }
 
 
-@rule(
-    "K1",
-    "What bounds the longest kernels",
-    needs=("counters", "gpu"),
-    rests_on=("gpu", "counters"),
-    thresholds={"share_percent": SHARE, "mean_us": _LONG},
-    advice="By what bounds it: fewer operations, fewer bytes, or more work in flight.",
-    source="Nsight Compute's rule SOLBottleneck; NVIDIA TensorRT-LLM's profiling skills",
-)
+@looks_for(K1)
 def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    """Says whether arithmetic, memory or neither is the bottleneck of each long kernel that Nsight Compute measured.
-
-    The rule decides as Nsight Compute does: latency if SM and memory are both below 60 % of their peak, else the one
-    that leads by 10 points, else balanced. At best the kernel becomes as fast as the busier of the two allows:
-    ``time × max(SM, memory)``.
-    """
     measured = facts.counters
     if measured is None or is_beside_timeline(facts):
         return
@@ -81,7 +67,6 @@ def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
         verdict = "uses arithmetic and memory alike" if row["bound"] == "balanced" else verdict
         proof = Query("counters", row=row["name"])
         yield Finding(
-            "K1",
             found.severity if row["bound"] == "latency" else "info",
             f"{short(row['name'])} {verdict}: SM {words.percent(row['sm_percent'])}, memory"
             f" {words.percent(row['memory_percent'])} of peak",
@@ -93,37 +78,18 @@ def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
             ),
             f"max({words.percent(row['sm_percent'])}, {words.percent(row['memory_percent'])}) ="
             f" {words.percent(busiest)} of peak; {found.why}",
-            f"below 60 % on both sides: latency; 10 points apart: the busier one; kernels of {limits.mean_us:g} µs and"
-            f" more with {words.percent(limits.share_percent)} of the kernel time",
-            _BY_BOUND[row["bound"]],
+            advice=_BY_BOUND[row["bound"]],
             impact_ns=found.ns,
             ceiling_percent=found.ceiling_percent,
             work=found.rows,
         )
 
 
-@rule(
-    "K2",
-    "Far below the roofline",
-    needs=("gpu", "shapes"),
-    rests_on=("gpu", "clock"),
-    thresholds={
-        "attained_percent": Threshold(40, "%", "time at the roof, of the kernel's time", own=True),
-        "share_percent": SHARE,
-        "mean_us": _LONG,
-    },
-    advice="Measure the kernel with Nsight Compute: the counters tell what is in its way.",
-    source="TraceLens and torch's inductor have the same ratio",
-)
+@looks_for(K2)
 def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    """Compares a kernel's time with the least that its operator's FLOPs and bytes need on this GPU.
-
-    ``t_min = max(FLOPs / peak, bytes / bandwidth)`` from the operator's shapes, with the peaks that `tracetui report
-    --section roofline` lists; the attained share is t_min / time. K1 judges kernels that Nsight Compute measured.
-    """
     peaks = facts.roofline.peaks
     if peaks.bandwidth is None or not peaks.compute:
-        yield Abstention("K2", f"the roofs: {'; '.join(peaks.unknown) or 'no peak is known'}")
+        yield Abstention(f"the roofs: {'; '.join(peaks.unknown) or 'no peak is known'}")
         return
     known = bounds(facts)
     points = facts.roofline.points.filter(
@@ -143,7 +109,6 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
             roof = f"{words.number(peak.value / 1e12)} TFLOP/s ({peak.source})"
         proof = Query("counters:roofline", row=row["name"])
         yield Finding(
-            "K2",
             found.severity,
             f"{short(row['name'])} attains {words.percent(row['attained_percent'])} of its {row['roof']} roof",
             (
@@ -155,9 +120,6 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
             ),
             f"at {roof} a call takes {words.ns(least / row['launches'])} of {words.ns(mean)} ="
             f" {words.percent(row['attained_percent'])}; {found.why}",
-            f"below {words.percent(limits.attained_percent)} of the roof, calls of {limits.mean_us:g} µs and more",
-            "Ask Nsight Compute what is in its way; a library's kernel at other shapes (batch, padding, layout) may"
-            " come nearer.",
             impact_ns=found.ns,
             ceiling_percent=found.ceiling_percent,
             work=found.rows,
@@ -165,34 +127,14 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
         )
 
 
-@rule(
-    "K3",
-    "Low occupancy, and what limits it",
-    needs=("gpu",),
-    rests_on=("gpu",),
-    thresholds={
-        "occupancy_percent": Threshold(50, "%", "theoretical occupancy, of the warps an SM can hold", own=True),
-        "attained_percent": Threshold(40, "%", "of the roof, from which low occupancy does no harm", own=True),
-        "share_percent": SHARE,
-    },
-    advice="Larger blocks, fewer registers or less shared memory per block, whichever limits.",
-    source="CUDA's occupancy calculator; Nsight Compute's section Occupancy",
-)
+@looks_for(K3)
 def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    """Computes how many warps a launch can keep on an SM and names what prevents more.
-
-    Block slots, warps, registers and shared memory each allow a number of blocks, and the smallest decides. Occupancy
-    matters only if latency is the bottleneck. The rule therefore leaves out kernels that counters or the roofline show
-    near a roof, and products that hold tiles in registers by design: on tensor cores always, since asynchronous copies
-    bring their operands, and others unless they are far below their roof. A grid of less than one wave can't fill the
-    SMs whatever the block allows: K4 judges those. The time falls at most in proportion as the warps rise.
-    """
     if is_beside_timeline(facts):
         return
     found = shapes(facts)
     sm, _ = limits_of_sm(facts)
     if found is None or sm is None:
-        yield Abstention("K3", "registers and blocks of the launches on a known NVIDIA GPU: torch.profiler, nsys, ncu")
+        yield Abstention("registers and blocks of the launches on a known NVIDIA GPU: torch.profiler, nsys, ncu")
         return
     classes, near = bounds(facts), attained(facts)
     for name, parts in _by_kernel(found):
@@ -215,7 +157,6 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
         gained = stake(facts, [name], min(remaining, 1.0))
         told = name in classes or at_roof is not None
         yield Finding(
-            "K3",
             gained.severity if told else "info",
             f"{short(name)} can fill {words.percent(held)} of an SM's warps, limited by {_limiter_title(most)}",
             (
@@ -228,8 +169,7 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
                 share_of(name, share),
             ),
             f"{limiter_text(most, sm.warps)} = {words.percent(most.held.percent)}; {gained.why}",
-            f"below {words.percent(limits.occupancy_percent)}, and not near a roof",
-            _limiter_advice(most)
+            advice=_limiter_advice(most)
             + ("" if told else " Only counters tell whether more warps help; they don't if memory is the bottleneck."),
             impact_ns=gained.ns,
             ceiling_percent=gained.ceiling_percent,
@@ -238,36 +178,14 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
         )
 
 
-@rule(
-    "K4",
-    "Grids that do not fill the GPU",
-    needs=("gpu",),
-    rests_on=("gpu",),
-    thresholds={
-        "loss_percent": Threshold(20, "%", "SM time that the last wave leaves idle", own=True),
-        "waves": Threshold(5, "", "number of waves from which a tail is not judged", own=True),
-        "time_percent": Threshold(20, "%", "such kernels, of all kernel time", own=True),
-    },
-    advice="A larger batch, split-K, or smaller tiles give more blocks.",
-    changes=(change.LARGER_BATCH,),
-    source="Nsight Compute's section LaunchStats (waves, tail effect)",
-)
+@looks_for(K4)
 def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Compares each grid with the number of blocks that all SMs hold at once.
-
-    ``waves = blocks / (SMs × resident blocks per SM)``. Below one wave part of the GPU stays empty; with few waves the
-    partly filled last one costs ``1 - waves / ceil(waves)``, if all blocks take equally long. For kernels that stream
-    through memory only SMs without any block count: ``1 - blocks / SMs``. The gain is at most these shares of such
-    kernels' time, and at most the distance of a kernel to its roof. Collectives are not judged.
-    """
     if is_beside_timeline(facts):
         return None
     found = shapes(facts)
     _, sms = limits_of_sm(facts)
     if found is None or all(part.waves is None for part in found):
-        return Abstention(
-            "K4", "grids, registers and the number of SMs of a known NVIDIA GPU: torch.profiler, nsys, ncu"
-        )
+        return Abstention("grids, registers and the number of SMs of a known NVIDIA GPU: torch.profiler, nsys, ncu")
     near = attained(facts)
     lost = [(part, _loss(part, limits, sms or 1, near)) for part in found]
     guilty = [(part, loss) for part, loss in lost if loss > 0]
@@ -281,7 +199,6 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     guilty.sort(key=lambda pair: -pair[1] * pair[0].total_ns)
     worst, _ = guilty[0]
     return Finding(
-        "K4",
         "info" if gained.severity == "info" else "warning",
         f"{words.percent(share)} of the kernel time runs on grids that do not fill the GPU and could take"
         f" {words.percent(100 * idle)} less on a full one",
@@ -296,10 +213,6 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{short(worst.name)}: {words.things(worst.grid, 'block')}, {worst.held.blocks} per SM ="
         f" {words.number(worst.waves or 0)} waves; {gained.why}",
-        f"below one wave, or more than {words.percent(limits.loss_percent)} lost in the last of fewer than"
-        f" {limits.waves:g}; from {words.percent(limits.time_percent)} of kernel time",
-        "Give each kernel more blocks: a larger batch, split-K for narrow products, smaller tiles; run independent"
-        " kernels on several streams.",
         impact_ns=gained.ns,
         ceiling_percent=gained.ceiling_percent,
         work=gained.rows,
@@ -350,3 +263,61 @@ def _limiter_advice(part: Shape) -> str:
     if first == "shared memory":
         return "Less shared memory per block, or larger blocks that share it."
     return "Blocks whose warps divide the SM's evenly leave no rest."
+
+
+@looks_for(K5)
+def cache_misses(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    measured = facts.counters
+    if measured is None or is_beside_timeline(facts):
+        return
+    again = {name: factor for name, factor, *_ in reread(facts)}
+    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
+    for row in measured.kernels.filter(pl.col("bound") == "memory").iter_rows(named=True):
+        name, rates = row["name"], (row["l1_hit_percent"], row["l2_hit_percent"])
+        low = [rate for rate in rates if rate is not None and rate < limits.hit_percent]
+        is_once = kernel_names.category(name) in STREAMING or again.get(name, 9.9) <= limits.streaming
+        if not low or is_once or share.get(name, 0.0) < limits.share_percent:
+            continue
+        found = stake(facts, [name], min(row["sm_percent"] / 100, 1.0))
+        proof = Query("counters", row=name)
+        yield Finding(
+            found.severity,
+            f"{short(name)} is bound by memory and hits {words.percent(min(low))} in its worst cache",
+            (
+                *(
+                    Evidence(f"{cache} hit rate, of sectors", rate, "%", proof)
+                    for cache, rate in zip(("L1", "L2"), rates, strict=True)
+                    if rate is not None
+                ),
+                share_of(name, share[name]),
+            ),
+            f"with memory out of the way arithmetic takes {words.percent(row['sm_percent'])} of the time; {found.why}",
+            impact_ns=found.ns,
+            ceiling_percent=found.ceiling_percent,
+            work=found.rows,
+        )
+
+
+@looks_for(K6)
+def moved_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    bandwidth = facts.roofline.peaks.bandwidth
+    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
+    for name, factor, moved, needed, duration in reread(facts):
+        if factor <= limits.factor or share.get(name, 0.0) < limits.share_percent:
+            continue
+        spared = (moved - needed) / bandwidth.value * 1e9 if bandwidth is not None else duration
+        found = stake(facts, [name], 1 - min(spared / duration, 1.0) if duration else 1.0)
+        rate = f"{words.size(moved)} / {words.size(needed)} = {words.number(factor)}"
+        yield Finding(
+            found.severity,
+            f"{short(name)} moves {words.number(factor)} times the bytes that its work needs",
+            (
+                Evidence("DRAM traffic per launch", moved, "byte", Query("counters", row=name)),
+                Evidence("inputs and outputs, each once", needed, "byte", Query("kernels", row=name)),
+                share_of(name, share[name]),
+            ),
+            f"{rate}; {words.size(moved - needed)} at the memory's peak take {words.ns(spared)}; {found.why}",
+            impact_ns=found.ns,
+            ceiling_percent=found.ceiling_percent,
+            work=found.rows,
+        )

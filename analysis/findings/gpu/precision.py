@@ -1,4 +1,4 @@
-"""Number formats: matrix work without tensor cores, and the cost of converting between types."""
+"""Number formats: matrix work without tensor cores, operands not aligned for them, conversions between types."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.findings.core import change, gain, hints, words
+from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.gpu import F1, F2, F3, F12
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.analysis.findings.gpu.kernel_facts import attained
 from tracetui.analysis.roofline import peaks
 from tracetui.parsers.names import kernel_names, matrix_work
-from tracetui.parsers.names.kernel_types import CAST_OF_MIOPEN
+from tracetui.parsers.names.kernel_types import CAST_OF_MIOPEN, bytes_at_a_time
 from tracetui.parsers.names.matrix_work import fp32_matrix_work as is_fp32_matrix_work
 from tracetui.parsers.trace import DeviceInfo
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 
 class Ratio(Struct, frozen=True):
@@ -42,7 +44,7 @@ def ratio(facts: Facts, precision: str) -> Ratio | None:
     fast, slow = known.compute.get(precision), known.compute.get("fp32")
     if fast is not None and slow is not None and fast.source == slow.source and slow.value:
         return Ratio(fast.value / slow.value, f"{_tera(fast.value)} by {_tera(slow.value)}, {fast.source}")
-    capability = hints.capability(facts)
+    capability = program.capability(facts)
     device = DeviceInfo(0, name=known.device, compute_capability=capability)
     tensor, plain = peaks.fma_per_clock(device, precision), peaks.fma_per_clock(device, "fp32")
     if tensor is None or plain is None:
@@ -58,9 +60,9 @@ def _evidence(facts: Facts, mask: Bools, half: Ratio | None) -> Iterator[Evidenc
     """Evidence on matrix work without tensor cores: how much there is, and how fast tensor cores would be."""
     spent, share = kernel_sorts.spent(facts, mask)
     proof = kernel_sorts.proof(facts, mask)
-    yield Evidence(f"GEMMs, convolutions, attention {hints.per(facts)}", facts.per_step(spent), "ns", proof)
+    yield Evidence(f"GEMMs, convolutions, attention {program.per(facts)}", facts.per_step(spent), "ns", proof)
     yield Evidence(f"of {kernel_sorts.base(facts)}", share or 0.0, "%", proof)
-    yield Evidence("compute capability", hints.capability(facts) or "")
+    yield Evidence("compute capability", program.capability(facts) or "")
     if half:
         yield Evidence("fp16 peak by fp32 peak", half.value, "×")
 
@@ -96,33 +98,13 @@ _MEASURE = "ncu --section ComputeWorkloadAnalysis --csv --page raw"
 _UNKNOWN = "the GPU's compute capability: a trace with deviceProperties (torch.profiler), an nsys export, or run.json"
 
 
-@rule(
-    "F1",
-    "Matrix work in fp32 without TF32 or mixed precision",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "shares", "whole"),
-    thresholds={
-        "share_percent": Threshold(10, "%", "fp32 GEMMs and convolutions on plain FMA units, of kernel time", own=True),
-        "capability": Threshold(8.0, "", "compute capability from which on tensor cores take fp32 inputs as TF32"),
-    },
-    advice="TF32 (one line), then bf16 autocast.",
-    changes=(change.TF32, change.BF16),
-    source="PyTorch's profiler pattern matcher (FP32 matmul), DLProf; ratios from NVIDIA's throughput tables",
-)
+@looks_for(F1)
 def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """GEMMs and convolutions run in fp32 on the FMA units of a GPU that has tensor cores for them.
-
-    The rule recognises them by name (``sgemm``, ``ffma``, ``simt_s``); if Nsight Compute measured tensor cores, its
-    counters decide. Three things bound the gain: these kernels' share of the time, how much faster tensor cores are per
-    SM and clock (fp16/bf16 at best), and how much of the saved time would shorten the step in a replay. In a run that
-    waits for launches that is next to nothing. What their operators launch beside them (Fourier transforms, partial
-    sums) belongs to the algorithm in fp32, so that all of its time is in the bound.
-    """
-    capability = hints.capability(facts)
-    if not hints.is_nvidia(facts):
+    capability = program.capability(facts)
+    if not program.is_nvidia(facts):
         return None
     if capability is None:
-        return Abstention("F1", _UNKNOWN)
+        return Abstention(_UNKNOWN)
     if float(capability) < limits.capability:
         return None
     slow = kernel_sorts.by_name(facts.launches, is_fp32_matrix_work) & ~kernel_sorts.on_tensor_cores(facts)
@@ -133,7 +115,6 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     around = _around(facts, slow)
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0, around=around)
     return Finding(
-        "F1",
         bound.severity,
         f"{words.percent(share)} of {kernel_sorts.base(facts)} is fp32 matrix work on plain FMA units, none of"
         " it on tensor cores",
@@ -142,9 +123,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
             *_with_tf32(facts, rows, around),
         ),
         f"{kernel_sorts.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
-        f"above {words.percent(limits.share_percent)} of kernel time, compute capability {limits.capability:g} or"
-        " later",
-        _in_fewer_bits(facts),
+        advice=_in_fewer_bits(facts),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -181,32 +160,13 @@ TF32_IN_C = (
 )
 
 
-@rule(
-    "F2",
-    "Tensor cores are not used",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "shares", "whole"),
-    thresholds={
-        "used_percent": Threshold(0, "%", "kernels on tensor cores, of kernel time"),
-        "eligible_percent": Threshold(10, "%", "work that could run there, of kernel time", own=True),
-        "capability": Threshold(7.0, "", "compute capability from which on GPUs have tensor cores"),
-    },
-    advice="Automatic mixed precision; sizes that are multiples of 8.",
-    changes=(change.FP16,),
-    source="torch-tb-profiler and DLProf",
-)
+@looks_for(F2)
 def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """There are GEMMs, convolutions or attention, and not one kernel of the run uses tensor cores.
-
-    If Nsight Compute measured tensor cores, its counters decide, otherwise the kernels' names. Names of generated and
-    custom kernels (Triton, XLA) don't tell, so the rule abstains if such kernels matter. Double precision does not
-    count, nor does fp32 on GPUs that have TF32, which F1 judges.
-    """
-    capability = hints.capability(facts)
-    if not hints.is_nvidia(facts):
+    capability = program.capability(facts)
+    if not program.is_nvidia(facts):
         return None
     if capability is None:
-        return Abstention("F2", _UNKNOWN)
+        return Abstention(_UNKNOWN)
     launched = facts.launches
     used, share_used = kernel_sorts.spent(facts, kernel_sorts.on_tensor_cores(facts))
     if float(capability) < limits.capability or share_used is None or share_used > limits.used_percent:
@@ -214,7 +174,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     unknown = kernel_sorts.undecided(facts)
     if (kernel_sorts.spent(facts, unknown)[1] or 0.0) > limits.eligible_percent:
         name = kernel_names.short_name(kernel_sorts.proof(facts, unknown).row)
-        return Abstention("F2", f"whether {name} uses tensor cores: {_MEASURE} -k regex:{_regex(name)} …")
+        return Abstention(f"whether {name} uses tensor cores: {_MEASURE} -k regex:{_regex(name)} …")
     could = kernel_sorts.by_name(launched, matrix_work.matrix_work) & ~unknown
     could &= ~kernel_sorts.by_name(launched, matrix_work.fp64_work)
     if float(capability) >= 8:
@@ -227,7 +187,6 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
     fp32 = bool(kernel_sorts.by_name(launched.filter(pl.Series(could)), is_fp32_matrix_work).any())
     return Finding(
-        "F2",
         bound.severity,
         f"No kernel uses tensor cores, and {words.percent(share)} of {kernel_sorts.base(facts)} could",
         (
@@ -236,9 +195,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
             *((Evidence("judged by", "Nsight Compute's counters where they measured"),) if facts.counters else ()),
         ),
         f"{kernel_sorts.worked_out(facts, could)}; on tensor cores ({_faster(half)}): {bound.why}",
-        f"{words.percent(limits.used_percent)} on tensor cores and above {words.percent(limits.eligible_percent)} that"
-        f" could be, compute capability {limits.capability:g} or later",
-        (
+        advice=(
             facts.program.say(pytorch=_MIXED, other=_MIXED_IN_C)
             if fp32
             else "The types fit, the shapes or strides may not: make channels, hidden and vocabulary sizes multiples of"
@@ -261,22 +218,8 @@ _MIXED_IN_C = (
 )
 
 
-@rule(
-    "F12",
-    "Conversions between types",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares", "whole"),
-    thresholds={"share_percent": Threshold(3, "%", "kernels that convert types, of kernel time", own=True)},
-    advice="Convert once: weights in the type they are used in, autocast around the whole step.",
-    changes=(change.COMPILED,),
-)
+@looks_for(F12)
 def casts(facts: Facts, limits: Limits) -> Finding | None:
-    """Kernels that only convert between number formats, such as autocast inserts before each operator.
-
-    If types were recorded (record_shapes=True), an ``aten::copy_`` between two types is a conversion; otherwise the
-    names decide (``float16_copy``, ``LoadWithCast``). Each costs GPU time and a launch: the replay that bounds the gain
-    leaves out both.
-    """
     mask = kernel_sorts.casts(facts)
     spent, share = kernel_sorts.spent(facts, mask)
     if share is None or share <= limits.share_percent:
@@ -285,18 +228,16 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_kernels(facts, rows, fewer_launches=True)
     number = int(mask.sum())
     return Finding(
-        "F12",
         bound.severity,
         f"Converting types takes {words.percent(share)} of {kernel_sorts.base(facts)}, in"
-        f" {words.things(facts.per_step(number), 'launch', 'launches')} {hints.per(facts)}",
+        f" {words.things(facts.per_step(number), 'launch', 'launches')} {program.per(facts)}",
         (
-            Evidence(f"conversions {hints.per(facts)}", facts.per_step(spent), "ns", kernel_sorts.proof(facts, mask)),
+            Evidence(f"conversions {program.per(facts)}", facts.per_step(spent), "ns", kernel_sorts.proof(facts, mask)),
             Evidence(f"of {kernel_sorts.base(facts)}", share, "%", kernel_sorts.proof(facts, mask)),
             Evidence("launches, of all", 100 * number / mask.size, "%", kernel_sorts.proof(facts, mask)),
         ),
         f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
-        f"above {words.percent(limits.share_percent)} of kernel time",
-        _advice(facts, mask),
+        advice=_advice(facts, mask),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -327,3 +268,67 @@ _ONCE_IN_C = (
     "Keep each array in the type it is used in; convert while the kernel that writes or reads it has the value in a"
     " register, in place of a kernel of its own."
 )
+
+
+WHOLE_BYTES = 16
+"""What a thread reads at a time at most, and TMA needs."""
+
+
+def _is_narrow(name: str) -> bool:
+    return (bytes_at_a_time(name) or WHOLE_BYTES) < WHOLE_BYTES
+
+
+def _left_at_roof(facts: Facts, mask: Bools) -> float:
+    """Which part of their time these launches would need at their roofs; nothing of those whose roof is not known."""
+    spent = facts.launches.select(pl.col("name").cast(pl.String), "duration").filter(pl.Series(mask))
+    known = attained(facts)
+    least = whole = 0.0
+    for name, ns in spent.group_by("name").agg(pl.col("duration").sum()).iter_rows():
+        whole += ns
+        least += ns * min(known[name][0] / 100, 1.0) if name in known else 0.0
+    return least / whole if whole else 0.0
+
+
+def _sizes(facts: Facts, mask: Bools) -> Iterator[Evidence]:
+    """Evidence on the shapes behind most of this time, if shapes were recorded."""
+    operators = facts.launches["operator"].filter(pl.Series(mask)).drop_nulls()
+    shapes = facts.trace.host["input_shapes"].gather(operators).cast(pl.String).drop_nulls()
+    most = shapes.filter(shapes != "").value_counts(sort=True)
+    if most.height:
+        yield Evidence("shapes of most launches", str(most["input_shapes"][0]))
+
+
+@looks_for(F3)
+def unaligned_products(facts: Facts, limits: Limits) -> Finding | None:
+    if not program.is_nvidia(facts):
+        return None
+    mask = kernel_sorts.by_name(facts.launches, _is_narrow)
+    spent, share = kernel_sorts.spent(facts, mask)
+    if share is None or share <= limits.share_percent:
+        return None
+    rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
+    left = _left_at_roof(facts, mask)
+    bound = gain.of_kernels(facts, rows, factor=left)
+    proof = kernel_sorts.proof(facts, mask)
+    return Finding(
+        bound.severity,
+        f"Operands not aligned to {WHOLE_BYTES} bytes: matrix work on them takes {words.percent(share)} of"
+        f" {kernel_sorts.base(facts)}",
+        (
+            Evidence(f"such products {program.per(facts)}", facts.per_step(spent), "ns", proof),
+            Evidence(f"of {kernel_sorts.base(facts)}", share, "%", proof),
+            *_sizes(facts, mask),
+        ),
+        f"{kernel_sorts.worked_out(facts, mask)}; {'at their roofs' if left else 'without them'}: {bound.why}",
+        advice=facts.program.say(
+            pytorch="Make channels, hidden, head and vocabulary sizes multiples of 8 in fp16 and bf16 (of 4 in TF32):"
+            " pad weights and inputs once, where they are made, and cut the result. Batch and sequence length count"
+            " too where they are the inner size, as in weight gradients.",
+            other="Make the leading dimensions multiples of 16 bytes (8 elements of a 16-bit type, 4 of fp32 as TF32)"
+            " and allocate operands at such addresses: pad once, where the arrays are made.",
+        ),
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
+        work=rows,
+    )

@@ -12,14 +12,15 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.findings.core import gain, hints, shown, words
+from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.host import S16
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.selection import in_steps
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 _ALLOCATES = re.compile(
     r"^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|HostUnregister|HostFree)"
@@ -43,22 +44,8 @@ def allocations(facts: Facts) -> pl.DataFrame:
     return calls.filter(~above).select("name", "start", "duration")
 
 
-@rule(
-    "S16",
-    "Memory is taken from the driver within steps",
-    needs=("timeline", "gpu", "api", "steps"),
-    rests_on=("gpu", "host", "whole"),
-    thresholds={"share_percent": Threshold(2, "%", "what the step would shrink by without these calls", own=True)},
-    advice="Let the allocator keep its memory: the same shapes in every step, expandable segments, no empty_cache.",
-    source="nsys-ai (allocations in steady steps)",
-)
+@looks_for(S16)
 def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
-    """``cudaMalloc`` and ``cudaFree`` wait for the GPU and hold up the thread that launches.
-
-    A caching allocator asks the driver for memory in its first steps only. If it goes on asking, shapes change, memory
-    is short, or somebody empties its cache. The gain is how much earlier the steps end in a replay without these calls;
-    work on the GPU also begins later after them, so what the replay lacks of a step may be theirs.
-    """
     found = allocations(facts)
     if not found.height:
         return None
@@ -72,17 +59,15 @@ def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
     name = str(most["name"].cast(pl.String)[0])
     calls, spent = facts.per_step(found.height), facts.per_step(float(found["duration"].sum()))
     return Finding(
-        "S16",
         bound.severity,
-        f"Memory is taken from the driver within steps: without these calls {shown.host_span(facts)} would be"
+        f"Memory is taken from the driver within steps: without these calls {basis.host_span(facts)} would be"
         f" {words.percent(share)} shorter, most by {name}",
         (
-            Evidence(f"calls {hints.per(facts)}", calls, "", Query("host:API calls", name)),
+            Evidence(f"calls {program.per(facts)}", calls, "", Query("host:API calls", name)),
             Evidence("host in them", spent, "ns", Query("host:API calls", name)),
         ),
-        f"{words.things(calls, 'call')} and {words.ns(spent)} {hints.per(facts)}; {bound.why}",
-        f"{words.percent(limits.share_percent)} of the step",
-        facts.program.say(
+        f"{words.things(calls, 'call')} and {words.ns(spent)} {program.per(facts)}; {bound.why}",
+        advice=facts.program.say(
             pytorch="Keep shapes the same from step to step, do not call torch.cuda.empty_cache() in the loop, set"
             " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and leave room: near the GPU's limit the allocator"
             " gives memory back and asks again.",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base import intervals
-from tracetui.analysis.findings.core import gain, hints, shown, words
-from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.core import basis, gain, program, words
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query, known
+from tracetui.analysis.findings.declared.host import S27
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.host.transfers import DTOH, HTOD, copies, copies_of
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.roofline.peaks import host_link_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals
     from tracetui.analysis.collectives import Link
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 _WAY = {HTOD: "to the GPU", DTOH: "to the host"}
 
@@ -57,28 +57,8 @@ class Moved:
         return None if rate is None or link is None else 100 * rate / link.bytes_per_s
 
 
-@rule(
-    "S27",
-    "Copies between host and GPU limit the run",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "whole"),
-    thresholds={
-        "link_percent": Threshold(75, "%", "of the link's peak, from which no copy is faster", own=True),
-        "small_kib": Threshold(256, "KiB", "mean copy below which its start counts more than its bytes", own=True),
-        "overlap_percent": Threshold(50, "%", "of what could overlap, from which it does", own=True),
-    },
-    advice="Fewer bytes (a smaller type, data that stays on the GPU), pinned memory, copies beside kernels, few large"
-    " copies.",
-    source="a replay of the dependency graph (docs/metrics.md)",
-)
+@looks_for(S27)
 def copies_limit(facts: Facts, limits: Limits) -> Finding | None:
-    """The verdict is that the run waits for copies to or from the GPU: says how much, how fast, and what would help.
-
-    Replays the steps with these copies free, and with half of their time, which half of the bytes would take. The rate
-    is of the time in which at least one copy of its direction runs, and compared with the peak of what connects the GPU
-    with its host, where that is known. Near that peak copies can be fewer or run beside other work, not be faster; else
-    it depends on the kind of memory, on the size of each copy, and on what runs beside them.
-    """
     if facts.verdict.kind != "copies":
         return None
     moved = _moved(facts)
@@ -89,16 +69,15 @@ def copies_limit(facts: Facts, limits: Limits) -> Finding | None:
     link = host_link_of(facts.run, facts.trace)
     first = max(moved, key=lambda one: one.busy_ns)
     return Finding(
-        "S27",
         bound.severity,
-        f"Copies between host and GPU limit the run: {', '.join(_said(one, link) for one in moved)} {hints.per(facts)}",
+        f"Copies between host and GPU limit the run: {', '.join(_said(one, link) for one in moved)}"
+        f" {program.per(facts)}",
         (
             *(evidence for one in moved for evidence in _evidence(facts, one, link)),
             Evidence("step shorter with half the bytes, at most", half.ceiling_percent or 0.0, "%"),
         ),
         f"{'; '.join(f'{words.ns(one.busy_ns)} {one.way}' for one in moved)}; with these copies free: {bound.why}",
-        "the verdict is that the run waits for copies",
-        _advice(facts, limits, moved, first, link),
+        advice=_advice(facts, limits, moved, first, link),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -108,7 +87,7 @@ def copies_limit(facts: Facts, limits: Limits) -> Finding | None:
 
 def _moved(facts: Facts) -> list[Moved]:
     """What each direction moves."""
-    base = shown.shown(facts)
+    base = basis.shown(facts)
     found = []
     for (direction,), rows in copies_of(base.of_steps).group_by("direction", maintain_order=True):
         busy = intervals.union(rows["start"].to_numpy(), rows["end"].to_numpy())
@@ -141,9 +120,9 @@ def _evidence(facts: Facts, one: Moved, link: Link | None) -> Iterator[Evidence]
     proof = Query("kernels:copies", row=one.direction)
     of = f"of the peak of {link.name}" if link is not None else ""
     yield from known(
-        (f"bytes {one.way} {hints.per(facts)}", one.bytes, "byte", proof),
-        (f"copies {one.way} {hints.per(facts)}", one.copies, "", proof),
-        (f"{one.way}, time {hints.per(facts)}", one.busy_ns, "ns", proof),
+        (f"bytes {one.way} {program.per(facts)}", one.bytes, "byte", proof),
+        (f"copies {one.way} {program.per(facts)}", one.copies, "", proof),
+        (f"{one.way}, time {program.per(facts)}", one.busy_ns, "ns", proof),
         (f"{one.way}, achieved", one.bytes_per_s, "byte/s"),
         (f"{one.way}, {of}", one.link_percent(link), "%"),
         (f"{one.way}, from or to pageable memory, of the bytes", one.pageable_percent, "%"),
@@ -175,7 +154,7 @@ def _advice(facts: Facts, limits: Limits, moved: list[Moved], first: Moved, link
 
 def _apart(facts: Facts, moved: list[Moved], limits: Limits) -> bool:
     """Whether copies could run beside kernels, or beside those of the other direction, and mostly don't."""
-    work = activities(shown.shown(facts).sel)
+    work = activities(basis.shown(facts).sel)
     others = [intervals.union(work.start[work.kernel | work.compute], work.end[work.kernel | work.compute])]
     others += [one.busy for one in moved[1:]]
     here = moved[0].busy

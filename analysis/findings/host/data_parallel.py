@@ -8,33 +8,21 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import rule
+from tracetui.analysis.findings.declared.host import F19
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.collectives import NCCL
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 _ONE_PROCESS, _PER_GPU = "DataParallel.forward", "DistributedDataParallel.forward"
 """What torch calls its two wrappers around a model."""
 
 
-@rule(
-    "F19",
-    "DataParallel, or DistributedDataParallel without NCCL",
-    needs=("timeline", "gpu", "host"),
-    rests_on=("gpu", "whole"),
-    advice="DistributedDataParallel with a process per GPU, and the nccl backend.",
-    source="torch-tb-profiler's recommendations",
-)
+@looks_for(F19)
 def slow_parallelism(facts: Facts, limits: Limits) -> Finding | None:
-    """One process launches the work of all GPUs, or gradients go through the host.
-
-    ``DataParallel`` copies the model to every GPU in every step and launches all of their kernels from the threads of
-    one Python process. ``DistributedDataParallel`` over gloo sums gradients on the host where NCCL would do it between
-    the GPUs. What either costs is not to be told from one recording, so the finding promises no time.
-    """
     del limits
     calls = rows_of(facts.sel.host.select("kind", "name"), "operator", "annotation")["name"]
     gpus = sorted(facts.launches["device"].drop_nulls().unique().to_list())
@@ -66,4 +54,4 @@ def _communicates(name: str) -> bool:
 
 
 def _finding(title: str, evidence: tuple[Evidence, ...], formula: str, advice: str) -> Finding:
-    return Finding("F19", "warning", title, evidence, formula, "seen at all", advice)
+    return Finding("warning", title, evidence, formula, advice=advice)

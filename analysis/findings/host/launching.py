@@ -13,9 +13,10 @@ from tracetui.analysis.dependencies.costs import as_recorded
 from tracetui.analysis.dependencies.critical_path import critical_path
 from tracetui.analysis.dependencies.host_layers import loading_time
 from tracetui.analysis.dependencies.model import LAUNCHING_NS
-from tracetui.analysis.findings.core import change, gain, hints, shown, words
+from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.host import S2, S13, S19
+from tracetui.analysis.findings.declared.rule import looks_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,17 +26,13 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Gain
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 MOST_CALLS = 4
 """How many host calls a finding names."""
 MOST_PART = 1 / 3
 """From this part of the host's own work on the critical path on, a call is named in the title."""
 _CAPTURE = r"StreamBeginCapture"
-
-_THRESHOLDS = {
-    "late_percent": Threshold(10, "%", "what the step would shrink by if this host time were free", own=True),
-}
 
 
 def _ways(facts: Facts, model: Model, costs: Costs, *, close: bool) -> NDArray[np.bool_]:
@@ -75,7 +72,7 @@ def _host_time(facts: Facts, *, launching: bool) -> Intervals | None:
 
 def _span(facts: Facts) -> str:
     """The step that `deciding` says would be shorter."""
-    return hints.span(facts) if deciding(facts) is facts.model else shown.host_span(facts)
+    return program.span(facts) if deciding(facts) is facts.model else basis.host_span(facts)
 
 
 def without_host(facts: Facts, *, launching: bool) -> Gain | None:
@@ -104,7 +101,7 @@ def _evidence(facts: Facts, model: Model) -> tuple[Evidence, ...]:
     path = facts.path if model is facts.host_model else None
     path = critical_path(model.sel, model) if path is None else path
     return (
-        Evidence(f"{hints.span(facts)} as recorded", model.recorded_ns, "ns", Query("timeline")),
+        Evidence(f"{program.span(facts)} as recorded", model.recorded_ns, "ns", Query("timeline")),
         *((Evidence("without the profiler", model.clean_ns, "ns"),) if model.clean_ns is not None else ()),
         Evidence("left with the host free", model.host_free_ns, "ns", Query("host:critical path")),
         Evidence("left with all GPU work free", max(model.kernels_free_ns), "ns", Query("host:critical path")),
@@ -112,44 +109,29 @@ def _evidence(facts: Facts, model: Model) -> tuple[Evidence, ...]:
     )
 
 
-@rule(
-    "S2",
-    "Launch-bound: the GPU waits for the CPU to launch its work",
-    needs=("timeline", "gpu", "api"),
-    rests_on=("gpu", "host", "whole"),
-    thresholds=_THRESHOLDS,
-    advice="CUDA graphs, torch.compile(mode='reduce-overhead'), a larger batch; then less Python per launch.",
-    changes=(change.CUDA_GRAPHS, change.COMPILED_FOR_LAUNCHES, change.LARGER_BATCH),
-    source="a replay of the dependency graph (docs/metrics.md)",
-)
+@looks_for(S2)
 def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The host launches one small operation after the other, and the GPU is done before the next one arrives.
-
-    Replays the steps without the host's time on the way from one launch to the next, where that is at most 200 µs: what
-    a graph of the whole step would save, which is launched at once. Longer ways are other work of the host (S13), and
-    waits for data are S5's. The finding is critical only if it is so whatever recording cost the host.
-    """
     model = deciding(facts)
     if facts.api["name"].str.contains(_CAPTURE).any():
-        return Abstention("S2", "steps that run: here CUDA graphs are being captured, which is done once")
+        return Abstention("steps that run: here CUDA graphs are being captured, which is done once")
     bound = _bound(facts, limits, launching=True)
     if model is None or bound is None:
         return None
     kernels = facts.per_step(facts.launches.height)
     return Finding(
-        "S2",
         bound.severity,
         f"Launch-bound: without the host's time between launches {_span(facts)} would be"
         f" {words.percent(bound.ceiling_percent)} shorter",
         (
             *_evidence(facts, model),
-            Evidence(f"kernels {hints.per(facts)}", kernels, "", Query("kernels")),
+            Evidence(f"kernels {program.per(facts)}", kernels, "", Query("kernels")),
             Evidence("median kernel", float(facts.launches["duration"].median() or 0), "ns", Query("kernels")),  # type: ignore[arg-type]
         ),
         f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(bound.ceiling_percent)}; {bound.why}",
-        f"above {words.percent(limits.late_percent)} of the step; ways of at most {words.ns(LAUNCHING_NS)} from one"
+        threshold=f"above {words.percent(limits.late_percent)} of the step; ways of at most {words.ns(LAUNCHING_NS)}"
+        " from one"
         " launch to the next",
-        _launch_advice(facts),
+        advice=_launch_advice(facts),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -160,13 +142,13 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 def _launch_advice(facts: Facts) -> str:
     """What to do about many launches, in the program's own terms."""
     last = " Lower precision and faster kernels gain next to nothing here: the GPU is done before the next launch."
-    if hints.graph_percent(facts) > hints.BY_GRAPHS_PERCENT:
+    if program.graph_percent(facts) > program.BY_GRAPHS_PERCENT:
         return (
             "The kernels come from CUDA graphs already, and each graph is too small for what its launch costs: capture"
             " more in one graph (the whole step, several steps), use a larger batch, and prepare inputs while the last"
             f" graph runs.{last}"
         )
-    compiled = hints.is_compiled(facts)
+    compiled = program.is_compiled(facts)
     return (
         facts.program.say(
             pytorch=(
@@ -186,21 +168,8 @@ def _launch_advice(facts: Facts) -> str:
     )
 
 
-@rule(
-    "S13",
-    "The GPU waits for the CPU, which does other work than launching",
-    needs=("timeline", "gpu", "api"),
-    rests_on=("gpu", "host", "whole"),
-    thresholds=_THRESHOLDS,
-    advice="Take work off the thread that launches: Python, guards and graph breaks of torch.compile, copies, logging.",
-    source="nsys-ai (owners of gaps)",
-)
+@looks_for(S13)
 def host_work(facts: Facts, limits: Limits) -> Finding | None:
-    """Between two launches the host does something else for long, and the GPU is done before it goes on.
-
-    Replays the steps without the host's time on ways of more than 200 µs from one launch to the next, waits for data
-    (S5) and for the GPU (S7) apart. The calls that take most of the critical path there show what the host does.
-    """
     model, path = deciding(facts), facts.path
     bound = _bound(facts, limits, launching=False)
     if model is None or path is None or bound is None:
@@ -208,7 +177,6 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
     working = path.stretches.filter(pl.col("resource").is_in(["python", "operator", "host"]))
     most = _most_of(working)
     return Finding(
-        "S13",
         bound.severity,
         f"The GPU waits for other work of the host than launching{most}: without it {_span(facts)} would be"
         f" {words.percent(bound.ceiling_percent)} shorter",
@@ -216,7 +184,7 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
             *_evidence(facts, model),
             *(
                 Evidence(
-                    f"{row['name']}, on the critical path {hints.per(facts)}",
+                    f"{row['name']}, on the critical path {program.per(facts)}",
                     row["ns"],
                     "ns",
                     # time outside any call has no row among the functions
@@ -228,9 +196,10 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
             ),
         ),
         f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(bound.ceiling_percent)}; {bound.why}",
-        f"above {words.percent(limits.late_percent)} of the step; ways of more than {words.ns(LAUNCHING_NS)} from one"
+        threshold=f"above {words.percent(limits.late_percent)} of the step; ways of more than"
+        f" {words.ns(LAUNCHING_NS)} from one"
         " launch to the next",
-        _work_advice(facts),
+        advice=_work_advice(facts),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -248,7 +217,7 @@ def _most_of(working: pl.DataFrame) -> str:
 
 def _work_advice(facts: Facts) -> str:
     """What to do about other work of the host, in the program's own terms."""
-    if hints.is_compiled(facts) and facts.program.framework == "pytorch":
+    if program.is_compiled(facts) and facts.program.framework == "pytorch":
         return (
             "It is compiled: each graph break and each guard is Python between two launches. TORCH_LOGS=graph_breaks,"
             " recompiles names them; fullgraph=True refuses them."
@@ -259,24 +228,8 @@ def _work_advice(facts: Facts) -> str:
     )
 
 
-BUSY_PERCENT = 70
-"""From this share of the step on, a GPU is easily taken for the limit."""
-
-
-@rule(
-    "S19",
-    "The host is the limit although the GPU is busy",
-    needs=("timeline", "gpu", "api"),
-    rests_on=("gpu", "host", "whole"),
-    thresholds={"busy_percent": Threshold(BUSY_PERCENT, "%", "GPU work, of the recorded step", own=True)},
-    advice="Faster kernels gain little before the host launches sooner: look at the critical path.",
-    source="a replay of the dependency graph (docs/metrics.md)",
-)
+@looks_for(S19)
 def busy_but_waiting(facts: Facts, limits: Limits) -> Finding | None:
-    """The GPU works for most of the step, and still each step waits for its host.
-
-    A busy GPU is no proof that it is the limit: if all its work were free, the step would hardly be shorter.
-    """
     model = facts.model
     if model is None or model.waits_for != "host":
         return None
@@ -284,12 +237,9 @@ def busy_but_waiting(facts: Facts, limits: Limits) -> Finding | None:
     if not isinstance(busy, float) or busy < limits.busy_percent:
         return None
     return Finding(
-        "S19",
         "info",
-        f"The host is the limit although the GPU is busy for {words.percent(busy)} of {shown.shown(facts).span}",
+        f"The host is the limit although the GPU is busy for {words.percent(busy)} of {basis.shown(facts).span}",
         _evidence(facts, model),
         f"with all GPU work free {words.ns(max(model.kernels_free_ns))} of {words.ns(model.step_ns)} are left, with"
         f" the host free {words.ns(model.host_free_ns)}",
-        f"busy above {words.percent(limits.busy_percent)}",
-        "Look at the critical path (tab Host) for what the host does before each launch; kernels come second.",
     )

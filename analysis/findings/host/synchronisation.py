@@ -16,9 +16,10 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.costs import WAIT_NS
 from tracetui.analysis.dependencies.waits import waits_by_name
-from tracetui.analysis.findings.core import gain, hints, shown, words
+from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.host import S7
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.host.transfers import DTOH, copies, pageable_waits
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.steps import step_slots
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 ASKS = frozenset(
     {"aten::item", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::unique2", "aten::equal",
@@ -138,25 +139,8 @@ def _range_around(host: pl.DataFrame, calls: Ints) -> Ints:
     return np.where(around == NONE, NONE, rows[around])
 
 
-@rule(
-    "S7",
-    "The host waits for the GPU in the middle of the step",
-    needs=("timeline", "gpu", "api"),
-    rests_on=("gpu", "host", "whole"),
-    thresholds={
-        "stall_percent": Threshold(2, "%", "idle time of the GPU after waits, of the step"),
-        "stall_ms": Threshold(1, "ms", "the same in the whole recording"),
-    },
-    advice="Keep values on the GPU: accumulate there, read them every n steps.",
-    source="nsys-ai (2 %, 1 ms), nsys analyze (cuda_api_sync)",
-)
+@looks_for(S7)
 def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
-    """``.item()``, ``nonzero``, copies to the host and explicit synchronisation let the launch queue run empty.
-
-    While the host waits, it launches nothing; when the GPU is done, it is idle until the next launch arrives. The gain
-    is how much earlier the steps end in a replay in which these calls do not wait. A wait at the end, after which
-    nothing runs, is benign; a wait that finds the GPU already idle costs only the call.
-    """
     found = waits(facts).frame
     frame = found.filter(pl.col("stall_ns") > 0)
     model = facts.host_model
@@ -173,9 +157,8 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     first = owners.row(0, named=True)
     benign = found.height - frame.height
     return Finding(
-        "S7",
         bound.severity,
-        f"Waits for the GPU stall it: without them {shown.host_span(facts)} would be {words.percent(ceiling)} shorter,"
+        f"Waits for the GPU stall it: without them {basis.host_span(facts)} would be {words.percent(ceiling)} shorter,"
         f" most by {first['owner']}",
         (
             *(_stall(facts, row) for row in owners.head(4).iter_rows(named=True)),
@@ -187,10 +170,9 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
             ),
         ),
         f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(ceiling)}; {bound.why};"
-        f" {words.ns(per_step)} idle{shown.as_recorded(facts)} {hints.per(facts)} after"
+        f" {words.ns(per_step)} idle{basis.as_recorded(facts)} {program.per(facts)} after"
         f" {words.things(int(owners['calls'].sum()), 'wait')}, {words.things(benign, 'wait')} stalled nothing",
-        f"above {words.percent(limits.stall_percent)} of the step, and {limits.stall_ms:g} ms altogether",
-        _wait_advice(facts, first["owner"], first["call"]),
+        advice=_wait_advice(facts, first["owner"], first["call"]),
         impact_ns=bound.ns,
         ceiling_percent=ceiling,
         sure_percent=bound.sure_percent,

@@ -8,52 +8,35 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import names
-from tracetui.analysis.findings.core import change, gain, hints, shown, waiting, words
+from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.host import S1, S5, S6, S12
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Severity
     from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 
-@rule(
-    "S1",
-    "The GPU is not the limit",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "whole"),
-    thresholds={
-        "idle_percent": Threshold(30, "%", "idle time of the GPU, of the step"),
-        "idle_percent_graphs": Threshold(15, "%", "the same where CUDA graphs launch most kernels"),
-    },
-    advice="Look for what the GPU waits for before making its kernels faster.",
-    source="NVIDIA TensorRT-LLM's profiling skills; torch-tb-profiler warns below 50 % utilization",
-)
+@looks_for(S1)
 def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
-    """Says where to look first: a GPU that is idle for a third of the step gains little from faster kernels.
-
-    Idle time is time of the steps in which no kernel, copy or fill runs. A run that replays CUDA graphs has few
-    launches that could come late, so less idle time is already unusual there. This rule puts no time at stake: other
-    rules judge what the GPU waits for (S2, S5, S7, S10).
-    """
     if facts.model is not None and facts.model.waits_for != "host":
         return None
-    idle_ns, step_ns = waiting.idle_ns(facts), facts.run_overview.average_step_ns
+    idle_ns, step_ns = basis.idle_ns(facts), facts.run_overview.average_step_ns
     share = 100 * min(idle_ns, step_ns) / step_ns if step_ns > 0 else None
-    by_graph = hints.graph_percent(facts)
+    by_graph = program.graph_percent(facts)
     limit = limits.idle_percent_graphs if by_graph > 50 else limits.idle_percent
     if share is None or share <= limit:
         return None
     return Finding(
-        "S1",
         "info",
-        f"The GPU is not the limit: it has nothing to do for {words.percent(share)} of {shown.shown(facts).span}",
+        f"The GPU is not the limit: it has nothing to do for {words.percent(share)} of {basis.shown(facts).span}",
         (
             Evidence("GPU idle", idle_ns, "ns", Query("host:gaps")),
-            Evidence(shown.shown(facts).span.removeprefix("the "), step_ns, "ns", Query("timeline")),
+            Evidence(basis.shown(facts).span.removeprefix("the "), step_ns, "ns", Query("timeline")),
             Evidence("verdict", facts.verdict.sentence),
             *(
                 Evidence(f"{row['category']}, of the step", row["percent"], "%")
@@ -63,10 +46,8 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
                 .iter_rows(named=True)
             ),
         ),
-        f"{words.ns(idle_ns)} idle of {words.ns(step_ns)} = {words.percent(share)} of {shown.shown(facts).span}",
-        f"idle above {words.percent(limit)} of the step" + (" (CUDA graphs)" if by_graph > 50 else ""),
-        "Look at what the GPU waits for first: launches, data, synchronisation, copies. Faster kernels, lower precision"
-        " included, only make its pauses longer.",
+        f"{words.ns(idle_ns)} idle of {words.ns(step_ns)} = {words.percent(share)} of {basis.shown(facts).span}",
+        threshold=f"idle above {words.percent(limit)} of the step" + (" (CUDA graphs)" if by_graph > 50 else ""),
     )
 
 
@@ -76,27 +57,8 @@ def _loader_on_path(facts: Facts) -> Query:
     return Query("host:critical path", row="loader" if there else "")
 
 
-@rule(
-    "S5",
-    "The data loader holds up the step",
-    needs=("timeline", "gpu", "loader"),
-    rests_on=("gpu", "host", "whole"),
-    thresholds={
-        "share_percent": Threshold(5, "%", "wait for data while the GPU is idle, of the step"),
-        "warning_percent": Threshold(15, "%", "from here on it is a warning"),
-        "critical_percent": Threshold(30, "%", "from here on it is critical"),
-    },
-    advice="Workers, pinned memory, prefetching, decoding on the GPU.",
-    changes=(change.MORE_WORKERS,),
-    source="torch-tb-profiler (5 %), gpuprof (15 %, 30 %)",
-)
+@looks_for(S5)
 def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
-    """The host waits for the next batch while the GPU has nothing to do.
-
-    The gain is how much earlier the steps end in a replay without the wait: a loader that works behind a busy GPU costs
-    nothing. The wait is the duration of the loader's own events (``enumerate(DataLoader)…__next__``), or of ranges
-    named so.
-    """
     found = facts.loader
     bound = gain.of_host_time(facts, found.waits) if found and facts.model else None
     share = bound.ceiling_percent if bound else None
@@ -105,21 +67,18 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     sure = (bound.sure_percent or 0.0) >= limits.critical_percent
     loud: Severity = "critical" if share >= limits.critical_percent and sure else "warning"
     return Finding(
-        "S5",
         loud if share >= limits.warning_percent else "info",
-        f"The data loader holds up the run: without its waits {shown.host_span(facts)} would be {words.percent(share)}"
+        f"The data loader holds up the run: without its waits {basis.host_span(facts)} would be {words.percent(share)}"
         " shorter",
         (
             Evidence("waits for data, GPU idle", found.exposed_ns, "ns", Query("host:gaps")),
             Evidence("waits for data, all", found.waited_ns, "ns", _loader_on_path(facts)),
-            Evidence(shown.recorded_span(facts).removeprefix("the "), facts.step_ns, "ns", Query("timeline")),
+            Evidence(basis.recorded_span(facts).removeprefix("the "), facts.step_ns, "ns", Query("timeline")),
             Evidence("seen as", found.name),
         ),
         f"{words.ns(bound.ns)} = {words.percent(share)}; {bound.why}; waits of {words.ns(found.waited_ns)} in all"
-        + shown.as_recorded(facts),
-        f"above {words.percent(limits.share_percent)} of the step; a warning from"
-        f" {words.percent(limits.warning_percent)}, critical from {words.percent(limits.critical_percent)}",
-        _loader_advice(facts, in_main_process=found.in_main_process),
+        + basis.as_recorded(facts),
+        advice=_loader_advice(facts, in_main_process=found.in_main_process),
         impact_ns=bound.ns,
         ceiling_percent=share,
         sure_percent=bound.sure_percent,
@@ -144,63 +103,30 @@ def _loader_advice(facts: Facts, *, in_main_process: bool) -> str:
     )
 
 
-@rule(
-    "S6",
-    "The data loader is irrelevant",
-    needs=("timeline", "gpu", "loader"),
-    rests_on=("host", "whole"),
-    thresholds={"share_percent": Threshold(1, "%", "the whole wait for data, of the step", own=True)},
-    advice="Leave num_workers alone.",
-)
+@looks_for(S6)
 def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
-    """Says that tuning the data loader would gain nothing, because "more workers" is what is usually tried first.
-
-    The whole wait counts, whether or not the GPU works during it: below 1 % of the step there is nothing to gain.
-    """
     found = facts.loader
     share = facts.ceiling(found.waited_ns) if found else None
     if found is None or share is None or share >= limits.share_percent:
         return None
     return Finding(
-        "S6",
         "info",
-        f"The data loader does not matter: the wait for data is {words.percent(share)} of {shown.recorded_span(facts)}",
+        f"The data loader does not matter: the wait for data is {words.percent(share)} of {basis.recorded_span(facts)}",
         (
             Evidence("waits for data", found.waited_ns, "ns", _loader_on_path(facts)),
-            Evidence(shown.recorded_span(facts).removeprefix("the "), facts.step_ns, "ns", Query("timeline")),
+            Evidence(basis.recorded_span(facts).removeprefix("the "), facts.step_ns, "ns", Query("timeline")),
             Evidence("seen as", found.name),
         ),
         f"{words.ns(found.waited_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}",
-        f"below {words.percent(limits.share_percent)} of the step",
-        facts.program.say(
+        advice=facts.program.say(
             pytorch="Do not tune num_workers or prefetch_factor for this run: data is there when the step asks for it.",
             other="Do not tune the reading of data for this run: it is there when the step asks for it.",
         ),
     )
 
 
-@rule(
-    "S12",
-    "Many small kernels in a row",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "host", "shares", "whole"),
-    thresholds={
-        "kernel_us": Threshold(10, "µs", "a kernel shorter than this is small"),
-        "launches_percent": Threshold(50, "%", "small kernels, of all launches", own=True),
-        "time_percent": Threshold(20, "%", "small kernels, of all kernel time"),
-        "run": Threshold(5, "", "small kernels in a row that could be one"),
-    },
-    advice="Fuse them: torch.compile, foreach and fused variants; CUDA graphs for what is left.",
-    changes=(change.COMPILED, change.LARGER_BATCH),
-    source="nsys-ai (five in a row below 10 µs), gpuprof, NVIDIA TensorRT-LLM's profiling skills",
-)
+@looks_for(S12)
 def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
-    """Most launches are of kernels below 10 µs that follow one another: starting them costs more than their work.
-
-    Only chains of small kernels on one stream count. Fusing could remove all but the first kernel of each chain, except
-    GEMMs, convolutions, attention and scans. A replay without the GPU time and launches of the removed kernels bounds
-    the gain.
-    """
     launched = facts.launches
     spent = launched["duration"].to_numpy()
     small = spent < 1000 * limits.kernel_us
@@ -215,26 +141,25 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_kernels(facts, rows, fewer_launches=True)
     ceiling = bound.ceiling_percent if spare.any() else None
     proof = Query("kernels", f"mean_ns<{limits.kernel_us:g}us")
-    each, of = (facts.per_step(runs), f" {hints.per(facts)}") if facts.per_step(runs) >= 1 else (float(runs), " in all")
+    each, of = (
+        (facts.per_step(runs), f" {program.per(facts)}") if facts.per_step(runs) >= 1 else (float(runs), " in all")
+    )
     return Finding(
-        "S12",
         bound.severity if spare.any() else "info",
         f"{words.percent(by_count)} of the kernel launches take less than {limits.kernel_us:g} µs, in"
         f" {words.things(each, 'chain')} of {limits.run:g} or more{of}",
         (
             Evidence("small kernels, of launches", by_count, "%", proof),
             Evidence("small kernels, of kernel time", by_time, "%", proof),
-            Evidence(f"kernels {hints.per(facts)}", facts.per_step(spent.size), "", Query("kernels")),
-            Evidence(f"launches {hints.per(facts)} that fusing could spare", facts.per_step(int(spare.sum()))),
+            Evidence(f"kernels {program.per(facts)}", facts.per_step(spent.size), "", Query("kernels")),
+            Evidence(f"launches {program.per(facts)} that fusing could spare", facts.per_step(int(spare.sum()))),
         ),
         f"{words.count(int(small.sum()))} of {words.count(spent.size)} launches = {words.percent(by_count)}; "
         + (
             f"with one of each chain and the GEMMs left: {bound.why}" if spare.any() else "none that fusing could spare"
         ),
-        f"{words.percent(limits.launches_percent)} of launches and {words.percent(limits.time_percent)} of kernel time"
-        f" below {limits.kernel_us:g} µs, {limits.run:g} or more in a row",
-        facts.program.say(pytorch=_FEWER, jax=_FEWER_IN_XLA, other=_FEWER_IN_C)
-        if hints.graph_percent(facts) <= 50
+        advice=facts.program.say(pytorch=_FEWER, jax=_FEWER_IN_XLA, other=_FEWER_IN_C)
+        if program.graph_percent(facts) <= 50
         else _FEWER_IN_GRAPHS,
         impact_ns=bound.ns if spare.any() else None,
         ceiling_percent=ceiling,

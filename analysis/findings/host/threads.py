@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.findings.core import hints, shown, words
-from tracetui.analysis.findings.core.finding import Abstention, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.core import basis, program, words
+from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, known
+from tracetui.analysis.findings.declared.host import S18
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.steps import step_slots
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 _WORK = ("operator", "runtime", "driver")
 _WAITS = re.compile(
@@ -69,30 +69,11 @@ def _load(facts: Facts) -> float | None:
     return median(loads) if loads else None
 
 
-@rule(
-    "S18",
-    "Threads compete for the processor's cores",
-    needs=("timeline", "host"),
-    rests_on=("host",),
-    thresholds={
-        "crowded_percent": Threshold(
-            10, "%", "time in which more threads run than there are cores, of the step", own=True
-        ),
-        "load": Threshold(1, "x", "the machine's load, of its cores: above it somebody always waits"),
-    },
-    advice="Fewer threads and loader workers, or fewer other programs.",
-    source="the load as the operating system defines it: threads that run or want to",
-)
+@looks_for(S18)
 def competing_threads(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """More threads want to run than there are cores, so the thread that launches work may have to wait for one.
-
-    Either more recorded threads are in operators or API calls at one time than the machine has cores, or the machine's
-    load during the run, which run.json samples, exceeds them. Calls in which a thread waits don't count. How much of
-    the step that costs can't be told from a recording, which sees calls and not the scheduler.
-    """
     count, who = cores(facts)
     if count is None:
-        return Abstention("S18", "the number of cores: launch with tracetui profile, or record with nsys")
+        return Abstention("the number of cores: launch with tracetui profile, or record with nsys")
     crowded, most = crowded_ns(facts, count)
     share = facts.ceiling(crowded) or 0.0
     load = _load(facts)
@@ -102,7 +83,6 @@ def competing_threads(facts: Facts, limits: Limits) -> Finding | Abstention | No
     workload = facts.manifest.workload if facts.manifest is not None else None
     title = f"{words.number(load or 0)} threads want to run" if loaded else f"Up to {most} threads run at a time"
     return Finding(
-        "S18",
         "warning",
         f"{title} on {words.things(count, 'core')}: the thread that launches work may wait for one",
         known(
@@ -110,15 +90,13 @@ def competing_threads(facts: Facts, limits: Limits) -> Finding | Abstention | No
             ("cores told by", who),
             ("load during the run, median of a minute", load),
             ("recorded threads that run at a time, most", most, "", Query("host")),
-            (f"more than the cores, {hints.per(facts)}", crowded, "ns", Query("timeline")),
+            (f"more than the cores, {program.per(facts)}", crowded, "ns", Query("timeline")),
             ("threads of torch", workload.threads if workload is not None else None),
             ("processes of the data loader", workload.workers if workload is not None else None),
         ),
         f"{words.number(load) if load is not None else 'unknown'} load, {words.ns(crowded)} of"
-        f" {words.ns(facts.step_ns)}{shown.as_recorded(facts)} = {words.percent(share)} with more than {count} threads",
-        f"load above {limits.load:g} times the cores, or {words.percent(limits.crowded_percent)} of the step with more"
-        " threads than cores",
-        facts.program.say(
+        f" {words.ns(facts.step_ns)}{basis.as_recorded(facts)} = {words.percent(share)} with more than {count} threads",
+        advice=facts.program.say(
             pytorch="torch.set_num_threads (OMP_NUM_THREADS) so that threads and loader workers together stay below the"
             " cores, one core left for the thread that launches; end other programs.",
             other="OMP_NUM_THREADS and your pools so that all threads together stay below the cores, one core left for"

@@ -9,9 +9,10 @@ import polars as pl
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.findings.core import gain, hints, shown, words
+from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.host import S8, S10
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.roofline.peaks import host_link_of
@@ -19,7 +20,7 @@ from tracetui.analysis.roofline.peaks import host_link_of
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.selection import Selection
 
 HTOD, DTOH = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"
@@ -68,28 +69,13 @@ def pageable_waits(facts: Facts) -> pl.Series:
     return rows
 
 
-@rule(
-    "S8",
-    "Asynchronous copies from pageable memory",
-    needs=("timeline", "gpu", "api"),
-    rests_on=("gpu", "host", "whole"),
-    thresholds={"copy_kib": Threshold(64, "KiB", "smaller copies are staged at once, whatever their memory")},
-    advice="Pinned memory and non_blocking=True.",
-    source="nsys analyze (cuda_memcpy_async); 64 KiB as the CUDA runtime's documentation on synchronisation has it",
-)
+@looks_for(S8)
 def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Copies that were asked to be asynchronous, from or to memory that the system may page out.
-
-    The driver copies such memory through its own pinned buffer, piece by piece, and occupies the calling thread: the
-    copy is slower and the host can't continue. An integrated GPU (Jetson) has no such copies to save, so the rule
-    reports nothing there. All of the copies are at stake, and the calls that make them and wait for them; where the
-    link's peak is known, a step keeps at least the time that the bytes take at it.
-    """
     found = copies(facts)
-    if hints.is_integrated(facts) or not found.height:
+    if program.is_integrated(facts) or not found.height:
         return None
     if found["pageable"].null_count() == found.height:
-        return Abstention("S8", "kinds of memory of the copies: CUPTI's tools give them (torch.profiler on CUDA, nsys)")
+        return Abstention("kinds of memory of the copies: CUPTI's tools give them (torch.profiler on CUDA, nsys)")
     slow = _slow_copies(facts, found, int(1024 * limits.copy_kib))
     if not slow.height:
         return None
@@ -103,10 +89,9 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         why = f"pinned copies still take {words.ns(left)} at the peak of {link.name}"
         bound = gain.limited(bound, max(facts.model.step_ns - left, 0.0), facts.model.step_ns, why)
     return Finding(
-        "S8",
         bound.severity,
-        f"Copies from pageable memory: {words.size(moved)} {hints.per(facts)} go through the driver's own buffer, and"
-        f" hold the host up for {words.ns(host_ns)}{shown.as_recorded(facts)}",
+        f"Copies from pageable memory: {words.size(moved)} {program.per(facts)} go through the driver's own buffer, and"
+        f" hold the host up for {words.ns(host_ns)}{basis.as_recorded(facts)}",
         (
             Evidence("copies on the GPU", spent, "ns", Query("kernels:copies", row=str(slow["direction"][0]))),
             Evidence("host in these calls", host_ns, "ns", Query("host:API calls", "Memcpy")),
@@ -114,10 +99,10 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
             Evidence("bytes", moved, "byte"),
             Evidence("achieved", 1e9 * moved / spent if spent else 0.0, "byte/s"),
         ),
-        f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host{shown.as_recorded(facts)} {hints.per(facts)};"
+        f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host{basis.as_recorded(facts)}"
+        f" {program.per(facts)};"
         f" {bound.why}",
-        f"any copy of {limits.copy_kib:g} KiB or more",
-        facts.program.say(pytorch=_PINNED, jax=_PINNED_JAX, other=_PINNED_IN_C),
+        advice=facts.program.say(pytorch=_PINNED, jax=_PINNED_JAX, other=_PINNED_IN_C),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
@@ -163,28 +148,9 @@ def _calls_of(facts: Facts, slow: pl.DataFrame) -> tuple[Ints, Ints]:
     return start, np.concatenate((known["returned"].to_numpy(), (after["start"] + after["duration"]).to_numpy()))
 
 
-@rule(
-    "S10",
-    "Copies to the GPU do not overlap kernels",
-    needs=("timeline", "gpu"),
-    rests_on=("gpu", "whole"),
-    thresholds={
-        "overlap_percent": Threshold(
-            50, "%", "copies beside a kernel, of what could be: the shorter of both", own=True
-        ),
-        "step_percent": Threshold(2, "%", "copies, of the step", own=True),
-    },
-    advice="A second stream with pinned memory, prefetching the next batch.",
-    source="nsys-ai (overlap of copies)",
-)
+@looks_for(S10)
 def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
-    """The copy engines could carry the next batch while kernels compute the present one; here they take turns.
-
-    The rule measures the time in which at least one copy from host to GPU runs, and the part of it in which a kernel
-    runs too. No more can overlap than the shorter of both, copies or kernels: what of that does not is at stake, as far
-    as a replay of the launches shows that the step would end earlier without the copies.
-    """
-    base = shown.shown(facts)
+    base = basis.shown(facts)
     work = activities(base.sel)
     found = copies_of(base.of_steps).filter(pl.col("direction") == HTOD)
     moving = intervals.union(found["start"].to_numpy(), found["end"].to_numpy())
@@ -204,7 +170,6 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         why = f"no more than {words.ns(rest)} of copies and kernels can run at the same time that don't yet"
         bound = gain.limited(bound, rest, facts.model.step_ns, why)
     return Finding(
-        "S10",
         bound.severity,
         f"Copies to the GPU take {words.percent(share)} of {base.span}, and"
         f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
@@ -213,13 +178,13 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("of it beside a kernel", base.per_step(beside), "ns", Query("timeline")),
             Evidence("of it that could be, by the time of copies and kernels", base.per_step(could), "ns"),
             Evidence(base.span.removeprefix("the "), base.step_ns, "ns", Query("timeline")),
-            Evidence(f"bytes {hints.per(facts)}", base.per_step(float(found["bytes"].sum())), "byte"),
+            Evidence(f"bytes {program.per(facts)}", base.per_step(float(found["bytes"].sum())), "byte"),
         ),
         f"{words.ns(spent)} of {words.ns(base.step_ns)} = {words.percent(share)},"
         f" {words.ns(base.per_step(total - beside))} of it without a kernel; {bound.why}",
-        f"below {words.percent(limits.overlap_percent)} of what could overlap, copies of"
-        f" {words.percent(limits.step_percent)} of the step or more",
-        _ON_BOARD if hints.is_integrated(facts) else facts.program.say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
+        advice=_ON_BOARD
+        if program.is_integrated(facts)
+        else facts.program.say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,

@@ -9,11 +9,12 @@ import polars as pl
 from tracetui.analysis.compare.compared_passes import RECORDED
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.pairs import D12
+from tracetui.analysis.findings.declared.rule import looks_for
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Pair
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 CAUSES = {
     "gpu": "GPU work",
@@ -39,32 +40,14 @@ def causes(parts: pl.DataFrame, side: str) -> dict[str, float]:
     }
 
 
-@rule(
-    "D12",
-    "What the difference in step time is made of",
-    subject="pair",
-    needs=("timeline", "gpu", "steps"),
-    rests_on=("gpu", "host", "steps"),
-    thresholds={"change_percent": Threshold(5, "%", "change of the average step, of A's", own=True)},
-    advice="Look at the largest part first: the loader, synchronisation, launching, or GPU work.",
-)
+@looks_for(D12)
 def difference_by_cause(pair: Pair, limits: Limits) -> Finding | Abstention | None:
-    """Divides the average step of both runs among GPU work, the data loader, synchronisation and launching.
-
-    The parts add up to the step, so their differences add up to its difference. Time in which a GPU works is GPU work,
-    whatever the host does meanwhile; idle time goes to what the host did that made it late (`step_split`): it waited
-    for data, it had waited for the GPU, or it launched and did something else. A difference that can't be told from
-    chance is not divided.
-
-    The steps are those of both runs' light recordings; of the runs as recorded where one has none, or where the host
-    waits for data, which light recordings don't tell.
-    """
     found = pair.diff
     parts, step = pl.concat([found.split, found.waiting]), found.split_step
     a, b = (causes(parts, side) if parts.height else {} for side in ("a", "b"))
     whole = sum(a.values())
     if not whole:
-        return Abstention("D12", "GPU work in the steps of both runs")
+        return Abstention("GPU work in the steps of both runs")
     which = "" if found.split_rests_on == found.compared.rests_on == RECORDED else f"{found.split_rests_on} "
     delta = sum(b.values()) - whole
     percent = 100 * delta / whole
@@ -75,7 +58,6 @@ def difference_by_cause(pair: Pair, limits: Limits) -> Finding | Abstention | No
     first = with_it[0]
     listed = ", ".join(f"{CAUSES[name]} {words.signed_ns(changes[name])}" for name in with_it)
     return Finding(
-        "D12",
         "info",
         f"The {which}step is {words.ns(abs(delta))} {'longer' if delta > 0 else 'shorter'} in B, most by "
         f"{CAUSES[first]} ({words.signed_ns(changes[first])})",
@@ -89,8 +71,7 @@ def difference_by_cause(pair: Pair, limits: Limits) -> Finding | Abstention | No
             for name in with_it
         ),
         f"{listed}: together {words.signed_ns(delta)} = {percent:+.1f} % of A's average {which}step",
-        f"a change of more than {limits.change_percent:g} % of A's average step",
-        _ADVICE[first],
+        advice=_ADVICE[first],
         impact_ns=max(delta, 0.0),
     )
 

@@ -10,12 +10,73 @@ from tracetui.analysis.compare.comparable import OTHER_WORK
 from tracetui.analysis.compare.compared_passes import RECORDED
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.pairs.algorithms import changed_algorithms
+from tracetui.analysis.findings.declared.pairs import D1, D2, D3, D5, D11
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.kernels import kernel_rows
+from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_key import key
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Pair
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
+    from tracetui.analysis.selection import Selection
+
+KEYS = ["operator", "shapes", "types"]
+
+
+def changed_algorithms(a: Selection, b: Selection) -> pl.DataFrame:
+    """Operator calls of equal name, shapes and types whose main kernel in one run is not launched in the other.
+
+    Returns:
+        operator, shapes, types, a_name (the whole name), a_kernel, b_kernel (short names), a_ns, b_ns (all kernels of
+        these calls, per step); the largest change first.
+    """
+    both = _by_call(a).join(_by_call(b), on=KEYS, suffix="_b")
+    apart = [
+        ours not in theirs_all and theirs not in ours_all
+        for ours, ours_all, theirs, theirs_all in both.select("key", "keys", "key_b", "keys_b").iter_rows()
+    ]
+    found = both.filter(pl.Series(apart, dtype=pl.Boolean)).select(
+        *KEYS, a_name="name", a_kernel="kernel", b_kernel="kernel_b", a_ns="ns", b_ns="ns_b"
+    )
+    return found.sort((pl.col("b_ns") - pl.col("a_ns")).abs(), *KEYS, descending=[True, False, False, False])
+
+
+def _by_call(sel: Selection) -> pl.DataFrame:
+    """For each operator, shapes and types: time of its kernels per step, its main kernel, and the keys of all."""
+    rows = kernel_rows(sel).filter(pl.col("operator").is_not_null())
+    host = sel.trace.host.select(
+        operator=pl.col("name").cast(pl.String),
+        shapes=pl.col("input_shapes").cast(pl.String),
+        types=pl.col("input_types").cast(pl.String).fill_null(""),
+    )
+    calls = host[rows["operator"]].with_columns(
+        rows["name"].cast(pl.String).alias("name"), rows["duration"].alias("ns")
+    )
+    calls = calls.filter(pl.col("shapes").is_not_null() & pl.col("shapes").str.contains(r"\d"))
+    by_kernel = calls.group_by(*KEYS, "name").agg(pl.col("ns").sum() / sel.step_count)
+    names = by_kernel["name"].unique().to_list()
+    known = pl.DataFrame(
+        {
+            "name": names,
+            "key": [key(name) for name in names],
+            "kernel": [kernel_names.short_name(name) for name in names],
+        },
+        schema=dict.fromkeys(("name", "key", "kernel"), pl.String),
+    )
+    return (
+        by_kernel.join(known, on="name")
+        .sort("ns", "name", descending=[True, False])
+        .group_by(KEYS, maintain_order=True)
+        .agg(
+            pl.col("ns").sum(),
+            pl.col("name").first(),
+            pl.col("kernel").first(),
+            pl.col("key").first(),
+            keys=pl.col("key"),
+        )
+    )
+
 
 PARTS = {
     "gpu_time": "GPU work",
@@ -29,30 +90,11 @@ PARTS = {
 MOST = 3
 
 
-@rule(
-    "D1",
-    "The step became slower",
-    subject="pair",
-    needs=("several_steps",),
-    rests_on=("steps",),
-    thresholds={
-        "regression_percent": Threshold(5, "%", "how much longer B's median step takes, of A's", own=True),
-        "noise": Threshold(1, "x", "how many times as wide the 95 % interval must be to hold zero"),
-    },
-    advice="Look at the largest part first: GPU work is in the kernels below, waiting for the host in the Host tab.",
-    source="gpuprof, nsys-ai: regressions against a median of runs",
-)
+@looks_for(D1)
 def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
-    """B's median step is longer than A's by more than the limit *and* by more than steps vary by themselves.
-
-    ``change = (median B - median A) / median A``; the noise is half of the 95 % interval of the difference of the
-    medians (`step_difference.median_interval`), which must not hold zero. The rule uses medians, since one slow step
-    moves a mean. A change that can't be told from chance is not
-    reported, and of runs that did other work (another batch, another size of the input) none is.
-    """
     if pair.comparable["verdict"] == OTHER_WORK:
         what = words.listed([str(row["field"]) for row in pair.comparable["differences"] if row["work"]])
-        return Abstention("D1", f"two runs of the same work: these differ in {what}")
+        return Abstention(f"two runs of the same work: these differ in {what}")
     step = pair.diff.step
     delta, noise, percent = step.median_delta_ns, step.median_noise_ns, step.median_delta_percent
     if delta is None or noise is None or percent is None or step.a_median_ns is None or step.b_median_ns is None:
@@ -72,7 +114,6 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         ),
     ]
     return Finding(
-        "D1",
         "info"
         if pair.comparable["verdict"] == "not_comparable"
         else "critical"
@@ -84,27 +125,12 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         f"({words.ns(step.b_median_ns)} - {words.ns(step.a_median_ns)}) / {words.ns(step.a_median_ns)} = "
         f"{words.percent(percent)}; by chance the change is between {words.signed_ns(step.low_ns or 0.0)} and "
         f"{words.signed_ns(step.high_ns or 0.0)} (95 % interval)",
-        f"longer by more than {limits.regression_percent:g} %, and zero outside of {limits.noise:g} times the interval",
-        "Start with the part that grew most; `tracetui diff A B --limit 0` lists every kernel and operator.",
         impact_ns=delta,
     )
 
 
-@rule(
-    "D2",
-    "Another number of kernels",
-    subject="pair",
-    needs=("gpu",),
-    rests_on=("gpu", "steps"),
-    thresholds={"change_percent": Threshold(2, "%", "change of kernel launches per step, of A's", own=True)},
-    advice="Added kernels cost their launches even if they are short.",
-    source="HTA's trace diff, nsys-ai",
-)
+@looks_for(D2)
 def kernel_count(pair: Pair, limits: Limits) -> Finding | None:
-    """Kernels per step in B against A, and the kernels that explain the difference.
-
-    ``change = (kernels B - kernels A) / kernels A``. More kernels may take less GPU time, so the finding states both.
-    """
     kernels = pair.diff.kernels
     before, after = float(kernels["a_calls"].sum()), float(kernels["b_calls"].sum())
     if not before or 100 * abs(after - before) / before <= limits.change_percent:
@@ -117,7 +143,6 @@ def kernel_count(pair: Pair, limits: Limits) -> Finding | None:
     verb = "more" if after > before else "fewer"
     turn = "and" if (time > 0) == (after > before) else "yet"
     return Finding(
-        "D2",
         "info",
         f"B launches {words.count(abs(after - before))} kernels {verb} per step ({percent:+.1f} %), {turn} GPU time "
         f"{'rises' if time > 0 else 'falls'} by {words.ns(abs(time))}",
@@ -131,30 +156,16 @@ def kernel_count(pair: Pair, limits: Limits) -> Finding | None:
         ),
         f"{words.count(after)} - {words.count(before)} = {after - before:+,.0f} kernels; their time changes by "
         f"{'+' if time > 0 else '-'}{words.ns(abs(time))} per step",
-        f"a change of more than {limits.change_percent:g} % of A's kernels",
-        "Fuse the added kernels, or launch them through a CUDA graph, if the step waits for the host; else only GPU "
+        advice="Fuse the added kernels, or launch them through a CUDA graph, if the step waits for the host; else"
+        " only GPU "
         "time counts."
         if after > before
         else "Fewer launches help if the step waits for the host (S2), else only GPU time counts.",
     )
 
 
-@rule(
-    "D3",
-    "Another algorithm for the same work",
-    subject="pair",
-    needs=("gpu", "operators", "shapes"),
-    rests_on=("gpu",),
-    thresholds={"share_percent": Threshold(1, "%", "GPU time of the kernels that changed, of A's GPU time", own=True)},
-    advice="Fix the choice: torch.backends.cudnn.benchmark = True in both, the same library versions, the same layout.",
-    source="TraceLens",
-)
+@looks_for(D3)
 def algorithm_change(pair: Pair, limits: Limits) -> Finding | None:
-    """An operator with the same input shapes and types launches other kernels in B than in A.
-
-    Libraries choose among algorithms by heuristics, by timing (cudnn.benchmark) and by layout. The rule compares the
-    kernel that takes the most time for each operator, shapes and types; shares are of A's GPU time in kernels.
-    """
     rows = changed_algorithms(pair.a.sel, pair.b.sel)
     whole = float(pair.diff.kernels["a_ns"].sum())
     changed = float(rows["a_ns"].sum())
@@ -173,42 +184,22 @@ def algorithm_change(pair: Pair, limits: Limits) -> Finding | None:
         for row in rows.head(MOST).iter_rows(named=True)
     ]
     return Finding(
-        "D3",
         "warning" if delta > limits.share_percent / 100 * whole else "info",
         f"{words.things(rows.height, 'operator shape')} run other kernels for the same inputs: "
         f"{'+' if delta > 0 else '-'}{words.ns(abs(delta))} per step",
         tuple(evidence),
         f"{words.ns(changed)} of A's {words.ns(whole)} of kernels = {words.percent(100 * changed / whole)} changed "
         f"their algorithm; in B it takes {words.ns(changed + delta)}",
-        f"more than {limits.share_percent:g} % of A's kernel time",
-        "Compare with the choice fixed: torch.backends.cudnn.benchmark = True and enough warm-up in both runs, the "
-        "same cuDNN and cuBLAS, the same memory format.",
         impact_ns=max(delta, 0.0),
     )
 
 
-@rule(
-    "D5",
-    "Less work, but not as much less time",
-    subject="pair",
-    needs=("manifest", "steps"),
-    rests_on=("steps",),
-    thresholds={
-        "work_percent": Threshold(10, "%", "how much less work B must have, of A's FLOPs", own=True),
-        "lost_percent": Threshold(10, "%", "share of the possible speed-up that is lost", own=True),
-    },
-    advice="What does not scale with FLOPs takes the rest: launches, copies, small kernels, the host.",
-)
+@looks_for(D5)
 def work_removed(pair: Pair, limits: Limits) -> Finding | Abstention | None:
-    """Compares the speed-up with the work removed: ``lost = 1 - (time A / time B) / (FLOPs A / FLOPs B)``.
-
-    FLOPs per step come from run.json; times are medians.
-    """
     flops = [facts.manifest.workload.flops_per_step for facts in (pair.a, pair.b) if facts.manifest is not None]
     a, b = pair.diff.step.a_median_ns, pair.diff.step.b_median_ns
     if len(flops) < 2 or not all(flops):
-        missing = "FLOPs per step in both run.json: profile a model that `tracetui reference models` lists"
-        return Abstention("D5", missing)
+        return Abstention("FLOPs per step in both run.json: profile a model that `tracetui reference models` lists")
     work, other = float(flops[0] or 0), float(flops[1] or 0)
     if not a or not b or 100 * (1 - other / work) < limits.work_percent:
         return None
@@ -217,7 +208,6 @@ def work_removed(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         return None
     longer = f"{words.percent(100 * (b / a - 1))} longer" if b > a else f"only {words.percent(100 * (1 - b / a))} less"
     return Finding(
-        "D5",
         "warning",
         f"B does {words.percent(100 * (1 - other / work))} less work but takes {longer} time",
         (
@@ -228,27 +218,12 @@ def work_removed(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.number(work / other)} times less work, {words.number(a / b)} times as fast: "
         f"{words.percent(lost)} of the speed-up that the work allows is lost",
-        f"more than {limits.lost_percent:g} % of the speed-up lost, with {limits.work_percent:g} % less work or more",
-        "See what of the step does not shrink with the work: waiting for the host first (S2), then added kernels (D2).",
         impact_ns=b - a * other / work,
     )
 
 
-@rule(
-    "D11",
-    "Where the difference in GPU time comes from",
-    subject="pair",
-    needs=("gpu",),
-    rests_on=("gpu", "steps"),
-    thresholds={"change_percent": Threshold(1, "%", "change of GPU time per step, of A's", own=True)},
-    advice="More calls: look for what launches them. Longer calls: look at their shapes, types and clocks.",
-)
+@looks_for(D11)
 def mix_shift(pair: Pair, limits: Limits) -> Finding | None:
-    """Splits the difference of GPU time per step exactly into a count and a mean effect per category of kernels.
-
-    ``count effect = (calls B - calls A) x mean A``, ``mean effect = (mean B - mean A) x calls B``; a category that A
-    lacks has only a count effect. The sum over categories is the difference, to the nanosecond.
-    """
     kinds = pair.diff.kinds
     before, delta = float(kinds["a_ns"].sum()), float(kinds["delta_ns"].sum())
     if pair.diff.split.is_empty() or not before:
@@ -260,7 +235,6 @@ def mix_shift(pair: Pair, limits: Limits) -> Finding | None:
     listed = [f"{name} {words.signed_ns(ns)}" for name, ns in top.select("category", "together").iter_rows()]
     count, mean = (float(effects[column].sum()) for column in ("count_effect_ns", "mean_effect_ns"))
     return Finding(
-        "D11",
         "info",
         f"GPU work per step {'grows' if delta > 0 else 'shrinks'} by {words.ns(abs(delta))} "
         f"({100 * delta / before:+.1f} %): {', '.join(listed)}",
@@ -275,7 +249,5 @@ def mix_shift(pair: Pair, limits: Limits) -> Finding | None:
         ),
         f"more or fewer calls {words.signed_ns(count)}, longer or shorter ones {words.signed_ns(mean)}: together "
         f"{words.signed_ns(delta)}",
-        f"a change of more than {limits.change_percent:g} % of A's GPU time",
-        "Where the count moved, look for what launches it; where the duration moved, at shapes, types and clocks.",
         impact_ns=max(delta, 0.0),
     )

@@ -19,13 +19,14 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_where
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V19
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers import Trace
 
 WORK = ("kernel", "memcpy", "memset", "graph")
@@ -67,41 +68,15 @@ class Seen(Struct, frozen=True):
         return max((ns for ns in (self.start, self.wait) if ns is not None), default=None)
 
 
-@rule(
-    "V19",
-    "The clocks of GPU and host disagree",
-    needs=("timeline", "gpu"),
-    doubts=("host", "whole", "steps"),
-    remark="the GPU's times do not fit the host's: gaps, waits and the ends of steps are not what they seem",
-    thresholds={
-        "late_us": Threshold(
-            200, "us", "from the launch to the start on an idle GPU, where healthy clocks give 4 to 30", own=True
-        ),
-        "early_us": Threshold(
-            200,
-            "us",
-            "from the end of all work to the return of a call that waited for it, where they give 5 to 30",
-            own=True,
-        ),
-    },
-    advice="Record again, with another version of CUPTI if it stays; till then trust durations, not gaps.",
-)
+@looks_for(V19)
 def late_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """GPU work seems to begin or to end too late to be true: the GPU's clock was converted to the host's wrongly.
-
-    Two measures, each in eighths of the recording. Work that begins after the GPU did nothing for 50 µs was launched
-    only then, so the shortest time from launch to start is the latency of a launch. And work ends before a call that
-    waits for it (`cudaDeviceSynchronize`, `cudaStreamSynchronize`) returns. If either is off by more than the limit,
-    the GPU's times are late; if only in some eighths, one clock ran faster than the other. Where a call that waited
-    long for all work returns long after the last of it, they are early; V10 finds work before its launch.
-    """
     seen = offsets(facts.trace)
     known = [(number, part) for number, part in enumerate(seen) if part.late_ns is not None]
     early = max((part.early for part in seen if part.early is not None), default=0.0)
     if early > 1000 * limits.early_us:
         return _early(early, limits)
     if not known:
-        return Abstention("V19", "launches that found the GPU idle, or calls that wait for the GPU")
+        return Abstention("launches that found the GPU idle, or calls that wait for the GPU")
     limit = 1000 * limits.late_us
     late = [(number, part) for number, part in known if (part.late_ns or 0.0) > limit]
     waits = [part.wait for _, part in known if part.wait is not None]
@@ -116,7 +91,6 @@ def late_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
                 f"{len(known)} parts of the recording"  # fmt: skip
     starts = [part.start for _, part in known if part.start is not None]
     return Finding(
-        "V19",
         "critical",
         title,
         (
@@ -127,20 +101,18 @@ def late_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"launch to start on an idle GPU, or the end of work after its wait: {words.ns(worst)}; "
         f"{len(late)} of {len(known)} parts of the recording",
-        f"more than {words.number(limits.late_us)} µs",
-        ADVICE,
+        advice=ADVICE,
     )
 
 
 def _early(early: float, limits: Limits) -> Finding:
     return Finding(
-        "V19",
         "critical",
         f"The GPU's clock is early by {words.ns(early)}: its times do not fit the host's",
         (Evidence("from the end of all work to the return of a call that waited for it", early, "ns"),),
         f"a call that waited for all GPU work returned {words.ns(early)} after the last of it had ended",
-        f"more than {words.number(limits.early_us)} µs",
-        ADVICE,
+        threshold=f"more than {words.number(limits.early_us)} µs",
+        advice=ADVICE,
     )
 
 

@@ -10,17 +10,17 @@ import polars as pl
 
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.counters.metrics import stopped_at
-from tracetui.analysis.findings.core import hints, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.core import program, words
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V4, V5, V27, V28
 from tracetui.analysis.roofline.counters import matrix_time
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 ONLY_MOVES = frozenset({"copy", "memcpy", "memset", "fill"})
 """Categories of kernels that compute nothing."""
@@ -30,34 +30,15 @@ SM_CLOCKS = ("smsp__cycles_elapsed.avg.per_second", "SM Frequency")
 OF_ANOTHER_RUN = "counters of this run: those in the folder are of another run (V25) or rank"
 
 
-@rule(
-    "V4",
-    "Nsight Compute measured too little",
-    needs=("counters",),
-    doubts=("counters",),
-    remark="the measured kernels make only a small part of the GPU time: what holds for them need not hold for the run",
-    thresholds={
-        "covered_percent": Threshold(50, "%", "of the kernel time is of kernels that were measured", own=True),
-        "target_percent": Threshold(95, "%", "of the kernel time that the next measurement should cover"),
-        "least_percent": Threshold(0.5, "%", "of the kernel time that a kernel needs to be worth measuring"),
-    },
-    advice="Measure the kernels that take the time: --kernel-name with their names.",
-    source="collection targets of NVIDIA's TensorRT-LLM tools",
-)
+@looks_for(V4)
 def coverage(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The kernels that Nsight Compute measured take too little of the GPU's time for a conclusion about the run.
-
-    Divides the time of all launches of the measured kernels by all kernel time, both from the recording with a time
-    line. With only a report of Nsight Compute that share is unknown; the rule then reports only that every measured
-    kernel is a copy. The suggested command measures the kernels that take the target share.
-    """
     if facts.trace.info.kind == "ncu":
         return _only_moves(facts)
     measured = facts.counters
     if measured is None:
-        return Abstention("V4", OF_ANOTHER_RUN)
+        return Abstention(OF_ANOTHER_RUN)
     if measured.gpu_time_percent is None:
-        return Abstention("V4", "kernels with times: a Chrome trace or an nsys export of the same run")
+        return Abstention("kernels with times: a Chrome trace or an nsys export of the same run")
     share = measured.gpu_time_percent
     if share >= limits.covered_percent:
         return None
@@ -65,7 +46,6 @@ def coverage(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     largest = absent.row(0, named=True)
     kernels, taken, launches = worth_measuring(facts, limits.target_percent, limits.least_percent)
     return Finding(
-        "V4",
         "warning",
         f"Nsight Compute measured only {words.percent(share)} of the kernel time: no conclusion on the rest",
         (
@@ -76,8 +56,7 @@ def coverage(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             Evidence("its share of the kernel time", facts.share_of_kernels(largest["total_ns"]) or 0.0, "%"),
         ),
         f"{words.ns(share / 100 * facts.kernel_ns)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}",
-        f"below {words.percent(limits.covered_percent)}",
-        f"Measure these {len(kernels)} functions: they make {words.percent(taken)} of the kernel time.",
+        advice=(f"Measure these {len(kernels)} functions: they make {words.percent(taken)} of the kernel time."),
         next_command=ncu_command(facts, kernels, launches),
     )
 
@@ -87,10 +66,9 @@ def _only_moves(facts: Facts) -> Finding | Abstention | None:
     names = facts.trace.device.filter(pl.col("kind") == "kernel")["name"].cast(pl.String).drop_nulls()
     distinct = names.unique().to_list()
     if not distinct or not all(kernel_names.category(name) in ONLY_MOVES for name in distinct):
-        return Abstention("V4", "the share of the GPU time that was measured: add a Chrome trace or nsys export")
+        return Abstention("the share of the GPU time that was measured: add a Chrome trace or nsys export")
     shown = words.listed([kernel_names.short_name(name) for name in sorted(distinct)], 2)
     return Finding(
-        "V4",
         "warning",
         f"All {words.things(names.len(), 'measured launch', 'measured launches')} are copies: nothing that computes "
         "was measured",
@@ -99,63 +77,40 @@ def _only_moves(facts: Facts) -> Finding | Abstention | None:
             Evidence("kernels measured", shown),
         ),
         f"{names.len()} of {names.len()} launches move data only",
-        "a measured launch that computes",
-        "--launch-skip and --launch-count fell into copies. Record a time line first, then measure the kernels that "
-        "take the time by name.",
+        threshold="a measured launch that computes",
+        advice=(
+            "--launch-skip and --launch-count fell into copies. Record a time line first, then measure the kernels"
+            " that "
+            "take the time by name."
+        ),
         next_command="tracetui profile --tool torch,ncu MODEL",
     )
 
 
-@rule(
-    "V28",
-    "Nsight Compute stopped at its limit of launches",
-    advice="Choose kernels by name, or an NVTX range, in place of the first launches; or raise --launch-count.",
-)
+@looks_for(V28)
 def stopped(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The report holds exactly as many launches as ``--launch-count`` allowed, of all kernels.
-
-    What came after them was not measured: often the first launches are of a warm-up, or of the first layer only, and
-    reports of runs of different sizes look alike. run.json has the command. With a choice of kernels or ranges V4
-    judges the coverage.
-    """
     if facts.trace.info.kind != "ncu":
-        return Abstention("V28", "a report of Nsight Compute")
+        return Abstention("a report of Nsight Compute")
     if facts.manifest is None:
-        return Abstention("V28", "the command of ncu: run.json of tracetui profile")
+        return Abstention("the command of ncu: run.json of tracetui profile")
     limit = stopped_at(facts.trace, facts.manifest)
     if limit is None:
         return None
     return Finding(
-        "V28",
         "info",
         f"ncu stopped after {words.things(limit, 'launch', 'launches')}, as it was told: the rest of the run was not"
         " measured",
         (Evidence("launches measured", facts.trace.device.height, "", Query("counters")),
          Evidence("--launch-count", limit)),
         f"{facts.trace.device.height} launches measured, {limit} allowed",
-        "fewer launches than allowed",
-        "Compare such reports kernel by kernel, not by their sums. Measure the kernels that take the time by name (V4"
-        " names them beside a time line), or a range: --nvtx --nvtx-include RANGE/.",
-        next_command=hints.rerun(facts, "--tool", "torch,ncu"),
+        next_command=program.rerun(facts, "--tool", "torch,ncu"),
     )  # fmt: skip
 
 
-@rule(
-    "V27",
-    "Several precisions in one capture",
-    thresholds={
-        "share_percent": Threshold(10, "%", "matrix work of a precision, of all whose precision is known", own=True),
-    },
-    advice="Compare kernel by kernel, or profile each precision by itself.",
-)
+@looks_for(V27)
 def mixed_precision(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """A report of Nsight Compute holds matrix products of several precisions, and means over it are of none of them.
-
-    FLOPs tell the precision of a launch where all of them were counted, else its name. Mixed precision on purpose
-    (autocast) looks the same: then the finding only says what the means are made of.
-    """
     if facts.trace.info.kind != "ncu":
-        return Abstention("V27", "a report of Nsight Compute")
+        return Abstention("a report of Nsight Compute")
     told = {name: ns for name, ns in matrix_time(facts.trace).items() if name is not None}
     whole = sum(told.values())
     shares = {name: 100 * ns / whole for name, ns in told.items()} if whole else {}
@@ -165,7 +120,6 @@ def mixed_precision(facts: Facts, limits: Limits) -> Finding | Abstention | None
     listed = ", ".join(f"{name} {words.percent(share)}" for name, share in shares.items())
     untold = matrix_time(facts.trace).get(None, 0.0)
     return Finding(
-        "V27",
         "info",
         f"The capture mixes precisions: {listed} of its matrix work",
         (
@@ -173,9 +127,6 @@ def mixed_precision(facts: Facts, limits: Limits) -> Finding | Abstention | None
             *((Evidence("matrix work of unknown precision", untold, "ns"),) if untold else ()),
         ),
         f"{' + '.join(words.ns(ns) for ns in told.values())} = {words.ns(whole)} of matrix work",
-        f"two precisions with more than {words.percent(limits.share_percent)} each",
-        "Read such a capture kernel by kernel: means over it describe no precision. To compare precisions, profile each"
-        " by itself and give the reports together.",
         next_command="tracetui profile --tool ncu MODEL --sweep dtype=fp32,bf16",
     )
 
@@ -208,36 +159,16 @@ SAME_CLOCK = 0.05
 """Clocks closer to each other than this share count as equal, because they are sampled at different moments."""
 
 
-@rule(
-    "V5",
-    "Nsight Compute measured under other conditions",
-    needs=("timeline", "gpu", "counters"),
-    doubts=("counters",),
-    remark="under Nsight Compute kernels take another time than in the run (clock, cold caches): "
-    "take its shares of peak, not its times",
-    thresholds={
-        "low_ratio": Threshold(0.85, "x", "a kernel's time under ncu over that in the run", own=True),
-        "high_ratio": Threshold(1.15, "x", "a kernel's time under ncu over that in the run", own=True),
-        "least_us": Threshold(10, "us", "that a kernel must take in the run to count", own=True),
-    },
-    advice="Run ncu with --clock-control none; --cache-control none keeps the caches warm.",
-    source="Nsight Compute's documentation: clock and cache control",
-)
+@looks_for(V5)
 def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Kernels take another time under Nsight Compute than in the run.
-
-    By default ncu locks the GPU to its base clock and flushes the caches before each pass, so that its counters
-    describe slower clocks and colder caches. The rule sums launches times mean duration over all kernels, and compares
-    the sum under ncu with that in the run. Kernels below 10 µs are left out: they always take longer with cold caches.
-    """
     if facts.counters is None:
-        return Abstention("V5", OF_ANOTHER_RUN)
+        return Abstention(OF_ANOTHER_RUN)
     both = facts.kernels.join(
         facts.counters.kernels.select("name", measured_ns="duration_ns", measured="launches"), on="name"
     )
     both = both.filter((pl.col("mean_ns") >= 1000 * limits.least_us) & pl.col("measured_ns").is_not_null())
     if not both.height:
-        return Abstention("V5", f"measured kernels of {words.number(limits.least_us)} µs and more, with durations")
+        return Abstention(f"measured kernels of {words.number(limits.least_us)} µs and more, with durations")
     both = both.with_columns(ratio=pl.col("measured_ns") / pl.col("mean_ns"))
     ours, theirs = float(both["total_ns"].sum()), float((both["measured_ns"] * both["calls"]).sum())
     ratio = theirs / ours
@@ -245,7 +176,6 @@ def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None
     settings = dict(facts.run.of_kind("ncu")[0].info.captured)
     return Finding(
-        "V5",
         "warning",
         f"Under Nsight Compute kernels of {words.number(limits.least_us)} µs and more take {words.number(ratio)} times "
         "as long as in the run",
@@ -260,8 +190,7 @@ def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.ns(theirs)} / {words.ns(ours)} = {words.number(ratio)}, of "
         f"{words.things(both.height, 'kernel')}, weighted by launches",
-        f"outside of {words.number(limits.low_ratio)} to {words.number(limits.high_ratio)}",
-        f"Take counters as shares of peak and times from the recording. {_same_conditions(facts)}",
+        advice=(f"Take counters as shares of peak and times from the recording. {_same_conditions(facts)}"),
     )
 
 

@@ -12,13 +12,14 @@ from tracetui.analysis.attribution.calltree import lane_order, numbered_by, row_
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V20, V21
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 WORK = ("kernel", "memcpy", "memset", "graph")
 SAME = ("kind", "name", "device", "stream", "context", "graph_node", "start", "duration")
@@ -26,30 +27,12 @@ SAME = ("kind", "name", "device", "stream", "context", "graph_node", "start", "d
 ALL = ("gpu", "shares", "whole", "steps", "counters")
 
 
-@rule(
-    "V20",
-    "Events that were recorded twice",
-    needs=("timeline", "gpu"),
-    refutes=ALL,
-    doubts=ALL,
-    remark="GPU events are in the file twice: calls and times count double",
-    thresholds={
-        "share_percent": Threshold(1, "%", "of the GPU events, or of its copies, that are there twice", own=True),
-        "refuted_percent": Threshold(5, "%", "of the GPU time that is there twice, so that sums are void", own=True),
-    },
-    advice="Remove what joined the file with itself; a profiler writes each event once.",
-)
+@looks_for(V20)
 def recorded_twice(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The same GPU activity is in the file more than once.
-
-    A stream does one thing at a time, so two activities of the same stream with the same name, start and duration are
-    one that was written twice: a file was merged with itself, or an exporter joined its tables wrongly. Activities
-    without a duration are left out, since a coarse clock may give several the same start.
-    """
     work = facts.trace.device.select(SAME)
     work = work.filter(pl.col("kind").is_in(WORK) & (pl.col("duration") > 0) & pl.col("start").is_not_null())
     if not work.height:
-        return Abstention("V20", "GPU work with a place in time")
+        return Abstention("GPU work with a place in time")
     extra = _at_one_moment(work).filter(~pl.struct(*SAME).is_first_distinct())
     copies = int((work["kind"] != "kernel").sum())
     doubled_copies = extra.filter(pl.col("kind") != "kernel").height
@@ -63,7 +46,6 @@ def recorded_twice(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     what = "copies and fills" if only_copies else "GPU events"
     number = of_copies if only_copies else share
     return Finding(
-        "V20",
         "invalid" if void else "critical",
         f"{words.percent(number)} of the {what} are duplicates: the file holds them twice",
         (
@@ -74,9 +56,6 @@ def recorded_twice(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(extra.height)} of {words.count(work.height)} events have the stream, name, start and duration "
         f"of another; {words.percent(time)} of the GPU time",
-        f"{words.percent(limits.share_percent)} of the GPU events or of the copies",
-        "Take the file as the profiler wrote it; if a script merged or exported it, look for the join that doubles "
-        "rows.",
         refutes=ALL if void else (),
     )
 
@@ -91,32 +70,12 @@ def _at_one_moment(work: pl.DataFrame) -> pl.DataFrame:
     return work.filter(pl.Series(several))
 
 
-@rule(
-    "V21",
-    "Work inside other work of its stream",
-    needs=("timeline", "gpu"),
-    refutes=("gpu", "shares", "whole", "steps"),
-    doubts=("gpu", "shares", "whole", "steps"),
-    remark="a stream seems to do several things at once: durations are wrong, or two recordings are mixed",
-    thresholds={
-        "refuted_percent": Threshold(
-            2, "%", "of the GPU time that lies inside other work of its stream, so that sums are void", own=True
-        ),
-        "few_percent": Threshold(1, "%", "of the GPU work, up to which single durations are to blame", own=True),
-    },
-    advice="Record again; if several programs or ranks share the file, look at each by itself.",
-)
+@looks_for(V21)
 def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """A kernel or copy begins and ends while another one of the same stream runs.
-
-    A stream runs its work in order. A kernel may begin shortly before the one before it ends (programmatic dependent
-    launch), but it can't end before that. So a duration is wrong, or the events of several processes carry the
-    same stream. Work of one graph launch may run side by side and counts as one.
-    """
     items = _in_order(facts)
     inside, size = items.inside, items.start.size
     if not size:
-        return Abstention("V21", "GPU work with a place in time")
+        return Abstention("GPU work with a place in time")
     if not inside.size:
         return None
     lasting = items.end - items.start
@@ -132,7 +91,6 @@ def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     single = f"A duration that can't be: {words.ns(lasts)} of one {longest['kind']}, while "
     many = "Streams do several things at once: "
     return Finding(
-        "V21",
         "invalid" if void else "warning",
         (single if few else many)
         + f"{words.things(inside.size, 'activity', 'activities')} of the same stream "
@@ -145,8 +103,7 @@ def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(inside.size)} of {words.count(size)} activities lie inside {holders.size} others; "
         f"{words.ns(blamed)} of {words.ns(time)} = {words.percent(share)}",
-        "none",
-        "Leave out the step that holds this activity (--steps), or record again."
+        advice="Leave out the step that holds this activity (--steps), or record again."
         if few
         else "Look at each process or rank by itself; if the file was merged of several, take those.",
         refutes=("gpu", "shares", "whole", "steps") if void else (),

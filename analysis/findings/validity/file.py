@@ -11,12 +11,13 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V12, V16, V17
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers import Trace
     from tracetui.parsers.trace import Note
 
@@ -40,27 +41,12 @@ BESIDE_CUDA = re.compile(r"\b(NVTX|OS runtime|(IP|CPU) samples?|sampling|context
 """What such a warning is about if not about API calls and GPU work."""
 
 
-@rule(
-    "V12",
-    "Names that were not resolved",
-    doubts=("gpu", "shares"),
-    remark="some kernels have no name, so that what is told by names (kinds of kernels, tensor cores) is incomplete",
-    thresholds={
-        "share_percent": Threshold(1, "%", "of the kernel launches, or of the ranges, without a name", own=True)
-    },
-    advice="Join the ids with the table StringIds (nsys: demangledName, shortName, textId), or export again.",
-)
+@looks_for(V12)
 def unresolved_names(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Kernels whose name is a number or missing, and ranges without a text.
-
-    An nsys export stores names in another table and refers to them by id. Without a join a kernel is called "1173", and
-    a reader may conclude that the run has no GEMM and no softmax. The rule counts launches, and NVTX or
-    record_function ranges.
-    """
     kernels = facts.trace.device.lazy().filter(pl.col("kind").is_in(["kernel", "graph"])).select("name").collect()
     ranges = facts.trace.host.lazy().filter(pl.col("kind") == "annotation").select("name").collect()
     if not kernels.height and not ranges.height:
-        return Abstention("V12", "kernels or ranges")
+        return Abstention("kernels or ranges")
     blank, numeric = _nameless(kernels), _numeric(kernels)
     silent = _nameless(ranges)
     kernel_share = 100 * (len(blank) + len(numeric)) / kernels.height if kernels.height else 0.0
@@ -73,7 +59,6 @@ def unresolved_names(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     else:
         title = f"{words.percent(range_share)} of the ranges have no text: time in them can't be told apart"
     return Finding(
-        "V12",
         "warning",
         title,
         (
@@ -83,9 +68,6 @@ def unresolved_names(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         ),
         f"{words.count(len(blank) + len(numeric))} of {words.count(kernels.height)} launches, "
         f"{words.count(len(silent))} of {words.count(ranges.height)} ranges",
-        f"{words.percent(limits.share_percent)} of either",
-        "Export the report again with the nsys that made it (nsys export --type=sqlite); a script of your own must "
-        "join demangledName, shortName and textId with StringIds.",
         next_command="nsys export --type=sqlite --force-overwrite=true REPORT.nsys-rep"
         if facts.trace.info.kind == "nsys"
         else "",
@@ -106,19 +88,8 @@ def _texts(named: pl.Series, chosen: Bools) -> pl.Series:
     return found
 
 
-@rule(
-    "V16",
-    "Truncated file",
-    refutes=("whole",),
-    advice="Record again; let the profiler finish writing, and keep the disk from filling up.",
-)
+@looks_for(V16)
 def truncated(facts: Facts, limits: Limits) -> Finding | None:
-    """The file ends before the recording does.
-
-    JSON may lack its end, a gzip or pickle stream may stop early, a table may be unreadable from some row on, rows may
-    remain in a write-ahead log, or the user may have stopped loading. What could be recovered is shown; sums over the
-    whole recording lack the rest.
-    """
     trace = facts.trace
     cut = [note for begin in CUT_SHORT for note in trace.notes if note.reason.startswith(begin)]
     if not cut and not trace.source.partial:
@@ -126,13 +97,11 @@ def truncated(facts: Facts, limits: Limits) -> Finding | None:
     parsed = trace.source.events_parsed
     why = "loading was stopped" if trace.source.partial else _reason(cut[0])
     return Finding(
-        "V16",
         "invalid",
         f"Only the beginning is here, {words.things(parsed, 'event')}: {why}",
         tuple(Evidence(_reason(note), note.count) for note in cut) or (Evidence("events read", parsed),),
         f"{words.count(parsed)} events were recovered; how many are missing is not known",
-        "a file that is whole",
-        "Open it again and let loading finish."
+        advice="Open it again and let loading finish."
         if trace.source.partial and not cut
         else "Copy the file again; if that is no help, record fewer steps and let the profiler finish writing.",
     )
@@ -147,29 +116,8 @@ def _reason(note: Note) -> str:
     return note.reason if len(note.reason) <= 80 else f"{note.reason[:79]}…"
 
 
-@rule(
-    "V17",
-    "Dropped events",
-    needs=("timeline",),
-    refutes=("gpu", "shares", "whole", "steps"),
-    doubts=("gpu", "shares", "whole", "steps"),
-    remark="events are missing from the recording: sums are too small, gaps may be none",
-    thresholds={
-        "share_percent": Threshold(1, "%", "of the launches whose kernel is not in the recording", own=True),
-        "refuted_percent": Threshold(10, "%", "of the launches, so that sums and gaps are void", own=True),
-    },
-    advice="Record for a shorter time, with fewer kinds of events, or with larger buffers.",
-    source="CUPTI's count of dropped records; diagnostics of Nsight Systems",
-)
+@looks_for(V17)
 def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The profiler lost events.
-
-    Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
-    `cudaGraphLaunch` must have its activity, except inside the capture of a graph; each replay of a graph must have all
-    kernels that any replay of it has. Nsight Systems warns at the end of nearly every capture that "not all events
-    might have been collected". Where each launch has its kernel, that is told for information, and takes nothing away;
-    what is said to be missing of ranges makes steps doubtful, of samples and calls of the system nothing else.
-    """
     from tracetui.analysis.attribution.launch_calls import launch_calls, lost_launches, lost_of_graphs
 
     trace = facts.trace
@@ -178,7 +126,7 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     told = _told(trace)
     dropped = (facts.manifest.outcome.events_dropped or 0) if facts.manifest else 0
     if not calls and not told and not dropped:
-        return Abstention("V17", "CUDA API calls to compare kernels with, or a profiler's own count")
+        return Abstention("CUDA API calls to compare kernels with, or a profiler's own count")
     absent, nodes = lost_of_graphs(trace)
     by_graphs = 100 * absent / nodes if nodes else 0.0
     share = max(100 * lost.height / calls if calls and kernels else 0.0, by_graphs)
@@ -201,7 +149,6 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             else "no launch can disprove it"
         )
     return Finding(
-        "V17",
         "invalid" if share > limits.refuted_percent else "warning" if many or certain else "info",
         title,
         (
@@ -213,8 +160,7 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(lost.height)} of {words.count(calls)} launches without a kernel; "
         f"{words.count(dropped)} counted as dropped",
-        f"{words.percent(limits.share_percent)} of the launches, or any that the profiler counts",
-        _FEWER_EVENTS
+        advice=_FEWER_EVENTS
         if many or certain
         else f"Nothing, while launches have their kernels; should ranges or calls be missing: {_FEWER_EVENTS}",
         refutes=None if share > limits.refuted_percent else (),

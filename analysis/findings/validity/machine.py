@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.declared.machine import T1, T2, T3, T4, T5
+from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.roofline.peaks import counters_raised, hottest, own_gpus, raised_alarms, slowed_share
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers.runs.manifest import Device, GpuState, Power, PowerState, RunManifest
 
 MHZ = 1e6
@@ -28,26 +28,8 @@ BUSY_PERCENT = 50.0
 """Load from which a GPU counts as working; the clock of an idle GPU says nothing."""
 
 
-@rule(
-    "T1",
-    "The hardware slowed down",
-    needs=("power",),
-    thresholds={
-        "share_percent": Threshold(5, "%", "of the samples in which something slowed the clock", own=True),
-        "clock_percent": Threshold(15, "%", "that the clock falls below its highest while hot"),
-        "hot_c": Threshold(82, "C", "of the hottest zone"),
-    },
-    advice="Let it cool, improve the cooling or the supply, or measure in a lower power mode that it can hold.",
-    source="gpuprof; nvidia-smi's event reasons; alarms of the INA3221 sensors",
-)
+@looks_for(T1)
 def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Heat, power or current slowed the GPU down during the run.
-
-    The driver's reasons in the samples (thermal slowdown, power cap, power brake), over-current counters that rose or
-    alarms that were raised during the run, or a clock 15 % below its highest at 82 °C or more. The recorded times are
-    those of a slower GPU, and the next run may differ. A power cap alone is normal for large GPUs at full load and gets
-    only a remark.
-    """
     manifest = _manifest(facts)
     power = manifest.power
     share, reasons = slowed_share(manifest)
@@ -58,9 +40,7 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     drop = 100 * (1 - min(clocks) / highest) if highest else 0.0
     hot_and_slow = degrees is not None and degrees >= limits.hot_c and drop >= limits.clock_percent
     if share is None and not (power.after and power.after.alarms) and not clocks:
-        return Abstention(
-            "T1", "samples that say why the clock was what it was, or the board's alarms before and after"
-        )
+        return Abstention("samples that say why the clock was what it was, or the board's alarms before and after")
     if (share or 0.0) <= limits.share_percent and not rose and not alarms and not hot_and_slow:
         return None
     title = f"At {degrees or 0:.0f} °C the GPU's clock fell by {words.percent(drop)}"
@@ -70,7 +50,6 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         title = f"The board raised alarms during the run: {words.listed([*rose, *alarms], 2)}"
     only_power = reasons == ["sw_power_cap"] and not rose and not alarms and drop < limits.clock_percent
     return Finding(
-        "T1",
         "info" if only_power else "warning",
         title,
         known(
@@ -83,44 +62,15 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.percent(share or 0.0)} of the samples; {words.things(len(rose) + len(alarms), 'alarm')}; "
         f"clock down by {words.percent(drop)}" + (f" at {degrees:.0f} °C" if degrees is not None else ""),
-        f"{words.percent(limits.share_percent)} of the samples, any alarm, or {words.percent(limits.clock_percent)} of "
-        f"the clock at {limits.hot_c:.0f} °C",
-        "Let it cool and check fan and supply; or measure in a power mode, or at a locked clock, that it can hold.",
     )
 
 
-@rule(
-    "T2",
-    "The clock was not steady",
-    needs=("timeline", "gpu"),
-    doubts=("clock", "steps", "whole"),
-    remark="the GPU did not run at one speed: averages over the steps hold for none of them",
-    thresholds={
-        "cv_percent": Threshold(3, "%", "standard deviation of the sampled clock over its mean", own=True),
-        "faster_ratio": Threshold(0.9, "x", "time of a kernel in the last steps over that in the first", own=True),
-        "slower_ratio": Threshold(
-            1.1, "x", "the same where it became slower: heat, power, or another program", own=True
-        ),
-        "averages_ratio": Threshold(1.25, "x", "by which speeds differ so that no average holds", own=True),
-        "least_us": Threshold(2, "us", "that a kernel must take to be compared", own=True),
-    },
-    advice="Warm up for three seconds or more, and lock the clocks (nvidia-smi -lgc, jetson_clocks).",
-    source="advice of nvbench and of PyTorch's benchmarks",
-)
+@looks_for(T2)
 def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The GPU's clock changed while the steps were recorded.
-
-    Either the clocks sampled under load scatter (only samples during the recording count if there are at least three),
-    or the same kernels, with the same grid and block, change from the first step to the last. They get faster while the
-    governor is still raising the clock, and slower as heat, power or another program takes speed away. A change of
-    speed changes nearly all kernels, so the median of their changes counts, weighted by their time.
-    """
     clocks = busy_clocks(facts)
     ratio, compared = last_over_first(facts, limits.least_us * 1000)
     if len(clocks) < 3 and ratio is None:
-        return Abstention(
-            "T2", "three samples of the clock under load (tracetui profile), or three steps of equal kernels"
-        )
+        return Abstention("three samples of the clock under load (tracetui profile), or three steps of equal kernels")
     mean = statistics.fmean(clocks) if clocks else 0.0
     cv = 100 * statistics.pstdev(clocks) / mean if len(clocks) >= 3 and mean else 0.0
     faster = ratio is not None and ratio < limits.faster_ratio
@@ -136,7 +86,6 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         less = words.percent(100 * (1 - (ratio or 1)))
         title = f"The GPU sped up: the same kernels take {less} less time at the end than at first"
     return Finding(
-        "T2",
         "critical" if far else "warning",
         title,
         known(
@@ -147,9 +96,7 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"deviation {words.percent(cv)} of {len(clocks)} samples; last over first step "
         + (words.number(ratio) if ratio is not None else "unknown"),
-        f"{words.percent(limits.cv_percent)}, or outside of {words.number(limits.faster_ratio)} to "
-        f"{words.number(limits.slower_ratio)}",
-        "Run more warm-up (three seconds and more), and lock the clock: sudo nvidia-smi -lgc MHZ, on a Jetson "
+        advice="Run more warm-up (three seconds and more), and lock the clock: sudo nvidia-smi -lgc MHZ, on a Jetson "
         "sudo jetson_clocks."
         + (
             " Look for heat, a power cap and other programs on the GPU (T1 names them from run.json)." if slower else ""
@@ -201,20 +148,8 @@ def last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
     return float(middle["ns_last"] / middle["ns"]), int(both["n"].sum())
 
 
-@rule(
-    "T3",
-    "The GPU could be faster than it was allowed to",
-    needs=("power",),
-    thresholds={"share_percent": Threshold(95, "%", "of the chip's highest clock that its cap allows", own=True)},
-    advice="Choose the fastest power mode (nvpmodel), or reset the application clocks (nvidia-smi -rac).",
-    source="power modes of Jetson boards; nvidia-smi's application clocks",
-)
+@looks_for(T3)
 def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The power mode or an application clock keeps the GPU below its highest clock.
-
-    Divides the cap in force by the chip's highest clock. The measurement holds for this cap only. The mode's name says
-    little, since the same name means different clocks on different boards.
-    """
     manifest = _manifest(facts)
     capped = [
         (device, state, cap)
@@ -223,7 +158,7 @@ def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         and device.max_clock_hz
     ]
     if not capped:
-        return Abstention("T3", "the clock's cap and the chip's highest clock: launch with tracetui profile")
+        return Abstention("the clock's cap and the chip's highest clock: launch with tracetui profile")
     device, state, cap = min(capped, key=lambda entry: entry[2] / (entry[0].max_clock_hz or 1))
     share = 100 * cap / (device.max_clock_hz or 1)
     if share >= limits.share_percent:
@@ -231,7 +166,6 @@ def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     mode = _state(manifest).mode_name
     jetson = bool(device.integrated or device.module_id)
     return Finding(
-        "T3",
         "info",
         f"The GPU's clock was capped at {words.percent(share)} of its highest: {cap / MHZ:.0f} of "
         f"{(device.max_clock_hz or 0) / MHZ:.0f} MHz",
@@ -242,43 +176,30 @@ def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             ("TPCs switched off (mask)", None if state.tpc_pg_mask is None else f"{state.tpc_pg_mask:#x}"),
         ),
         f"{cap / MHZ:.0f} / {(device.max_clock_hz or 0) / MHZ:.0f} MHz = {words.percent(share)}",
-        f"below {words.percent(limits.share_percent)}",
-        "sudo nvpmodel -m ID with the fastest mode (grep POWER_MODEL /etc/nvpmodel.conf), then sudo jetson_clocks; "
+        advice="sudo nvpmodel -m ID with the fastest mode (grep POWER_MODEL /etc/nvpmodel.conf), then sudo"
+        " jetson_clocks; "
         "or keep it, and say the cap with every figure."
         if jetson
         else f"sudo nvidia-smi -i {device.index or 0} -rac resets the application clocks, -rgc a locked clock.",
     )
 
 
-@rule(
-    "T4",
-    "The memory clock is capped",
-    needs=("power",),
-    thresholds={"share_percent": Threshold(95, "%", "of the memory controller's highest clock", own=True)},
-    advice="Choose a power mode with the full EMC clock: kernels bound by memory gain in proportion.",
-    source="power modes of Jetson boards",
-)
+@looks_for(T4)
 def capped_memory(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """A Jetson's power mode caps its memory controller (EMC).
-
-    Divides the cap by the controller's highest clock, which on Orin is 3199 MHz. Memory bandwidth falls in proportion:
-    at 2133 MHz an Orin Nano has 68 GB/s instead of 102, and memory-bound kernels take 1.5 times as long.
-    """
     manifest = _manifest(facts)
     state = next((found for found in _states(manifest) if found.emc is not None), None)
     if state is None or state.emc is None:
-        return Abstention("T4", "a Jetson's memory controller: launch with tracetui profile on the board")
+        return Abstention("a Jetson's memory controller: launch with tracetui profile on the board")
     emc = state.emc
     cap = emc.cap_hz or emc.max_hz
     orin = any((device.module_id or "").startswith(("p3767", "p3701")) for device in manifest.device)
     highest = max((hz for hz in (emc.max_hz, ORIN_EMC_HZ if orin else None) if hz), default=None)
     if not cap or not highest:
-        return Abstention("T4", "the memory controller's cap and highest clock, which need root on this board")
+        return Abstention("the memory controller's cap and highest clock, which need root on this board")
     share = 100 * cap / highest
     if share >= limits.share_percent:
         return None
     return Finding(
-        "T4",
         "warning",
         f"The memory clock was capped at {words.percent(share)} of its highest: {cap / MHZ:.0f} of "
         f"{highest / MHZ:.0f} MHz",
@@ -289,40 +210,22 @@ def capped_memory(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{cap / MHZ:.0f} / {highest / MHZ:.0f} MHz = {words.percent(share)}; kernels bound by memory take "
         f"{words.number(highest / cap)} times as long",
-        f"below {words.percent(limits.share_percent)}",
-        "sudo nvpmodel -m ID with a mode that does not cap EMC (grep -A20 POWER_MODEL /etc/nvpmodel.conf | grep EMC).",
     )
 
 
-@rule(
-    "T5",
-    "The machine swapped",
-    needs=("power",),
-    thresholds={
-        "pages": Threshold(256, "", "pages read back from swap during the run: 1 MiB", own=True),
-        "grown_mib": Threshold(16, "MiB", "by which the used swap grew during the run", own=True),
-    },
-    advice="Free memory: stop the desktop, end other programs, use a smaller batch or a leaner trace.",
-    source="gpuprof",
-)
+@looks_for(T5)
 def swapping(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Memory ran short during the run: pages were read back from swap, or more swap was in use after it than before.
-
-    Every such page fault stops the host until the disk has been read or zram has decompressed the page; a Jetson's GPU
-    uses the same memory. The step times then measure the swap.
-    """
     power = _manifest(facts).power
     states = [state.memory for state in (power.before, *power.during, power.after) if state and state.memory]
     swapped = [memory.pages_swapped_in for memory in states if memory.pages_swapped_in is not None]
     used = [memory.swap_used_bytes for memory in states if memory.swap_used_bytes is not None]
     if len(swapped) < 2 and len(used) < 2:
-        return Abstention("T5", "swap before and after the run: launch with tracetui profile")
+        return Abstention("swap before and after the run: launch with tracetui profile")
     pages = swapped[-1] - swapped[0] if len(swapped) > 1 else 0
     grown = max(used) - used[0] if len(used) > 1 else 0
     if pages < limits.pages and grown < limits.grown_mib * (1 << 20):
         return None
     return Finding(
-        "T5",
         "warning",
         f"The machine swapped during the run: {words.size(pages * PAGE)} came back from swap, "
         f"{words.size(grown)} more of it were used",
@@ -333,9 +236,6 @@ def swapping(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             *known(("least memory available", _least(power), "byte")),
         ),
         f"{words.count(pages)} pages of 4 KiB; {words.size(used[0] if used else 0)} + {words.size(grown)} of swap",
-        f"{words.count(limits.pages)} pages, or {words.number(limits.grown_mib)} MiB",
-        "Free memory before measuring: end other programs (on a Jetson: sudo systemctl isolate multi-user.target), use "
-        "a smaller batch, record fewer steps without stacks.",
     )
 
 

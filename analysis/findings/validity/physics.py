@@ -10,13 +10,13 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V15
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.roofline.peaks import Peak, Peaks
     from tracetui.parsers.runs.manifest import RunManifest
 
@@ -56,35 +56,8 @@ class Rate(Struct, frozen=True):
         return 100 * self.achieved / self.peak.value
 
 
-@rule(
-    "V15",
-    "What is recorded contradicts physics",
-    needs=("timeline",),
-    doubts=("clock",),
-    remark="rates above the GPU's peak were recorded: the power mode, the GPU or the shapes are not what they are "
-    "said to be",
-    thresholds={
-        "known_percent": Threshold(105, "%", "of a peak from recorded clocks", own=True),
-        "table_percent": Threshold(
-            125, "%", "of a peak from the table: GPUs may run above their nominal clock", own=True
-        ),
-        "least_us": Threshold(0, "us", "that a launch must take", own=True),
-        "wrong_percent": Threshold(
-            200, "%", "of the peak, which no clock explains, so that the times must be wrong", own=True
-        ),
-        "caches": Threshold(8, "x", "the L2 cache, that data must be to come from DRAM", own=True),
-        "mode_percent": Threshold(5, "%", "between the clock cap and that of the power mode's name", own=True),
-    },
-    advice="Find out the real clocks and power mode: launch with tracetui profile, which records the caps in force.",
-)
+@looks_for(V15)
 def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Rates above what the GPU can do, or a power mode whose name and caps disagree.
-
-    The rule computes FLOP/s of matrix products and bytes/s of plain elementwise operators and copies from the recorded
-    shapes, and divides them by the peak, from the clocks in run.json or from the table. Bytes count only for data far
-    larger than the L2 cache. A rate above its peak is impossible: the board ran in another mode, it was another GPU, or
-    the shapes are not those of the launch.
-    """
     from tracetui.analysis.roofline.peaks import peaks_of
 
     if (mislabelled := _mode_and_caps(facts, limits)) is not None:
@@ -92,11 +65,11 @@ def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     # peaks from another tool's recording hold at the clocks of that recording
     peaks = peaks_of(replace(facts.run, traces=(facts.trace,)), facts.trace, measured=False)
     if not peaks.compute and peaks.bandwidth is None:
-        return Abstention("V15", "; ".join(peaks.unknown) or "the GPU's peaks")
+        return Abstention("; ".join(peaks.unknown) or "the GPU's peaks")
     rates = [*_of_operators(facts, peaks, limits), *_of_copies(facts, peaks, limits), *_of_steps(facts, peaks)]
     if not rates:
         return Abstention(
-            "V15", _NO_WORK if facts.records_shapes else "work whose size is known: record with record_shapes=True"
+            _NO_WORK if facts.records_shapes else "work whose size is known: record with record_shapes=True"
         )
     over = [rate for rate in rates if rate.percent > _allowed(rate, limits)]
     if not over:
@@ -105,7 +78,6 @@ def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     worst = over[0]
     allowed = _allowed(worst, limits)
     return Finding(
-        "V15",
         "critical",
         f"{worst.what} reaches {words.percent(worst.percent)} of the peak of this GPU: what is recorded can't be right",
         known(
@@ -116,9 +88,11 @@ def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{_rate(worst.achieved, worst.unit)} / {_rate(worst.peak.value, worst.unit)} = "
         f"{words.percent(worst.percent)}; peak: {worst.peak.about}",
-        f"more than {words.percent(allowed)} of the peak ({worst.peak.source})",
-        f"The run needs at least {words.number(worst.percent / 100)} times the recorded {_clock_of(worst.unit)}: "
-        "look up the power mode, the clocks and the GPU it really had, and the real shapes.",
+        threshold=f"more than {words.percent(allowed)} of the peak ({worst.peak.source})",
+        advice=(
+            f"The run needs at least {words.number(worst.percent / 100)} times the recorded {_clock_of(worst.unit)}: "
+            "look up the power mode, the clocks and the GPU it really had, and the real shapes."
+        ),
         next_command="tracetui doctor",
         doubts=("gpu", "shares", "whole", "clock") if worst.percent > limits.wrong_percent else None,
     )
@@ -224,7 +198,6 @@ def _mode_and_caps(facts: Facts, limits: Limits) -> Finding | None:
     if expected is None or 100 * abs(cap - expected) / expected <= limits.mode_percent:
         return None
     return Finding(
-        "V15",
         "critical",
         f"The power mode is called {before.mode_name}, which has {expected / MHZ:.0f} MHz, but the GPU was capped at "
         f"{cap / MHZ:.0f} MHz",
@@ -234,7 +207,6 @@ def _mode_and_caps(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("cap in force", cap, "Hz"),
         ),
         f"{cap / MHZ:.0f} / {expected / MHZ:.0f} MHz = {words.percent(100 * cap / expected)}",
-        f"more than {words.percent(limits.mode_percent)} apart",
-        "Believe the caps, not the name: sudo nvpmodel -m ID and a restart make them agree.",
+        advice="Believe the caps, not the name: sudo nvpmodel -m ID and a restart make them agree.",
         next_command="tracetui doctor",
     )

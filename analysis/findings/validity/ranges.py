@@ -12,7 +12,8 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V2, V13
 from tracetui.analysis.gpu.activities import by_value
 from tracetui.parsers.names.range_roles import MADE_BY_TORCH
 
@@ -20,30 +21,14 @@ if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 
-@rule(
-    "V2",
-    "Impossible shares",
-    needs=("timeline",),
-    refutes=("shares",),
-    thresholds={
-        "part_percent": Threshold(100, "%", "of the longest step, which a part of a step may take"),
-        "overlap_percent": Threshold(5, "%", "by which steps may add up to more than the time they take", own=True),
-    },
-    advice="Look for a step that was cut short (out of memory?), and compare a part only with the whole it was in.",
-)
+@looks_for(V2)
 def impossible_shares(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """A part that takes longer than its whole.
-
-    The lower median over all instances of a range that occurs inside steps exceeds the longest step, so its share would
-    be above 100 %. This happens if a step was cut short, for example because memory ran out, or if other work uses the
-    same name. The rule also reports overlapping steps, whose times add up to more than the time that passed.
-    """
     steps = facts.step_ranges.frame
     if not steps.height:
-        return Abstention("V2", "steps and ranges inside them: call profiler.step(), or put an NVTX range around each")
+        return Abstention("steps and ranges inside them: call profiler.step(), or put an NVTX range around each")
     longest = int((steps["end"] - steps["start"]).max())
     said = f"more than {words.percent(limits.part_percent)} of the longest step"
     found = _longest_part(facts)
@@ -51,7 +36,6 @@ def impossible_shares(facts: Facts, limits: Limits) -> Finding | Abstention | No
         name, part, instances = found
         share = 100 * part / longest
         return Finding(
-            "V2",
             "invalid",
             f"{name} takes {words.percent(share)} of the {facts.step_ranges.name} it is part of",
             (
@@ -60,9 +44,11 @@ def impossible_shares(facts: Facts, limits: Limits) -> Finding | Abstention | No
                 Evidence("instances", instances),
             ),
             f"{words.ns(part)} of {words.ns(longest)} = {words.percent(share)}",
-            said,
-            "Do not show this share. See whether the step ran to its end (an error such as out of memory cuts it "
-            "short), and compare each range with the step that it was in.",
+            threshold=said,
+            advice=(
+                "Do not show this share. See whether the step ran to its end (an error such as out of memory cuts it "
+                "short), and compare each range with the step that it was in."
+            ),
         )
     return _overlap(steps, limits.overlap_percent)
 
@@ -72,13 +58,12 @@ def _overlap(steps: pl.DataFrame, most_percent: float) -> Finding | None:
     whole, wall = int((steps["end"] - steps["start"]).sum()), _covered(steps)
     if wall and 100 * (whole - wall) / wall > most_percent:
         return Finding(
-            "V2",
             "invalid",
             f"The steps add up to {words.percent(100 * whole / wall)} of the time they take: they overlap",
             (Evidence("steps", steps.height), Evidence("sum", whole, "ns"), Evidence("time they take", wall, "ns")),
             f"{words.ns(whole)} of {words.ns(wall)} = {words.percent(100 * whole / wall)}",
-            f"more than {words.percent(most_percent)} above it",
-            "Mark steps on one thread only, and end each before the next begins.",
+            threshold=f"more than {words.percent(most_percent)} above it",
+            advice="Mark steps on one thread only, and end each before the next begins.",
         )
     return None
 
@@ -160,28 +145,8 @@ def _covered(steps: pl.DataFrame) -> int:
     return intervals.length(intervals.union(steps["start"].to_numpy(), steps["end"].to_numpy()))
 
 
-@rule(
-    "V13",
-    "Ranges on the host are not GPU time",
-    needs=("timeline", "annotations", "gpu"),
-    doubts=("ranges",),
-    remark="ranges last as long as the host needs, which here is not what their work takes on the GPU",
-    thresholds={
-        "low_ratio": Threshold(0.67, "x", "GPU time of a range over its host time", own=True),
-        "high_ratio": Threshold(1.5, "x", "GPU time of a range over its host time", own=True),
-        "least_percent": Threshold(1, "%", "of the time that a range must take to count", own=True),
-    },
-    advice="Compare ranges by their projection on the GPU, not by how long the host was in them.",
-    source="nvtx_gpu_proj_sum of Nsight Systems",
-)
+@looks_for(V13)
 def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """A range's time on the host differs from the time of its work on the GPU.
-
-    The projection of a range is the time from the first start to the last end of the GPU work that was launched while
-    it was open. The rule divides it by how long the range was open on the host. CUDA calls return before their work is
-    done, so a range lasts as long as launching takes (shorter than the work) or preparing (longer). Ranges that torch
-    itself sets do not count.
-    """
     steps = facts.step_ranges.frame
     base = float((steps["end"] - steps["start"]).sum()) if steps.height else facts.step_ns
     found = []
@@ -199,7 +164,6 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
     _, ratio, worst = found[0]
     times = f" ({worst.instances} times)" if worst.instances and worst.instances > 1 else ""
     return Finding(
-        "V13",
         "info",
         f"{worst.name}{times} is open for {words.ns(worst.host_ns or 0)} on the host, but its work takes "
         f"{words.ns(worst.span_ns or 0)} on the GPU",
@@ -209,7 +173,4 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
         ),
         f"{words.ns(worst.span_ns or 0)} / {words.ns(worst.host_ns or 0)} = {words.number(ratio)}; "
         f"{len(found)} of {words.things(len(facts.named_phases), 'range')}",
-        f"outside of {words.number(limits.low_ratio)} to {words.number(limits.high_ratio)}",
-        "Take the projected time for what a range costs on the GPU, the host's for what it costs to launch; "
-        "neither stands for the other.",
     )

@@ -6,35 +6,20 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V9, V10, V11
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 CUDA = 1
 """Torch's number for CUDA devices (c10::DeviceType)."""
 
 
-@rule(
-    "V9",
-    "GPU events are missing",
-    needs=("timeline",),
-    refutes=("gpu", "shares"),
-    advice="On a desktop or server: check that no other profiler holds CUPTI, and that torch's CUPTI fits the driver. "
-    "On Jetson before CUDA 13: run as root. `tracetui doctor` tests both.",
-    source="Kineto; CUPTI on Tegra needs root",
-)
+@looks_for(V9)
 def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Kernels were launched, but the recording holds none, or none that takes time.
-
-    The rule counts calls such as `cudaLaunchKernel` and `cudaGraphLaunch`, and kernels and whole graphs on the device.
-    run.json, or memory allocated on a GPU, also prove that the run used one. Usually CUPTI was not allowed to see the
-    GPU, which drivers report to nobody; or Kineto was asked for counters, and recorded these in place of kernels. Every
-    figure about the GPU would be 0, so findings that rest on such figures are suppressed.
-    """
     from tracetui.analysis.attribution.launch_calls import launch_calls
 
     trace = facts.trace
@@ -42,7 +27,7 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     device = _gpu_of(facts)
     calls = launch_calls(trace).height
     if not calls and not kernels.height and device is None:
-        return Abstention("V9", "CUDA API calls, or a run.json that says it ran on a GPU: launch with tracetui profile")
+        return Abstention("CUDA API calls, or a run.json that says it ran on a GPU: launch with tracetui profile")
     if trace.info.kind == "nsys" and not calls:
         return None  # without any call it is an empty capture, which V11 reports
     if int(kernels["duration"].sum()) > 0 or (not calls and kernels.height):
@@ -55,7 +40,6 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         what = "the file has counters in place of kernels"
     done = words.things(calls, "kernel launch", "kernel launches") if calls else "Ran on a GPU"
     return Finding(
-        "V9",
         "invalid",
         f"{done}, but {what}: nothing can be said of the GPU",
         known(
@@ -66,8 +50,8 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(calls)} launches, {words.count(kernels.height)} kernels, "
         f"{words.ns(int(kernels['duration'].sum()))} of kernel time",
-        "kernel time above 0",
-        "Counters were asked for (profiler_metrics in torch.profiler's experimental_config), and CUPTI then records no "
+        advice="Counters were asked for (profiler_metrics in torch.profiler's experimental_config), and CUPTI then"
+        " records no "
         "kernel's time: record again without them, and counters with Nsight Compute."
         if counted
         else "Ask for the GPU (ProfilerActivity.CUDA), and let CUPTI see it: run as root on a Jetson before CUDA 13, "
@@ -84,37 +68,14 @@ def _gpu_of(facts: Facts) -> str | None:
     return "CUDA memory was allocated" if (facts.trace.memory["device_type"] == CUDA).any() else None
 
 
-@rule(
-    "V10",
-    "Times that can't be",
-    needs=("timeline", "gpu"),
-    doubts=("host", "whole", "steps"),
-    remark="the clocks of host and GPU do not agree here: gaps and waits are not reliable",
-    thresholds={
-        "share_percent": Threshold(1, "%", "of the launched work that begins before its launch", own=True),
-        "slack_us": Threshold(
-            1, "us", "by which a kernel may begin before its launch: the clocks' resolution", own=True
-        ),
-        "early_us": Threshold(
-            50, "us", "by which it begins before its launch, so that no gap can be trusted", own=True
-        ),
-    },
-    advice="Record again, with another version of CUPTI if it stays; till then trust durations, not gaps.",
-    source="torch.profiler's trace validator",
-)
+@looks_for(V10)
 def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Work begins before the call that launched it, or events end before they begin.
-
-    The profiler converts the GPU's clock to the host's. If that goes wrong, kernels seem to run before their launch,
-    and no conclusion about who waits for whom is valid. The rule compares the start of each activity with the start of
-    its API call.
-    """
     launched = facts.sel.device.select("name", "launch", "start").drop_nulls(["launch", "start"])
     negative = sum(
         n.count for n in facts.trace.notes if "negative duration" in n.reason or "end before the start" in n.reason
     )
     if not launched.height and not negative:
-        return Abstention("V10", "which call launched which kernel: record the CUDA API too")
+        return Abstention("which call launched which kernel: record the CUDA API too")
     called = facts.trace.host["start"].gather(launched["launch"])
     ahead = called - launched["start"]
     early = int((ahead > 1000 * limits.slack_us).sum())
@@ -132,7 +93,6 @@ def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             "the GPU's clock is early"
         )
     return Finding(
-        "V10",
         "critical" if far else "warning",
         title,
         (
@@ -142,28 +102,14 @@ def broken_times(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(early)} of {words.count(launched.height)} start before their call; "
         f"{words.count(negative)} negative durations in {words.count(events)} events",
-        f"{words.percent(limits.share_percent)} of either, by more than {words.number(limits.slack_us)} µs",
-        "Record again; if it stays, with another version of CUPTI. Treat gaps and waiting times as unknown till then.",
     )
 
 
-@rule(
-    "V11",
-    "Empty capture",
-    refutes=("gpu", "shares", "whole"),
-    advice="Call cudaProfilerStart() and cudaProfilerStop() around the steps (PyTorch: torch.cuda.cudart()), or leave "
-    "--capture-range (nsys) and --profile-from-start off (ncu) out.",
-    source="NVIDIA's guides to nsys and ncu",
-)
+@looks_for(V11)
 def empty_capture(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """A capture by Nsight Systems without a single CUDA row, or one by Nsight Compute without a launch.
-
-    The usual cause: `--capture-range=cudaProfilerApi` waits for a `cudaProfilerStart()` that the program never calls.
-    A program without CUDA leaves the same file. It proves nothing, least of all that the GPU is idle.
-    """
     trace = facts.trace
     if trace.info.kind not in ("nsys", "ncu"):
-        return Abstention("V11", "a capture by Nsight Systems or Nsight Compute")
+        return Abstention("a capture by Nsight Systems or Nsight Compute")
     work = int((trace.device["kind"] != "annotation").sum())
     calls = int(of_kinds(trace.host["kind"], "runtime", "driver").sum())
     if work or calls:
@@ -171,7 +117,6 @@ def empty_capture(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     settings = dict(trace.info.captured)
     why, advice = _why_empty(facts, settings)
     return Finding(
-        "V11",
         "invalid",
         f"The capture is empty: 0 CUDA events; {why}",
         known(
@@ -181,8 +126,7 @@ def empty_capture(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             ("capture starts", settings.get("capture starts")),
         ),
         f"0 GPU activities and 0 CUDA calls among {words.count(trace.source.events_total)} events of the file",
-        "at least one CUDA event",
-        advice,
+        advice=advice,
         next_command=f"tracetui profile --tool {trace.info.kind} {_program(facts)}",
     )
 

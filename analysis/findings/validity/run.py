@@ -16,14 +16,14 @@ from tracetui.analysis.captures.observed_batch import (
     samples_copied,
 )
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V1, V8, V14, V18
 
 if TYPE_CHECKING:
     from tracetui.analysis.captures.observed_batch import BatchSeen
     from tracetui.analysis.findings.core.facts import Facts, Pair
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 FLOAT_BYTES = 4
 REFERENCE_CODE = r"\b(selective_scan|causal_conv1d|mamba_inner|layer_norm|rms_norm)_(ref|reference)$"
@@ -31,32 +31,17 @@ REFERENCE_CODE = r"\b(selective_scan|causal_conv1d|mamba_inner|layer_norm|rms_no
 HEAVY_FLAGS = ("with_stack", "profile_memory", "record_shapes", "with_modules", "with_flops")
 
 
-@rule(
-    "V1",
-    "The real batch is not the one asked for",
-    needs=("timeline",),
-    doubts=("steps",),
-    remark="a step holds another batch than was asked for: divide by the samples that it really holds",
-    thresholds={"off_percent": Threshold(2, "%", "between the batch asked for and the samples really seen", own=True)},
-    advice="Print how many samples a second really pass, and look for what changes the batch in the data loader.",
-)
+@looks_for(V1)
 def real_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The step holds a different number of samples than was asked for.
-
-    The batch asked for comes from run.json, else from the file's name (`bs4`, `batch_8`). The observed batch comes from
-    run.json's own count, from the first dimension of the first convolution's, embedding's or linear's input, and from
-    the bytes copied to the GPU per step divided by those of an image. This finds loaders that scale the batch for
-    validation, and benchmarks that ignore their option. A batch split among ranks or micro-batches is not reported.
-    """
     asked, source = _asked(facts)
     seen = batch_in_shapes(facts.sel)
     image = _image_bytes(facts, seen)
     copied = samples_copied(facts.sel, image) if image else None
     counted = facts.manifest.workload.batch if facts.manifest else None
     if asked is None:
-        return Abstention("V1", "the batch asked for: launch with tracetui profile --batch N")
+        return Abstention("the batch asked for: launch with tracetui profile --batch N")
     if counted is None and seen is None and copied is None:
-        return Abstention("V1", "the batch really seen: record with record_shapes=True")
+        return Abstention("the batch really seen: record with record_shapes=True")
     real = _contradicting(facts, asked, counted, seen, copied, limits.off_percent)
     if real is None:
         return None
@@ -65,7 +50,6 @@ def real_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     clean = facts.trace.clean_step_ns
     step_s = (statistics.median(clean) if clean else facts.run_overview.average_step_ns) / 1e9
     return Finding(
-        "V1",
         "critical",
         f"A step holds {words.things(real, 'sample')}, not the {words.count(asked)} asked for",
         known(
@@ -76,9 +60,6 @@ def real_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             ("samples per second", round(real / step_s, 1) if step_s and facts.step_ranges.frame.height else None),
         ),
         f"{words.number(real)} / {words.count(asked)} = {words.number(real / asked)}",
-        f"more than {words.percent(limits.off_percent)} apart",
-        "Every figure per image, and every comparison by batch, is off by this factor: print the shape that reaches "
-        "the model, and see where the loader or the benchmark changes the batch.",
     )
 
 
@@ -122,27 +103,16 @@ def _contradicting(
     return copied if copied is not None and copied > asked and off(copied) else None
 
 
-@rule(
-    "V8",
-    "The profiler slows the program down",
-    needs=("manifest",),
-    thresholds={"ratio": Threshold(1.2, "x", "a step's time under the profiler over that without", own=True)},
-    advice="Record with fewer flags (--no-stack), and never compare runs recorded with different ones.",
-)
+@looks_for(V8)
 def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Steps take longer under the profiler than without it.
-
-    Divides the median step under the profiler by that of the clean loop that `tracetui profile` runs first. The verdict
-    and every gain are of the clean step already; times of the host in tables are as recorded.
-    """
     assert facts.manifest is not None
     measured = facts.manifest.measurement
     if not measured.clean_step_ns:
-        return Abstention("V8", "steps without a profiler: launch with tracetui profile --clean-steps 10")
+        return Abstention("steps without a profiler: launch with tracetui profile --clean-steps 10")
     clean = statistics.median(measured.clean_step_ns)
     profiled = statistics.median(measured.profiled_step_ns) if measured.profiled_step_ns else facts.step_ns
     if not clean or not profiled or (not measured.profiled_step_ns and not facts.step_ranges.frame.height):
-        return Abstention("V8", "steps under the profiler: call profiler.step() after each")
+        return Abstention("steps under the profiler: call profiler.step() after each")
     ratio = profiled / clean
     # one slow step among few is noise, not overhead of the profiler
     if ratio <= limits.ratio or min(measured.profiled_step_ns, default=profiled) <= clean:
@@ -151,7 +121,6 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
     left = 100 * max(clean - busy, 0) / clean if busy is not None else None
     flags = [name for name in HEAVY_FLAGS if measured.flags.get(name)]
     return Finding(
-        "V8",
         "info",
         f"Under the profiler a step takes {words.number(ratio)} times as long as without: "
         f"{words.ns(profiled)} instead of {words.ns(clean)}",
@@ -168,9 +137,8 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
             if left is not None
             else ""
         ),
-        f"more than {words.number(limits.ratio)} times",
-        "Judge waiting and launching by the clean step, and compare runs only if recorded with the same tool and flags"
-        + ("; record again with --no-stack." if "with_stack" in flags else "."),
+        advice="Judge waiting and launching by the clean step, and compare runs only if recorded with the same tool"
+        " and flags" + ("; record again with --no-stack." if "with_stack" in flags else "."),
     )
 
 
@@ -183,44 +151,30 @@ def _busy_ns(facts: Facts) -> float | None:
     return float(busy.max()) / 100 * found.average_step_ns if busy.len() else None  # type: ignore[arg-type]
 
 
-@rule(
-    "V14",
-    "The runs are not comparable",
-    subject="pair",
-    doubts=("gpu", "host", "shares", "whole", "steps", "clock"),
-    remark="the two runs differ in more than what is to be compared",
-    advice="Repeat one of the runs under the conditions of the other.",
-)
+@looks_for(V14)
 def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
-    """Something other than the code differs and changes times: GPU, power mode, clocks, versions, batch.
-
-    The verdict is that of `tracetui diff`, from both recordings and their run.json. The rule lists each difference. If
-    one of them changes times by itself, a difference in time proves nothing about the code. If a step of one holds
-    other work than a step of the other (batch, size of a sample, size of most launches), times per step can't be
-    judged; where both batches are known, the time per sample stands beside them.
-    """
     from tracetui.analysis.compare.comparable import OTHER_WORK
 
     verdict = pair.comparable
     if verdict["verdict"] == OTHER_WORK:
         return _other_work(pair)
     if not any(facts.manifest or facts.trace.info.devices or facts.trace.info.captured for facts in (pair.a, pair.b)):
-        return Abstention("V14", "under which conditions both ran: launch with tracetui profile")
+        return Abstention("under which conditions both ran: launch with tracetui profile")
     if verdict["verdict"] != "not_comparable":
         return None
     matters = [row for row in verdict["differences"] if row["matters"]]
     names = words.listed([str(row["field"]) for row in matters], 4)
     return Finding(
-        "V14",
         "warning",
         f"The runs are not comparable: {words.things(len(matters), 'condition')} differ ({names})"
         if len(matters) != 1
         else f"The runs are not comparable: they differ in {names}",
         tuple(Evidence(str(row["field"]), f"{row['a']} / {row['b']}") for row in matters[:12]),
         "; ".join(f"{row['field']}: {row['a']} / {row['b']}" for row in matters[:4]),
-        "no difference that matters",
-        "Repeat one of the runs under the conditions of the other, or take the difference as that of all of them "
-        "together.",
+        advice=(
+            "Repeat one of the runs under the conditions of the other, or take the difference as that of all of them "
+            "together."
+        ),
     )
 
 
@@ -235,7 +189,6 @@ def _other_work(pair: Pair) -> Finding:
     ]
     known_both = len(per_sample) == len(pair.samples)
     return Finding(
-        "V14",
         "warning",
         "The runs did other work: they differ in " + words.listed([str(row["field"]) for row in rows], 4),
         (
@@ -247,38 +200,25 @@ def _other_work(pair: Pair) -> Finding:
         ),
         "; ".join(f"{row['field']}: {row['a']} / {row['b']}" for row in rows)
         + (f"; per sample {words.ns(per_sample[0])} / {words.ns(per_sample[1])}" if known_both else ""),
-        "a step of the same work in both",
-        "Compare the times per sample."
+        threshold="a step of the same work in both",
+        advice="Compare the times per sample."
         if known_both
         else "Record both with the same input, or with record_shapes=True, so that times per sample can be told.",
     )
 
 
-@rule(
-    "V18",
-    "A reference implementation was profiled",
-    needs=("timeline",),
-    doubts=("gpu", "host", "whole"),
-    remark="pure PyTorch code stood in for the CUDA kernels: its times say nothing about the device",
-    advice="Install mamba-ssm and causal-conv1d for this GPU, and record again.",
-)
+@looks_for(V18)
 def reference_backend(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The scan ran as pure PyTorch code instead of as its CUDA kernel.
-
-    run.json says so (`backend: reference`), or the recording has calls of functions such as `selective_scan_ref`. Their
-    loop over the tokens launches hundreds of small kernels in place of one.
-    """
     backend = facts.manifest.workload.backend if facts.manifest else None
     host = facts.trace.host
     code = host["name"].filter(pl.Series(of_kinds(host["kind"], "python", "operator", "annotation", "module")))
     names = code.unique().cast(pl.String).drop_nulls()
     calls = names.filter(names.str.contains(REFERENCE_CODE)).sort().to_list()
     if backend is None and not of_kinds(host["kind"], "python").any() and not calls:
-        return Abstention("V18", "which code ran: launch with tracetui profile, or record with with_stack=True")
+        return Abstention("which code ran: launch with tracetui profile, or record with with_stack=True")
     if backend != "reference" and not calls:
         return None
     return Finding(
-        "V18",
         "critical",
         "A reference implementation was profiled instead of the CUDA kernels"
         + (f": {words.listed(calls, 2)}" if calls else ""),
@@ -287,8 +227,5 @@ def reference_backend(facts: Facts, limits: Limits) -> Finding | Abstention | No
             *(Evidence("function", name, "", Query("host", row=name)) for name in calls[:4]),
         ),
         f"backend {backend or 'unknown'}; {words.things(len(calls), 'reference function')} in the recording",
-        "none",
-        "Install mamba-ssm and causal-conv1d built for this GPU and torch (`tracetui doctor` says what is missing), "
-        "and record again.",
         next_command="tracetui doctor",
     )

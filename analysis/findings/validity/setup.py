@@ -12,12 +12,13 @@ from msgspec import Struct
 from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V29
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 _PREPARES = re.compile(
     r"fill_?(functor|kernel)|fill_|distribution_|arange|curand|philox|uniform_|normal_kernel|random_|memset|_eye",
@@ -95,28 +96,8 @@ def _copied(facts: Facts, end: int) -> int:
     return int(names.matching(copies["name"], lambda name: "HtoD" in name or "Host-to-Device" in name).sum())
 
 
-@rule(
-    "V29",
-    "Setup inside what is analysed",
-    needs=("timeline", "gpu"),
-    doubts=("whole",),
-    remark="the program's setup is part of the time that shares and gains are of",
-    thresholds={
-        "share_percent": Threshold(
-            10, "%", "of the time from first to last GPU work, before a kernel computes", own=True
-        ),
-        "critical_percent": Threshold(25, "%", "of it, from which nothing can be said about the rest", own=True),
-    },
-    advice="Start the recording after the setup, or mark the steps.",
-)
+@looks_for(V29)
 def setup_inside(facts: Facts, limits: Limits) -> Finding | None:
-    """The recording has no steps, and begins with weights that are made, loaded and copied.
-
-    Without steps, shares and gains are of the time from the first GPU work to the last. The rule takes the part of it
-    before the first kernel that does not just copy or fill memory. That is setup if initialisers of weights
-    (`aten::uniform_`, `torch/nn/init.py`, ranges such as ``load_model``), at least twenty copies to the GPU, or calls
-    that load GPU code show it. What a program does once says nothing about what it does in each step.
-    """
     if facts.sel.steps.height:
         return None
     found, span = before_computing(facts), facts.sel.work_span
@@ -127,7 +108,6 @@ def setup_inside(facts: Facts, limits: Limits) -> Finding | None:
     if share < limits.share_percent:
         return None
     return Finding(
-        "V29",
         "critical" if share >= limits.critical_percent else "warning",
         f"The first {words.percent(share)} of the analysed time are setup: no kernel computes anything yet",
         (
@@ -142,8 +122,7 @@ def setup_inside(facts: Facts, limits: Limits) -> Finding | None:
             *((Evidence("calls that load GPU code in it", found.loads),) if found.loads else ()),
         ),
         f"{words.ns(lasts)} of {words.ns(whole)} = {words.percent(share)}",
-        f"{words.percent(limits.share_percent)} or more, in a recording without steps",
-        facts.program.say(
+        advice=facts.program.say(
             pytorch="Call profiler.step() after each step, or put a record_function range around it; or start the"
             " profiler after the model is on the GPU and has run once (torch.profiler.schedule).",
             other="Put an NVTX range around each step, or start the recording after the setup (cudaProfilerStart with"

@@ -14,16 +14,17 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_where
 from tracetui.analysis.captures.step_ranges import outside_steps, per_step
 from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.basis import is_verdicts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.findings.core.shown import is_verdicts
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V3, V6, V7
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection
 
 if TYPE_CHECKING:
     from tracetui.analysis.captures.roles import Phase
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.selection import Selection
 
 MODULE_LOADS = re.compile("LibraryLoad|ModuleLoad", re.IGNORECASE)
@@ -31,26 +32,8 @@ T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Student's t for a two-sided 95 % interval with 2 to 10 values; more values use 2.0."""
 
 
-@rule(
-    "V3",
-    "Scope mismatch",
-    needs=("timeline", "gpu"),
-    doubts=("steps",),
-    remark="what was recorded is not just whole, equal steps: do not divide sums over the recording by steps",
-    thresholds={
-        "outside_percent": Threshold(5, "%", "of the GPU time that is launched outside of the steps", own=True),
-        "spread_percent": Threshold(5, "%", "of the median, between the steps with most and fewest kernels", own=True),
-        "over_percent": Threshold(5, "%", "by which kernels may take more than the time there is", own=True),
-    },
-    advice="Cut the numbers to the steps (--steps, --skip-steps), and keep warm-up out of the capture.",
-)
+@looks_for(V3)
 def scope_mismatch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """Sums over the recording are not a multiple of one step.
-
-    GPU work was launched outside of the steps (warm-up, evaluation), steps have different numbers of kernels (one was
-    cut off, or does other work), or there is more kernel time than wall time times streams. Dividing the sum of such a
-    recording by its steps, or comparing it with one forward pass, compares different work.
-    """
     if (too_much := _too_much(facts, limits)) is not None:
         return too_much
     warmup = facts.warm_up_phase
@@ -59,7 +42,7 @@ def scope_mismatch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     steps = facts.step_ranges
     if not steps.frame.height:
         if warmup is None:
-            return Abstention("V3", "steps, or ranges named as such: call profiler.step() after each")
+            return Abstention("steps, or ranges named as such: call profiler.step() after each")
         return _with_warmup(facts, warmup, limits)
     return _outside(facts, limits, warmup) or _unlike(facts, limits)
 
@@ -72,7 +55,6 @@ def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | No
     share = 100 * outside / all_ns if all_ns else 0.0
     if share > limits.outside_percent:
         return Finding(
-            "V3",
             "warning",
             f"{words.percent(share)} of the GPU time is from outside of the {_named(steps.frame.height, steps.name)}",
             (
@@ -81,9 +63,10 @@ def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | No
                 *((Evidence("of it in warm-up ranges", warmup.launched_ns or 0, "ns"),) if warmup else ()),
             ),
             f"{words.ns(outside)} of {words.ns(all_ns)} = {words.percent(share)}",
-            f"more than {words.percent(limits.outside_percent)}",
-            "Cut the numbers to the steps, or start the capture after the warm-up "
-            "(torch.profiler.schedule, cudaProfilerStart); compare per step only.",
+            advice=(
+                "Cut the numbers to the steps, or start the capture after the warm-up "
+                "(torch.profiler.schedule, cudaProfilerStart); compare per step only."
+            ),
         )
     return None
 
@@ -108,7 +91,6 @@ def _unlike(facts: Facts, limits: Limits) -> Finding | None:
     if len(counts) < 2 or spread <= limits.spread_percent:
         return None
     return Finding(
-        "V3",
         "warning",
         f"The steps are not alike: {words.count(min(counts))} to {words.things(max(counts), 'kernel')} each",
         (
@@ -118,9 +100,12 @@ def _unlike(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("median", middle),
         ),
         f"({words.count(max(counts))} - {words.count(min(counts))}) / {words.count(middle)} = {words.percent(spread)}",
-        f"more than {words.percent(limits.spread_percent)} of the median",
-        "Leave out the steps that do other work (--steps, --skip-steps): a first one that captures or compiles, a last "
-        "one that was cut off.",
+        threshold=f"more than {words.percent(limits.spread_percent)} of the median",
+        advice=(
+            "Leave out the steps that do other work (--steps, --skip-steps): a first one that captures or compiles,"
+            " a last "
+            "one that was cut off."
+        ),
     )
 
 
@@ -135,13 +120,11 @@ def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
     if share <= limits.outside_percent:
         return None
     return Finding(
-        "V3",
         "warning",
         f"{words.percent(share)} of the GPU time is warm-up",
         (Evidence("GPU time of warm-up", spent, "ns"), Evidence("GPU time of the recording", whole, "ns")),
         f"{words.ns(spent)} of {words.ns(whole)} = {words.percent(share)}",
-        f"more than {words.percent(limits.outside_percent)}",
-        "Start the capture after the warm-up, or mark the steps so that the numbers can be cut to them.",
+        advice="Start the capture after the warm-up, or mark the steps so that the numbers can be cut to them.",
     )
 
 
@@ -166,7 +149,6 @@ def _too_much(facts: Facts, limits: Limits) -> Finding | None:
     if worst["percent"] <= 100 + limits.over_percent:
         return None
     return Finding(
-        "V3",
         "warning",
         f"The kernels take {words.percent(worst['percent'])} of the time that the streams had",
         (
@@ -176,41 +158,19 @@ def _too_much(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.ns(worst['ns'])} / ({worst['streams']} x {words.ns(worst['wall'])}) = "
         f"{words.percent(worst['percent'])}",
-        f"more than {words.percent(100 + limits.over_percent)}",
-        "Events of several runs or ranks seem to be in one file: look at each by itself.",
+        threshold=f"more than {words.percent(100 + limits.over_percent)}",
+        advice="Events of several runs or ranks seem to be in one file: look at each by itself.",
     )
 
 
-@rule(
-    "V6",
-    "Warm-up in the data",
-    needs=("timeline",),
-    doubts=("steps", "whole"),
-    remark="the first step is a warm-up: leave it out (--skip-steps 1) before trusting averages",
-    thresholds={
-        "first_ratio": Threshold(1.5, "x", "the first step's time over the median of the others", own=True),
-        "average_percent": Threshold(
-            10, "%", "by which the first step raises the average, so that no average holds", own=True
-        ),
-        "load_percent": Threshold(1, "%", "of the time goes to loading GPU code", own=True),
-    },
-    advice="Leave the first steps out (--skip-steps 1), or record after more warm-up steps.",
-    source="warm-up advice of NVIDIA's TensorRT-LLM tools",
-)
+@looks_for(V6)
 def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The first step takes longer than the others, or GPU code is loaded during the measurement.
-
-    The rule divides the first step's time by the median of the rest, unless one is as slow again after a usual
-    one: such steps are the program's. It also divides the time of calls such as `cuLibraryLoadData` and
-    `cuModuleLoad`, which load kernels onto the GPU at their first use, by the time of the steps. Steps and calls are
-    those that the averages shown are of: of the light recording where the run has one.
-    """
     durations = _durations(facts)
     light = light_selection(facts.sel)
     loads, spent = _loads(facts.sel, facts.step_ranges.frame) if light is None else _loads(light, _spans(light))
     base = sum(durations) or facts.step_ns
     if len(durations) < 2 and not loads:
-        return Abstention("V6", "two steps or more, or calls that load GPU code (nsys records them)")
+        return Abstention("two steps or more, or calls that load GPU code (nsys records them)")
     rest = statistics.median_high(durations[1:]) if len(durations) > 1 else 0.0
     usual = next((place for place, ns in enumerate(durations) if place and ns <= rest * limits.first_ratio), 0)
     again = max(durations[usual:], default=0.0) > rest * limits.first_ratio
@@ -225,7 +185,6 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     # by how much the average is longer than a step after the first
     raised = 100 * (ratio - 1) / len(durations) if slow else 0.0
     return Finding(
-        "V6",
         "critical" if raised > limits.average_percent else "warning",
         f"{first}; {loading}" if slow and share > limits.load_percent else first if slow else loading,
         (
@@ -239,8 +198,7 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         (f"{words.ns(durations[0])} / {words.ns(rest)} = {words.number(ratio)}; " if ratio else "")
         + f"{words.ns(spent)} of loading in {words.ns(base)} = {words.percent(share)}",
-        f"{words.number(limits.first_ratio)} times the median, or {words.percent(limits.load_percent)} of loading",
-        ("Leave the first step out, or run" if light is None else "Run")
+        advice=("Leave the first step out, or run" if light is None else "Run")
         + " more warm-up steps before recording; CUDA_MODULE_LOADING=EAGER loads all code at the start.",
         next_command=f"tracetui report --skip-steps 1 {shlex.quote(str(facts.run.path))}"
         if slow and light is None
@@ -292,27 +250,13 @@ def _loads(sel: Selection, steps: pl.DataFrame) -> tuple[int, int]:
     return calls.height, int(calls["duration"].sum())
 
 
-@rule(
-    "V7",
-    "Noisy steps",
-    needs=("timeline",),
-    thresholds={
-        "cv_percent": Threshold(5, "%", "standard deviation of the steps over their mean", own=True),
-        "tail_ratio": Threshold(2, "x", "slowest step over the median"),
-    },
-    advice="Record more steps, on a machine that does nothing else and with steady clocks.",
-)
+@looks_for(V7)
 def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The steps' times vary so much that small differences mean nothing.
-
-    The rule divides the standard deviation by the mean and the slowest step by the median, without a first step that is
-    warm-up (V6). The interval is the 95 % interval of the mean by Student's t.
-    """
     durations = _durations(facts)
     if len(durations) > 2 and durations[0] > 1.5 * statistics.median(durations[1:]):
         durations = durations[1:]
     if len(durations) < 3:
-        return Abstention("V7", "three steps or more beside warm-up")
+        return Abstention("three steps or more beside warm-up")
     mean, deviation = statistics.fmean(durations), statistics.stdev(durations)
     if not mean or not statistics.median(durations):
         return None
@@ -322,7 +266,6 @@ def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     t = T_95[len(durations) - 2] if len(durations) - 2 < len(T_95) else 2.0
     within = 100 * t * deviation / mean / len(durations) ** 0.5
     return Finding(
-        "V7",
         "info",
         f"The {_of_which(facts)}step time is {words.ns(mean)} ± {words.percent(within)} (95 %,"
         f" {words.things(len(durations), 'step')})",
@@ -332,6 +275,4 @@ def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             Evidence("slowest step", max(durations), "ns"),
         ),
         f"{words.ns(deviation)} / {words.ns(mean)} = {words.percent(cv)}; slowest / median = {words.number(tail)}",
-        f"{words.percent(limits.cv_percent)}, or a step {words.number(limits.tail_ratio)} times as long as the median",
-        "Record more steps before believing differences smaller than this interval.",
     )

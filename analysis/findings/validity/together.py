@@ -1,61 +1,37 @@
-"""Are the recordings of a run of one program, on one machine, at one size? Else they can't stand side by side."""
+"""Are the recordings of a run of one program and process, on one machine, at one size? Else they can't be compared."""
 
 from __future__ import annotations
 
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
-from tracetui.analysis.findings.core.rule import Threshold, rule
-from tracetui.analysis.matching.one_program import ALIKE_PERCENT, COMMON_PERCENT, apart
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V24, V25
+from tracetui.analysis.matching.one_program import COMMON_PERCENT, apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers import Trace
 
 KINDS = ("chrome", "nsys", "ncu")
 """What records kernels with the size of their launches."""
 
 
-@rule(
-    "V25",
-    "Recordings of different runs side by side",
-    needs=("timeline", "gpu"),
-    refutes=("counters",),
-    doubts=("counters",),
-    remark="the recordings of this run are not of one program at one size on one machine",
-    thresholds={
-        "alike_percent": Threshold(
-            ALIKE_PERCENT,
-            "%",
-            "of the other's time in kernels of both that is in launches of a size that this one has",
-            own=True,
-        ),
-        "ranks_percent": Threshold(40, "%", "of a rank's kernel time that is in kernels of another rank too", own=True),
-    },
-    advice="Keep the recordings of each program, size and machine in a folder of their own.",
-)
+@looks_for(V25)
 def side_by_side(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    """Files of other tools in the folder were recorded on another GPU, or with another batch or input.
-
-    Their counters and times would stand beside this recording's kernels. The rule compares the GPUs' names and numbers
-    of SMs, the batch where operators' shapes show it, and the kernels: a fifth of the other's kernel time must be in
-    kernels that this recording has too, and of these, most of the time in launches whose grid and block it has too:
-    another batch or size of the input launches the same kernels with other grids. Every two files of different tools
-    are compared. What is of another run is not matched with this recording's kernels.
-
-    Files of one tool in a folder are runs of their own, except for ranks. If nothing but the files' names says that
-    they are ranks of one job, they must have much of the kernel time in common: ranks of real jobs share 58 to 100 %.
-    """
     others = [trace for trace in facts.run.traces if trace is not facts.trace and trace.info.kind in KINDS]
     of_others = [other for other in others if _of_other_tool(facts.trace, other)]
     named = [other for other in others if _is_rank_by_name(facts.trace, other)]
     if not of_others and not named:
-        yield Abstention("V25", "another tool's recording of the same run beside this one")
+        yield Abstention("another tool's recording of the same run beside this one")
         return
     agreeing = []  # what differs from this recording differs from what agrees with it too
     for other in of_others:
@@ -92,14 +68,12 @@ def _of_other_job(trace: Trace, other: Trace, limits: Limits) -> Finding | None:
         return None
     file, share = other.source.path.name, words.percent(compared.common_percent)
     return Finding(
-        "V25",
         "warning",
         f"{file} is named like a rank of {trace.source.path.name}, but is of another program: "
         f"{share} of its kernel time is in kernels of both",
         (Evidence("its kernel time in kernels of both", compared.common_percent, "%"),),
         f"{share} of its kernel time",
-        f"{words.percent(limits.ranks_percent)} of the kernel time of ranks of one job",
-        f"Do not compare them as ranks: open {file} by itself, and give it a name without a rank.",
+        advice=(f"Do not compare them as ranks: open {file} by itself, and give it a name without a rank."),
     )
 
 
@@ -112,7 +86,6 @@ def _apart(trace: Trace, other: Trace, limits: Limits) -> Finding | None:
     file, kind = other.source.path.name, other.info.kind
     told = "; ".join(f"{each.what} {each.ours} here, {each.theirs} there" for each in differences)
     return Finding(
-        "V25",
         "critical",
         f"{file} is of another run than {trace.source.path.name}: "
         + words.listed([each.what for each in differences])
@@ -129,10 +102,45 @@ def _apart(trace: Trace, other: Trace, limits: Limits) -> Finding | None:
         ),
         f"{told}; {words.percent(compared.common_percent)} of its kernel time is in kernels of both,"
         f" {words.percent(compared.alike_percent)} of that in launches of equal size",
-        f"the same GPU and batch, {words.percent(COMMON_PERCENT)} of its time in kernels of both, and"
+        threshold=f"the same GPU and batch, {words.percent(COMMON_PERCENT)} of its time in kernels of both, and"
         f" {words.percent(limits.alike_percent)} of that in launches of equal size",
-        f"Do not read its numbers beside these: open {file} by itself, or record this program again with it.",
+        advice=(f"Do not read its numbers beside these: open {file} by itself, or record this program again with it."),
         # only Nsight Compute's numbers stand beside kernels, and only its findings rest on another file
         refutes=("counters",) if kind == "ncu" else (),
         doubts=(),
+    )
+
+
+@looks_for(V24)
+def several_processes(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    from tracetui.analysis.attribution.launch_calls import launch_calls
+
+    trace = facts.trace
+    calls = launch_calls(trace)
+    launched = rows_of(trace.device.select("kind", "device", "process", "launch"), "kernel", "graph").drop("kind")
+    by = pl.Series("by", trace.host["process"].gather(launched["launch"]))
+    launched = launched.with_columns(by=pl.coalesce(by, "process")).drop_nulls("by")
+    # activities of two processes with the same correlations all seem to be launched by one
+    processes = calls.select(by="process") if calls.height else launched.select("by")
+    if not processes.height:
+        return Abstention("which process launched the GPU work: record the CUDA API too")
+    counts = processes.drop_nulls().group_by("by").agg(launches=pl.len())
+    counts = counts.filter(100 * pl.col("launches") / processes.height > limits.share_percent)
+    if counts.height < 2:
+        return None
+    shared = launched.filter(pl.col("by").is_in(counts["by"].implode())).group_by("device").agg(pl.col("by").n_unique())
+    on_one = shared.height < counts.height or int((shared["by"] > 1).sum()) > 0
+    merged = trace.info.kind != "nsys"  # which records child processes too
+    counts = counts.sort("launches", descending=True)
+    where = "on the same GPU" if on_one else "on GPUs of their own"
+    return Finding(
+        "critical" if merged or on_one else "warning",
+        f"{counts.height} processes launched the GPU work, {where}: "
+        + ("the file was mixed of several recordings" if merged else "sums are of all of them"),
+        tuple(
+            Evidence(f"launches of process {process}", launches, query=Query("host:API calls", "Launch"))
+            for process, launches in counts.select("by", "launches").head(6).iter_rows()
+        ),
+        " + ".join(words.count(launches) for launches in counts["launches"].head(6))
+        + f" of {words.count(processes.height)} launches",
     )

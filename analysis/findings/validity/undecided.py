@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.graph import longest_delay
 from tracetui.analysis.dependencies.limit import lost_wait, missed
-from tracetui.analysis.findings.core import hints, words
-from tracetui.analysis.findings.core.finding import Abstention, Finding, Query
-from tracetui.analysis.findings.core.rule import rule
-from tracetui.analysis.findings.core.told import known
+from tracetui.analysis.findings.core import program, words
+from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, known
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.validity import V26
 from tracetui.analysis.findings.validity.file import ends_early
 from tracetui.parsers.names import kernel_names
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.limit import Why
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.rule import Limits
+    from tracetui.analysis.findings.declared.rule import Limits
 
 _TITLE = "Can't be told from this recording whether the CPU or the GPU limits the run"
 _NOT_ITS_FAULT: dict[Why, str] = {
@@ -33,34 +33,16 @@ _NOT_ITS_FAULT: dict[Why, str] = {
 """Reasons for which another recording of the same kind tells no more: what the rule misses."""
 
 
-@rule(
-    "V26",
-    "Whether the CPU or the GPU limits the run can't be told from the recording",
-    needs=("timeline",),
-    doubts=("host",),
-    remark="the recording can't tell whether the CPU or the GPU limits the run",
-    advice="Time steps without a profiler too (`tracetui profile` does), or record without stacks and shapes; record"
-    " launches, from before the first one whose work counts.",
-    source="a replay of the dependency graph (docs/metrics.md)",
-)
+@looks_for(V26)
 def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    """The overview's verdict is "can't be told": says which part of the recording is to blame, and what to record.
-
-    As recorded the run waits for its CPU or other ranks, and without what recording may have cost the hosts for its
-    GPU: compares what would be left of the step with a free host with what would be left with free GPU work, at both
-    ends. Or what an unchanged replay of the launches misses decides: with that time taken for the host's it is another
-    limit than with it taken for the GPU's; or most of the critical path waits
-    for something that was not recorded; or launches were not recorded, or not what the host does between them. Findings
-    on the host are then warnings at most.
-    """
     del limits
     why = facts.run_overview.verdict.why
     if why is None:
         return None
     if why == "launches" and ends_early(facts.trace):
-        return Abstention("V26", "launches of GPU work: the file ends before them")
+        return Abstention("launches of GPU work: the file ends before them")
     if why in _NOT_ITS_FAULT:
-        return Abstention("V26", _NOT_ITS_FAULT[why])
+        return Abstention(_NOT_ITS_FAULT[why])
     return _SAID[why](facts)
 
 
@@ -74,7 +56,6 @@ def _by_recording_cost(facts: Facts) -> Finding:
     slow = "other ranks' lateness" if "ranks" in model.sides else "the CPU"
     hosts = "the host" if model.transfer is None else "all ranks' hosts"
     return Finding(
-        "V26",
         "warning",
         f"Can't be told from this recording whether {slow} or the GPU limits the run",
         known(
@@ -87,8 +68,8 @@ def _by_recording_cost(facts: Facts) -> Finding:
         ),
         f"with {hosts} free {words.ns(model.host_free_ns)} of {step} would be left, with the GPU free"
         f" {words.ns(low)} to {words.ns(high)}",
-        "the limit is the same at both ends",
-        _AS_A_JOB
+        threshold="the limit is the same at both ends",
+        advice=_AS_A_JOB
         if model.clean_ns is not None
         else facts.program.say(
             pytorch="Record without stacks (with_stack=False): they cost the host most. Or time ten steps without the"
@@ -99,7 +80,7 @@ def _by_recording_cost(facts: Facts) -> Finding:
             other="Time the same work without the profiler: if it takes as long as the GPU's work alone, the GPU is the"
             " limit.",
         ),
-        next_command=hints.rerun(facts, "--no-stack") if model.clean_ns is None else "",
+        next_command=program.rerun(facts, "--no-stack") if model.clean_ns is None else "",
     )
 
 
@@ -118,7 +99,6 @@ def _by_replay(facts: Facts) -> Finding:
         f"{words.ns(queued)} of GPU work was launched before the recording" if queued else "",
     ]
     return Finding(
-        "V26",
         "warning",
         f"{_TITLE}: its launches don't explain the steps",
         known(
@@ -132,9 +112,9 @@ def _by_replay(facts: Facts) -> Finding:
             ("waits of a stream for another whose source is not known", model.graph.unknown_waits),
         ),
         "; ".join((missed(model), *filter(None, lacks))),
-        "the limit is the same whether what is missed is the host's time or the GPU's",
-        (_FROM_THE_START if queued else _ALL_OF_IT) + _BY_TRIAL,
-        next_command=hints.rerun(facts),
+        threshold="the limit is the same whether what is missed is the host's time or the GPU's",
+        advice=(_FROM_THE_START if queued else _ALL_OF_IT) + _BY_TRIAL,
+        next_command=program.rerun(facts),
     )
 
 
@@ -143,7 +123,6 @@ def _by_lost_wait(facts: Facts) -> Finding:
     assert facts.path is not None
     share, call = lost_wait(facts.path)
     return Finding(
-        "V26",
         "warning",
         f"{_TITLE}: the host waits for something that was not recorded",
         known(
@@ -152,9 +131,9 @@ def _by_lost_wait(facts: Facts) -> Finding:
         ),
         f"{words.percent(share)} of the critical path is in calls that wait for long while no recorded GPU work ends,"
         f" most in {call}",
-        "another part of the host's or the GPU's path is longer",
-        (_TOGETHER if (facts.trace.info.world_size or 1) > 1 else _ALL_OF_IT) + _BY_TRIAL,
-        next_command=hints.rerun(facts),
+        threshold="another part of the host's or the GPU's path is longer",
+        advice=(_TOGETHER if (facts.trace.info.world_size or 1) > 1 else _ALL_OF_IT) + _BY_TRIAL,
+        next_command=program.rerun(facts),
     )
 
 
@@ -184,13 +163,11 @@ def _by_launches(facts: Facts) -> Finding:
 def _without_host(facts: Facts, lacks: str, advice: str) -> Finding:
     """A recording of the GPU alone; rules on the host abstain by themselves, so it takes nothing away."""
     return Finding(
-        "V26",
         "info",
         f"{_TITLE}: {lacks}",
         known(("step as recorded" if facts.sel.steps.height else "recorded", facts.step_ns, "ns", Query("timeline"))),
         lacks,
-        "launches and the host's time between them are recorded",
-        advice,
+        advice=advice,
         doubts=(),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.core.rule import BASES
+from tracetui.analysis.findings.declared.needs import NEEDS
+from tracetui.analysis.findings.declared.rule import BASES
 from tracetui.app.cli.command import option
 from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout
@@ -19,7 +19,7 @@ from tracetui.app.text.exit_codes import DONE, UsageError
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.core.rule import Rule, Threshold
+    from tracetui.analysis.findings.declared.rule import Rule, Threshold
 
 SCHEMA = "tracetui.rules/1"
 GROUPS = {
@@ -128,25 +128,18 @@ def as_json(rule: Rule, config: Config | None = None) -> Json:
         "advice": rule.advice,
         "changes": [change.words for change in rule.changes],
         "source": rule.source,
-        "explanation": explanation(rule),
+        "explanation": "\n\n".join(rule.paragraphs),
         "silenced": config.silenced.get(rule.id) if config else None,
     }
 
 
 def needed(rule: Rule) -> dict[str, str]:
     """Returns in words what rules on such a subject may need."""
-    from tracetui.analysis.findings.core.facts import NEEDS
-    from tracetui.analysis.sweeps import model as sweep
-
     if rule.subject == "sweep":
+        from tracetui.analysis.sweeps import model as sweep
+
         return {name: words for name, (_, words) in sweep.NEEDS.items()}
-    return {name: words for name, (_, words) in NEEDS.items()}
-
-
-def explanation(rule: Rule) -> str:
-    """Returns the rule's docstring, one line per paragraph."""
-    said = inspect.getdoc(rule.look) or ""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in said.split("\n\n"))
+    return NEEDS
 
 
 def rules_page() -> str:
@@ -168,7 +161,7 @@ def markdown(rules: list[Rule], config: Config | None = None) -> str:
 
 
 def _markdown(rule: Rule, config: Config | None) -> list[str]:
-    lines = [f"### {rule.id}: {rule.title}", "", explanation(rule), ""]
+    lines = [f"### {rule.id}: {rule.title}", "", "\n\n".join(rule.paragraphs), ""]
     if rule.thresholds:
         lines += ["| threshold | value | |", "|---|--:|---|"]
         for name, limit in rule.thresholds.items():
@@ -196,7 +189,7 @@ def _list(rules: list[Rule], config: Config, page: Layout) -> list[str]:
 
 def _explained(rule: Rule, config: Config, page: Layout) -> list[str]:
     lines = page.paragraph(f"{rule.id}: {rule.title}")
-    for paragraph in explanation(rule).split("\n\n"):
+    for paragraph in rule.paragraphs:
         lines += ["", *page.paragraph(paragraph)]
     if rule.thresholds:
         lines += ["", "Thresholds"]

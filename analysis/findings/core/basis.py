@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.findings.core import hints
+from tracetui.analysis.findings.core import program
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.analysis.selection import in_steps
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.overview import Overview
     from tracetui.analysis.selection import Selection
 
 STEP = "the step"
@@ -57,13 +59,13 @@ def shown(facts: Facts) -> Shown:
 
 def recorded_span(facts: Facts) -> str:
     """The base of shares of what the recording itself tells: ``the recorded step`` if the verdict's step is another."""
-    return hints.span(facts) if is_verdicts(facts) else _called(facts, "recorded")
+    return program.span(facts) if is_verdicts(facts) else _called(facts, "recorded")
 
 
 def host_span(facts: Facts) -> str:
     """The step that `Facts.host_model` says would be shorter: the verdict's, but for a run without clean steps."""
     other = facts.host_model is not facts.model and not facts.trace.clean_step_ns
-    return _called(facts, "recorded") if other else hints.span(facts)
+    return _called(facts, "recorded") if other else program.span(facts)
 
 
 def as_recorded(facts: Facts) -> str:
@@ -77,5 +79,29 @@ def is_verdicts(facts: Facts) -> bool:
 
 
 def _called(facts: Facts, which: str) -> str:
-    span = hints.span(facts)
+    span = program.span(facts)
     return f"the {which} step" if span == STEP else span
+
+
+GPU_CATEGORIES = ("kernel", "communication", "memcpy", "memset")
+
+
+def idle_ns(facts: Facts) -> float:
+    """The GPU's idle time per step, as the Overview has it.
+
+    With several GPUs it is their mean. Idle time between steps does not count: if the recording has such time, only the
+    idle time inside the steps is used.
+    """
+    found = facts.run_overview
+    whole = found.idle.filter(pl.col("stream").is_null())
+    if not whole.height:
+        return 0.0
+    steps = facts.step_count if found.as_recorded is None else max(found.steps, 1)
+    between = float(whole["idle_ns"].sum()) / whole.height / steps
+    return min(between, max(found.average_step_ns - _busy_ns(found), 0.0))
+
+
+def _busy_ns(found: Overview) -> float:
+    """The part of an average step in which at least one GPU works."""
+    average = found.average
+    return float(average.filter(pl.col("category").is_in(GPU_CATEGORIES))["ns"].sum())

@@ -1,0 +1,1 @@
+"""What rules are: declarations, which need no analysis."""

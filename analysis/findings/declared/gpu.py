@@ -1,0 +1,210 @@
+"""Rules on how the framework does the work of a step on the GPU."""
+
+from __future__ import annotations
+
+from tracetui.analysis.findings.declared import changes
+from tracetui.analysis.findings.declared.rule import Rule, Threshold
+
+F4 = Rule(
+    "F4",
+    "The optimizer is not fused",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={
+        "share_percent": Threshold(10, "%", "optimizer step on the host or its kernels, of the step", own=True),
+        "per_parameter": Threshold(2, "", "kernels per parameter tensor from which it counts as a loop", own=True),
+        "loop_kernels": Threshold(100, "", "the same where parameters are not recorded: kernels per call", own=True),
+    },
+    advice="fused=True, else foreach=True.",
+    changes=(changes.FUSED_OPTIMIZER,),
+    source="PyTorch's profiler pattern matcher (optimizer single tensor)",
+    explanation="""
+    The optimizer updates its parameters one by one, or operation by operation, instead of all at once.
+
+    A loop launches several kernels for every parameter tensor. ``foreach`` launches one per operation for many tensors,
+    and each of these kernels reads and writes all of them again. ``fused`` launches one that does everything. The rule
+    counts parameters by the gradients that autograd accumulates, and only kernels of single tensors make a loop. The
+    whole optimizer step is at stake on the host, and on the GPU all but the operation of ``foreach`` that takes
+    longest: a fused kernel reads and writes as much.""",
+)
+
+F6 = Rule(
+    "F6",
+    "Attention in separate kernels",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares"),
+    thresholds={"chains": Threshold(2, "", "chains of GEMM, softmax, GEMM in the recording", own=True)},
+    advice="scaled_dot_product_attention with a flash, memory-efficient or cuDNN backend.",
+    changes=(changes.FUSED_ATTENTION,),
+    source="gpuprof",
+    explanation="""
+    Scores are computed by one GEMM, scaled, masked, put through softmax, and multiplied by another GEMM.
+
+    The rule looks at the order of launches on a stream: a GEMM, then only elementwise work and copies around a softmax
+    (not a log-softmax, which is a loss), then a GEMM. Each of these kernels moves the matrix of scores through memory;
+    a fused kernel keeps it on the chip. Everything that the fused kernel would replace is at stake: kernels and copies
+    between the GEMMs, forward and backward, these GEMMs, the copies that change the layout of operands for their
+    `aten::matmul`, and the one that lays out the result.""",
+)
+
+F7 = Rule(
+    "F7",
+    "Softmax, elementwise work, norms and copies take a large part",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares", "whole"),
+    thresholds={
+        "softmax_percent": Threshold(10, "%", "softmax, of kernel time", own=True),
+        "others_percent": Threshold(30, "%", "elementwise work, norms and copies, of kernel time", own=True),
+    },
+    advice="Fuse them: torch.compile, fused norms, fused attention.",
+    changes=(changes.COMPILED,),
+    compared="softmax above {softmax_percent}, or elementwise work, norms and copies above {others_percent} of"
+    " kernel time",
+    explanation="""
+    Kernels that compute little for each byte take a large part of the time: fusing them saves trips to memory.
+
+    Categories come from the kernels' names. Kernels that a compiler has already fused (Inductor's Triton kernels, XLA's
+    fusions) do not count. A fused attention keeps softmax on the chip. Any other fused kernel must still read and write
+    its data once, so the longest of each uninterrupted chain of such kernels on a stream stays, and of a loop in it
+    that moves data (a stencil, a scan) the longest of each pass, which needs what the pass before has written; the time
+    and the launches of the rest are at stake. So are sums between two chains, as in a norm of separate operations. The
+    names of a program's own kernels are its author's, so for a program without a framework the finding is only a
+    remark.""",
+)
+
+F11 = Rule(
+    "F11",
+    "Changes of layout",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares", "whole"),
+    thresholds={
+        "share_percent": Threshold(5, "%", "flips, concatenations, transposes and copies, of kernel time", own=True)
+    },
+    advice="Views and strides in place of copies; channels_last; kernels that read in the order they need.",
+    changes=(changes.CHANNELS_LAST, changes.COMPILED),
+    compared="above {share_percent} of kernel time",
+    explanation="""
+    Kernels that only move data to another place or order: flips, concatenations, transposes, ``contiguous``.
+
+    F12 judges copies that change the type. All time of these kernels and their launches are at stake.""",
+)
+
+F1 = Rule(
+    "F1",
+    "Matrix work in fp32 without TF32 or mixed precision",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "shares", "whole"),
+    thresholds={
+        "share_percent": Threshold(10, "%", "fp32 GEMMs and convolutions on plain FMA units, of kernel time", own=True),
+        "capability": Threshold(8.0, "", "compute capability from which on tensor cores take fp32 inputs as TF32"),
+    },
+    advice="TF32 (one line), then bf16 autocast.",
+    changes=(changes.TF32, changes.BF16),
+    source="PyTorch's profiler pattern matcher (FP32 matmul), DLProf; ratios from NVIDIA's throughput tables",
+    compared="above {share_percent} of kernel time, compute capability {capability:g} or later",
+    explanation="""
+    GEMMs and convolutions run in fp32 on the FMA units of a GPU that has tensor cores for them.
+
+    The rule recognises them by name (``sgemm``, ``ffma``, ``simt_s``); if Nsight Compute measured tensor cores, its
+    counters decide. Three things bound the gain: these kernels' share of the time, how much faster tensor cores are per
+    SM and clock (fp16/bf16 at best), and how much of the saved time would shorten the step in a replay. In a run that
+    waits for launches that is next to nothing. What their operators launch beside them (Fourier transforms, partial
+    sums) belongs to the algorithm in fp32, so that all of its time is in the bound.""",
+)
+
+F2 = Rule(
+    "F2",
+    "Tensor cores are not used",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "shares", "whole"),
+    thresholds={
+        "used_percent": Threshold(0, "%", "kernels on tensor cores, of kernel time"),
+        "eligible_percent": Threshold(10, "%", "work that could run there, of kernel time", own=True),
+        "capability": Threshold(7.0, "", "compute capability from which on GPUs have tensor cores"),
+    },
+    advice="Automatic mixed precision; sizes that are multiples of 8.",
+    changes=(changes.FP16,),
+    source="torch-tb-profiler and DLProf",
+    compared="{used_percent} on tensor cores and above {eligible_percent} that could be, compute capability"
+    " {capability:g} or later",
+    explanation="""
+    There are GEMMs, convolutions or attention, and not one kernel of the run uses tensor cores.
+
+    If Nsight Compute measured tensor cores, its counters decide, otherwise the kernels' names. Names of generated and
+    custom kernels (Triton, XLA) don't tell, so the rule abstains if such kernels matter. Double precision does not
+    count, nor does fp32 on GPUs that have TF32, which F1 judges.""",
+)
+
+F12 = Rule(
+    "F12",
+    "Conversions between types",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares", "whole"),
+    thresholds={"share_percent": Threshold(3, "%", "kernels that convert types, of kernel time", own=True)},
+    advice="Convert once: weights in the type they are used in, autocast around the whole step.",
+    changes=(changes.COMPILED,),
+    compared="above {share_percent} of kernel time",
+    explanation="""
+    Kernels that only convert between number formats, such as autocast inserts before each operator.
+
+    If types were recorded (record_shapes=True), an ``aten::copy_`` between two types is a conversion; otherwise the
+    names decide (``float16_copy``, ``LoadWithCast``). Each costs GPU time and a launch: the replay that bounds the gain
+    leaves out both.""",
+)
+
+F3 = Rule(
+    "F3",
+    "Matrix sizes that do not suit tensor cores",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "shares"),
+    thresholds={
+        "share_percent": Threshold(
+            3, "%", "matrix work that reads less than 16 bytes at a time, of kernel time", own=True
+        )
+    },
+    advice="Pad the sizes to multiples of 8 in 16-bit types (4 in TF32, 16 in 8-bit types).",
+    source="PyTorch's profiler pattern matcher; NVIDIA's guide to matrix multiplication: operands aligned to 16 bytes",
+    compared="above {share_percent} of kernel time",
+    explanation="""
+    Products run on tensor cores with kernels for operands whose rows do not begin at multiples of 16 bytes.
+
+    A row of a contiguous matrix begins there if its length is a multiple of 16 bytes: 8 elements of a 16-bit type. For
+    other lengths, libraries choose kernels that read a few bytes at a time, and often those of an older architecture.
+    Their names tell how much they read (``align1``, ``ldg2``). What aligned kernels would take is not known; the bound
+    supposes that they reach their roofs, or where these are not known that they take no time.""",
+)
+
+F20 = Rule(
+    "F20",
+    "Batch norms that could be folded into convolutions",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares"),
+    thresholds={"share_percent": Threshold(3, "%", "batch norms after convolutions, of kernel time", own=True)},
+    advice="Fold them into the weights of the convolutions before them, once.",
+    compared="above {share_percent} of kernel time, and no training in the recording",
+    explanation="""
+    An inference runs batch norms as kernels of their own after convolutions.
+
+    In inference a batch norm multiplies and adds constants of its channel, which the convolution's weights and bias can
+    hold. The rule reports nothing if the recording holds a backward pass, an optimizer, or batch norms that compute
+    statistics of their batch. All time of these kernels and their launches are at stake.""",
+)
+
+S14 = Rule(
+    "S14",
+    "Communication that no computation hides",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "whole"),
+    thresholds={
+        "exposed_percent": Threshold(10, "%", "collectives while their GPU computes nothing, of the step"),
+    },
+    advice="Start collectives earlier and in other sizes, so that computation runs beside them; send fewer bytes.",
+    source="torch-tb-profiler (communication above 10 % of the step), HTA (overlap of communication and computation)",
+    compared="exposed for {exposed_percent} of the step or more",
+    explanation="""
+    A GPU runs collectives and computes nothing meanwhile, for a good part of the step.
+
+    Each GPU is judged by its own kernels. At stake is the exposed time of the worst GPU, as far as the step would end
+    earlier without collectives. Since a collective's time is transfer and waiting for ranks that come later, which one
+    rank's file can't tell apart, the finding names no share that could be gained and is never critical.""",
+)

@@ -1,0 +1,277 @@
+"""Rules on the system: what the GPU waits for on the host."""
+
+from __future__ import annotations
+
+from tracetui.analysis.findings.declared import changes
+from tracetui.analysis.findings.declared.rule import Rule, Threshold
+
+S1 = Rule(
+    "S1",
+    "The GPU is not the limit",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "whole"),
+    thresholds={
+        "idle_percent": Threshold(30, "%", "idle time of the GPU, of the step"),
+        "idle_percent_graphs": Threshold(15, "%", "the same where CUDA graphs launch most kernels"),
+    },
+    advice=(
+        "Look at what the GPU waits for first: launches, data, synchronisation, copies. Faster kernels, lower"
+        " precision included, only make its pauses longer."
+    ),
+    source="NVIDIA TensorRT-LLM's profiling skills; torch-tb-profiler warns below 50 % utilization",
+    explanation="""
+    Says where to look first: a GPU that is idle for a third of the step gains little from faster kernels.
+
+    Idle time is time of the steps in which no kernel, copy or fill runs. A run that replays CUDA graphs has few
+    launches that could come late, so less idle time is already unusual there. This rule puts no time at stake: other
+    rules judge what the GPU waits for (S2, S5, S7, S10).""",
+)
+
+S5 = Rule(
+    "S5",
+    "The data loader holds up the step",
+    needs=("timeline", "gpu", "loader"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={
+        "share_percent": Threshold(5, "%", "wait for data while the GPU is idle, of the step"),
+        "warning_percent": Threshold(15, "%", "from here on it is a warning"),
+        "critical_percent": Threshold(30, "%", "from here on it is critical"),
+    },
+    advice="Workers, pinned memory, prefetching, decoding on the GPU.",
+    changes=(changes.MORE_WORKERS,),
+    source="torch-tb-profiler (5 %), gpuprof (15 %, 30 %)",
+    compared="above {share_percent} of the step; a warning from {warning_percent}, critical from {critical_percent}",
+    explanation="""
+    The host waits for the next batch while the GPU has nothing to do.
+
+    The gain is how much earlier the steps end in a replay without the wait: a loader that works behind a busy GPU costs
+    nothing. The wait is the duration of the loader's own events (``enumerate(DataLoader)…__next__``), or of ranges
+    named so.""",
+)
+
+S6 = Rule(
+    "S6",
+    "The data loader is irrelevant",
+    needs=("timeline", "gpu", "loader"),
+    rests_on=("host", "whole"),
+    thresholds={"share_percent": Threshold(1, "%", "the whole wait for data, of the step", own=True)},
+    advice="Leave num_workers alone.",
+    compared="below {share_percent} of the step",
+    explanation="""
+    Says that tuning the data loader would gain nothing, because "more workers" is what is usually tried first.
+
+    The whole wait counts, whether or not the GPU works during it: below 1 % of the step there is nothing to gain.""",
+)
+
+S12 = Rule(
+    "S12",
+    "Many small kernels in a row",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "host", "shares", "whole"),
+    thresholds={
+        "kernel_us": Threshold(10, "µs", "a kernel shorter than this is small"),
+        "launches_percent": Threshold(50, "%", "small kernels, of all launches", own=True),
+        "time_percent": Threshold(20, "%", "small kernels, of all kernel time"),
+        "run": Threshold(5, "", "small kernels in a row that could be one"),
+    },
+    advice="Fuse them: torch.compile, foreach and fused variants; CUDA graphs for what is left.",
+    changes=(changes.COMPILED, changes.LARGER_BATCH),
+    source="nsys-ai (five in a row below 10 µs), gpuprof, NVIDIA TensorRT-LLM's profiling skills",
+    compared="{launches_percent} of launches and {time_percent} of kernel time below {kernel_us:g} µs, {run:g} or"
+    " more in a row",
+    explanation="""
+    Most launches are of kernels below 10 µs that follow one another: starting them costs more than their work.
+
+    Only chains of small kernels on one stream count. Fusing could remove all but the first kernel of each chain, except
+    GEMMs, convolutions, attention and scans. A replay without the GPU time and launches of the removed kernels bounds
+    the gain.""",
+)
+
+_THRESHOLDS = {
+    "late_percent": Threshold(10, "%", "what the step would shrink by if this host time were free", own=True),
+}
+
+S2 = Rule(
+    "S2",
+    "Launch-bound: the GPU waits for the CPU to launch its work",
+    needs=("timeline", "gpu", "api"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds=_THRESHOLDS,
+    advice="CUDA graphs, torch.compile(mode='reduce-overhead'), a larger batch; then less Python per launch.",
+    changes=(changes.CUDA_GRAPHS, changes.COMPILED_FOR_LAUNCHES, changes.LARGER_BATCH),
+    source="a replay of the dependency graph (docs/metrics.md)",
+    explanation="""
+    The host launches one small operation after the other, and the GPU is done before the next one arrives.
+
+    Replays the steps without the host's time on the way from one launch to the next, where that is at most 200 µs: what
+    a graph of the whole step would save, which is launched at once. Longer ways are other work of the host (S13), and
+    waits for data are S5's. The finding is critical only if it is so whatever recording cost the host.""",
+)
+
+S13 = Rule(
+    "S13",
+    "The GPU waits for the CPU, which does other work than launching",
+    needs=("timeline", "gpu", "api"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds=_THRESHOLDS,
+    advice="Take work off the thread that launches: Python, guards and graph breaks of torch.compile, copies, logging.",
+    source="nsys-ai (owners of gaps)",
+    explanation="""
+    Between two launches the host does something else for long, and the GPU is done before it goes on.
+
+    Replays the steps without the host's time on ways of more than 200 µs from one launch to the next, waits for data
+    (S5) and for the GPU (S7) apart. The calls that take most of the critical path there show what the host does.""",
+)
+
+S19 = Rule(
+    "S19",
+    "The host is the limit although the GPU is busy",
+    needs=("timeline", "gpu", "api"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"busy_percent": Threshold(70, "%", "GPU work, of the recorded step", own=True)},
+    advice="Look at the critical path (tab Host) for what the host does before each launch; kernels come second.",
+    source="a replay of the dependency graph (docs/metrics.md)",
+    compared="busy above {busy_percent}",
+    explanation="""
+    The GPU works for most of the step, and still each step waits for its host.
+
+    A busy GPU is no proof that it is the limit: if all its work were free, the step would hardly be shorter.""",
+)
+
+S8 = Rule(
+    "S8",
+    "Asynchronous copies from pageable memory",
+    needs=("timeline", "gpu", "api"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"copy_kib": Threshold(64, "KiB", "smaller copies are staged at once, whatever their memory")},
+    advice="Pinned memory and non_blocking=True.",
+    source="nsys analyze (cuda_memcpy_async); 64 KiB as the CUDA runtime's documentation on synchronisation has it",
+    compared="any copy of {copy_kib:g} KiB or more",
+    explanation="""
+    Copies that were asked to be asynchronous, from or to memory that the system may page out.
+
+    The driver copies such memory through its own pinned buffer, piece by piece, and occupies the calling thread: the
+    copy is slower and the host can't continue. An integrated GPU (Jetson) has no such copies to save, so the rule
+    reports nothing there. All of the copies are at stake, and the calls that make them and wait for them; where the
+    link's peak is known, a step keeps at least the time that the bytes take at it.""",
+)
+
+S10 = Rule(
+    "S10",
+    "Copies to the GPU do not overlap kernels",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "whole"),
+    thresholds={
+        "overlap_percent": Threshold(
+            50, "%", "copies beside a kernel, of what could be: the shorter of both", own=True
+        ),
+        "step_percent": Threshold(2, "%", "copies, of the step", own=True),
+    },
+    advice="A second stream with pinned memory, prefetching the next batch.",
+    source="nsys-ai (overlap of copies)",
+    compared="below {overlap_percent} of what could overlap, copies of {step_percent} of the step or more",
+    explanation="""
+    The copy engines could carry the next batch while kernels compute the present one; here they take turns.
+
+    The rule measures the time in which at least one copy from host to GPU runs, and the part of it in which a kernel
+    runs too. No more can overlap than the shorter of both, copies or kernels: what of that does not is at stake, as far
+    as a replay of the launches shows that the step would end earlier without the copies.""",
+)
+
+S27 = Rule(
+    "S27",
+    "Copies between host and GPU limit the run",
+    needs=("timeline", "gpu"),
+    rests_on=("gpu", "whole"),
+    thresholds={
+        "link_percent": Threshold(75, "%", "of the link's peak, from which no copy is faster", own=True),
+        "small_kib": Threshold(256, "KiB", "mean copy below which its start counts more than its bytes", own=True),
+        "overlap_percent": Threshold(50, "%", "of what could overlap, from which it does", own=True),
+    },
+    advice="Fewer bytes (a smaller type, data that stays on the GPU), pinned memory, copies beside kernels, few large"
+    " copies.",
+    source="a replay of the dependency graph (docs/metrics.md)",
+    compared="the verdict is that the run waits for copies",
+    explanation="""
+    The verdict is that the run waits for copies to or from the GPU: says how much, how fast, and what would help.
+
+    Replays the steps with these copies free, and with half of their time, which half of the bytes would take. The rate
+    is of the time in which at least one copy of its direction runs, and compared with the peak of what connects the GPU
+    with its host, where that is known. Near that peak copies can be fewer or run beside other work, not be faster; else
+    it depends on the kind of memory, on the size of each copy, and on what runs beside them.""",
+)
+
+S7 = Rule(
+    "S7",
+    "The host waits for the GPU in the middle of the step",
+    needs=("timeline", "gpu", "api"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={
+        "stall_percent": Threshold(2, "%", "idle time of the GPU after waits, of the step"),
+        "stall_ms": Threshold(1, "ms", "the same in the whole recording"),
+    },
+    advice="Keep values on the GPU: accumulate there, read them every n steps.",
+    source="nsys-ai (2 %, 1 ms), nsys analyze (cuda_api_sync)",
+    compared="above {stall_percent} of the step, and {stall_ms:g} ms altogether",
+    explanation="""
+    ``.item()``, ``nonzero``, copies to the host and explicit synchronisation let the launch queue run empty.
+
+    While the host waits, it launches nothing; when the GPU is done, it is idle until the next launch arrives. The gain
+    is how much earlier the steps end in a replay in which these calls do not wait. A wait at the end, after which
+    nothing runs, is benign; a wait that finds the GPU already idle costs only the call.""",
+)
+
+S16 = Rule(
+    "S16",
+    "Memory is taken from the driver within steps",
+    needs=("timeline", "gpu", "api", "steps"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"share_percent": Threshold(2, "%", "what the step would shrink by without these calls", own=True)},
+    advice="Let the allocator keep its memory: the same shapes in every step, expandable segments, no empty_cache.",
+    source="nsys-ai (allocations in steady steps)",
+    compared="{share_percent} of the step",
+    explanation="""
+    ``cudaMalloc`` and ``cudaFree`` wait for the GPU and hold up the thread that launches.
+
+    A caching allocator asks the driver for memory in its first steps only. If it goes on asking, shapes change, memory
+    is short, or somebody empties its cache. The gain is how much earlier the steps end in a replay without these calls;
+    work on the GPU also begins later after them, so what the replay lacks of a step may be theirs.""",
+)
+
+F19 = Rule(
+    "F19",
+    "DataParallel, or DistributedDataParallel without NCCL",
+    needs=("timeline", "gpu", "host"),
+    rests_on=("gpu", "whole"),
+    advice="DistributedDataParallel with a process per GPU, and the nccl backend.",
+    source="torch-tb-profiler's recommendations",
+    compared="seen at all",
+    explanation="""
+    One process launches the work of all GPUs, or gradients go through the host.
+
+    ``DataParallel`` copies the model to every GPU in every step and launches all of their kernels from the threads of
+    one Python process. ``DistributedDataParallel`` over gloo sums gradients on the host where NCCL would do it between
+    the GPUs. What either costs is not to be told from one recording, so the finding promises no time.""",
+)
+
+S18 = Rule(
+    "S18",
+    "Threads compete for the processor's cores",
+    needs=("timeline", "host"),
+    rests_on=("host",),
+    thresholds={
+        "crowded_percent": Threshold(
+            10, "%", "time in which more threads run than there are cores, of the step", own=True
+        ),
+        "load": Threshold(1, "x", "the machine's load, of its cores: above it somebody always waits"),
+    },
+    advice="Fewer threads and loader workers, or fewer other programs.",
+    source="the load as the operating system defines it: threads that run or want to",
+    compared="load above {load:g} times the cores, or {crowded_percent} of the step with more threads than cores",
+    explanation="""
+    More threads want to run than there are cores, so the thread that launches work may have to wait for one.
+
+    Either more recorded threads are in operators or API calls at one time than the machine has cores, or the machine's
+    load during the run, which run.json samples, exceeds them. Calls in which a thread waits don't count. How much of
+    the step that costs can't be told from a recording, which sees calls and not the scheduler.""",
+)

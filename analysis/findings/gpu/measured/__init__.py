@@ -1,1 +1,0 @@
-"""Rules on counters of Nsight Compute: memory, and what warps wait for."""

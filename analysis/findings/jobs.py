@@ -1,0 +1,320 @@
+"""Rules on jobs: ranks that others wait for, stages of a pipeline, transfers between ranks, ranks that are missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetui.analysis.base.number_format import spans
+from tracetui.analysis.findings.core import gain, words
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S25, S26, V30
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.ranks.together import said
+from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all as uneven_of
+from tracetui.analysis.ranks.together.late import LEAST_PERCENT, STEP_PERCENT
+
+if TYPE_CHECKING:
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.declared.rule import Limits
+    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.together.late import Late
+
+_WHAT_TO_DO = {
+    "gpu_work": "Give every rank the same work: look for what only this rank computes there (evaluation, logging,"
+    " an uneven split of layers or experts).",
+    "larger": "Give every rank the same share: batches of one size, sequences padded or packed alike.",
+    "slow_gpu": "Compare clocks, temperature and power of its GPU with the others' (nvidia-smi -q -d"
+    " CLOCK,PERFORMANCE), and look for other processes on it.",
+    "copies": "Look for what only this rank copies: checkpoints, metrics, a batch that others keep on the GPU.",
+    "loader": "Look at this rank's loader: more workers, its share of the files, its disk or network.",
+    "collection": "Collect garbage on all ranks at the same step (gc.disable(), then gc.collect() every some hundred"
+    " steps), so that they pause together.",
+    "pause": "Record with stacks, or with nsys, to see what the host did there; gc.disable() in the loop tells whether"
+    " it is garbage collection.",
+    "host": "Take it out of the step, or let a thread do it: nothing is launched meanwhile, and all other ranks wait.",
+}
+_NO_REASON = "Open this rank, and compare it with the median one."
+
+
+@looks_for(S20)
+def late_in_program(facts: Facts, limits: Limits) -> list[Finding]:
+    job = facts.job
+    assert job is not None
+    del limits
+    return [_late(one, job) for one in job.answers.program[: said.NAMED]]
+
+
+def _late(late: Late, job: Job) -> Finding:
+    step = said.base_ns(late, job)
+    named = late.named_ns
+    ceiling = said.at_the_median(late, job)
+    path = job.path.filter(pl.col("rank") == late.rank)["percent"]
+    cause = late.cause
+    per = "per step" if job.step_count else "in the recording"
+    evidence = [
+        *(
+            Evidence(f"{'more' if ns > 0 else 'less'} {_PARTS[name]}, {per}", abs(ns), "ns", Query("ranks"))
+            for name, ns in late.parts.items()
+        ),
+        Evidence(f"excess over the median rank, {per}", late.late_ns, "ns", Query("ranks")),
+        Evidence("in", cause.name if cause is not None else ""),
+        Evidence("last to arrive", f"{late.last} of {late.of} collectives", "", Query("ranks:arrivals")),
+        Evidence(
+            "the recording's critical path across ranks",
+            float(path[0] or 0.0) if len(path) else 0.0,
+            "%",
+            Query("ranks:waiting"),
+        ),
+    ]
+    clean = " without a profiler" if step is not None and step == job.clean_step_ns else ""
+    return Finding(
+        gain.severity(ceiling),
+        f"Rank {late.rank} is late in the program: {said.late_words(late, job)}",
+        tuple(one for one in evidence if one.value),
+        f"{_sum(late)} over the median rank; at stake {words.ns(named)} of a step of {words.ns(step)}{clean}"
+        if step
+        else "",
+        threshold=f"{STEP_PERCENT:.0f} % of the step, or {LEAST_PERCENT:.0f} % of it that are far beyond the"
+        " median rank's own GPU work",
+        advice=_WHAT_TO_DO.get(cause.kind if cause is not None else "", _NO_REASON),
+        impact_ns=named,
+        ceiling_percent=ceiling,
+    )
+
+
+_PARTS = {"gpu": "GPU work", "silent": "silent host time", "loader": "waiting for data"}
+
+
+def _sum(late: Late) -> str:
+    """``12.27 ms silent host time - 1.860 ms GPU work = 10.42 ms``."""
+    parts = [(name, ns) for name, ns in late.parts.items() if round(ns)]
+    parts.sort(key=lambda part: -part[1])
+    text = "".join(f" {'+' if ns > 0 else '-'} {words.ns(abs(ns))} {_PARTS[name]}" for name, ns in parts)
+    text = text.removeprefix(" + ")
+    return f"{text} = {words.ns(late.late_ns)}" if len(parts) > 1 else text
+
+
+@looks_for(S21)
+def late_in_recording(facts: Facts, limits: Limits) -> Finding | None:
+    del limits
+    job = facts.job
+    assert job is not None
+    late = job.answers.recording
+    if late is None or any(one.rank == late.rank for one in job.answers.program):
+        return None
+    if late.untold_ns <= 0.5 * late.late_ns:
+        return None
+    per = "per step" if job.step_count else "in the recording"
+    clean = (
+        Evidence("step without a profiler", job.clean_step_ns, "ns") if job.clean_step_ns is not None else None,
+        Evidence("step as recorded", job.step_ns, "ns") if job.step_ns is not None else None,
+    )
+    return Finding(
+        "info",
+        f"Rank {late.rank} comes last in this recording, to {late.last} of {late.of} collectives; whether it does in"
+        " the program can't be told",
+        (
+            Evidence(f"after the median rank, {per}", late.late_ns, "ns", Query("ranks")),
+            Evidence("of it unexplained", late.untold_ns, "ns", Query("ranks:arrivals")),
+            *(one for one in clean if one is not None),
+        ),
+        f"{words.ns(late.late_ns)} after the median rank; more GPU work {words.ns(late.gpu_ns)}, more silent host time"
+        f" {words.ns(late.silent_ns)}",
+        threshold=f"{STEP_PERCENT:.0f} % of the step, and more than half of it unexplained",
+    )
+
+
+@looks_for(S25)
+def bubbles(facts: Facts, limits: Limits) -> Finding | None:
+    job = facts.job
+    assert job is not None
+    stages = job.pipeline.drop_nulls(["bubble_percent", "micro_batches"])
+    if not stages.height:
+        return None
+    share, many = float(stages["bubble_percent"].median() or 0.0), float(stages["micro_batches"][0])  # type: ignore[arg-type]
+    ideal, step = float(stages["ideal_percent"][0]), float(stages["step_ns"].median() or 0.0)  # type: ignore[arg-type]
+    if share < limits.bubble_percent:
+        return None
+    count = stages.height
+    halved = 100 * (count - 1) / (2 * many + count - 1)
+    saved = (ideal - halved) / 100 * step
+    beyond = f", {words.percent(share - ideal)} beyond it" if share - ideal > limits.bubble_percent / 2 else ""
+    return Finding(
+        gain.severity(100 * saved / step if step else None),
+        f"Pipeline bubbles: a stage computes nothing for {words.percent(share)} of the step; with {words.number(many)}"
+        f" micro-batches {count} stages can't do with less than {words.percent(ideal)}{beyond}",
+        tuple(
+            Evidence(f"bubble of stage {row['stage']}", row["bubble_percent"], "%", Query("ranks:stages"))
+            for row in stages.head(8).iter_rows(named=True)
+        ),
+        f"({count} - 1) / ({words.number(many)} + {count} - 1) = {words.percent(ideal)}; with twice the micro-batches"
+        f" {words.percent(halved)}",
+        impact_ns=saved,
+        ceiling_percent=100 * saved / step if step else None,
+    )
+
+
+@looks_for(S26)
+def uneven_stages(facts: Facts, limits: Limits) -> Finding | None:
+    job = facts.job
+    assert job is not None
+    stages = job.pipeline.drop_nulls("own_gpu_ns").sort("own_gpu_ns", descending=True)
+    if stages.height < 2:
+        return None
+    most, mean = float(stages["own_gpu_ns"][0]), float(stages["own_gpu_ns"].mean() or 0.0)  # type: ignore[arg-type]
+    uneven = 100 * (most - mean) / most if most else 0.0
+    if uneven < limits.uneven_percent:
+        return None
+    step = float(stages["step_ns"].median() or 0.0)  # type: ignore[arg-type]
+    ceiling = 100 * min(most - mean, step) / step if step else None
+    every = stages.sort("stage").select(pl.col("stage", "own_gpu_ns")).head(8)
+    return Finding(
+        gain.severity(ceiling),
+        f"Stage {stages['stage'][0]} of the pipeline has most work: {words.ns(most)} per step where the mean is"
+        f" {words.ns(mean)}",
+        tuple(
+            Evidence(f"own GPU work of stage {row['stage']}", row["own_gpu_ns"], "ns", Query("ranks:stages"))
+            for row in every.iter_rows(named=True)
+        ),
+        f"({words.ns(most)} - {words.ns(mean)}) / {words.ns(most)} = {words.percent(uneven)}",
+        impact_ns=most - mean,
+        ceiling_percent=ceiling,
+    )
+
+
+def _most(job: Job) -> str:
+    """Before a share of transfers: with ranks missing, what is waiting for these counts, too."""
+    return "at most " if job.bounded else ""
+
+
+def _share(job: Job, ns: float) -> float | None:
+    return 100 * min(ns, job.step_ns) / job.step_ns if job.step_ns else None
+
+
+@looks_for(S22)
+def small_messages(facts: Facts, limits: Limits) -> Finding | None:
+    job = facts.job
+    assert job is not None
+    rows = job.kinds.filter(pl.col("kind").is_in(["all_reduce", "reduce_scatter"]) & pl.col("bytes").is_not_null())
+    small = rows.filter((pl.col("bytes") <= limits.small_mib * 2**20) & (pl.col("bytes") > 0))
+    many, spent = float(small["per_step"].sum()), float(small["transfer_ns"].sum())
+    share = _share(job, spent)
+    if share is None or many < limits.several or share < limits.step_percent:
+        return None
+    # without large ones nothing tells how fast they would be: all of it is at stake
+    large = rows.filter(pl.col("bytes") > limits.small_mib * 2**20)["algbw_gbps"].max()
+    best = float(large) if large is not None else None  # type: ignore[arg-type]
+    ideal = float((small["bytes"] * small["per_step"]).sum()) / best if best else 0.0
+    saved = max(spent - ideal, 0.0)
+    size = float((small["bytes"] * small["per_step"]).sum()) / many
+    return Finding(
+        gain.severity(_share(job, saved)),
+        f"{words.count(many)} collectives per step of {words.size(size)} on average:"
+        f" {_most(job)}{words.percent(share)} of the step goes into small transfers",
+        (
+            Evidence("transfers, per step", spent, "ns", Query("ranks:transfers")),
+            Evidence("per step", many, "", Query("ranks:transfers")),
+            *(
+                []
+                if best is None
+                else [Evidence("bandwidth of larger ones", best * 1e9, "byte/s", Query("ranks:transfers"))]
+            ),
+        ),
+        f"{words.ns(spent)} of {words.ns(job.step_ns or 0.0)} = {words.percent(share)}"
+        + (f"; at {words.number(best)} GB/s they would take {words.ns(ideal)}" if best else ""),
+        impact_ns=saved,
+        ceiling_percent=_share(job, saved),
+    )
+
+
+@looks_for(S23)
+def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
+    job = facts.job
+    assert job is not None
+    rows = job.collectives.filter((pl.col("kind") == "all_gather") & pl.col("exposed_ns").is_not_null())
+    if not rows.height:
+        return None
+    steps = job.called_steps
+    moved = float(rows["transfer_ns"].sum()) / steps
+    bare = float(rows.select(pl.min_horizontal("exposed_ns", "transfer_ns").sum()).item()) / steps
+    share = _share(job, bare)
+    if share is None or share < limits.step_percent or not moved or 100 * bare / moved < limits.exposed_percent:
+        return None
+    return Finding(
+        gain.severity(share),
+        f"All-gathers are not prefetched: {words.percent(100 * bare / moved)} of their transfer is exposed,"
+        f" {_most(job)}{words.percent(share)} of the step",
+        (
+            Evidence("exposed transfers, per step", bare, "ns", Query("ranks:transfers")),
+            Evidence("all-gathers per step", rows.height / steps, "", Query("ranks:transfers")),
+        ),
+        f"{words.ns(bare)} of {words.ns(moved)} exposed; of a step of {words.ns(job.step_ns or 0.0)} ="
+        f" {words.percent(share)}",
+        impact_ns=bare,
+        ceiling_percent=share,
+    )
+
+
+@looks_for(S24)
+def uneven_all_to_all(facts: Facts, limits: Limits) -> Finding | None:
+    job = facts.job
+    assert job is not None
+    found = uneven_of(job)
+    if found is None:
+        return None
+    share = _share(job, found.transfer_ns)
+    if found.percent < limits.uneven_percent or share is None or share < limits.step_percent:
+        return None
+    saved = found.transfer_ns * found.percent / 100
+    return Finding(
+        gain.severity(_share(job, saved)),
+        f"All-to-all is uneven: rank {found.rank} {'gets' if found.gets else 'sends'} most,"
+        f" {words.size(found.largest)} per call where the mean is {words.size(found.mean)}",
+        (
+            Evidence("transfers, per step", found.transfer_ns, "ns", Query("ranks:transfers")),
+            Evidence("imbalance of bytes", found.percent, "%", Query("ranks:transfers")),
+            *(
+                [Evidence("imbalance of GPU work before them", found.own_percent, "%", Query("ranks"))]
+                if found.own_percent is not None
+                else []
+            ),
+            Evidence("waiting in them, mean of ranks, per step", found.wait_ns, "ns", Query("ranks:waiting")),
+        ),
+        f"({words.size(found.largest)} - {words.size(found.mean)}) / {words.size(found.largest)} ="
+        f" {words.percent(found.percent)}",
+        impact_ns=saved,
+        ceiling_percent=_share(job, saved),
+    )
+
+
+@looks_for(V30)
+def not_whole(facts: Facts, limits: Limits) -> Finding | None:
+    from tracetui.analysis.ranks.matching.matched import COALESCED
+
+    job = facts.job
+    assert job is not None
+    # operations that share a kernel can't be told apart on any rank, whatever was recorded
+    apart_from_those = job.unmatched.filter(pl.col("reason") != COALESCED)
+    lost = int(apart_from_those["count"].sum()) if apart_from_those.height else 0
+    whole = lost + job.calls.height
+    apart = whole > 0 and 100 * lost / whole > limits.unmatched_percent
+    if not job.missing and not apart:
+        return None
+    said = []
+    if job.missing:
+        here = spans(set(range(job.world_size)) - set(job.missing))
+        said.append(f"{words.count(job.here)} of {words.count(job.world_size)} ranks are here ({here})")
+    if apart:
+        said.append(f"{words.count(lost)} of {words.count(whole)} calls of collectives match no other rank's")
+    return Finding(
+        "warning" if apart else "info",
+        "; ".join(said),
+        (
+            *([Evidence("missing ranks", spans(job.missing), "", Query("ranks"))] if job.missing else []),
+            Evidence("calls that were matched", job.calls.height),
+            Evidence("calls that were not", lost),
+        ),
+        f"{words.count(lost)} of {words.count(whole)} calls",
+    )
