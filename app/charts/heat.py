@@ -78,33 +78,33 @@ def signs(values: Floats, *, ascii: bool, from_zero: bool = False) -> list[str]:
         ascii: whether the terminal has no block characters.
         from_zero: whether the lowest sign stands for 0, and not for the least value.
     """
-    known = ~np.isnan(values)
+    is_value = ~np.isnan(values)
     letters = np.array(list(ASCII if ascii else EIGHTHS[1:]))
     level = np.zeros(values.shape, np.int64)
-    if known.any():
-        most = float(values[known].max())
-        least = min(0.0, most) if from_zero else float(values[known].min())
+    if is_value.any():
+        most = float(values[is_value].max())
+        least = min(0.0, most) if from_zero else float(values[is_value].min())
         if most > 0 and most - least >= EVEN * most:
-            share = np.where(known, (values - least) / (most - least), 0.0)
+            share = np.where(is_value, (values - least) / (most - least), 0.0)
             level = np.clip(np.rint((letters.size - 1) * share), 0, letters.size - 1).astype(np.int64)
-    return ["".join(line) for line in np.where(known, letters[level], " ").tolist()]
+    return ["".join(line) for line in np.where(is_value, letters[level], " ").tolist()]
 
 
-def span(begin: float, turn: float, end: float, whole: float, width: int, *, ascii: bool) -> str:
+def span(begin: float, turn: float, end: float, total: float, width: int, *, ascii: bool) -> str:
     """One stretch of a picture of `whole` as text: a gap, light until `turn`, then solid.
 
     Args:
         begin: where it begins.
         turn: where its second part begins.
         end: where it ends.
-        whole: what `width` stands for.
+        total: what `width` stands for.
         width: columns.
         ascii: whether the terminal has no block characters.
     """
-    if whole <= 0:
+    if total <= 0:
         return ""
     light, solid = ("-", "#") if ascii else ("░", "█")
-    at = [min(max(round(width * one / whole), 0), width) for one in (begin, turn, end)]
+    at = [min(max(round(width * value / total), 0), width) for value in (begin, turn, end)]
     # what is there is seen, however short
     last = max(at[2], min(at[0], width - 1) + 1)
     middle = min(at[1], last - 1)
@@ -139,8 +139,8 @@ def heat_svg(
     left = LETTER * (max(map(len, names), default=0) + 2)
     drawing = Drawing(TOP + tall * len(rows) + FOOT + 18, about)
     wide = (WIDTH - left) / max(columns, 1)
-    known = [value for row in rows for value in row if value is not None]
-    least, most = min(known, default=0.0), max(known, default=0.0)
+    numbers = [value for row in rows for value in row if value is not None]
+    least, most = min(numbers, default=0.0), max(numbers, default=0.0)
     every = max(int(14 // tall) + 1, 1) if tall < 14 else 1
     gap = 1 if min(tall, wide) > 4 else 0
     for number, (row, name) in enumerate(zip(rows, names, strict=True)):

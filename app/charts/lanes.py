@@ -236,12 +236,12 @@ def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int
 def _curve_runs(curve: Curve, edges: Ints, chosen: int | None, *, ascii: bool) -> list[Run]:
     """A curve, as high as the mean in each cell; the cell with the time of the chosen sample is marked."""
     means, top = curve.means(edges), curve.top or 1.0
-    known = ~np.isnan(means)
-    eighths = np.clip(np.ceil(np.where(known, means, 0.0) * 8 / top), 0, 8).astype(np.int64)
+    is_value = ~np.isnan(means)
+    eighths = np.clip(np.ceil(np.where(is_value, means, 0.0) * 8 / top), 0, 8).astype(np.int64)
     signs, nothing = (ASCII_EIGHTHS, "_") if ascii else (EIGHTHS, "·")
     text = "".join(
         (signs[part] if part else nothing) if there else " "
-        for part, there in zip(eighths.tolist(), known.tolist(), strict=True)
+        for part, there in zip(eighths.tolist(), is_value.tolist(), strict=True)
     )
     runs = [Run(text, "range")]
     if chosen is not None:

@@ -55,10 +55,10 @@ def slide(
     Raises:
         ValueError: this is no chart.
     """
-    found = _OUTSIDE.fullmatch(chart)
-    if found is None:
+    svg = _OUTSIDE.fullmatch(chart)
+    if svg is None:
         raise ValueError("this is no chart of `Drawing`")
-    width, height, about, shapes = float(found[1]), float(found[2]), found[3], found[4]
+    width, height, about, shapes = float(svg[1]), float(svg[2]), svg[3], svg[4]
     beside = NOTES if notes else 0
     below = _folded(printable(foot, ascii=ascii), int((WIDE - 2 * SIDE) / (LETTER * FOOT)))
     room = WIDE - 2 * SIDE - beside, TALL - TOP - BOTTOM - FOOT_LINE * (len(below) - 1)
@@ -94,13 +94,13 @@ def slide(
 
 def _folded(text: str, width: int) -> list[str]:
     """A text in lines, which end between words where they can."""
-    found: list[str] = []
+    lines: list[str] = []
     while len(text) > width:
         end = text.rfind(" ", 1, width + 1)
         end = end if end > 0 else width
-        found.append(text[:end])
+        lines.append(text[:end])
         text = text[end:].lstrip(" ")
-    return [*found, text]
+    return [*lines, text]
 
 
 @cache
@@ -123,7 +123,7 @@ def _rules() -> str:
 
 def _resolved(colours: dict[str, str]) -> str:
     """The rules with colours in place of their names, which many viewers of SVG do not know."""
-    rules = re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], _rules())
+    rules = re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], _rules())
     rules = re.sub(r"font: 12px [^;]*;", "", rules)
     return " ".join(rules.split())
 

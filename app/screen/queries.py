@@ -40,27 +40,28 @@ def completed(before: str, behind: str = "") -> tuple[str, str]:
     """
     from tracetui.analysis.query.frames import ABOUT, frames
 
-    known = frames()
+    sources = frames()
     match = _WORD.search(before)
     assert match is not None
     qualified, word = match.group(1), match.group(2).lower()
-    named = [name for name in re.findall(r"\w+", f"{before[: match.start()]} {behind}".lower()) if name in known]
-    columns = [column.name for name in dict.fromkeys(named) for column in known[name].columns]
-    names = columns if qualified else [*columns, *known]
+    named = [name for name in re.findall(r"\w+", f"{before[: match.start()]} {behind}".lower()) if name in sources]
+    columns = [column.name for name in dict.fromkeys(named) for column in sources[name].columns]
+    names = columns if qualified else [*columns, *sources]
     if not word and not qualified and not named:
         return "", frames_line()
     if not word and not qualified:
         names = columns
-    found = [name for name in dict.fromkeys(names) if name.startswith(word)]
-    if not found:
+    candidates = [name for name in dict.fromkeys(names) if name.startswith(word)]
+    if not candidates:
         return "", frames_line()
     shared = 0
-    while shared < min(map(len, found)) and len({name[shared] for name in found}) == 1:
+    while shared < min(map(len, candidates)) and len({name[shared] for name in candidates}) == 1:
         shared += 1
-    more = found[0][len(word) : shared]
-    if len(found) == 1:
-        return more, f"{found[0]}: {known[found[0]].about}" if found[0] in ABOUT and not columns else ""
-    return more, " ".join(found)
+    more = candidates[0][len(word) : shared]
+    if len(candidates) == 1:
+        name = candidates[0]
+        return more, f"{name}: {sources[name].about}" if name in ABOUT and not columns else ""
+    return more, " ".join(candidates)
 
 
 def one_line(sql: str) -> str:
@@ -137,7 +138,7 @@ class Queries:
         elif run.summaries_in is not None:
             self._shell.explain("Only summaries of this job's ranks are here, not their recordings")
         else:
-            self._history = [*(known for known in self._history if known != sql), sql][-KEPT:]
+            self._history = [*(earlier for earlier in self._history if earlier != sql), sql][-KEPT:]
             self._number += 1
             key, stop, session = f"{RUNS}#{self._number}", Stop(), self._session.frozen()
             self._running = key, sql, stop

@@ -67,12 +67,12 @@ TABLE_ROWS = 16
 """What is left to the table where there is room."""
 
 
-def roofline_page(found: Roofline, *, with_counters: bool) -> Page:
+def roofline_page(roofline: Roofline, *, with_counters: bool) -> Page:
     """The table of kernels whose work is known."""
-    covered = found.covered_percent
+    covered = roofline.covered_percent
     notes = [f"{format_percent(covered)} of kernel time"] if covered is not None else []
-    notes += [] if with_counters or not found.points.height else ["by operators' shapes, without ncu"]
-    frame = found.points.with_columns(
+    notes += [] if with_counters or not roofline.points.height else ["by operators' shapes, without ncu"]
+    frame = roofline.points.with_columns(
         unknown_text=pl.col("unknown").list.join("; "),
         gflops=pl.col("achieved_flops") / 1e9,
         gbytes=pl.col("achieved_bytes") / 1e9,
@@ -86,32 +86,32 @@ def roofline_page(found: Roofline, *, with_counters: bool) -> Page:
     )
 
 
-def roofline_svg(found: Roofline, *, ascii: bool) -> str | None:
+def roofline_svg(roofline: Roofline, *, ascii: bool) -> str | None:
     """The chart of the kernels that `roofline_notes` names, as SVG; None where no roof is known."""
-    rows, peaks = _named(found).to_dicts(), to_builtins(roofs(found))
+    rows, peaks = _named(roofline).to_dicts(), to_builtins(roofs(roofline))
     if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
         return None
     return chart_svg(rows, peaks, ascii=ascii)
 
 
-def roofline_notes(found: Roofline, *, ascii: bool) -> tuple[str, ...]:
+def roofline_notes(roofline: Roofline, *, ascii: bool) -> tuple[str, ...]:
     """What the letters of the chart stand for."""
-    rows = tell_apart(_named(found)).select("letter", "short_name", "name")
+    rows = tell_apart(_named(roofline)).select("letter", "short_name", "name")
     return letters({letter: str(short or name) for letter, short, name in rows.iter_rows()}, ascii=ascii)
 
 
-def _named(found: Roofline) -> pl.DataFrame:
-    return found.points.filter(pl.col("letter").fill_null("") != "").head(BARS)
+def _named(roofline: Roofline) -> pl.DataFrame:
+    return roofline.points.filter(pl.col("letter").fill_null("") != "").head(BARS)
 
 
-def roofline_lines(found: Roofline, width: int, height: int, *, ascii: bool) -> list[str]:
+def roofline_lines(roofline: Roofline, width: int, height: int, *, ascii: bool) -> list[str]:
     """The chart and its roofs in words, for a tab of this size; none where the table needs the room."""
     if height < LEAST_ROWS:
         return []
-    rows, peaks = found.points.to_dicts(), to_builtins(roofs(found))
+    rows, peaks = roofline.points.to_dicts(), to_builtins(roofs(roofline))
     room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
-    said = [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
-    return [*chart_lines(rows, peaks, width - 2, room, ascii=ascii), *said]
+    remarks = [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
+    return [*chart_lines(rows, peaks, width - 2, room, ascii=ascii), *remarks]
 
 
 OF_KINDS = (

@@ -45,8 +45,8 @@ def finding_text(row: Json, width: int, base: str, *, comment: str = "", ascii: 
     if comment:
         _add(text, "Comment", comment, width, ascii=ascii)
     aside = [("Aside", row["aside"])] if row.get("aside") else []
-    for label, said in [*aside, *parts(row, whole_of(base), ascii=ascii)]:
-        _add(text, label, said, width, ascii=ascii)
+    for label, sentence in [*aside, *parts(row, whole_of(base), ascii=ascii)]:
+        _add(text, label, sentence, width, ascii=ascii)
     if not row["reference"]:
         _add(text, "See", f"tracetui reference rules {row['id']}", width, ascii=ascii)
     text.rstrip()
@@ -67,10 +67,10 @@ def abstention_text(id: str, missing: str, width: int, *, ascii: bool = False) -
     return text
 
 
-def _add(text: Text, label: str, said: str, width: int, *, ascii: bool, style: str = "", indent: bool = False) -> None:
+def _add(text: Text, label: str, words: str, width: int, *, ascii: bool, style: str = "", indent: bool = False) -> None:
     indented = bool(label) or indent or not style
     room = max(width - (LABEL_WIDTH if indented else 0), 20)
-    lines = wrapped(printable(" ".join(said.split()), ascii=ascii), room) or [""]
+    lines = wrapped(printable(" ".join(words.split()), ascii=ascii), room) or [""]
     for number, line in enumerate(lines):
         if indented:
             text.append(pad(label if number == 0 else "", LABEL_WIDTH), "bold")
@@ -237,37 +237,37 @@ class FindingsView(TableView):
         return labels
 
 
-def _list_page(found: Findings, base: str) -> Page:
-    checked, aside = len(found.checked), len(found.suppressed) + len(found.silenced)
-    said = looked(checked, len(found.abstained), aside)
+def _list_page(findings: Findings, base: str) -> Page:
+    checked, aside = len(findings.checked), len(findings.suppressed) + len(findings.silenced)
+    counts = looked(checked, len(findings.abstained), aside)
     more = "\n\nv shows what was set aside, and what each of the others would need."
     return _Page(
         id="findings",
         title="Findings",
-        frame=_frame(found.found),
+        frame=_frame(findings.found),
         columns=FINDINGS.columns,
         noun="findings",
         note=base,
-        empty=f"Nothing found: {said}.{more if aside or found.abstained else ''}",
+        empty=f"Nothing found: {counts}.{more if aside or findings.abstained else ''}",
         inside="evidence",
         key="name",
-        findings=tuple(to_builtins(finding_row(each)) for each in found.found),
+        findings=tuple(to_builtins(finding_row(each)) for each in findings.found),
     )
 
 
-def _compared_page(found: Findings) -> Page:
-    page = _list_page(found, "what B shows beside A; both in the Diff tab")
+def _compared_page(findings: Findings) -> Page:
+    page = _list_page(findings, "what B shows beside A; both in the Diff tab")
     return replace(page, id="findings_compared", title="A and B", noun="findings of both")
 
 
-def _aside_page(found: Findings) -> Page:
-    away = [*found.suppressed, *found.silenced]
-    by = [each.by for each in found.suppressed] + [f"silenced: {each.by}" for each in found.silenced]
+def _aside_page(findings: Findings) -> Page:
+    away = [*findings.suppressed, *findings.silenced]
+    by = [each.by for each in findings.suppressed] + [f"silenced: {each.by}" for each in findings.silenced]
     rows = [
-        {**to_builtins(finding_row(each.finding)), "aside": _why_suppressed(each.by)} for each in found.suppressed
+        {**to_builtins(finding_row(each.finding)), "aside": _why_suppressed(each.by)} for each in findings.suppressed
     ] + [
         {**to_builtins(finding_row(each.finding)), "aside": f"Silenced in .tracetui.toml: {each.by}"}
-        for each in found.silenced
+        for each in findings.silenced
     ]
     return _Page(
         id="findings_aside",
@@ -290,11 +290,11 @@ def _why_suppressed(by: str) -> str:
     return f"{by} refutes what it rests on" + (f": {rule.title}" if rule is not None else "")
 
 
-def _abstained_page(found: Findings) -> Page:
+def _abstained_page(findings: Findings) -> Page:
     rules = all_rules()
     rows = [
         (number, each.id, rules[each.id].title if each.id in rules else "", each.missing)
-        for number, each in enumerate(found.abstained)
+        for number, each in enumerate(findings.abstained)
     ]
     schema = {"row": pl.Int64, "id": pl.String, "title": pl.String, "name": pl.String}
     return _Page(
@@ -309,13 +309,13 @@ def _abstained_page(found: Findings) -> Page:
     )
 
 
-def _frame(found: Sequence[Finding]) -> pl.DataFrame:
+def _frame(findings: Sequence[Finding]) -> pl.DataFrame:
     rows = [
         (
             number, each.severity, each.id, titled(each.title, each.doubted_by), each.impact_ns or None,
             each.ceiling_percent, len(each.evidence), stable_key(each),
         )
-        for number, each in enumerate(found)
+        for number, each in enumerate(findings)
     ]  # fmt: skip
     schema = {
         "row": pl.Int64, "severity": pl.String, "id": pl.String, "name": pl.String, "impact_ns": pl.Float64,

@@ -51,21 +51,21 @@ def session_path(session: Session) -> CriticalPath | None:
     selection = session.selection()
 
     def compute() -> CriticalPath | None:
-        found = model(selection, selection.trace.clean_step_ns)
-        return None if found is None else critical_path(selection, found)
+        replayed = model(selection, selection.trace.clean_step_ns)
+        return None if replayed is None else critical_path(selection, replayed)
 
     return session.cached("critical path", compute)
 
 
 def path_page(session: Session) -> Page:
     """What the path runs through; Enter opens the stretches of a resource."""
-    found = session_path(session)
-    frame = pl.DataFrame(schema={"resource": pl.String}) if found is None else found.resources
+    path = session_path(session)
+    frame = pl.DataFrame(schema={"resource": pl.String}) if path is None else path.resources
     frame = frame.with_columns(name=pl.col("resource"))  # as findings call it
     return Page.of(
         CRITICAL_PATH,
         _labelled(frame),
-        note="" if found is None else _path_note(session, found),
+        note="" if path is None else _path_note(session, path),
         empty=_NO_PATH,
     )
 
@@ -74,20 +74,20 @@ def inside_path(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
     """The stretches of the row's resource, those that take the most time first."""
 
     def page() -> Page:
-        found = session_path(session)
-        assert found is not None
+        path = session_path(session)
+        assert path is not None
         window = session.trace().info.window
-        frame = _labelled(found.stretches).filter(pl.col("resource") == row["resource"])
+        frame = _labelled(path.stretches).filter(pl.col("resource") == row["resource"])
         frame = frame.with_columns(at_ns=pl.col("start") - (window[0] if window else 0), short_name=pl.col("name"))
-        return Page.of(STRETCHES, frame, title=str(row["resource"]), note=_path_note(session, found))
+        return Page.of(STRETCHES, frame, title=str(row["resource"]), note=_path_note(session, path))
 
     return page
 
 
-def _path_note(session: Session, found: CriticalPath) -> str:
-    steps = f"mean of {found.steps} steps" if found.steps > 1 else "one step"
+def _path_note(session: Session, path: CriticalPath) -> str:
+    steps = f"mean of {path.steps} steps" if path.steps > 1 else "one step"
     clean = ", without the profiler" if session.trace().clean_step_ns else ", as recorded"
-    return f"{format_ns(found.step_ns)} {steps}{clean}"
+    return f"{format_ns(path.step_ns)} {steps}{clean}"
 
 
 def _labelled(frame: pl.DataFrame) -> pl.DataFrame:
@@ -102,8 +102,8 @@ def gaps_page(session: Session) -> Page:
     selection = session.selection()
 
     def compute() -> pl.DataFrame:
-        found = longest_gaps(selection, model(selection.recorded, selection.trace.clean_step_ns))
-        return found.with_columns(
+        gaps = longest_gaps(selection, model(selection.recorded, selection.trace.clean_step_ns))
+        return gaps.with_columns(
             pl.col("path").replace(RESOURCE_LABELS),
             pl.col("cause").cast(pl.String),
             short_host=pl.col("host").map_elements(short_function, return_dtype=pl.String),
@@ -285,8 +285,8 @@ class HostView(CountedView):
 
     @property
     def _next_kind(self) -> str:
-        known = () if "a" not in self.session.runs else system_pages(self.session.selection().trace)
-        there = [table for table in self.TABLES if table not in SYSTEM_PAGES or table in known]
+        filled_pages = () if "a" not in self.session.runs else system_pages(self.session.selection().trace)
+        there = [table for table in self.TABLES if table not in SYSTEM_PAGES or table in filled_pages]
         if "a" in self.session.runs and not self.session.trace().has_timeline:
             there = [table for table in there if table not in ("gaps", "lanes")]
         return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
@@ -316,16 +316,16 @@ class HostView(CountedView):
 
     def _launches(self) -> Page:
         selection = self.session.selection()
-        found = self.session.cached("launches", lambda: launches(selection))
-        summed, remark = found, ""
+        recorded = self.session.cached("launches", lambda: launches(selection))
+        summed, remark = recorded, ""
         if (nearer := launching(selection)) is not selection:
             # the list leads to the timeline, and so is of the recording that is drawn there
             summed = self.session.cached("light launches", lambda: launches(nearer))
             remark = f"of {summed.count:,} in the light recording "
         window = selection.trace.info.window
         begin = window[0] if window else 0
-        frame = found.frame.with_columns(
-            (pl.col("start") - begin).alias("at_ns"), _short_kernels(found.frame["kernel"])
+        frame = recorded.frame.with_columns(
+            (pl.col("start") - begin).alias("at_ns"), _short_kernels(recorded.frame["kernel"])
         )
         return Page.of(
             API_LAUNCHES,

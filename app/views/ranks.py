@@ -66,14 +66,14 @@ def ranks_page(job: Job, table: pl.DataFrame, drawn: str, note: str, *, ascii: b
     what = DRAWN[drawn]
     columns = tuple(
         replace(
-            one,
+            field,
             title=what.title,
             width=max(len(what.title), min(_widest(pictures), WIDTH)),
-            about=f"{what.about}: {one.about}",
+            about=f"{what.about}: {field.about}",
         )
-        if one.name == "drawn"
-        else one
-        for one in filled(RANKS.columns, table)
+        if field.name == "drawn"
+        else field
+        for field in filled(RANKS.columns, table)
     )
     return Page.of(RANKS, table, columns=columns, note=note)
 
@@ -104,14 +104,14 @@ def arrivals_page(job: Job, zero: int, *, ascii: bool) -> Page:
     if not frame.height:
         return Page.of(ARRIVALS, frame, empty=NOTHING)
     pictures = heat_map(job.calls, "instance", "rank", "late_ns", WIDTH, ascii=ascii, from_zero=True)
-    texts = pl.Series([pictures.get(one, "") for one in frame["instance"].to_list()], dtype=pl.String)
+    texts = pl.Series([pictures.get(number, "") for number in frame["instance"].to_list()], dtype=pl.String)
     frame = frame.with_columns(at_ns=pl.col("begin") - zero, drawn=texts)
     columns = tuple(
-        replace(one, width=max(one.width, min(_widest(pictures), WIDTH))) if one.name == "drawn" else one
-        for one in filled(ARRIVALS.columns, frame)
+        replace(field, width=max(field.width, min(_widest(pictures), WIDTH))) if field.name == "drawn" else field
+        for field in filled(ARRIVALS.columns, frame)
     )
-    told = "" if job.one_clock or job.residual_ns is None else f"arrivals are told to {format_ns(job.residual_ns)}"
-    return Page.of(ARRIVALS, frame, columns=columns, note=told or "how late each rank came to each collective")
+    limit = "" if job.one_clock or job.residual_ns is None else f"arrivals are told to {format_ns(job.residual_ns)}"
+    return Page.of(ARRIVALS, frame, columns=columns, note=limit or "how late each rank came to each collective")
 
 
 def arrivals_of_one(job: Job, row: Mapping[str, Any], *, ascii: bool) -> Page:

@@ -44,20 +44,20 @@ MOST_RANKS = 8
 """So many ranks are shown at once; each is in memory while it is."""
 
 
-def chosen_ranks(text: str, known: Sequence[int]) -> tuple[int, ...] | str:
+def chosen_ranks(text: str, ranks: Sequence[int]) -> tuple[int, ...] | str:
     """The ranks that a text names, ascending: ``0-2, 5``; empty for an empty text. Or what is wrong with it."""
-    found: set[int] = set()
+    chosen: set[int] = set()
     for part in text.replace(",", " ").split():
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or max(len(first), len(last)) > 9:
             return "ranks are numbers: 0-2, 5"
         named = range(int(first), int(last or first) + 1)
-        if not named or named[0] not in known or named[-1] not in known:
+        if not named or named[0] not in ranks or named[-1] not in ranks:
             return f"no rank {part} here"
-        found.update(set(named).intersection(known))
-    if len(found) > MOST_RANKS:
-        return f"{len(found)} ranks; at most {MOST_RANKS} at once"
-    return tuple(sorted(found))
+        chosen.update(set(named).intersection(ranks))
+    if len(chosen) > MOST_RANKS:
+        return f"{len(chosen)} ranks; at most {MOST_RANKS} at once"
+    return tuple(sorted(chosen))
 
 
 def ranks_lanes(session: Session, ranks: Sequence[int]) -> RanksTimeline | None:
@@ -68,8 +68,8 @@ def ranks_lanes(session: Session, ranks: Sequence[int]) -> RanksTimeline | None:
     """
     run = session.runs["a"]
     traces = [trace for rank in ranks if (trace := _trace_of(run, rank)) is not None]
-    known = jobs_of(run, Scope(), make=False)
-    job = next((one for one in known if set(ranks) <= set(one.ranks["rank"])), None)
+    all_jobs = jobs_of(run, Scope(), make=False)
+    job = next((candidate for candidate in all_jobs if set(ranks) <= set(candidate.ranks["rank"])), None)
     return ranks_timeline(run, traces, job) if traces else None
 
 
@@ -78,32 +78,32 @@ def _trace_of(run: Run, rank: int) -> Trace | None:
     return own[0] if own else None
 
 
-def with_program(session: Session, trace: Trace, found: Timeline | None) -> Timeline | None:
+def with_program(session: Session, trace: Trace, lanes: Timeline | None) -> Timeline | None:
     """The timeline with what the replay of its program tells, and with samples; None where there is neither.
 
     It is of the whole recording whatever is in scope, as the lanes are.
     """
-    if found is None:
+    if lanes is None:
         return None
     selection = session.selection() if session.scope == Scope() and session.trace() is trace else select(trace)
-    more = found
+    more = lanes
     if trace.info.kind == "nsys":
         more = with_curves(more, known_first(sampled(selection)))
     replayed = model(selection, trace.clean_step_ns)
     if replayed is not None:
         more = with_path(more, path_lane(selection, replayed), slack(replayed))
-    return more if more is not found else None
+    return more if more is not lanes else None
 
 
 def known_first(samples: Sequence[Sampled]) -> list[Curve]:
     """The metrics as curves: by GPU, those first that tell most."""
     patterns = list(KNOWN.values())
 
-    def rank(one: Sampled) -> int:
-        return next((at for at, pattern in enumerate(patterns) if re.match(pattern, one.name)), len(patterns))
+    def rank(metric: Sampled) -> int:
+        return next((at for at, pattern in enumerate(patterns) if re.match(pattern, metric.name)), len(patterns))
 
-    ordered = sorted(samples, key=lambda one: (one.device, rank(one)))
-    return [Curve(one.device, one.name, one.unit, one.time, one.value) for one in ordered]
+    ordered = sorted(samples, key=lambda metric: (metric.device, rank(metric)))
+    return [Curve(metric.device, metric.name, metric.unit, metric.time, metric.value) for metric in ordered]
 
 
 PARTS = 240
@@ -187,10 +187,10 @@ class TimelineView(Described, Marking):
         elif left_at is not None:
             self.restore(left_at)
 
-    def _beside(self, trace: Trace, found: Timeline | None) -> Timeline | None:
+    def _beside(self, trace: Trace, lanes: Timeline | None) -> Timeline | None:
         """What takes longer than the lanes: the critical path. The picture is there without it."""
         try:
-            return with_program(self.session, trace, found)
+            return with_program(self.session, trace, lanes)
         except Exception as error:
             self.host.log_error(error)
             return None
@@ -215,10 +215,10 @@ class TimelineView(Described, Marking):
             return None
         start, end = picture.start, picture.end
         begin = trace.info.window[0] if trace.info.window is not None else 0
-        found = step_lanes(trace, start, end, PARTS)
-        if not found:
+        step = step_lanes(trace, start, end, PARTS)
+        if not step:
             return None
-        lanes = [GanttLane(lane_title(one.lane, short=True), one.busy) for one in found]
+        lanes = [GanttLane(lane_title(lane.lane, short=True), lane.busy) for lane in step]
         times = (format_ns(time - begin) for time in (start, end))
         title = f"Timeline, {' to '.join(times)} (how busy each lane is)"
         rank = "" if trace.info.rank is None else f"rank {trace.info.rank}"
@@ -302,12 +302,12 @@ class TimelineView(Described, Marking):
 
     def _to_ranks(self, text: str) -> bool:
         """Shows the ranks that were typed, or says what is wrong with them; returns whether the line closes."""
-        found = chosen_ranks(text, self.session.runs["a"].ranks)
-        if isinstance(found, str):
-            self.host.remark(found)
+        chosen = chosen_ranks(text, self.session.runs["a"].ranks)
+        if isinstance(chosen, str):
+            self.host.remark(chosen)
             return False
-        if found != self._ranks:
-            self.show_ranks(found)
+        if chosen != self._ranks:
+            self.show_ranks(chosen)
         return True
 
     def action_area(self) -> None:

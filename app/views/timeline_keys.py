@@ -117,21 +117,21 @@ class Moving(LanesView):
             return
         if built is None or place is None:
             return
-        found = built.same_name(place, step)
-        if found is None:
+        target = built.same_name(place, step)
+        if target is None:
             self.host.say(f"No {'later' if step > 0 else 'earlier'} event of this name in this lane")
         else:
-            self.picture.select(found)
+            self.picture.select(target)
 
     def action_hit(self, step: int) -> None:
         """To the next or the previous hit of the search, in any lane; from the last to the first."""
         hits, picture = self._hits, self.picture
         if hits is None:
             return
-        found = hits.next(picture.time, picture.selected, step)
-        if found is not None:
+        hit = hits.next(picture.time, picture.selected, step)
+        if hit is not None:
             time = picture.time
-            self.go(found)
+            self.go(hit)
             if (picture.time - time) * step < 0:
                 self.host.say("Search goes on at the " + ("beginning" if step > 0 else "end"))
 
@@ -160,9 +160,9 @@ class Moving(LanesView):
             return
         source = built.lanes[place.lane].source
         follow = {"device": built.launch_of, "host": built.work_of, "path": built.behind}.get(source)
-        found = None if follow is None else follow(place)
-        if found is not None:
-            self.go(found)
+        target = None if follow is None else follow(place)
+        if target is not None:
+            self.go(target)
         elif source == "device":
             self.host.say("The call that launched this is not in the trace")
         else:
@@ -234,12 +234,12 @@ class Moving(LanesView):
             return True
         hits = search(built, text.strip(), [number for number, _ in picture.lanes.lines])
         # the selected event does not count; it is where the search starts
-        found = hits.next(picture.time, picture.selected)
-        if found is None:
+        hit = hits.next(picture.time, picture.selected)
+        if hit is None:
             self.host.remark("not in the lanes shown")
             return False
         self._hits = hits
-        self.go(found)
+        self.go(hit)
         return True
 
     def action_bookmark(self) -> None:

@@ -133,9 +133,9 @@ def _of_sample(lane: Lane, record: dict[str, Any], at: str, lasting: str) -> tup
 
 def arrivals_line(arrivals: Sequence[Arrival]) -> str:
     """When each rank begins a collective, after the first one: ``arrives: r2 first, r0 +12.1 µs, r1 +14.1 ms last``."""
-    ordered = sorted(arrivals, key=lambda one: (one.begin, one.rank))
+    ordered = sorted(arrivals, key=lambda arrival: (arrival.begin, arrival.rank))
     first = ordered[0]
-    later = [f"r{one.rank} +{format_ns(one.begin - first.begin)}" for one in ordered[1:]]
+    later = [f"r{arrival.rank} +{format_ns(arrival.begin - first.begin)}" for arrival in ordered[1:]]
     if later:
         later[-1] += " last"
     return "arrives: " + ", ".join([f"r{first.rank} first", *later])
@@ -194,8 +194,8 @@ class Described(Moving):
         own, ascii = self.host.own, self.session.ascii
         left = Text(f" {printable(picture.title, ascii=ascii)}", "bold")
         shown = self._stretch(picture.start, picture.end)
-        whole = picture.start <= built.start and picture.end >= built.end
-        left.append(own(f"  {shown}{' · all' if whole else ' of'} {format_ns(built.end - built.start)}"), "not bold")
+        is_all = picture.start <= built.start and picture.end >= built.end
+        left.append(own(f"  {shown}{' · all' if is_all else ' of'} {format_ns(built.end - built.start)}"), "not bold")
         if picture.lanes.hidden:
             left.append(f"  {len(picture.lanes.hidden)} hidden (X)", "not bold")
         self.query_one("#title", Line).show(left, self._count())

@@ -51,18 +51,18 @@ class LaneList:
     @classmethod
     def of(cls, timeline: Timeline) -> LaneList:
         """All lanes; call stacks are folded."""
-        found = cls()
-        found.grow(timeline)
-        return found
+        lanes = cls()
+        lanes.grow(timeline)
+        return lanes
 
     def grow(self, timeline: Timeline) -> None:
         """Takes over the lanes that a timeline has more than this list."""
-        known = len(self.depths)
+        before = len(self.depths)
         # with the lanes of many ranks, one row of each is more than enough for a screen
         self.folded |= {
             number
             for number, lane in enumerate(timeline.lanes)
-            if (lane.kind in FOLDED or lane.rank is not None) and number >= known
+            if (lane.kind in FOLDED or lane.rank is not None) and number >= before
         }
         self.depths = tuple(len(lane.rows) for lane in timeline.lanes)
         self.order = timeline.order()

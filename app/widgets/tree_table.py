@@ -55,15 +55,15 @@ def small_siblings(frame: pl.DataFrame, children: Mapping[int, Sequence[int]]) -
     shares = _shares(frame, children.get(-1, ()))
     if shares is None:
         return []
-    found = []
+    rests = []
     for parent, rows in children.items():
         if len(rows) < ALWAYS_SHOWN + FEWEST:
             continue
         ranked = sorted(rows, key=lambda row: -shares[row])
         small = [row for row in ranked[ALWAYS_SHOWN:] if shares[row] < LEAST_PERCENT]
         if len(small) >= FEWEST:
-            found.append(Rest(parent, tuple(sorted(small))))
-    return found
+            rests.append(Rest(parent, tuple(sorted(small))))
+    return rests
 
 
 def with_rests(frame: pl.DataFrame, rests: Sequence[Rest], *, adds: bool) -> pl.DataFrame:
@@ -87,8 +87,8 @@ def _shares(frame: pl.DataFrame, roots: Sequence[int]) -> list[float] | None:
     if "host_total_ns" not in frame.columns:
         return None
     times = frame["host_total_ns"].cast(pl.Float64).fill_null(0.0).to_list()
-    whole = sum(times[row] for row in roots)
-    return [100 * time / whole for time in times] if whole else None
+    total = sum(times[row] for row in roots)
+    return [100 * time / total for time in times] if total else None
 
 
 FIRST_ROWS = 40

@@ -68,18 +68,18 @@ def table_chart(table: FrameTable) -> str | None:
         return None
     by = _by(table, amounts)
     # without a text, what comes first says which row it is
-    moment = next((one for one in columns if one.name == "at_ns"), columns[0])
-    name = next((one for one in names if one.flex), names[0] if names else moment)
-    beside = next((one for one in amounts if one.main and one is not by and one is not name), None)
-    said = [by] if beside is None else [by, beside]
+    moment = next((field for field in columns if field.name == "at_ns"), columns[0])
+    name = next((field for field in names if field.flex), names[0] if names else moment)
+    beside = next((field for field in amounts if field.main and field is not by and field is not name), None)
+    numbers = [by] if beside is None else [by, beside]
     source = name.short if table.names == "short" and name.short in frame.columns else name.name
     bars = []
     for row in frame.iter_rows(named=True):
         amount = row[by.name]
-        texts = tuple(cell_text(row[one.name], one.kind, ascii=table.ascii) for one in said)
+        texts = tuple(cell_text(row[field.name], field.kind, ascii=table.ascii) for field in numbers)
         label = cell_text(row[source], name.kind, ascii=table.ascii)
         bars.append(Bar(label if name.kind == "text" else f"{name.title} {label}", float(amount or 0), texts))
-    return bars_svg(bars, [one.label for one in said], by.about, changes=by.kind == "delta")
+    return bars_svg(bars, [field.label for field in numbers], by.about, changes=by.kind == "delta")
 
 
 def _tells(frame: pl.DataFrame, column: Field) -> bool:
@@ -88,7 +88,7 @@ def _tells(frame: pl.DataFrame, column: Field) -> bool:
 
 
 def _by(table: FrameTable, amounts: list[Field]) -> Field:
-    sorted_by = None if table.sort is None else next((one for one in amounts if one.name == table.sort[0]), None)
-    with_bar = next((one for one in amounts if one.bar), None)
-    times = next((one for one in amounts if one.kind in ("time", "delta")), None)
+    sorted_by = None if table.sort is None else next((field for field in amounts if field.name == table.sort[0]), None)
+    with_bar = next((field for field in amounts if field.bar), None)
+    times = next((field for field in amounts if field.kind in ("time", "delta")), None)
     return sorted_by or with_bar or times or amounts[0]

@@ -174,9 +174,9 @@ class FilteredView(SavingView):
 
     def _say_meant(self, text: str) -> None:
         """Lists the columns that the text may mean; the first is the one that Enter takes."""
-        found = columns_named(self.table.chosen, text)
-        first = f"[{found[0].label}]" if found and text.strip() else ""
-        titles = " ".join(filter(None, (first, *(column.label for column in found[bool(first) :]))))
+        columns = columns_named(self.table.chosen, text)
+        first = f"[{columns[0].label}]" if columns and text.strip() else ""
+        titles = " ".join(filter(None, (first, *(column.label for column in columns[bool(first) :]))))
         words = titles or "no column has this in its title"
         self.host.remark(fit(words, max(self.size.width - 32, 12), ascii=self.session.ascii))
 
@@ -184,10 +184,10 @@ class FilteredView(SavingView):
         """Sorts by the column that is meant, or reverses the order of its rows; returns whether the line closes."""
         if not text.strip() or self.state is None:
             return True
-        found = columns_named(self.table.chosen, text)
-        if not found:
+        columns = columns_named(self.table.chosen, text)
+        if not columns:
             return False
-        column, sort = found[0], self.table.sort
+        column, sort = columns[0], self.table.sort
         same = sort is not None and sort[0] == column.name
         self.table.set_sort(column.name, descending=not sort[1] if same and sort is not None else column.right)
         if column not in self.table.shown:
