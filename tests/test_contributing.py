@@ -74,6 +74,7 @@ def test_the_examples_are_found() -> None:
         "A measure in sweeps",
         "A tab",
         "A parser of a new tool",
+        "A chart",
         "A command",
     ]
 
@@ -82,7 +83,10 @@ def test_the_examples_are_found() -> None:
 def test_an_example_does_what_is_printed_below_it(title: str, tmp_path: Path) -> None:
     tree = copied_tree(tmp_path / "copy")
     command, shown = applied(SECTIONS[title], tree)
-    environment = {"PATH": f"{tree / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(tree)}
+    environment = {
+        "PATH": f"{tree / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(tree),
+    }
     if "open " not in command:
         done = subprocess.run(
             ["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,

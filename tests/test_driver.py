@@ -106,8 +106,7 @@ def blank_page(width: int, height: int) -> str:
 
 
 def test_any_frames_come_out_as_they_were_meant():
-    for case in itertools.product([True, False], range(12)):
-        erases_in_color, seed = case
+    for erases_in_color, seed in itertools.product([True, False], range(12)):
         dice = random.Random(seed)
         width, height = dice.choice([(80, 24), (31, 7), (132, 9)])
         palette, painter = Palette(), Painter(erases_in_color=erases_in_color)
@@ -115,6 +114,9 @@ def test_any_frames_come_out_as_they_were_meant():
         meant, sent = Emulator(width, height), Emulator(width, height)
         wide_cut = False
         for number in range(30):
+            case = (
+                f"seed {seed}, a terminal of {width}x{height} that erases in colour: {erases_in_color}, frame {number}"
+            )
             data = some_frame(dice, width, height) if number % 10 else blank_page(width, height)
             frame = frames.read(data, width, height, palette)
             assert frame is not None, case
