@@ -30,11 +30,7 @@ HTML_LIMIT = 50
 """The same of a page, whose tables fold and sort."""
 LAID_OUT = {"text": TEXT_LIMIT, "markdown": TEXT_LIMIT, "html": HTML_LIMIT}
 """The formats for people, which are laid out from one list of parts, with the rows per list of each."""
-SAMPLES = {
-    "vim_tiny": "vim_tiny",
-    "vim_tiny_fp16": "vim_tiny_fp16",
-    "topk_deit_sweep": "topk_deit_sweep",
-}
+SAMPLES = {"vim_tiny": "vim_tiny", "vim_tiny_fp16": "vim_tiny_fp16", "topk_deit_sweep": "topk_deit_sweep"}
 ANY_RUN = "the run to use if a folder holds several, by letter or name (default: the newest)"
 _COVERED = ("what the numbers cover",)
 _LOOKS = ("looks", "to make them permanent: `tracetui config --init`")
@@ -156,12 +152,7 @@ class Covered(Request):
         group=_COVERED,
     )
     skip_steps: int = option(
-        "--skip-steps",
-        type=count,
-        default=0,
-        metavar="N",
-        help="leave out the first N steps (warm-up)",
-        group=_COVERED,
+        "--skip-steps", type=count, default=0, metavar="N", help="leave out the first N steps (warm-up)", group=_COVERED
     )
     source: str | None = option(
         "--source",
@@ -212,12 +203,7 @@ class Looks:
     """What the screen looks like."""
 
     theme: str | None = option(
-        "--theme",
-        choices=THEMES,
-        help="colours: %(choices)s (default: auto)",
-        metavar="NAME",
-        group=_LOOKS,
-        last=True,
+        "--theme", choices=THEMES, help="colours: %(choices)s (default: auto)", metavar="NAME", group=_LOOKS, last=True
     )
     names: str | None = option(
         "--names",

@@ -27,10 +27,7 @@ class Options(Looks, Recordings, Covered, Common):
     """
 
     paths: list[Path] = option(
-        nargs="*",
-        type=input_path,
-        metavar="PATH",
-        help="a trace or a folder; several paths become runs a, b, c, ...",
+        nargs="*", type=input_path, metavar="PATH", help="a trace or a folder; several paths become runs a, b, c, ..."
     )
     run: str | None = option(
         "--run",

@@ -55,11 +55,7 @@ class Options(Common):
     )
     path: Path = option(type=input_path, metavar="RUN", help="a run that `tracetui profile` made")
     findings: list[str] = option(
-        nargs="*",
-        default=[],
-        metavar="FINDING",
-        help="ids of findings, such as F6: all their changes",
-        words=_provable,
+        nargs="*", default=[], metavar="FINDING", help="ids of findings, such as F6: all their changes", words=_provable
     )
     change: list[str] = option(
         "--change",
@@ -88,9 +84,7 @@ class Options(Common):
         "--python", metavar="PATH", help="the Python that has torch (default: this one)", values="programs"
     )
     own_model: str | None = option(
-        "--model",
-        metavar="MODULE:FACTORY",
-        help="the run's model if it is your own: code is run only if you name it",
+        "--model", metavar="MODULE:FACTORY", help="the run's model if it is your own: code is run only if you name it"
     )
     base: str | None = option(
         "--base",

@@ -157,14 +157,7 @@ def _summarised(files: Sequence[RankFile], options: Options) -> Summaries:
     threading.Thread(target=_printers, args=(options.format,), daemon=True).start()
     with _executor(options.dask) as executor, job_progress() as progress:
         return read(
-            files,
-            store,
-            root=folder,
-            also=also,
-            executor=executor,
-            jobs=options.jobs,
-            progress=progress,
-            gathered=name,
+            files, store, root=folder, also=also, executor=executor, jobs=options.jobs, progress=progress, gathered=name
         )
 
 
