@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sample_runs import recorded
 
+from tracetui.app.cli import headless
 from tracetui.app.cli import main as cli
 from tracetui.app.cli.commands import open as open_command
 from tracetui.app.cli.commands import report as report_command
@@ -355,21 +356,22 @@ def test_the_cache_can_be_seen_and_emptied(
 def test_progress_shows_on_a_terminal_only_what_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tracetui.app.cli import headless
-    from tracetui.parsers import Progress
-
-    monkeypatch.setattr(headless._ProgressLine, "PATIENCE_S", 3600)
-    quick = headless._ProgressLine()
-    quick(Progress("reading", 1, 2))
-    quick.clear()
+    with headless.status_line() as nobody:
+        assert nobody is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with headless.status_line(3600) as show:
+        assert show is not None
+        show("reading")
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(headless._ProgressLine, "PATIENCE_S", 0)
-    slow = headless._ProgressLine()
-    slow(Progress("reading", 1 << 20, 2 << 20))
-    slow(Progress("reading", 2 << 20, 2 << 20))  # too soon after the first
-    assert capsys.readouterr().err == "\rreading 1.000 MiB of 2.000 MiB"
-    slow.clear()
-    assert capsys.readouterr().err.strip() == ""
+    with headless.status_line(0, 3600) as show:
+        assert show is not None
+        show("reading 1 of 2")
+        show("reading 2 of 2")  # too soon after the first
+        assert capsys.readouterr().err == "\rreading 1 of 2"
+    assert capsys.readouterr().err == "\r              \r"
+    monkeypatch.setattr(headless, "PATIENCE_S", 0)
+    assert cli.main(["report", str(recorded(VIM)), "--section", "overview", "--no-cache"]) == DONE
+    assert re.match(r"\r\w+ [\d.]+ [KM]?i?B of [\d.]+ [KM]iB.*\r *\r", capsys.readouterr().err, re.DOTALL)
 
 
 def test_a_diff_of_several_ranks_says_which_it_compares(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from tracetui.analysis.findings.engine import find
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.report.report import diff_report
 from tracetui.analysis.selection import Scope, in_steps, select
-from tracetui.app.cli.headless import judged
+from tracetui.app.cli.commands.diff import judged
 from tracetui.app.reports.content.diff import diff_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text

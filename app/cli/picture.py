@@ -34,7 +34,7 @@ def print_picture(paths: Sequence[Path], request: Request) -> int:
         raise UsageError(f"{request.format} is one picture; pick it with --section NAME")
     if names[0] not in known:
         raise UsageError(f"no picture named {names[0]!r}; there are {', '.join(known)}")
-    _check_png(request)
+    check_png(request)
     headless.check_output(request, paths)
     if (folder := summaries_in(paths)) is not None:
         run, config = run_of(folder), headless.rules_config(*paths)
@@ -43,32 +43,12 @@ def print_picture(paths: Sequence[Path], request: Request) -> int:
     svg = _drawn(names[0], run, config, paths, request)
     if svg is None:
         raise UsageError(f"{printable(str(paths[0]))} has nothing to draw for --section {names[0]}")
-    _write(svg, request, paths)
+    write_picture(svg, request, paths)
     return DONE
 
 
-def print_diff_picture(a: Path, b: Path, request: Request, *, fail_above_percent: Sequence[float] = ()) -> int:
-    """Writes a picture of what changed from A to B; returns what `headless.judged` says."""
-    from tracetui.app.reports.content.pictures import of_diff
-    from tracetui.app.reports.open_command import spelled
-
-    section = (request.sections or ("kernels",))[0]
-    if section in ("findings", "counters"):
-        raise UsageError(
-            f"no picture of a diff named {section!r}; there are kinds, kernels, operators, modules, ranges"
-        )
-    _check_png(request)
-    headless.check_output(request, (a, b))
-    found = headless.diff_of(a, b, request, None)
-    foot = spelled(headless.opening((a, b), request, tab="diff"))
-    svg = of_diff(found, section, foot, ascii=headless.is_ascii(request))
-    if svg is None:
-        raise UsageError(f"nothing differs in --section {section}")
-    _write(svg, request, (a, b))
-    return headless.judged(found, fail_above_percent)
-
-
-def _check_png(request: Request) -> None:
+def check_png(request: Request) -> None:
+    """Refuses to write bytes to a terminal."""
     if request.format == "png" and request.output is None and (sys.stdout is None or sys.stdout.isatty()):
         raise UsageError("png is no text: --output FILE writes it")
 
@@ -94,7 +74,7 @@ def _drawn(name: str, run: Run, config: Config, paths: Sequence[Path], request: 
     return None
 
 
-def _write(svg: str, request: Request, paths: Sequence[Path]) -> None:
+def write_picture(svg: str, request: Request, paths: Sequence[Path]) -> None:
     """Writes a picture in the form that was asked for."""
     if request.format == "svg":
         headless.write(svg, request, paths)

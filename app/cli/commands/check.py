@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracetui.app.cli import headless
 from tracetui.app.cli.command import option
 from tracetui.app.cli.options import ANY_RUN, OUTPUT, Common, Covered, Recordings, format_option
 from tracetui.app.text.exit_codes import DONE
@@ -25,7 +26,6 @@ class Options(Recordings, Covered, Common):
 def run(options: Options) -> int:
     """Prints the checklist of one run; points that failed are no error."""
     from tracetui.analysis.checklist import check_report
-    from tracetui.app.cli import headless
 
     paths = options.given_paths()
     headless.check_output(options, paths)

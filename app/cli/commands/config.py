@@ -196,7 +196,6 @@ def _keys_text(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _columns() -> dict[str, list[dict[str, Any]]]:
-
     return {
         page: [{"name": column.name, "title": column.label, "shown": not column.hidden} for column in columns]
         for page, columns in known_columns().items()

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.app import tabs
 from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.commands.diff import print_diff
 from tracetui.app.cli.commands.ranks import is_folder_of_summaries
+from tracetui.app.cli.commands.report import print_report
 from tracetui.app.cli.options import SAMPLES, Common, Covered, Looks, Recordings, check_there, sample_path, warn
 from tracetui.app.cli.values import input_path
 from tracetui.app.terminal.choice import DRIVERS
-from tracetui.app.text.exit_codes import DONE
+from tracetui.app.text.exit_codes import DONE, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.app.cli.options import Request
     from tracetui.app.settings.schema import Settings
 
 
@@ -68,10 +73,8 @@ def run(options: Options) -> int:
             return print_summaries(paths[0], options)
         paths = (recordings_of(paths[0]) or paths[0],)
     if not has_terminal():
-        from tracetui.app.cli.headless import print_open
-
         warn(options.settings, unread=False)
-        return print_open(paths, options)
+        return _print(paths, options)
     from tracetui.app.screen.run import run_tui
 
     return run_tui(
@@ -90,6 +93,21 @@ def run(options: Options) -> int:
         cache=options.cache,
         settings=options.settings,
     )
+
+
+def _print(paths: Sequence[Path], request: Request) -> int:
+    """Prints the report of one run or the diff of two."""
+    from tracetui.app.session.open_runs import chooser
+
+    if len(paths) > 2:
+        raise UsageError("without a terminal, open takes one path, or two to compare; `tracetui report` takes more")
+    if len(paths) == 2 and request.run is not None:
+        names = [path.name or str(path) for path in paths]
+        paths = [paths[first := chooser(request.run, "the command")(names)], paths[1 - first]]
+        request = replace(request, run=None)
+    if len(paths) == 2:
+        return print_diff(paths[0], paths[1], request)
+    return print_report(paths, request)
 
 
 def start(settings: Settings) -> int:

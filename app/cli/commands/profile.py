@@ -8,11 +8,13 @@ import shlex
 import shutil
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracetui.analysis.base.number_format import format_bytes
+from tracetui.app.cli import headless
 from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.commands.reference.models import names
 from tracetui.app.cli.options import Common
@@ -23,7 +25,7 @@ from tracetui.collectors import sweep
 from tracetui.collectors.request import TOOLS, ProfileError, ProfileRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tracetui.collectors.following import Outcome, Tick
 
@@ -466,11 +468,8 @@ def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
 def _one(request: ProfileRequest) -> Outcome:
     from tracetui.collectors import launch
 
-    line = ProgressLine()
-    try:
-        outcome = launch.launch(request, line)
-    finally:
-        line.clear()
+    with followed() as report:
+        outcome = launch.launch(request, report)
     for problem in outcome.problems:
         say(problem)
     size = sum(file.stat().st_size for file in outcome.folder.rglob("*") if file.is_file())
@@ -483,37 +482,21 @@ def say(line: str) -> None:
     print(f"tracetui: {printable(line)}", file=sys.stderr, flush=True)
 
 
-class ProgressLine:
-    """Shows the progress of the run: one changing line on a terminal, one line per phase elsewhere."""
+@contextmanager
+def followed() -> Iterator[Callable[[Tick], None]]:
+    """Yields what shows the state of a run: in one changing line on a terminal, in a line per phase elsewhere."""
+    phase = ("", "")
+    with headless.status_line() as show:
 
-    INTERVAL_S = 0.2
+        def report(tick: Tick) -> None:
+            nonlocal phase
+            if show is not None:
+                show(_describe(tick))
+            elif (tick.tool, tick.phase) != phase:
+                phase = (tick.tool, tick.phase)
+                say(_describe(tick).strip())
 
-    def __init__(self) -> None:
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._due = 0.0
-        self._shown = 0
-        self._phase = ("", "")
-
-    def __call__(self, tick: Tick) -> None:
-        """Shows the state of the run."""
-        now = time.monotonic()
-        if self._terminal:
-            if now >= self._due:
-                self._due = now + self.INTERVAL_S
-                line = _describe(tick)
-                sys.stderr.write("\r" + line.ljust(self._shown))
-                sys.stderr.flush()
-                self._shown = len(line)
-        elif (tick.tool, tick.phase) != self._phase:
-            self._phase = (tick.tool, tick.phase)
-            say(_describe(tick).strip())
-
-    def clear(self) -> None:
-        """Removes the line."""
-        if self._shown:
-            sys.stderr.write("\r" + " " * self._shown + "\r")
-            sys.stderr.flush()
-            self._shown = 0
+        yield report
 
 
 def _describe(tick: Tick) -> str:

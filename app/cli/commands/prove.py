@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tracetui.app.cli import headless
 from tracetui.app.cli.command import option, switch
-from tracetui.app.cli.commands.profile import ProgressLine, interpreter, say
+from tracetui.app.cli.commands.profile import followed, interpreter, say
 from tracetui.app.cli.options import Common, check_there, format_option
 from tracetui.app.cli.values import count, input_path, number_of_seconds
 from tracetui.app.reports.finding_words import proof_text
@@ -142,7 +143,6 @@ def _findings(options: Options) -> tuple[Facts, Findings]:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.of_run import findings_of
     from tracetui.analysis.scope import Scope
-    from tracetui.app.cli import headless
 
     run = headless.open_run([options.path], options)
     facts = Facts(run, run.main, Scope())
@@ -384,11 +384,8 @@ def _measured(request: plan.ProveRequest, options: Options) -> int:
     done: list[dict[str, Any]] = []
     target = None
     for trial in request.trials:
-        line = ProgressLine()
-        try:
-            proof = measure(request, trial, line)
-        finally:
-            line.clear()
+        with followed() as report:
+            proof = measure(request, trial, report)
         target = add(request.output, [proof])
         done.append(proof)
         if options.format == "text":

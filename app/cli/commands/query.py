@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.app.cli import headless
 from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.options import ANY_RUN, FORCE, OUTPUT, SAMPLES, Common, Covered, Recordings, format_option
 from tracetui.app.cli.values import count
@@ -110,7 +111,6 @@ def run(options: Options) -> int:
 
 def print_query(paths: Sequence[Path], sql: str, request: Request, *, seconds: float) -> int:
     """Prints the result of a query."""
-    from tracetui.app.cli import headless
     from tracetui.app.reports import answer as written
     from tracetui.app.reports.layout import Layout
 
@@ -187,7 +187,6 @@ def one_recording(run: Run) -> Trace:
 def print_frames(names: Sequence[str], request: Request) -> int:
     """Prints the frames with their columns."""
     from tracetui.analysis.query.frames import frames
-    from tracetui.app.cli import headless
 
     known = frames()
     for name in names:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.app.cli import headless
 from tracetui.app.cli.command import option
 from tracetui.app.cli.options import ANY_RUN, Common, Printed, check_there
 from tracetui.app.cli.values import count, input_path, job_part, positive, steps
@@ -58,7 +59,6 @@ class Options(Printed, Common):
 
 def run(options: Options) -> int:
     """Summarises the ranks of a job, and prints what they say together."""
-    from tracetui.app.cli import headless
     from tracetui.parsers.errors import TraceError
     from tracetui.parsers.runs.opening import find_ranks
 
@@ -103,7 +103,6 @@ def print_summaries(path: Path, request: Request) -> int:
     """Prints what the summaries in a folder say; their recordings need not be here."""
     from tracetui.analysis.ranks.files.reading import of_store
     from tracetui.analysis.ranks.files.store import Store
-    from tracetui.app.cli import headless
 
     headless.check_output(request, [path])
     _print(of_store(Store(path)), str(path), request)
@@ -137,7 +136,6 @@ def recordings_of(path: Path) -> Path | None:
 def _summarised(files: Sequence[RankFile], options: Options) -> Summaries:
     from tracetui.analysis.ranks.files.reading import job_folder, read
     from tracetui.analysis.ranks.files.store import Store, stores
-    from tracetui.app.cli.headless import job_progress
 
     folder = job_folder(files)
     kept, also = stores(folder)
@@ -155,7 +153,7 @@ def _summarised(files: Sequence[RankFile], options: Options) -> Summaries:
             Store(options.into).gather((), name)  # more parts than ranks: it is done, and nothing of it is missing
     # what prints is imported while the workers read: it would come before or after them else
     threading.Thread(target=_printers, args=(options.format,), daemon=True).start()
-    with _executor(options.dask) as executor, job_progress() as progress:
+    with _executor(options.dask) as executor, headless.job_progress() as progress:
         return read(
             files, store, root=folder, also=also, executor=executor, jobs=options.jobs, progress=progress, gathered=name
         )
@@ -209,7 +207,6 @@ def _printers(form: str) -> None:
 
 def _print(found: Summaries, path: str, request: Request) -> None:
     from tracetui.analysis.report.ranks import ranks_report
-    from tracetui.app.cli import headless
 
     limit = request.rows if request.format in ("json", "csv") else None
     made = ranks_report(found, path, request.scope, limit)
@@ -225,7 +222,6 @@ def _render(found: dict[str, object], path: str, request: Request) -> str:
         from tracetui.app.reports.csv_report import report_csv
 
         return report_csv({"run": found}, "ranks")
-    from tracetui.app.cli import headless
     from tracetui.app.reports.content.job.ranks import ranks_parts
 
     return headless.laid_out(ranks_parts, found, request, opens=headless.opening([Path(path)], request, tab="ranks"))

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
+from tracetui.app.cli import headless
 from tracetui.app.cli.command import option
 from tracetui.app.cli.commands.ranks import is_folder_of_summaries
-from tracetui.app.cli.options import ANY_RUN, FORMATS, PICTURES, Common, Covered, Printed, Recordings, format_option
+from tracetui.app.cli.options import (
+    ANY_RUN,
+    FORMATS,
+    LAID_OUT,
+    PICTURES,
+    Common,
+    Covered,
+    Printed,
+    Recordings,
+    format_option,
+)
 from tracetui.app.cli.values import count, input_path, positive
+from tracetui.app.text.exit_codes import DONE, UsageError
+from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.report.sweep import SweepReport
+    from tracetui.app.cli.options import Request
+    from tracetui.app.reports.layout import Layout
+    from tracetui.app.reports.parts import Part
+    from tracetui.parsers import Run, Trace
 
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
 """`analysis.kernels.GROUPINGS`."""
@@ -92,12 +116,8 @@ def run(options: Options) -> int:
     """Prints a report, tables of `nsys stats`, a draft, or a picture."""
     paths = options.given_paths()
     if options.nsys_report:
-        from tracetui.app.cli.headless import print_nsys_reports
-
         return print_nsys_reports(paths, options.nsys_report, options)
     if options.like:
-        from tracetui.app.cli.commands.sweep import print_like
-
         return print_like(paths, options.like, options)
     if options.format in PICTURES:
         from tracetui.app.cli.picture import print_picture
@@ -107,6 +127,178 @@ def run(options: Options) -> int:
         from tracetui.app.cli.commands.ranks import print_summaries
 
         return print_summaries(paths[0], options)
-    from tracetui.app.cli.headless import print_report
-
     return print_report(paths, options)
+
+
+def print_report(paths: Sequence[Path], request: Request) -> int:
+    """Prints the report of one run."""
+    from msgspec.structs import replace as replace_fields
+
+    from tracetui.analysis.report.report import SECTIONS, report
+    from tracetui.parsers import open_path
+    from tracetui.parsers.runs.folder.comments import comments_on
+
+    for name in request.sections or ():
+        if name not in SECTIONS:
+            raise UsageError(f"no section named {name!r}; there are {', '.join(SECTIONS)}")
+    sections = request.sections
+    if request.format == "csv":
+        sections = sections or ("kernels",)
+        if len(sections) > 1:
+            raise UsageError("csv prints one section; pick it with --section NAME")
+    if request.by != "name" and sections is not None and "kernels" not in sections:
+        raise UsageError("--by groups the kernels: ask for them with --section kernels")
+    if request.range_kernels is not None and sections is not None and not {"modules", "range_tree"} & {*sections}:
+        raise UsageError("--kernels shows kernels in a tree: ask for it with --section modules or range_tree")
+    if request.max_tokens is not None and request.format not in ("text", "markdown", "json"):
+        raise UsageError(f"--max-tokens shortens text, markdown and json, not {request.format}")
+    headless.check_output(request, paths)
+    run, config = headless.opened(paths, request)
+    if run.unread and "ranks" in (sections or SECTIONS):
+        from tracetui.analysis.ranks.files.at_hand import with_straggler
+
+        with headless.job_progress() as progress:
+            run = with_straggler(run, request.scope, progress)
+
+    def open_file(path: Path) -> Trace:
+        return open_path(path, cache=request.cache).main
+
+    found = report(
+        run,
+        request.scope,
+        sections,
+        request.rows if request.format in ("json", "csv") else None,
+        open_file,
+        config,
+        request.on_error,
+        request.by,
+        _printed_sections(request),
+        range_kernels=request.range_kernels is not None,
+    )
+    found = to_builtins(replace_fields(found, run=replace_fields(found.run, comments=list(comments_on(run)))))
+    shown = _render(found, request, paths) if request.max_tokens is None else _shortened(found, request, paths)
+    headless.write(shown, request, paths)
+    return DONE
+
+
+def _printed_sections(request: Request) -> Callable[[Run, list[Json]], list[Collection[str] | None]] | None:
+    """Returns which sections of which recordings the format prints, so that the others are not computed; None for all.
+
+    Text, Markdown and HTML only name another tool's recording. Beside the table of captures they print every
+    recording that has a section.
+    """
+    if request.format not in LAID_OUT or "captures" in (request.sections or ()):
+        return None
+    from tracetui.app.reports.content.run import printed_sections
+
+    return printed_sections
+
+
+def _render(found: Json, request: Request, paths: Sequence[Path]) -> str:
+    if request.format == "json":
+        from tracetui.app.reports.json_report import to_json
+
+        return to_json(found)
+    if request.format == "csv":
+        from tracetui.app.reports.csv_report import report_csv
+
+        return report_csv(found, (request.sections or ("kernels",))[0])
+    from tracetui.app.reports.content.run import run_parts
+
+    return headless.laid_out(run_parts, found, request, opens=headless.opening(paths, request))
+
+
+def _shortened(found: Json, request: Request, paths: Sequence[Path]) -> str:
+    """The report in the longest form that has at most so many tokens."""
+    from tracetui.app.reports.short import shortened
+
+    most = request.max_tokens or 0
+
+    def printed(found: Json, parts: Callable[[Json, Layout], Iterable[Part]] | None, rows: int) -> str:
+        if parts is None:
+            from tracetui.app.reports.json_report import to_json
+
+            return to_json(found, compact=True)
+        given = replace(request, charts=False)
+        return headless.laid_out(
+            parts, found, given, limit=min(rows, request.rows or rows), opens=headless.opening(paths, request)
+        )
+
+    return shortened(found, most, printed, as_data=request.format == "json")
+
+
+def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Request) -> int:
+    """Prints tables of `nsys stats`; says on standard error what they lack."""
+    from tracetui.analysis.selection import select
+    from tracetui.app.reports import nsys_report
+
+    reports = nsys_report.check_names(names)
+    if request.format in ("markdown", "html") or request.sections is not None:
+        other = "--section" if request.sections is not None else request.format
+        raise UsageError(f"--nsys-report prints text, csv or json of whole reports; it does not go with {other}")
+    headless.check_output(request, paths)
+    run = headless.open_run(paths, request)
+    trace = nsys_report.trace_for(run)
+    if (many := len(run.traces) + len(run.unread)) > 1:
+        line = f"{run.path} holds {many} traces: reporting on {trace.source.path.name}; "
+        print(f"tracetui: {printable(line)}--rank N or --source KIND picks another", file=sys.stderr)
+    text, notes = nsys_report.render(
+        select(trace, request.scope), reports, request.format, request.limit or None, ascii=headless.is_ascii(request)
+    )
+    headless.write(text, request, paths)
+    for note in notes:
+        print(f"tracetui: {printable(note)}", file=sys.stderr)
+    return DONE
+
+
+def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
+    """Prints the draft of this kind."""
+    from tracetui.analysis.report.report import report
+    from tracetui.app.reports.content.drafts.draft import Draft
+    from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
+    from tracetui.parsers import open_path
+
+    if request.format not in LAID_OUT:
+        formats = ", ".join(LAID_OUT)
+        raise UsageError(f"--like prints {formats}; for {request.format} ask for a section: --section NAME")
+    if request.sections is not None or request.by != "name":
+        raise UsageError("--like has its own sections: it goes with neither --section nor --by")
+    like = LIKES[name]
+    headless.check_output(request, paths)
+    run, config = headless.opened(paths, request)
+
+    def open_file(path: Path) -> Trace:
+        return open_path(path, cache=request.cache).main
+
+    found = report(run, request.scope, like.sections, None, open_file, config, request.on_error, sections_of=_used)
+    sweep = _as_sweep(paths[0], config, request) if like.sweep and len(paths) == 1 and paths[0].is_dir() else None
+    command = () if run.manifest is None else run.manifest.identity.command
+    draft = Draft(to_builtins(found.run), sweep, command, str(paths[0]) if like.sweep and len(paths) == 1 else "")
+    opens = headless.opening(paths, request, tab="sweep" if sweep is not None else "")
+    text = headless.laid_out(lambda about, layout: like_parts(draft, name, layout), {}, request, opens=opens)
+    headless.write(text, request, paths)
+    return DONE
+
+
+def _used(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:
+    """All sections of the main recording and of one by each other tool: a draft shows no others."""
+    seen = {run.main.info.kind}
+    used: list[Collection[str] | None] = []
+    for trace in run.traces:
+        fresh = trace is run.main or trace.info.kind not in seen
+        seen.add(trace.info.kind)
+        used.append(None if fresh else ())
+    return used
+
+
+def _as_sweep(path: Path, config: Config, request: Request) -> SweepReport | None:
+    """The folder as a sweep; None where it is none."""
+    from tracetui.analysis.report.sweep import sweep_report
+    from tracetui.analysis.sweeps.reading import read_sweep
+    from tracetui.parsers import TraceError, open_path
+
+    try:
+        sweep = read_sweep(path, lambda file: open_path(file, cache=request.cache))
+    except TraceError:
+        return None
+    return sweep_report(sweep, config, request.on_error)
