@@ -284,6 +284,16 @@ def test_a_copy_is_staged_before_and_after_its_work(made: Recording, latency: in
     assert list(zip(before.tolist(), after.tolist(), strict=True)) == expected
 
 
+@pytest.mark.parametrize(("ended", "staged"), [(1_000, LONG + 1), (1_001, 0)], ids=["idle", "busy"])
+def test_a_copy_is_staged_before_its_work_if_its_stream_was_idle_at_the_call(ended: int, staged: int) -> None:
+    made = Recording()
+    made.call("cudaLaunchKernel", 0, 10, Item(0, 100, ended))
+    made.call("cudaMemcpy", 1_000, 500_000, Item(0, 1_001 + LONG, 499_999))
+    start, end, _ = made.arrays()
+    before, after = waits.staging(start, end, np.array([False, True]), made.first(), made.as_work(), 0, 0)
+    assert (before.tolist(), after.tolist()) == ([0, staged], [0, 0])
+
+
 def test_the_time_to_return_is_the_median_of_the_waits() -> None:
     made = Recording()
     for number, returns in enumerate((100, 2_000, 900)):
