@@ -14,11 +14,11 @@ import experiments_page
 import run_json_page
 from report_page import PAGE as REPORT
 from report_page import report_page
+from settings_page import settings_page
 
 from tracetui.app.cli.commands.query import frames_markdown
 from tracetui.app.cli.commands.reference.rules import rules_page
 from tracetui.app.cli.main import main as tracetui
-from tracetui.app.settings.page import settings_page
 from tracetui.app.text.pictures import without_fonts
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,4 +1,4 @@
-"""`tracetui config`: shows the settings in force and where each comes from, and writes a first settings file."""
+"""`tracetui config`: shows the settings in force and where each comes from, and a file to begin with."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.findings.config import find, user_file
+from tracetui.analysis.tables.kernels import KERNELS, MEASURED
+from tracetui.analysis.tables.registry import TABLES
 from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.settings import schema, state
-from tracetui.app.settings.page import example, known_columns, written
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable, to_ascii
 
 if TYPE_CHECKING:
-    from tracetui.app.settings.schema import Settings
+    from tracetui.analysis.tables.table import Field
+    from tracetui.app.settings.schema import Option, Settings
 
 
 @dataclass(kw_only=True)
@@ -231,3 +233,48 @@ def init() -> Path:
     with os.fdopen(handle, "w", encoding="utf-8") as out:
         out.write(example())
     return file
+
+
+def known_columns() -> dict[str, tuple[Field, ...]]:
+    """By page of the tabs, every column it may have; which of them a recording has depends on what was recorded."""
+    columns = {table.id: table.columns for table in TABLES.values() if table.page}
+    return columns | {KERNELS.id: (*KERNELS.columns, *MEASURED)}
+
+
+def example() -> str:
+    """Returns a file with every setting in it, as a comment with its default."""
+    lines = [
+        "# Settings of tracetui. Commented lines show the defaults; `tracetui config` shows what is in force.",
+        "",
+    ]
+    for setting in schema.SCHEMA:
+        lines += [f"# {setting.about}.", f"# {setting.allowed}", f"# {setting.key} = {_default(setting)}", ""]
+    lines += [
+        "# Columns to show and to hide, by page; `tracetui config --columns` lists them.",
+        "# [columns.kernels]",
+        '# show = ["max_ns"]',
+        '# hide = ["calls"]',
+        "",
+        "# Other keys for actions: `tracetui config --keys` lists them. One key, several, or none.",
+        "# [keys]",
+        '# "table.filter" = ["/", "f"]',
+        '# "app.suspend" = []',
+        "",
+        "# Thresholds of findings, and findings to silence, with the reason; `tracetui reference rules` lists them.",
+        "# [thresholds]",
+        '# "S2.late_percent" = 20',
+        "# [silence]",
+        '# F1 = "fp32 is needed for the reference run"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _default(setting: Option) -> str:
+    return "10" if setting.default is None else written(setting.default)
+
+
+def written(value: object) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

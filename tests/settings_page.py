@@ -1,24 +1,10 @@
-"""The documentation's page of settings, and a file to begin with, made from the schema."""
+"""docs/reference/settings.md from the schema of settings; `make docs` writes it."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
-
-from tracetui.analysis.tables.kernels import KERNELS, MEASURED
-from tracetui.analysis.tables.registry import TABLES
+from tracetui.app.cli.commands.config import example, known_columns
 from tracetui.app.settings import schema
-
-if TYPE_CHECKING:
-    from tracetui.analysis.tables.table import Field
-    from tracetui.app.settings.schema import Option
-
-
-def known_columns() -> dict[str, tuple[Field, ...]]:
-    """By page of the tabs, every column it may have; which of them a recording has depends on what was recorded."""
-    found = {table.id: table.columns for table in TABLES.values() if table.page}
-    return found | {KERNELS.id: (*KERNELS.columns, *MEASURED)}
-
+from tracetui.app.settings.theme import THEMES
 
 _HEAD = """# Settings
 
@@ -67,8 +53,6 @@ def settings_page() -> str:
     lines += ["| `[thresholds]`, `[silence]` | tables | | [rules.md](rules.md) |", ""]
     lines += ["## The file with everything in it", "", "```toml", example().rstrip(), "```", "", "## Themes", ""]
     lines += ["| theme | what it is |", "|---|---|"]
-    from tracetui.app.settings.theme import THEMES
-
     lines += [f"| `{name}` | {about} |" for name, about in THEMES.items()]
     lines += [
         "",
@@ -95,42 +79,3 @@ def settings_page() -> str:
         names = ", ".join(f"({column.name})" if column.hidden else column.name for column in columns)
         lines.append(f"| `{page}` | {names} |")
     return "\n".join(lines) + "\n"
-
-
-def example() -> str:
-    """Returns a file with every setting in it, as a comment with its default."""
-    lines = [
-        "# Settings of tracetui. Commented lines show the defaults; `tracetui config` shows what is in force.",
-        "",
-    ]
-    for option in schema.SCHEMA:
-        lines += [f"# {option.about}.", f"# {option.allowed}", f"# {option.key} = {_default(option)}", ""]
-    lines += [
-        "# Columns to show and to hide, by page; `tracetui config --columns` lists them.",
-        "# [columns.kernels]",
-        '# show = ["max_ns"]',
-        '# hide = ["calls"]',
-        "",
-        "# Other keys for actions: `tracetui config --keys` lists them. One key, several, or none.",
-        "# [keys]",
-        '# "table.filter" = ["/", "f"]',
-        '# "app.suspend" = []',
-        "",
-        "# Thresholds of findings, and findings to silence, with the reason; `tracetui reference rules` lists them.",
-        "# [thresholds]",
-        '# "S2.late_percent" = 20',
-        "# [silence]",
-        '# F1 = "fp32 is needed for the reference run"',
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _default(option: Option) -> str:
-    return "10" if option.default is None else written(option.default)
-
-
-def written(value: object) -> str:
-    """A value as TOML has it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
