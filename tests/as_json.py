@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
+from msgspec.structs import asdict
 
 from tracetui.analysis.report import report as reports
 from tracetui.analysis.report import sweep as sweeps
+from tracetui.analysis.report.model import Judged, Report
 
 
 def report(*args: Any, **more: Any) -> dict[str, Any]:
@@ -23,3 +25,19 @@ def sweep_report(*args: Any, **more: Any) -> dict[str, Any]:
 def trace_report(*args: Any, **more: Any) -> dict[str, Any]:
     """One trace's part of it."""
     return to_builtins(reports.trace_report(*args, **more))
+
+
+def diff_report(*args: Any, **more: Any) -> dict[str, Any]:
+    """The report of two runs."""
+    return to_builtins(reports.diff_report(*args, **more))
+
+
+def as_structs(found: dict[str, Any]) -> Report:
+    """The report of a run that JSON was made of."""
+    return convert(found, Report)
+
+
+def with_findings(found: dict[str, Any]) -> dict[str, Any]:
+    """A report of two runs, or of a sweep, whose findings are structs as the analysis has them."""
+    found = to_builtins(found)
+    return {**found, **asdict(convert(found, Judged))}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import run_json_page
-from msgspec import convert, to_builtins
+from msgspec import convert
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.findings.core.facts import Facts
@@ -156,7 +156,7 @@ def _sentences(experiment: dict[str, Any]) -> list[str]:
     for proof in _proofs(experiment):
         for claim in proof.claims or (None,):
             who = f"{claim.id}: " if claim is not None else ""
-            said.append(f"{who}{proof_text(to_builtins(proof_row(proof, claim)))}.")
+            said.append(f"{who}{proof_text(proof_row(proof, claim))}.")
     return said
 
 

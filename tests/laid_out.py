@@ -4,14 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracetui.app.reports.content.diff import diff_parts
-from tracetui.app.reports.content.run import run_parts
+from as_json import as_structs, with_findings
+
+from tracetui.app.reports import csv_report
+from tracetui.app.reports.content import diff
+from tracetui.app.reports.content import run as content
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.text import text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Report
+    from tracetui.app.reports.parts import Part
+
+
+def run_parts(found: Json | Report, layout: Layout) -> Iterator[Part]:
+    """The parts of a report, which may be JSON: what its structs are written to can be read as them."""
+    return content.run_parts(as_structs(found) if isinstance(found, dict) else found, layout)
+
+
+def report_csv(found: Json | Report, section: str) -> str:
+    """A section of a report, which may be JSON, as CSV."""
+    return csv_report.report_csv(as_structs(found) if isinstance(found, dict) else found, section)
+
+
+def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
+    """The parts of a diff, whose findings may be JSON."""
+    return diff.diff_parts(with_findings(found), layout)
 
 
 def report_text(found: Json, **options: Any) -> str:

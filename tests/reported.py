@@ -8,10 +8,9 @@ from typing import Any
 
 import ncu_file
 import snapshot_file
-from as_json import report
+from as_json import diff_report, report
 from sweep_maker import write_sweep
 
-from tracetui.analysis.report.report import diff_report
 from tracetui.analysis.report.sweep import SweepReport, sweep_report
 from tracetui.analysis.selection import select
 from tracetui.analysis.sweeps.reading import read_sweep

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import ncu_file
 import pytest
 from as_json import report
-from laid_out import body, report_markdown, report_text
+from laid_out import body, report_csv, report_markdown, report_text
 from nsys_file import NsysFile
 from sample_runs import recorded, run_of
 
@@ -20,7 +20,6 @@ from tracetui.analysis.captures.names import axes_of, names_of
 from tracetui.analysis.report.captures import capture_rows, grid_of
 from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli
-from tracetui.app.reports.csv_report import report_csv
 from tracetui.app.screen.dialogs.captures_screen import captures_frame
 from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
@@ -245,12 +244,8 @@ def test_a_file_that_can_not_be_read_is_a_row_that_says_why(folder):
     assert "no such file" in str(bad.problem)
     assert bad.gpu_ns is bad.kernels is bad.average_step_ns is None
     assert len(rows) == 4
-    found = {
-        "run": {
-            **report(open_path(folder, cache=False), sections=[])["run"],
-            "captures": capture_rows(rows),
-        }
-    }
+    whole = report(open_path(folder, cache=False), sections=[])
+    found = {**whole, "run": {**whole["run"], "captures": capture_rows(rows)}}
     for text in (report_text(found), report_markdown(found)):
         assert "Not read: " in text
         assert "no such file" in " ".join(text.split())  # a long path breaks the line anywhere

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from as_json import diff_report
 from contract import DIFF, conforms
+from laid_out import diff_parts
 from reported import opened
 from sample_runs import DATA
 from test_light_times import beside, in_file
@@ -22,10 +24,8 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.gpu.steps import step_slots
-from tracetui.analysis.report.report import diff_report
 from tracetui.analysis.selection import Scope, in_steps, select
 from tracetui.app.cli.commands.diff import judged
-from tracetui.app.reports.content.diff import diff_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 

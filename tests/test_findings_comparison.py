@@ -187,7 +187,8 @@ def test_thresholds_are_the_users(recording: Recording) -> None:
 
 
 def test_the_diff_carries_findings_and_the_split(recording: Recording) -> None:
-    from tracetui.analysis.report.report import diff_report
+    from as_json import diff_report
+
     from tracetui.analysis.selection import select
     from tracetui.app.reports.json_report import to_json
 

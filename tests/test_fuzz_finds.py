@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 from as_json import report
 from chrome_file import ChromeFile
+from laid_out import run_parts
 from ncu_file import IDS, PLACE, line, long_table, wide_table
 from nsys_file import NsysFile
 from snapshot_file import Allocator, snapshot, write
@@ -27,7 +28,6 @@ from tracetui.analysis.dependencies.critical_path import inner_calls
 from tracetui.analysis.findings.config import parse
 from tracetui.analysis.gpu.occupancy import SmLimits, estimated_occupancy, occupancy
 from tracetui.app.reports.content.charts import levels
-from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.json_report import to_json
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text

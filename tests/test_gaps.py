@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from as_json import report
+from laid_out import run_parts
 from sample_runs import recorded, run_of
 
 from tracetui.analysis.attribution.during import UNRECORDED
@@ -22,7 +23,6 @@ from tracetui.analysis.timeline.facts import events_within, host_during, lanes_w
 from tracetui.analysis.timeline.gaps import GAPS, MOST, longest_gaps
 from tracetui.analysis.timeline.timeline import timeline
 from tracetui.app.charts.lanes import row_runs
-from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.app.views.timeline import known_first, with_curves

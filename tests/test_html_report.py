@@ -13,12 +13,16 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
+from laid_out import diff_parts, run_parts
+from msgspec import Struct, convert
+from msgspec.structs import asdict
 from page_reader import read_page
 from reported import PAIRS, VIM, compared, reported, swept
 from sample_runs import recorded
 from sweep_maker import write_sweep
 
 from tracetui.analysis.base.distribution import Distribution
+from tracetui.analysis.report.model import Judged
 from tracetui.app.charts.area import curve_svg
 from tracetui.app.charts.drawing import LETTER
 from tracetui.app.charts.gantt import GanttLane, lanes_svg
@@ -28,8 +32,6 @@ from tracetui.app.charts.lines import Line, lines_svg
 from tracetui.app.charts.roofline import Ceiling, Point, roofline_svg
 from tracetui.app.charts.steps import GROUPS, LABELS, TIMES, Step, steps_svg
 from tracetui.app.cli.main import main
-from tracetui.app.reports.content.diff import diff_parts
-from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.content.sweep import sweep_parts
 from tracetui.app.reports.html.page import html
 from tracetui.app.reports.html.tables import amount_of, column_values
@@ -172,16 +174,16 @@ def test_every_chart_of_the_text_is_a_picture() -> None:
 
 
 def test_a_finding_is_told_by_sign_and_word() -> None:
-    found = next(one.found for one in parts_of(VIM)[0] if isinstance(one, FindingList))["findings"]
+    found = next(one.judged for one in parts_of(VIM)[0] if isinstance(one, FindingList)).findings
     articles = read(VIM).all("article")
     assert len(articles) == len(found) > 3
     for row, article in zip(found, articles, strict=True):
         head = next(one.text for one in article.all("h3", "h4"))
-        assert row["severity"] in head.split(":")[0]
-        assert row["id"] in head
-        assert row["title"] in head
-        assert article.attributes["class"] == f"finding {row['severity']}"
-        assert row["formula"] in article.text
+        assert row.severity in head.split(":")[0]
+        assert row.id in head
+        assert row.title in head
+        assert article.attributes["class"] == f"finding {row.severity}"
+        assert row.formula in article.text
 
 
 @pytest.mark.parametrize("name", [VIM, NCU])
@@ -252,13 +254,14 @@ def test_a_hostile_name_stays_text(name: str) -> None:
     row = {
         "severity": "critical", "id": name, "doubted_by": [name], "title": name, "remarks": [name, name],
         "impact_us": 1.0, "ceiling_percent": 2.0, "formula": name, "threshold": name, "advice": name,
-        "next_command": name, "reference": name, "evidence": [{"label": name, "value": name, "unit": name}],
+        "next_command": name, "reference": name, "changes": [name], "proofs": [], "key": name,
+        "evidence": [{"label": name, "value": name, "unit": name, "tab": name, "filter": name, "row": name}],
     }  # fmt: skip
     found = {
         "findings": [row],
         "findings_checked": [name],
-        "findings_suppressed": [{"id": name, "title": name, "by": name}],
-        "findings_silenced": [{"id": name, "title": name, "reason": name}],
+        "findings_suppressed": [{**row, "by": name}],
+        "findings_silenced": [{**row, "reason": name}],
         "findings_abstained": [{"id": name, "missing": name}],
     }
     column = Shown(name, right=False, is_name=True, about=name)
@@ -266,7 +269,8 @@ def test_a_hostile_name_stays_text(name: str) -> None:
     chart = Chart(name, (name,), lambda: steps_svg(steps, name))
     pictured = Chart(name, (name,))
     parts = [
-        Title(name), Facts(((name, name),)), Sentences((name,), lead=True), FindingList(found), Title(name, level=2),
+        Title(name), Facts(((name, name),)), Sentences((name,), lead=True), FindingList(convert(found, Judged)),
+        Title(name, level=2),
         Sentences((name, name), heading=name, bullets=True, marks=(name, "")),
         Block(name, name, (column,), [[name]], 5, (2,), name, before=(name,), after=(name,), chart=chart,
               values=[["long " + name]]),
@@ -296,8 +300,8 @@ def _plain(part: Part) -> Part:
             return tuple(map(plain, value))
         if isinstance(value, list):
             return list(map(plain, value))
-        if isinstance(value, dict):
-            return {key: plain(one) for key, one in value.items()}
+        if isinstance(value, Struct):
+            return type(value)(**{key: plain(one) for key, one in asdict(value).items()})
         if isinstance(value, Shown | Chart):
             return replace(value, **{one.name: plain(getattr(value, one.name)) for one in fields(value)})
         return value

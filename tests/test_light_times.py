@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from as_json import report, trace_report
 from contract import TRACE, conforms
+from laid_out import run_parts
 from made_run import finding, silent
 from reported import opened, reported
 from sample_runs import DATA
@@ -24,7 +25,6 @@ from tracetui.analysis.kernels import GROUPINGS, kernel_groups, kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.matching.light_times import light_selection, light_times, with_light_times
 from tracetui.analysis.selection import Scope, Selection, in_steps, select
-from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.app.session.session import Session

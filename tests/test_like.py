@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from as_json import report
+from as_json import as_structs, report
+from msgspec import to_builtins
+from msgspec.structs import replace
 from page_reader import read_page
 from reported import opened, reported
 from sample_runs import GPT, VIM, recorded
@@ -69,7 +71,7 @@ def test_chapters_are_made_of_pieces_that_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", LIKES)
 def test_what_a_recording_lacks_is_said_with_a_command_that_there_is(name: str) -> None:
-    draft, layout = Draft(reported(recorded(MEMORY))["run"]), Layout()
+    draft, layout = Draft(as_structs(reported(recorded(MEMORY))).run), Layout()
     found = chapters(text(like_parts(draft, name, layout), layout))
     assert list(found) == [chapter.heading for chapter in LIKES[name].chapters]
     every = LIKES[name].chapters
@@ -90,7 +92,7 @@ def test_what_a_recording_lacks_is_said_with_a_command_that_there_is(name: str) 
 
 @cache
 def gpt() -> Draft:
-    return Draft(report(opened(GPT))["run"], None, ("tracetui", "profile", "gpt_small"))
+    return Draft(as_structs(report(opened(GPT))).run, None, ("tracetui", "profile", "gpt_small"))
 
 
 def drafted(name: str) -> dict[str, str]:
@@ -99,7 +101,7 @@ def drafted(name: str) -> dict[str, str]:
 
 
 def test_a_draft_as_with_torch_profiler() -> None:
-    found, run = drafted("torch"), gpt().run["traces"][0]
+    found, run = drafted("torch"), to_builtins(gpt().run.traces[0])
     assert "Recorded by: tracetui profile gpt_small" in found["How to Reproduce"]
     summary = found["Overview — Execution Summary"]
     assert f"Average of 2 steps: {format_us(run['overview']['average_step_us'])}" in summary
@@ -157,7 +159,7 @@ def test_a_single_recording_fills_what_it_can_of_a_draft_over_several() -> None:
     found = drafted("nsys")
     assert "Recorded by: tracetui profile gpt_small" in found["How to run"]
     assert "backward_pass" in found["Question (a): Forward Pass Timing"]
-    top = gpt().run["traces"][0]["kernels"][0]
+    top = gpt().run.traces[0].kernels[0]
     assert format_us(top["total_us"]) in found["Question (b): Most Time-Consuming CUDA Kernels"]
     assert "Not in this recording" in found["Question (e): Attention Layer Analysis"]
 
@@ -179,10 +181,10 @@ def test_a_draft_of_variants(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 
 def test_a_section_of_another_tool_says_where_it_is_from() -> None:
-    run = reported(recorded(MEMORY))["run"]
-    own = run["traces"][0]
-    other = {**own, "source": {**own["source"], "kind": "chrome", "path": "/x/first.json"}, "memory": None}
-    draft = Draft({**run, "traces": [other, own], "main": 0})
+    run = as_structs(reported(recorded(MEMORY))).run
+    own = run.traces[0]
+    other = replace(own, source=replace(own.source, kind="chrome", path="/x/first.json"), memory=None)
+    draft = Draft(replace(run, traces=[other, own], main=0))
     said = text(piece(draft, "memory", Layout()), Layout())
     assert said.startswith("From gpt_memory_snapshot.pickle")
     assert not any(isinstance(part, Block) for part in piece(draft, "gpu", Layout()))

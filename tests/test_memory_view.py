@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from as_json import report
-from laid_out import body, report_markdown, report_text
+from laid_out import body, report_csv, report_markdown, report_text
 from sample_runs import recorded, run_of
 from snapshot_file import FRAMES, Allocator, churn, snapshot, write
 from tui_pilot import opened, press, screen_text, settle
 
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.charts.area import area_chart, plot_width
-from tracetui.app.reports.csv_report import report_csv
 from tracetui.app.views.memory import memory_text
 from tracetui.parsers import open_path
 
@@ -286,10 +285,12 @@ def test_text_markdown_and_csv(name):
 
 
 def test_the_csv_of_several_recordings_has_the_holders_of_any():
-    held, bare = (report(run_of(name), sections=["memory"])["run"]["traces"][0] for name in (GPT, NO_MEMORY))
+    whole, empty = (report(run_of(name), sections=["memory"]) for name in (GPT, NO_MEMORY))
+    held, bare = whole["run"]["traces"][0], empty["run"]["traces"][0]
     assert bare["memory"] is not None
     assert not bare["memory"]["holders"]
-    first, *rest = csv.DictReader(io.StringIO(report_csv({"run": {"traces": [bare, held]}}, "memory")))
+    both = {**whole, "run": {**whole["run"], "traces": [bare, held]}}
+    first, *rest = csv.DictReader(io.StringIO(report_csv(both, "memory")))
     assert len(rest) == len(held["memory"]["holders"])
     assert [row["bytes"] for row in rest] == [str(row["bytes"]) for row in held["memory"]["holders"]]
     assert first["bytes"] == ""

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import ncu_file
 import pytest
 from as_json import report
-from laid_out import body
+from laid_out import body, run_parts
 from sample_runs import recorded
 
 from tracetui.analysis.counters.compared import reports_of
 from tracetui.analysis.counters.source_lines import source_lines
-from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.parsers import TraceError, open_path

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 from as_json import report
-from laid_out import body
+from laid_out import body, run_parts
 from nsys_file import PID, NsysFile, global_pid, global_tid
 from sample_runs import recorded
 
@@ -22,7 +22,6 @@ from tracetui.analysis.nsys.threads import cpu_functions, os_calls, reason_of, t
 from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.report.beside import ON_REQUEST
 from tracetui.analysis.selection import Scope, select
-from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.app.views.host import system_pages

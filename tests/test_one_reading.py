@@ -6,13 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from laid_out import diff_parts, run_parts
 from sample_runs import recorded
 
 from tracetui.analysis.report import report as contract
 from tracetui.analysis.report import rows as report_rows
 from tracetui.analysis.report import sections
-from tracetui.app.reports.content.diff import diff_parts
-from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block, cell

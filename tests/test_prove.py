@@ -10,7 +10,6 @@ from argparse import Namespace
 from functools import cache
 
 import pytest
-from msgspec import to_builtins
 from sample_runs import VIM
 
 from tracetui.analysis.findings.catalogue import all_rules
@@ -157,7 +156,7 @@ def test_a_folder_that_can_not_be_written_is_said_before_anything_is_measured(tm
 
 def row(before, after, claim=None, **more):
     made = proof(timed(*before), timed(*after), **more)
-    return to_builtins(proof_row(measure_read(made), claim and proofs.Claim(**claim)))
+    return proof_row(measure_read(made), claim and proofs.Claim(**claim))
 
 
 def measure_read(made):
@@ -190,7 +189,7 @@ def test_a_gain_above_the_bound_is_said_to_be_what_it_is():
     assert "of at most 7.000 ms per step, more than the 4.000 ms that the finding counts (it fuses)" in within
     assert "bound of 5.000 ms, which was too low" in proof_text(row([10] * 6, [4] * 6, {**also, "most_ns": 5.0 * MS}))
     # a step of 10 ms takes 20 here: the 10 ms more may be gained too
-    assert [row([20] * 6, [after] * 6, BOUND)["exceeds"] for after in (7, 5)] == [False, True]
+    assert [row([20] * 6, [after] * 6, BOUND).exceeds for after in (7, 5)] == [False, True]
     elsewhere = proof_text(row([10] * 6, [4] * 6, BOUND, recorded_on="NVIDIA H200"))
     assert "the recording is of NVIDIA H200" in elsewhere
     assert "too low" not in elsewhere
@@ -199,7 +198,7 @@ def test_a_gain_above_the_bound_is_said_to_be_what_it_is():
 def test_results_that_should_agree_and_do_not_are_told():
     made = proof(timed(*[2] * 6, numbers=[1.0, 2.0]), timed(*[1] * 6, numbers=[1.0, 3.0]))
     assert "but the outputs differ by at most 1 (50.0 % of the largest): check them" in proof_text(
-        to_builtins(proof_row(measure_read(made)))
+        proof_row(measure_read(made))
     )
 
 
@@ -211,7 +210,7 @@ def test_the_finding_shows_what_was_proved_of_it(tmp_path):
     run = open_path(folder, cache=False)
     assert run.warnings == ()
     found = {one.id: one for one in findings_of(Facts(run, run.main, Scope())).found}
-    said = dict(parts(to_builtins(finding_row(found["S2"]))))
+    said = dict(parts(finding_row(found["S2"])))
     assert said["Proved"] == "70.00 ms (70.00 ms to 70.00 ms) of at most 90.00 ms per step, by --cuda-graphs"
     assert found["S12"].proofs == ()
     assert [one.id for one in vim_findings().found] == [*found]  # their order stays

@@ -113,7 +113,7 @@ def test_a_part_that_cannot_be_read_is_named_with_the_reason(
     assert f"part-1-of-3.tracetui-rank {why}" in text
     assert "part 1 of 3" not in text
     found = ranks_report(of_store(Store(out)), str(out))
-    assert [(row["rank"], row["path"]) for row in found["problems"]] == [(None, "part-1-of-3.tracetui-rank")]
+    assert [(row.rank, row.path) for row in found.problems] == [(None, "part-1-of-3.tracetui-rank")]
     shutil.copy(parts / "part-1-of-3.tracetui-rank", out)
     assert of_store(Store(out)).problems == ()
 

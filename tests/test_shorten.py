@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from as_json import as_structs
+from msgspec import to_builtins
 from sample_runs import DATA, report_of
 
 from tracetui.analysis.report.shorten import BYTES_PER_TOKEN, ORDER, TooShort, cut, fitting, levels, tokens
@@ -18,7 +20,9 @@ RUN = str(DATA / "two_passes")
 
 def short(found, most: int):
     return json.loads(
-        fitting(found, most, lambda whole, level: to_json(cut(whole, level, most, lists=True), compact=True))
+        fitting(
+            as_structs(found), most, lambda whole, level: to_json(cut(whole, level, most, lists=True), compact=True)
+        )
     )
 
 
@@ -63,7 +67,7 @@ def test_each_form_has_its_schema() -> None:
     schemas = {name: validate(json_schema(name, closed=True)) for name in ("report", "headline")}
     found = report_of("two_passes")
     for level in list(levels())[::3]:
-        said = cut(found, level, 1, lists=True)
+        said = to_builtins(cut(as_structs(found), level, 1, lists=True))
         errors = list(schemas["report" if "run" in said else "headline"].iter_errors(said))
         assert not errors, (level, errors[0].message[-200:])
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import reported
 from contract import LISTS, OF_RUN, OF_SWEEPS, conforms, may_be_null, nulls, row, rows_at
+from laid_out import report_csv
 from reported import MADE_SWEEP, PAIRS, RECORDINGS, SAMPLE_SWEEP
 from sample_runs import recorded
 
@@ -19,7 +20,7 @@ from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.analysis.tables.table import JSON_TYPES, TYPES, UNITS, Table
 from tracetui.app.reports.content.sweep import sweep_csv
-from tracetui.app.reports.csv_report import diff_csv, report_csv
+from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def equal_but_for_nested(
 def test_csv_is_what_json_is(found: Callable[[str], Json], name: str) -> None:
     whole = found(name)
     traces = whole["run"]["traces"]
-    by_name = {"run": {**whole["run"], "traces": [{**trace} for trace in traces]}}
+    by_name = {**whole, "run": {**whole["run"], "traces": [{**trace} for trace in traces]}}
     for trace in by_name["run"]["traces"]:
         del trace["kernel_groups"]
     cells = 0

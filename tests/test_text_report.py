@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import ncu_file
 import pytest
-from as_json import report
-from laid_out import body, diff_markdown, diff_text, report_markdown, report_text
+from as_json import diff_report, report
+from laid_out import body, diff_markdown, diff_text, report_csv, report_markdown, report_text
 from sample_runs import recorded, report_of
 
-from tracetui.analysis.report.report import diff_report
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
-from tracetui.app.reports.csv_report import diff_csv, report_csv
+from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import code, plain
 from tracetui.app.tables.module_tree import merged_tree

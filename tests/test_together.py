@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 from judged import abstains, facts, find, fires, silent
 from made_run import HGEMM, Made
-from msgspec import to_builtins
 from sample_runs import VIM, recorded
 
 from tracetui.analysis.captures.observed_batch import batch_in_shapes
@@ -94,7 +93,7 @@ def test_a_recording_of_another_program_is_not_matched() -> None:
     rows = {row.kind: row for row in map(join_row, run_joins(subject.run))}
     assert rows["ncu"].set_aside is None
     assert "longest kernel" in rows["nsys"].set_aside
-    (told,) = sentences(to_builtins(rows["nsys"]))
+    (told,) = sentences(rows["nsys"])
     assert told.startswith("gpt_small_ctx256.sqlite.gz is set aside: it is of another run than ops.trace.json.gz")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from as_json import report
+from laid_out import run_parts
 from sample_runs import FP16, recorded, run_of
 from test_torch_tb_tables import case_of, walk
 
@@ -19,7 +20,6 @@ from tracetui.analysis.modules import module_kernels, modules
 from tracetui.analysis.operators import MEMORY, operators
 from tracetui.analysis.selection import select
 from tracetui.analysis.tables.kernels import KERNELS
-from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from msgspec import to_builtins
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tracetui.analysis.query.ask import SECONDS, Answer, Stop, ask
 from tracetui.analysis.query.frames import ABOUT, OF_JSON, frames, plain
+from tracetui.analysis.report.model import Communication, CriticalPath
 from tracetui.analysis.report.report import report, trace_report
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.registry import OF_RUNS, SECTIONS
@@ -49,9 +51,9 @@ def frames_of(
         tables = [known[name].section for name in names if name not in ABOUT]
         rows: dict[str, Any] = {}
         if of_trace := [name for name in tables if name not in OF_RUNS]:
-            rows |= to_builtins(trace_report(trace, scope, of_trace, run=run, config=config))
+            rows |= asdict(trace_report(trace, scope, of_trace, run=run, config=config))
         if of_run := [name for name in tables if name in OF_RUNS]:
-            rows |= to_builtins(report(run, replace(scope, window=None), of_run, config=config).run)
+            rows |= asdict(report(run, replace(scope, window=None), of_run, config=config).run)
         recorded = [name for name in names if name in ABOUT]
         found = {name: getattr(trace, name) for name in recorded}
         if scope != WHOLE:
@@ -116,9 +118,11 @@ def _within(trace: Trace, scope: Scope, names: Collection[str]) -> dict[str, pl.
 
 def _rows(section: Any) -> list[dict[str, Any]]:
     """A section's rows: a list as it is; the critical path's and the communication's are inside an object."""
-    if isinstance(section, dict):
-        return section.get("stretches") or section.get("kernels") or []
-    return section or []
+    if isinstance(section, CriticalPath):
+        return section.stretches
+    if isinstance(section, Communication):
+        return section.kernels
+    return [asdict(row) if isinstance(row, Struct) else row for row in section or ()]
 
 
 def _table(section: str, rows: list[dict[str, Any]]) -> pl.DataFrame:

@@ -50,7 +50,7 @@ class Source(Struct, frozen=True, kw_only=True):
     events_total: int
     events_parsed: int
     partial: bool
-    captured: dict[str, str]
+    captured: dict[str, str] | UnsetType = UNSET
     skipped: list[Note]
     repaired: list[Note]
     missing: list[Note]
@@ -294,7 +294,7 @@ class Roof(Struct, frozen=True, kw_only=True):
     """The peak of the arithmetic in one precision, in FLOP/s; its ridge in FLOP/byte."""
 
     precision: str
-    flops: float | None
+    flops: float
     ridge: float | None
     source: str
     about: str
@@ -303,7 +303,7 @@ class Roof(Struct, frozen=True, kw_only=True):
 class Bandwidth(Struct, frozen=True, kw_only=True):
     """The peak of the memory, in bytes per second."""
 
-    bytes: float | None
+    bytes: float
     source: str
     about: str
 
@@ -414,6 +414,11 @@ class Judged(Struct, frozen=True, kw_only=True):
     findings_silenced: list[SilencedRow]
     findings_abstained: Annotated[list[AbstainedRow], of_table("abstained")]
     findings_checked: Annotated[list[str], Meta(description="rules that ran")]
+
+    @classmethod
+    def of(cls, report: Json) -> Judged:
+        """The findings among the keys of a report that is no struct yet."""
+        return cls(**{name: report[name] for name in cls.__struct_fields__})
 
 
 class LightRecording(Struct, frozen=True, kw_only=True):
@@ -539,6 +544,58 @@ class OtherRun(Struct, frozen=True, kw_only=True):
     paths: list[str]
 
 
+class JobRecordings(Struct, frozen=True, kw_only=True):
+    """The recordings of a job's ranks that are of one pass."""
+
+    recorded_pass: str | None
+    ranks: int
+    collectives: int
+
+
+class RankClock(Struct, frozen=True, kw_only=True):
+    """How far a rank's clock is from the job's."""
+
+    rank: int
+    offset_us: float | None
+    drift_ppm: float | None
+
+
+class RankOnPath(Struct, frozen=True, kw_only=True):
+    """A rank's part of the job's critical path."""
+
+    rank: int
+    own_us: float | None
+    percent: float | None
+
+
+class Unmatched(Struct, frozen=True, kw_only=True):
+    """Collectives that match none of other ranks, by reason."""
+
+    reason: str
+    count: int
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """What the ranks of a job say together."""
+
+    said: Annotated[list[str], Meta(description="who came last and why, in sentences")]
+    recordings: list[JobRecordings]
+    world_size: int | None
+    here: int
+    missing: list[int]
+    steps: int
+    step_us: float | None
+    clean_step_us: float | None
+    transfer_us: float | None
+    largest_excess_us: float | None
+    matched_by: str | None
+    one_clock: bool
+    residual_us: float | None
+    clocks: list[RankClock]
+    path: list[RankOnPath]
+    unmatched: list[Unmatched]
+
+
 class Run(Struct, frozen=True, kw_only=True):
     """A run: its recordings, how they match, and what lies beside them."""
 
@@ -557,12 +614,65 @@ class Run(Struct, frozen=True, kw_only=True):
     configurations: Annotated[list[Row], of_table("configurations")] | UnsetType = UNSET
     configuration_weights: dict[str, str] | UnsetType = UNSET
     ranks: Annotated[list[Row], of_table("ranks")] | UnsetType = UNSET
-    job: Json | UnsetType | None = UNSET
+    job: Job | UnsetType | None = UNSET
     waiting: Annotated[list[Row], of_table("waiting")] | UnsetType = UNSET
     stragglers: Annotated[list[Row], of_table("stragglers")] | UnsetType = UNSET
     transfers: Annotated[list[Row], of_table("transfers")] | UnsetType = UNSET
     stages: Annotated[list[Row], of_table("stages")] | UnsetType = UNSET
     comments: list[Comment] | UnsetType = UNSET
+
+
+class Environment(Struct, frozen=True, kw_only=True):
+    """What of the machines and versions is not the same on all ranks."""
+
+    name: str
+    values: list[EnvironmentValue]
+
+
+class EnvironmentValue(Struct, frozen=True, kw_only=True):
+    """One of the values, and the ranks that have it."""
+
+    value: str | None
+    ranks: list[int]
+
+
+class RankProblem(Struct, frozen=True, kw_only=True):
+    """A recording without a summary."""
+
+    rank: int | None
+    path: str
+    problem: str
+
+
+class RankNote(Struct, frozen=True, kw_only=True):
+    """What a parser skipped, repaired or missed in a rank's recording."""
+
+    rank: int
+    path: str
+    kind: str
+    reason: str
+    count: int
+
+
+class RanksReport(Struct, frozen=True, kw_only=True):
+    """What the summaries of a job's ranks say: `tracetui ranks`."""
+
+    schema: str
+    path: str
+    world_size: int | None
+    here: int
+    missing: list[int]
+    recordings: dict[str, int]
+    ranks: Annotated[list[Row], of_table("ranks")]
+    job: Job | None
+    waiting: Annotated[list[Row], of_table("waiting")]
+    stragglers: Annotated[list[Row], of_table("stragglers")]
+    transfers: Annotated[list[Row], of_table("transfers")]
+    stages: Annotated[list[Row], of_table("stages")]
+    environment: list[Environment]
+    problems: list[RankProblem]
+    notes: list[RankNote]
+    counts: dict[str, int]
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,18 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.json_values import known, us
+from tracetui.analysis.report import model
+from tracetui.analysis.report.model import (
+    Environment,
+    EnvironmentValue,
+    JobRecordings,
+    RankClock,
+    RankNote,
+    RankOnPath,
+    RankProblem,
+    RanksReport,
+    Unmatched,
+)
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.tables.ranks import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
@@ -35,7 +47,7 @@ UNNAMED = "unknown"
 """What a recording is called that does not say which of its run's it is."""
 
 
-def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit: int | None = None) -> Json:
+def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit: int | None = None) -> RanksReport:
     """What the summaries of a job say.
 
     Args:
@@ -52,27 +64,27 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
     together = jobs(of_steps(found.ranks, scope)) if several else ()
     rows = judged(rank_rows(found.ranks, scope or Scope()), together)
     absent = set(missing(found.ranks))
-    return {
-        "schema": SCHEMA,
-        "path": path,
-        "world_size": world_size(found.ranks),
-        "here": len({one.rank for one in found.ranks}),
-        "missing": sorted(absent),
-        "recordings": dict(sorted(Counter(one.recorded_pass or UNNAMED for one in found.ranks).items())),
-        "ranks": table_rows(rows, RANKS, limit),
+    return RanksReport(
+        schema=SCHEMA,
+        path=path,
+        world_size=world_size(found.ranks),
+        here=len({one.rank for one in found.ranks}),
+        missing=sorted(absent),
+        recordings=dict(sorted(Counter(one.recorded_pass or UNNAMED for one in found.ranks).items())),
+        ranks=table_rows(rows, RANKS, limit),
         **of_jobs(together, SECTIONS, limit),
-        "environment": _differences(of_one_pass(found.ranks)),
-        "problems": [{"rank": rank, "path": name, "problem": why} for rank, name, why in found.problems],
-        "notes": [
-            {"rank": one.rank, "path": one.path, "kind": note.kind, "reason": note.reason, "count": note.count}
+        environment=_differences(of_one_pass(found.ranks)),
+        problems=[RankProblem(rank=rank, path=name, problem=why) for rank, name, why in found.problems],
+        notes=[
+            RankNote(rank=one.rank, path=one.path, kind=note.kind, reason=note.reason, count=note.count)
             for one in found.ranks
             for note in one.notes
         ],
-        "counts": {"ranks": rows.height},
-    }
+        counts={"ranks": rows.height},
+    )
 
 
-def _differences(summaries: Sequence[RankSummary]) -> list[Json]:
+def _differences(summaries: Sequence[RankSummary]) -> list[Environment]:
     """What of the machines and versions is not the same on all ranks, with the ranks that have each value."""
     said: dict[str, dict[str | None, list[int]]] = {}
     own = [(one.rank, {**dict(one.environment), "GPU": one.device}) for one in summaries]
@@ -80,7 +92,7 @@ def _differences(summaries: Sequence[RankSummary]) -> list[Json]:
         for rank, values in own:
             said.setdefault(name, {}).setdefault(values.get(name), []).append(rank)
     return [
-        {"name": name, "values": [{"value": value, "ranks": ranks} for value, ranks in values.items()]}
+        Environment(name=name, values=[EnvironmentValue(value=value, ranks=ranks) for value, ranks in values.items()])
         for name, values in said.items()
         if len(values) > 1
     ]
@@ -144,38 +156,38 @@ def _row(where: str, job: Job, late: Late) -> Json:
     }
 
 
-def _job(found: Sequence[Job]) -> Json | None:
+def _job(found: Sequence[Job]) -> model.Job | None:
     if not found:
         return None
     from tracetui.analysis.ranks.together.said import answer
 
     job = found[0]
     lost = job.unmatched.group_by("reason").agg(pl.col("count").sum()).sort("reason") if job.unmatched.height else None
-    return {
-        "said": answer(found),
-        "recordings": [
-            {"recorded_pass": one.recorded_pass, "ranks": one.here, "collectives": one.collectives.height}
+    return model.Job(
+        said=answer(found),
+        recordings=[
+            JobRecordings(recorded_pass=one.recorded_pass, ranks=one.here, collectives=one.collectives.height)
             for one in found
         ],
-        "world_size": job.world_size,
-        "here": job.here,
-        "missing": list(job.missing),
-        "steps": job.step_count,
-        "step_us": us(job.step_ns),
-        "clean_step_us": us(job.clean_step_ns),
-        "transfer_us": us(job.transfer_ns),
-        "largest_excess_us": us(job.answers.largest_excess_ns),
-        "matched_by": job.matched_by or None,
-        "one_clock": job.one_clock,
-        "residual_us": us(job.residual_ns),
-        "clocks": [
-            {"rank": row["rank"], "offset_us": us(row["offset_ns"]), "drift_ppm": known(row["drift_ppm"])}
+        world_size=job.world_size,
+        here=job.here,
+        missing=list(job.missing),
+        steps=job.step_count,
+        step_us=us(job.step_ns),
+        clean_step_us=us(job.clean_step_ns),
+        transfer_us=us(job.transfer_ns),
+        largest_excess_us=us(job.answers.largest_excess_ns),
+        matched_by=job.matched_by or None,
+        one_clock=job.one_clock,
+        residual_us=us(job.residual_ns),
+        clocks=[
+            RankClock(rank=row["rank"], offset_us=us(row["offset_ns"]), drift_ppm=known(row["drift_ppm"]))
             for row in job.clocks.iter_rows(named=True)
             if row["offset_ns"]
         ],
-        "path": [
-            {"rank": row["rank"], "own_us": us(row["own_ns"]), "percent": known(row["percent"])}
+        path=[
+            RankOnPath(rank=row["rank"], own_us=us(row["own_ns"]), percent=known(row["percent"]))
             for row in job.path.iter_rows(named=True)
         ],
-        "unmatched": [] if lost is None else lost.to_dicts(),
-    }
+        unmatched=[] if lost is None else [Unmatched(**row) for row in lost.to_dicts()],
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report import model
@@ -300,7 +300,7 @@ def diff_report(
         "modules": table_rows(found.modules, comparison.MODULES, limit),
         "ranges": table_rows(found.ranges, comparison.RANGES, limit),
         "kinds": table_rows(found.kinds, comparison.KINDS, limit),
-        **to_builtins(judged(said, limit)),
+        **asdict(judged(said, limit)),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }
 

@@ -20,7 +20,7 @@ def roofs(found: Roofline) -> Roofs:
         compute=[
             Roof(
                 precision=name,
-                flops=known(peak.value),
+                flops=peak.value,
                 ridge=known(ridge.get(name)),
                 source=peak.source,
                 about=peak.about,
@@ -29,7 +29,7 @@ def roofs(found: Roofline) -> Roofs:
         ],
         bandwidth=None
         if bandwidth is None
-        else Bandwidth(bytes=known(bandwidth.value), source=bandwidth.source, about=bandwidth.about),
+        else Bandwidth(bytes=bandwidth.value, source=bandwidth.source, about=bandwidth.about),
         covered_percent=known(found.covered_percent),
         unknown=list(found.peaks.unknown),
     )

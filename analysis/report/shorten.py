@@ -7,14 +7,25 @@ which a report is full, take more tokens per byte than prose (about 4).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict, replace
+
+from tracetui.analysis.report.model import (
+    Headline,
+    HeadlineFinding,
+    HeadlineVerdict,
+    LeftOut,
+    MaxTokens,
+    Report,
+    Run,
+    Trace,
+)
 from tracetui.analysis.report.report import SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from tracetui.analysis.base.json_values import Json
 
 BYTES_PER_TOKEN = 3
 HEADLINE = "tracetui.headline/1"
@@ -80,7 +91,7 @@ class TooShort(Exception):  # noqa: N818  what it means, as Cancelled
         super().__init__(f"the shortest report needs about {needs}")
 
 
-def fitting(found: Json, most: int, printed: Callable[[Json, Level], str]) -> str:
+def fitting(found: Report, most: int, printed: Callable[[Report, Level], str]) -> str:
     """What is printed of the longest form of a report that fits; all of it where that does.
 
     Args:
@@ -105,11 +116,15 @@ def tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "backslashreplace")) // BYTES_PER_TOKEN)
 
 
-def _present(found: Json) -> list[str]:
+def _present(found: Report) -> list[str]:
     """The sections that a report has."""
-    run = found["run"]
-    trace = run["traces"][run["main"] or 0] if run["traces"] else {}
-    return [name for name in ORDER if name in trace or (run.get(name) if name == "captures" else name in run)]
+    run = found.run
+    trace = run.traces[run.main or 0] if run.traces else None
+    return [name for name in ORDER if _has(trace, name) or (run.captures if name == "captures" else _has(run, name))]
+
+
+def _has(part: Trace | Run | None, name: str) -> bool:
+    return getattr(part, name, UNSET) is not UNSET
 
 
 def levels(*, few: bool = False) -> Iterator[Level]:
@@ -137,7 +152,7 @@ def levels(*, few: bool = False) -> Iterator[Level]:
         yield Level(0, 0, findings, others=False)
 
 
-def cut(found: Json, level: Level, asked: int, *, lists: bool) -> Json:
+def cut(found: Report, level: Level, asked: int, *, lists: bool) -> Report | Headline:
     """A report in a shorter form, with what it lacks under ``left_out``.
 
     Args:
@@ -148,65 +163,68 @@ def cut(found: Json, level: Level, asked: int, *, lists: bool) -> Json:
     """
     if not level.sections:
         return headline(found, level.findings or 0, asked)
-    left: list[Json] = []
-    run: Json = dict(found["run"])
-    main = run["main"] or 0
-    if run["traces"] and not level.others:
-        if len(run["traces"]) > 1:
-            left.append({"what": "recordings", "shown": 1, "of": len(run["traces"])})
-        run["traces"], run["main"] = [run["traces"][main]], 0
+    left: list[LeftOut] = []
+    run = found.run
+    main = run.main or 0
+    if run.traces and not level.others:
+        if len(run.traces) > 1:
+            left.append(LeftOut(what="recordings", shown=1, of=len(run.traces)))
+        run = replace(run, traces=[run.traces[main]], main=0)
         main = 0
     for name in ("captures", "other_runs") if not level.others else ():
-        if run.get(name):
-            left.append({"what": name, "shown": 0, "of": len(run[name])})
-            run[name] = []
-    run["traces"] = [
-        _cut(trace, level, left if at == main else [], lists=lists) for at, trace in enumerate(run["traces"])
-    ]
-    run = _cut(run, level, left, lists=lists)
-    return {
-        "schema": found["schema"],
-        "run": run,
-        "left_out": left,
-        "max_tokens": {"asked": asked, "bytes_per_token": BYTES_PER_TOKEN},
-    }
+        if rows := getattr(run, name):
+            left.append(LeftOut(what=name, shown=0, of=len(rows)))
+            run = replace(run, **{name: []})
+    traces = [_cut(trace, level, left if at == main else [], lists=lists) for at, trace in enumerate(run.traces)]
+    run = _cut(replace(run, traces=traces), level, left, lists=lists)
+    return Report(schema=found.schema, run=run, left_out=left, max_tokens=_counted(asked))
 
 
-def headline(found: Json, findings: int, asked: int) -> Json:
+def _counted(asked: int) -> MaxTokens:
+    return MaxTokens(asked=asked, bytes_per_token=BYTES_PER_TOKEN)
+
+
+def headline(found: Report, findings: int, asked: int) -> Headline:
     """What a report comes to, where there is no room for any section: ``tracetui.headline/1``."""
-    run = found["run"]
-    trace: Json = run["traces"][run["main"]] if run["traces"] else {}
-    overview = trace.get("overview") or {}
-    waits = overview.get("waits_for")
-    said = trace.get("findings", [])
-    return {
-        "schema": HEADLINE,
-        "path": run["path"],
-        "base": trace.get("base"),
-        "average_step_us": overview.get("average_step_us"),
-        "waits_for": None if waits is None else {"what": waits["what"], "sentence": waits["sentence"]},
-        "findings": [
-            {name: row[name] for name in ("key", "severity", "title", "doubted_by")} for row in said[:findings]
+    run = found.run
+    trace = run.traces[run.main or 0] if run.traces else None
+    overview = trace.overview if trace is not None else None
+    waits = overview.waits_for if overview else None
+    rows = (trace.findings or []) if trace is not None else []
+    whole = trace.counts.get("findings", 0) if trace is not None else 0
+    sections = [name for name in ORDER if _has(trace, name) or _has(run, name)]
+    return Headline(
+        schema=HEADLINE,
+        path=run.path,
+        base=None if trace is None else trace.base,
+        average_step_us=overview.average_step_us if overview else None,
+        waits_for=None if waits is None else HeadlineVerdict(what=waits.what, sentence=waits.sentence),
+        findings=[
+            HeadlineFinding(key=row.key, severity=row.severity, title=row.title, doubted_by=row.doubted_by)
+            for row in rows[:findings]
         ],
-        "left_out": [
-            {"what": "findings", "shown": min(findings, len(said)), "of": trace.get("counts", {}).get("findings", 0)},
-            {"what": "sections", "shown": 0, "of": len([name for name in ORDER if name in trace or name in run])},
+        left_out=[
+            LeftOut(what="findings", shown=min(findings, len(rows)), of=whole),
+            LeftOut(what="sections", shown=0, of=len(sections)),
         ],
-        "max_tokens": {"asked": asked, "bytes_per_token": BYTES_PER_TOKEN},
-    }
+        max_tokens=_counted(asked),
+    )
 
 
-def _cut(part: Json, level: Level, left: list[Json], *, lists: bool) -> Json:
+Part = TypeVar("Part", Trace, Run)
+
+
+def _cut(part: Part, level: Level, left: list[LeftOut], *, lists: bool) -> Part:
     """One trace, or the run: its sections to so many rows."""
-    kept = dict(part)
-    counts = part.get("counts", {})
+    kept = {name: value for name, value in asdict(part).items() if value is not UNSET}
+    counts = kept.get("counts", {})
     for name in ORDER[level.sections :]:
         if name in kept:
             whole = kept.pop(name)
             if name == "captures":  # which every report has
                 kept[name] = []
             if whole not in (None, [], {}):
-                left.append({"what": name, "shown": 0, "of": counts.get(name, len(whole))})
+                left.append(LeftOut(what=name, shown=0, of=counts.get(name, _size(whole))))
             for beside in BESIDE.get(name, ()):
                 kept.pop(beside, None)
     if "findings" in kept:
@@ -215,39 +233,45 @@ def _cut(part: Json, level: Level, left: list[Json], *, lists: bool) -> Json:
         if most is not None and most < many:
             if lists:
                 kept["findings"] = kept["findings"][:most]
-            left.append({"what": "findings", "shown": most, "of": many})
+            left.append(LeftOut(what="findings", shown=most, of=many))
         if level.sections < len(ORDER) and lists:
             for name in ("findings_abstained", "findings_suppressed"):
                 if gone := kept.pop(name, None):
-                    left.append({"what": name, "shown": 0, "of": len(gone)})
-    if not lists:
-        return kept
-    for name in BRIEF:
-        kept.pop(name, None)
-    for name, value in kept.items():
-        if name not in ("findings", "traces", "device", "warnings"):
-            kept[name] = _shorter(name, value, level.rows, counts.get(name), left)
-    return kept
+                    left.append(LeftOut(what=name, shown=0, of=len(gone)))
+    if lists:
+        for name in BRIEF:
+            kept.pop(name, None)
+        for name, value in kept.items():
+            if name not in ("findings", "traces", "device", "warnings"):
+                kept[name] = _shorter(name, value, level.rows, counts.get(name), left)
+    return type(part)(**kept)
 
 
-def _shorter(name: str, value: Any, rows: int, of: int | None, left: list[Json]) -> Any:
+def _size(whole: Any) -> int:
+    """How many rows a section has; of one that is an object, its keys."""
+    return len(whole.__struct_fields__ if isinstance(whole, Struct) else whole)
+
+
+def _shorter(name: str, value: Any, rows: int, of: int | None, left: list[LeftOut]) -> Any:
     """A section without its details, its list (or the lists in an object) cut to so many rows."""
     details = DETAILS.get(name, ())
-    if isinstance(value, dict):
+    if isinstance(value, (Struct, dict)):
+        inside = asdict(value) if isinstance(value, Struct) else value
         for detail in details:
-            if value.get(detail):
-                left.append({"what": f"{name}.{detail}", "shown": 0, "of": len(value[detail])})
-        return {
+            if inside.get(detail):
+                left.append(LeftOut(what=f"{name}.{detail}", shown=0, of=_size(inside[detail])))
+        kept = {
             key: _shorter(f"{name}.{key}", inner, rows, None, left) if isinstance(inner, list) else inner
-            for key, inner in value.items()
+            for key, inner in inside.items()
             if key not in details
         }
+        return type(value)(**kept)
     if not isinstance(value, list):
         return value
     whole = len(value) if of is None else of
     if len(value[:rows]) < whole:
-        left.append({"what": name, "shown": len(value[:rows]), "of": whole})
+        left.append(LeftOut(what=name, shown=len(value[:rows]), of=whole))
     if details and value and isinstance(value[0], dict):
-        left.append({"what": f"{name}: {', '.join(details)}", "shown": 0, "of": len(value[:rows])})
+        left.append(LeftOut(what=f"{name}: {', '.join(details)}", shown=0, of=len(value[:rows])))
         return [{key: cell for key, cell in row.items() if key not in details} for row in value[:rows]]
     return value[:rows]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
-
 from tracetui.app.cli import headless
 from tracetui.app.session.of_summaries import run_of, summaries_in
 from tracetui.app.text.exit_codes import DONE, UsageError
@@ -64,11 +62,11 @@ def _drawn(name: str, run: Run, config: Config, paths: Sequence[Path], request: 
         return of_job(run, request.scope, foot, ascii=ascii)
     section = PICTURES[name].section
     for trace in sorted(run.traces, key=lambda trace: trace is not run.main):
-        found = to_builtins(trace_report(trace, request.scope, (section,), None, run, config, request.on_error))
-        if found.get(section) is None:
+        found = trace_report(trace, request.scope, (section,), None, run, config, request.on_error)
+        if getattr(found, section) is None:
             continue
         rank = "" if trace.info.rank is None else f"rank {trace.info.rank}"
-        said = " · ".join(part for part in (run.name, rank, found["base"]) if part)
+        said = " · ".join(part for part in (run.name, rank, found.base) if part)
         if (svg := picture(name, found, said, foot, ascii=ascii)) is not None:
             return svg
     return None

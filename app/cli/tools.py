@@ -8,8 +8,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
-
 from tracetui.app.cli import headless
 from tracetui.app.reports.json_report import to_json
 from tracetui.app.text.exit_codes import UsageError
@@ -19,6 +17,8 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.report import model
+    from tracetui.analysis.report.model import FindingRow, Report
     from tracetui.parsers import Run, Trace
 
 KEPT = 3
@@ -77,11 +77,11 @@ class Tools:
         names = ("key", "severity", "title", "impact_us", "ceiling_percent", "advice", "next_command", "doubted_by")
         return _written(
             {
-                "findings": [{name: row[name] for name in names} for row in trace["findings"]],
+                "findings": [{name: getattr(row, name) for name in names} for row in trace.findings or ()],
                 "set_aside": [
-                    {"key": row["key"], "title": row["title"], "by": row["by"]} for row in trace["findings_suppressed"]
+                    {"key": row.key, "title": row.title, "by": row.by} for row in trace.findings_suppressed or ()
                 ],
-                "could_not_judge": trace["findings_abstained"],
+                "could_not_judge": trace.findings_abstained,
             }
         )
 
@@ -94,14 +94,14 @@ class Tools:
         from tracetui.app.cli.commands.reference.rules import as_json
 
         trace = _main(self._report(path, ["findings"]))
-        rows = [*trace["findings"], *trace["findings_suppressed"], *trace["findings_silenced"]]
-        found = [row for row in rows if finding in (row["key"], row["id"])]
+        rows = [*(trace.findings or ()), *(trace.findings_suppressed or ()), *(trace.findings_silenced or ())]
+        found = [row for row in rows if finding in (row.key, row.id)]
         if not found:
-            missing = [row["missing"] for row in trace["findings_abstained"] if row["id"] == finding]
+            missing = [row.missing for row in trace.findings_abstained or () if row.id == finding]
             why = f"its rule could not judge: {missing[0]}" if missing else "the report has " + _named(rows)
             raise UsageError(f"no finding {finding}; {why}")
         _, config = self._run(path)
-        return _written({"findings": found, "rule": as_json(all_rules()[found[0]["id"]], config)})
+        return _written({"findings": found, "rule": as_json(all_rules()[found[0].id], config)})
 
     def kernels(self, path: str, limit: int = ROWS) -> str:
         """The kernels by GPU time: calls, total, share of all kernel time, module, operator."""
@@ -110,8 +110,8 @@ class Tools:
             "name", "short_name", "category", "calls", "total_us", "percent", "mean_us", "max_us", "occupancy_percent",
             "tensor_cores", "module", "operator", "range",
         )  # fmt: skip
-        rows = [{name: row[name] for name in names} for row in found["kernels"]]
-        return _written({"base": found["totals_base"], "of": found["counts"]["kernels"], "kernels": rows})
+        rows = [{name: row[name] for name in names} for row in found.kernels or ()]
+        return _written({"base": found.totals_base, "of": found.counts["kernels"], "kernels": rows})
 
     def query(self, path: str = "", sql: str = "", limit: int = 100) -> str:
         """Runs one SELECT (DuckDB) over the recording's frames and the report's tables.
@@ -161,15 +161,14 @@ class Tools:
         said = done.stdout.decode("utf-8", "replace")[-2000:]
         return _written({"exit_code": done.returncode, "folder": str(place), "output": said})
 
-    def _report(self, path: str, sections: Sequence[str] | None, limit: int | None = None) -> Json:
+    def _report(self, path: str, sections: Sequence[str] | None, limit: int | None = None) -> Report:
         from tracetui.analysis.report.report import SECTIONS, report
 
         unknown = [name for name in sections or () if name not in SECTIONS]
         if unknown:
             raise UsageError(f"no section named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
         run, config = self._run(path)
-        found: Json = to_builtins(report(run, sections=sections, limit=limit, config=config))
-        return found
+        return report(run, sections=sections, limit=limit, config=config)
 
     def _run(self, path: str) -> tuple[Run, Config]:
         """A run that may be read, read anew if it changed."""
@@ -224,14 +223,12 @@ def _recording(trace: Trace) -> Json:
     }
 
 
-def _main(found: Json) -> Json:
-    run = found["run"]
-    trace: Json = run["traces"][run["main"]]
-    return trace
+def _main(found: Report) -> model.Trace:
+    return found.run.traces[found.run.main or 0]
 
 
-def _named(rows: Sequence[Json]) -> str:
-    return ", ".join(row["key"] for row in rows) or "none"
+def _named(rows: Sequence[FindingRow]) -> str:
+    return ", ".join(row.key for row in rows) or "none"
 
 
 def _written(found: Json) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import convert
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict
 
-from tracetui.analysis.report.model_sets import CaptureRow
+from tracetui.analysis.report.model import Communication, CriticalPath, Memory, Overview
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.registry import COMPARED, OF_RUNS, SECTIONS
 from tracetui.app.text.escaping import any_cell, cell
@@ -17,25 +18,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Report, Step
+    from tracetui.analysis.report.model_sets import CaptureRow
+
+FINER = {"kernels": "kernel_groups", "range_tree": "range_tree_kernels", "modules": "module_kernels"}
+"""What is written in place of a section where it was asked for."""
 
 
-def report_csv(found: Json, section: str) -> str:
+def report_csv(found: Report, section: str) -> str:
     """One section of every trace; of several traces each row begins with its trace and rank."""
     if section == "captures":
-        return captures_csv(convert(found["run"]["captures"], list[CaptureRow]))
+        return captures_csv(found.run.captures)
     if section in OF_RUNS:
-        return plain_csv(found["run"].get(section, []), SECTIONS[section].csv_header)
-    traces = found["run"]["traces"]
-    if section == "kernels" and any("kernel_groups" in trace for trace in traces):
-        section = "kernel_groups"
-    if section == "range_tree" and any("range_tree_kernels" in trace for trace in traces):
-        section = "range_tree_kernels"
-    if section == "modules" and any("module_kernels" in trace for trace in traces):
-        section = "module_kernels"
+        return plain_csv(getattr(found.run, section) or [], SECTIONS[section].csv_header)
+    traces = found.run.traces
+    finer = FINER.get(section, "")
+    if any(getattr(trace, finer, UNSET) is not UNSET for trace in traces):
+        section = finer
     rows: list[Json] = []
     for trace in traces:
-        origin = {"trace": trace["source"]["path"], "rank": trace["source"]["rank"]} if len(traces) > 1 else {}
-        rows += [{**origin, **row} for row in _rows(trace.get(section))]
+        origin = {"trace": trace.source.path, "rank": trace.source.rank} if len(traces) > 1 else {}
+        rows += [{**origin, **row} for row in _rows(getattr(trace, section))]
     if (table := SECTIONS.get(section)) is None:
         return _csv(rows)
     return plain_csv(rows, (*(("trace", "rank") if len(traces) > 1 else ()), *table.csv_header))
@@ -50,48 +53,44 @@ def diff_csv(found: Json, section: str) -> str:
 
 def captures_csv(captures: list[CaptureRow]) -> str:
     """A line per capture with every value as a column."""
-    # merged
-
     return _csv(flat(captures), ("name", *PLAIN))
 
 
-def _rows(section: Any) -> list[Json]:
+def _rows(section: object) -> list[Json]:
     """A list as it is, the overview as its steps, communication as its kernels, any other object as one row.
 
     The critical path is its stretches. Memory is its holders, each with the figures of the whole. What a trace can't
-    tell (null) is no row.
+    tell (None) is no row.
     """
-    if section is None:
-        return []
-    if isinstance(section, list):
-        return section
-    if "stretches" in section:
-        stretches: list[Json] = section["stretches"]
-        return stretches
-    if "kernels" in section:
-        kernels: list[Json] = section["kernels"]
-        return kernels
-    if "holders" in section:
+    if isinstance(section, CriticalPath):
+        return section.stretches
+    if isinstance(section, Communication):
+        return section.kernels
+    if isinstance(section, Overview):
+        return list(map(_step, section.per_step or ()))
+    if isinstance(section, Memory):
         figures = {
-            key: value for key, value in section.items() if key != "segments" and not isinstance(value, (list, dict))
+            key: value for key, value in asdict(section).items() if key != "segments" and not isinstance(value, list)
         }
-        return [{**figures, **row} for row in section["holders"]] or [figures]
-    if "per_step" not in section:
-        return [section]
-    return [
-        {
-            "index": step["index"],
-            "name": step["name"],
-            "step_us": step["us"],
-            **{f"{name}_us": cost["us"] for name, cost in step["categories"].items()},
-        }
-        for step in section["per_step"]
-    ]
+        return [{**figures, **row} for row in section.holders] or [figures]
+    if isinstance(section, Struct):
+        return [asdict(section)]
+    return list(map(as_dict, section)) if isinstance(section, list) else []
 
 
-def plain_csv(rows: Iterable[Json], keys: Iterable[str]) -> str:
+def _step(step: Step) -> Json:
+    costs = {f"{name}_us": cost.us for name, cost in step.categories.items()}
+    return {"index": step.index, "name": step.name, "step_us": step.us, **costs}
+
+
+def as_dict(row: Json | Struct) -> Json:
+    """A row by its keys."""
+    return asdict(row) if isinstance(row, Struct) else row
+
+
+def plain_csv(rows: Iterable[Json | Struct], keys: Iterable[str]) -> str:
     """Any rows with these keys as CSV."""
-    return _csv([{key: row.get(key) for key in keys} for row in rows], keys)
+    return _csv([{key: row.get(key) for key in keys} for row in map(as_dict, rows)], keys)
 
 
 def _csv(rows: Iterable[Json], keys: Iterable[str] = ()) -> str:

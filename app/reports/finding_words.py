@@ -12,7 +12,7 @@ from tracetui.app.text.words import SEVERITY_SIGNS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import AbstainedRow, Evidence, FindingRow, ProofRow
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 STEP = "step"
@@ -22,14 +22,14 @@ LABEL_WIDTH = 7
 """Columns that the longest label takes with the space after it."""
 
 
-def marked(row: Json) -> str:
+def marked(row: FindingRow) -> str:
     """``! critical``: told by sign and word, never by colour alone."""
-    return f"{SEVERITY_SIGNS[row['severity']]} {row['severity']}"
+    return f"{SEVERITY_SIGNS[row.severity]} {row.severity}"
 
 
-def headline(row: Json) -> str:
+def headline(row: FindingRow) -> str:
     """``! S2 critical: the GPU waits …``, or ``… S2 info, may not hold (V10): …``."""
-    return f"{SEVERITY_SIGNS[row['severity']]} {row['id']} {row['severity']}{doubt(row['doubted_by'])}: {row['title']}"
+    return f"{SEVERITY_SIGNS[row.severity]} {row.id} {row.severity}{doubt(row.doubted_by)}: {row.title}"
 
 
 def doubt(by: Sequence[str]) -> str:
@@ -49,39 +49,36 @@ def whole_of(base: str) -> str:
     return WORK_TIME if base.startswith("first to last") else "recorded time"
 
 
-def parts(row: Json, whole: str = STEP, *, ascii: bool = False) -> list[tuple[str, str]]:
+def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tuple[str, str]]:
     """(label, text) of all that is said beside the title; a label is empty where the text goes on with the same.
 
     Args:
-        row: `analysis.report.findings.finding_row`.
+        row: the finding.
         whole: what its cost is of, see `whole_of`.
         ascii: no characters outside ASCII.
     """
-    against = len(row["doubted_by"])
+    against = len(row.doubted_by)
     said = [
-        *(("But" if not number else "", remark) for number, remark in enumerate(row["remarks"][:against])),
+        *(("But" if not number else "", remark) for number, remark in enumerate(row.remarks[:against])),
         ("Costs", cost(row, whole, ascii=ascii)),
-        *(
-            ("Proved" if not number else "", proof_text(proof, ascii=ascii))
-            for number, proof in enumerate(row.get("proofs") or ())
-        ),
-        ("Why", row["formula"]),
-        ("Limit", row["threshold"]),
-        ("Try", row["advice"]),
-        ("Run", row["next_command"]),
-        *(("Mind" if not number else "", remark) for number, remark in enumerate(row["remarks"][against:])),
-        ("See", row["reference"]),
+        *(("Proved" if not number else "", proof_text(proof, ascii=ascii)) for number, proof in enumerate(row.proofs)),
+        ("Why", row.formula),
+        ("Limit", row.threshold),
+        ("Try", row.advice),
+        ("Run", row.next_command),
+        *(("Mind" if not number else "", remark) for number, remark in enumerate(row.remarks[against:])),
+        ("See", row.reference),
     ]
     return [(label, text) for label, text in said if text]
 
 
-def cost(row: Json, whole: str = STEP, *, ascii: bool = False) -> str:
+def cost(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
     """Returns the cost and the most that can be gained; empty if the finding is not about time."""
     per = "per step" if whole == STEP else f"of the {whole}"
-    time = f"{format_us(row['impact_us'], ascii=ascii)} {per}" if row["impact_us"] else ""
-    if row["ceiling_percent"] is None:
+    time = f"{format_us(row.impact_us, ascii=ascii)} {per}" if row.impact_us else ""
+    if row.ceiling_percent is None:
         return time
-    most = f"at most {format_percent(row['ceiling_percent'])} shorter{_left(row, ascii=ascii)}"
+    most = f"at most {format_percent(row.ceiling_percent)} shorter{_left(row, ascii=ascii)}"
     return f"{time}; without it the {whole} is {most}" if time else f"the {whole} would be {most} without it"
 
 
@@ -89,20 +86,20 @@ NEARLY_ALL_PERCENT = 90
 """From here on what is left says more than how much shorter it is."""
 
 
-def _left(row: Json, *, ascii: bool) -> str:
+def _left(row: FindingRow, *, ascii: bool) -> str:
     """What is left of the step where nearly nothing is: `` (12.4 µs are left)``."""
-    share = row["ceiling_percent"]
-    if not row["impact_us"] or not NEARLY_ALL_PERCENT <= share < 100:
+    share = row.ceiling_percent
+    if not row.impact_us or share is None or not NEARLY_ALL_PERCENT <= share < 100:
         return ""
-    return f" ({format_us(row['impact_us'] * (100 / share - 1), ascii=ascii)} are left)"
+    return f" ({format_us(row.impact_us * (100 / share - 1), ascii=ascii)} are left)"
 
 
-def evidence_text(item: Json, *, ascii: bool = False) -> str:
+def evidence_text(item: Evidence, *, ascii: bool = False) -> str:
     """The value of one piece of evidence in the unit that suits it."""
-    value = item["value"]
+    value = item.value
     if isinstance(value, str):
         return printable(value, ascii=ascii)
-    unit = item["unit"]
+    unit = item.unit
     if unit.startswith("FLOP"):
         size, prefix = next(((size, prefix) for size, prefix in _PREFIXES if abs(value) >= size), (1, ""))
         return f"{format_number(value / size)} {prefix}{unit}"
@@ -120,11 +117,11 @@ NAMED = 6
 """Rules that miss the same thing are named up to so many, and counted beyond."""
 
 
-def missing_by_reason(abstained: Sequence[Json]) -> list[tuple[str, str]]:
+def missing_by_reason(abstained: Sequence[AbstainedRow]) -> list[tuple[str, str]]:
     """What is missing, once for all the rules that miss it: (their ids or how many they are, what it is)."""
     rules: dict[str, list[str]] = {}
     for row in abstained:
-        rules.setdefault(row["missing"], []).append(row["id"])
+        rules.setdefault(row.missing, []).append(row.id)
     return [(", ".join(ids) if len(ids) <= NAMED else f"{len(ids)} rules", missing) for missing, ids in rules.items()]
 
 
@@ -136,25 +133,25 @@ DISAGREE_PERCENT = 5.0
 """From this share of the largest number on, results that should agree are said to differ."""
 
 
-def proof_text(row: Json, *, ascii: bool = False) -> str:
+def proof_text(row: ProofRow, *, ascii: bool = False) -> str:
     """One proof in a sentence: ``27.3 ms (27.1 ms to 27.6 ms) of at most 27.4 ms per step, by --attention fused``.
 
     Args:
-        row: one of the key ``proofs`` of a finding (`analysis.report.findings.proof_row`).
+        row: what was measured, and what the finding promised.
         ascii: no characters outside ASCII.
     """
-    if row["gain_us"] is None:
-        return f"{row['change']} could not be measured: {row['explanation'] or 'no reason was kept'}"
-    said = f"{_gain(row, ascii=ascii)}{_bound(row, ascii=ascii)}, by {row['change']}"
+    if row.gain_us is None:
+        return f"{row.change} could not be measured: {row.explanation or 'no reason was kept'}"
+    said = f"{_gain(row, ascii=ascii)}{_bound(row, ascii=ascii)}, by {row.change}"
     return f"{said}{_results(row)}"
 
 
-def _gain(row: Json, *, ascii: bool) -> str:
+def _gain(row: ProofRow, *, ascii: bool) -> str:
     def time(value: float) -> str:
         return format_us(value, ascii=ascii)
 
-    gain, low, high = row["gain_us"], row["low_us"], row["high_us"]
-    if low is None:
+    gain, low, high = row.gain_us or 0.0, row.low_us, row.high_us
+    if low is None or high is None:
         return f"{format_signed_us(gain, ascii=ascii)} in a single round"
     if low <= 0 <= high:
         return f"no gain ({format_signed_us(low, ascii=ascii)} to {format_signed_us(high, ascii=ascii)})"
@@ -163,41 +160,41 @@ def _gain(row: Json, *, ascii: bool) -> str:
     return f"{time(gain)} ({time(low)} to {time(high)})"
 
 
-def _bound(row: Json, *, ascii: bool) -> str:
-    share = f" ({format_percent(row['gain_percent'])} of the step)" if _is_sure(row) else ""
-    if row["recorded_on"]:
+def _bound(row: ProofRow, *, ascii: bool) -> str:
+    share = f" ({format_percent(row.gain_percent)} of the step)" if _is_sure(row) else ""
+    if row.recorded_on:
         return (
-            f" per step{share} on {row['device']}; the recording is of {row['recorded_on']}, whose bound says nothing"
+            f" per step{share} on {row.device}; the recording is of {row.recorded_on}, whose bound says nothing"
             " about it"
         )
-    bound, most = (None if row[key] is None else format_us(row[key], ascii=ascii) for key in ("bound_us", "most_us"))
-    if row["exceeds"]:
+    bound, most = (None if time is None else format_us(time, ascii=ascii) for time in (row.bound_us, row.most_us))
+    if row.exceeds:
         return f" per step, more than the bound of {most or bound}, which was too low"
-    if row["does_more"]:
+    if row.does_more:
         limit = f" of at most {most}" if most is not None else ""
-        return f"{limit} per step, more than the {bound} that the finding counts ({row['also']})"
+        return f"{limit} per step, more than the {bound} that the finding counts ({row.also})"
     known = most if bound is None else bound
     return f" per step{share}" if known is None else f" of at most {known} per step"
 
 
-def _is_sure(row: Json) -> bool:
+def _is_sure(row: ProofRow) -> bool:
     """Whether the interval leaves no doubt about the sign."""
-    low, high = row["low_us"], row["high_us"]
-    return low is not None and high is not None and not low <= 0 <= high and row["gain_percent"] is not None
+    low, high = row.low_us, row.high_us
+    return low is not None and high is not None and not low <= 0 <= high and row.gain_percent is not None
 
 
-def _results(row: Json) -> str:
-    found = row["compared"]
+def _results(row: ProofRow) -> str:
+    found = row.compared
     if found is None:
         return ""
-    if found["largest"] is None:
-        return f"; its {found['what']} hold what is no number: check them"
-    if not found["scale"]:
+    if found.largest is None:
+        return f"; its {found.what} hold what is no number: check them"
+    if not found.scale:
         return ""
-    if not found["largest"]:
-        return f"; {found['what']} are the same"
-    percent = 100 * found["largest"] / found["scale"]
-    how = f"{found['what']} differ by at most {found['largest']:.2g} ({format_percent(percent)} of the largest)"
-    if found["should_agree"] and percent > DISAGREE_PERCENT:
+    if not found.largest:
+        return f"; {found.what} are the same"
+    percent = 100 * found.largest / found.scale
+    how = f"{found.what} differ by at most {found.largest:.2g} ({format_percent(percent)} of the largest)"
+    if found.should_agree and percent > DISAGREE_PERCENT:
         return f"; but the {how}: check them"
     return f"; {how}"

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
-
-if TYPE_CHECKING:
-    from tracetui.analysis.base.json_values import Json
 
 _UNUSUAL = re.compile(r"[^\n -~]")
 
 
-def to_json(found: Json, *, compact: bool = False) -> str:
+def to_json(found: object, *, compact: bool = False) -> str:
     """Indented JSON; characters that a terminal could obey are escaped, other letters stay readable.
 
     Args:

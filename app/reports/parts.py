@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Judged
     from tracetui.analysis.tables.table import Field, Table
     from tracetui.app.reports.layout import Layout
 
@@ -55,8 +56,10 @@ class Sentences:
 class FindingList:
     """Findings, as a colleague would say them."""
 
-    found: Json
-    """What holds the key `findings` and those beside it."""
+    judged: Judged | None
+    """None where the rules were not asked."""
+    base: str = "step"
+    """What the numbers are about."""
     whole: bool = False
     """Whether what was set aside and could not be judged is said too, where there is room for it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.report.model import Report
 from tracetui.analysis.report.shorten import Level, TooShort, cut, fitting
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.finding_words import doubt
@@ -14,14 +15,15 @@ from tracetui.app.text.words import SEVERITY_SIGNS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Headline
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
-    Parts = Callable[[Json, Layout], Iterable[Part]]
+    Short = Report | Headline
+    Parts = Callable[[Short, Layout], Iterable[Part]]
 
 
-def shortened(found: Json, most: int, printed: Callable[[Json, Parts | None, int], str], *, as_data: bool) -> str:
+def shortened(found: Report, most: int, printed: Callable[[Short, Parts | None, int], str], *, as_data: bool) -> str:
     """The longest form of a report that fits.
 
     Args:
@@ -34,7 +36,7 @@ def shortened(found: Json, most: int, printed: Callable[[Json, Parts | None, int
         UsageError: not even the shortest form fits.
     """
 
-    def form(found: Json, level: Level) -> str:
+    def form(found: Report, level: Level) -> str:
         return printed(cut(found, level, most, lists=as_data), None if as_data else _parts, max(level.limit, 1))
 
     try:
@@ -43,19 +45,17 @@ def shortened(found: Json, most: int, printed: Callable[[Json, Parts | None, int
         raise UsageError(f"--max-tokens {most}: {short}") from None
 
 
-def _parts(found: Json, layout: Layout) -> Iterator[Part]:
-    if "run" in found:
+def _parts(found: Short, layout: Layout) -> Iterator[Part]:
+    if isinstance(found, Report):
         yield from run_parts(found, layout)
     else:
-        yield Title(found["path"])
-        waits = found["waits_for"] or {"sentence": ""}
-        yield Sentences(tuple(said for said in (found["base"], waits["sentence"]) if said))
-        rows = found["findings"]
-        if rows:
-            marks = tuple(SEVERITY_SIGNS[row["severity"]] for row in rows)
-            texts = tuple(f"{row['key']} {row['severity']}{doubt(row['doubted_by'])}: {row['title']}" for row in rows)
+        yield Title(found.path)
+        verdict = "" if found.waits_for is None else found.waits_for.sentence
+        yield Sentences(tuple(text for text in (found.base, verdict) if text))
+        if rows := found.findings:
+            marks = tuple(SEVERITY_SIGNS[row.severity] for row in rows)
+            texts = tuple(f"{row.key} {row.severity}{doubt(row.doubted_by)}: {row.title}" for row in rows)
             yield Sentences(texts, bullets=True, marks=marks)
-    if left := found["left_out"]:
-        said = ", ".join(f"{one['what']} ({one['shown']} of {one['of']:,})" for one in left)
-        asked = found["max_tokens"]["asked"]
-        yield Sentences((f"Left out for --max-tokens {asked}: {said}.",))
+    if found.left_out and found.max_tokens:
+        left = ", ".join(f"{part.what} ({part.shown} of {part.of:,})" for part in found.left_out)
+        yield Sentences((f"Left out for --max-tokens {found.max_tokens.asked}: {left}.",))

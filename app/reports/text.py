@@ -38,7 +38,7 @@ def _lines(part: Part, layout: Layout) -> list[str]:
     if isinstance(part, FindingList):
         from tracetui.app.reports.content.findings import finding_lines
 
-        return finding_lines(part.found, layout, whole=part.whole)
+        return [] if part.judged is None else finding_lines(part.judged, part.base, layout, whole=part.whole)
     if isinstance(part, Sentences):
         return _sentences(part, layout)
     if isinstance(part, Command):

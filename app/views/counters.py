@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from msgspec import to_builtins
 from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns, format_percent
@@ -88,7 +87,7 @@ def roofline_page(roofline: Roofline, *, with_counters: bool) -> Page:
 
 def roofline_svg(roofline: Roofline, *, ascii: bool) -> str | None:
     """The chart of the kernels that `roofline_notes` names, as SVG; None where no roof is known."""
-    rows, peaks = _named(roofline).to_dicts(), to_builtins(roofs(roofline))
+    rows, peaks = _named(roofline).to_dicts(), roofs(roofline)
     if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
         return None
     return chart_svg(rows, peaks, ascii=ascii)
@@ -108,7 +107,7 @@ def roofline_lines(roofline: Roofline, width: int, height: int, *, ascii: bool) 
     """The chart and its roofs in words, for a tab of this size; none where the table needs the room."""
     if height < LEAST_ROWS:
         return []
-    rows, peaks = roofline.points.to_dicts(), to_builtins(roofs(roofline))
+    rows, peaks = roofline.points.to_dicts(), roofs(roofline)
     room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
     remarks = [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
     return [*chart_lines(rows, peaks, width - 2, room, ascii=ascii), *remarks]

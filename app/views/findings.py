@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from msgspec import to_builtins
 from rich.text import Text
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
 from tracetui.analysis.ranks.files.at_hand import jobs_of
-from tracetui.analysis.report.findings import finding_row, stable_key
+from tracetui.analysis.report.findings import finding_row, judged, stable_key
+from tracetui.analysis.report.model import SilencedRow, SuppressedRow
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE
 from tracetui.app import tabs
 from tracetui.app.reports.finding_words import LABEL_WIDTH, evidence_text, headline, looked, parts, titled, whole_of
@@ -26,15 +26,15 @@ from tracetui.app.views.common.table_view import TableView
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.core.finding import Finding, Findings
+    from tracetui.analysis.report.model import FindingRow
 
 
-def finding_text(row: Json, width: int, base: str, *, comment: str = "", ascii: bool = False) -> Text:
+def finding_text(row: FindingRow, width: int, base: str, *, comment: str = "", ascii: bool = False) -> Text:
     """Everything about a finding, in lines of at most `width` columns.
 
     Args:
-        row: `analysis.report.findings.finding_row`; ``aside`` in it says why it was set aside.
+        row: the finding.
         width: columns.
         base: of the numbers, `Selection.describe`.
         comment: what was written about it.
@@ -44,13 +44,24 @@ def finding_text(row: Json, width: int, base: str, *, comment: str = "", ascii: 
     _add(text, "", headline(row), width, ascii=ascii, style="bold")
     if comment:
         _add(text, "Comment", comment, width, ascii=ascii)
-    aside = [("Aside", row["aside"])] if row.get("aside") else []
-    for label, sentence in [*aside, *parts(row, whole_of(base), ascii=ascii)]:
+    for label, sentence in [*_aside(row), *parts(row, whole_of(base), ascii=ascii)]:
         _add(text, label, sentence, width, ascii=ascii)
-    if not row["reference"]:
-        _add(text, "See", f"tracetui reference rules {row['id']}", width, ascii=ascii)
+    if not row.reference:
+        _add(text, "See", f"tracetui reference rules {row.id}", width, ascii=ascii)
     text.rstrip()
     return text
+
+
+def _aside(row: FindingRow) -> list[tuple[str, str]]:
+    """Why a finding was set aside."""
+    if isinstance(row, SilencedRow):
+        return [("Aside", f"Silenced in .tracetui.toml: {row.reason}")]
+    if not isinstance(row, SuppressedRow):
+        return []
+    if row.by == "K14":
+        return [("Aside", f"{row.by}: it would gain less than {LEAST_GAIN_PERCENT:g} % of the step")]
+    rule = all_rules().get(row.by)
+    return [("Aside", f"{row.by} refutes what it rests on" + (f": {rule.title}" if rule is not None else ""))]
 
 
 def abstention_text(id: str, missing: str, width: int, *, ascii: bool = False) -> Text:
@@ -84,7 +95,7 @@ NO_EVIDENCE = "No table rows support this finding.\n\nEsc goes back."
 class _Page(Page):
     """A table whose rows are findings: the column ``row`` is their index in `findings`."""
 
-    findings: tuple[Json, ...] = ()
+    findings: tuple[FindingRow, ...] = ()
     """For a page of evidence: its finding."""
     queries: tuple[Query | None, ...] = ()
     """For a page of evidence: where the rows of each piece are."""
@@ -148,7 +159,7 @@ class FindingsView(TableView):
 
     # --- on the screen
 
-    def _current(self) -> tuple[Json | None, Query | None]:
+    def _current(self) -> tuple[FindingRow | None, Query | None]:
         """Returns the finding in view, and where the rows of the evidence under the cursor are."""
         state, row = self.state, self.table.current
         if state is None or row is None or not isinstance(state.page, _Page):
@@ -173,8 +184,8 @@ class FindingsView(TableView):
     def action_copy_row(self) -> None:
         """Copies the command that the finding says to run next."""
         finding, _ = self._current()
-        if finding is not None and finding["next_command"]:
-            self._copy(finding["next_command"], "the command")
+        if finding is not None and finding.next_command:
+            self._copy(finding.next_command, "the command")
         elif finding is not None:
             self.host.say("This finding has no command to run next")
         else:
@@ -228,7 +239,7 @@ class FindingsView(TableView):
         labels["table.columns"] = labels["table.names"] = ""
         if self.detail.display and self.detail.max_scroll_y:
             labels["detail.down"] = "more text"
-        if finding is not None and finding["next_command"]:
+        if finding is not None and finding.next_command:
             labels["copy.row"] = "copy command"
         if self.state.page.id == "evidence":
             labels["go.in"] = "its rows" if query is not None else ""
@@ -251,7 +262,7 @@ def _list_page(findings: Findings, base: str) -> Page:
         empty=f"Nothing found: {counts}.{more if aside or findings.abstained else ''}",
         inside="evidence",
         key="name",
-        findings=tuple(to_builtins(finding_row(each)) for each in findings.found),
+        findings=tuple(map(finding_row, findings.found)),
     )
 
 
@@ -263,12 +274,7 @@ def _compared_page(findings: Findings) -> Page:
 def _aside_page(findings: Findings) -> Page:
     away = [*findings.suppressed, *findings.silenced]
     by = [each.by for each in findings.suppressed] + [f"silenced: {each.by}" for each in findings.silenced]
-    rows = [
-        {**to_builtins(finding_row(each.finding)), "aside": _why_suppressed(each.by)} for each in findings.suppressed
-    ] + [
-        {**to_builtins(finding_row(each.finding)), "aside": f"Silenced in .tracetui.toml: {each.by}"}
-        for each in findings.silenced
-    ]
+    rows = judged(findings)
     return _Page(
         id="findings_aside",
         title="Set aside",
@@ -279,15 +285,8 @@ def _aside_page(findings: Findings) -> Page:
         empty="Nothing was set aside: no finding rests on what a validity rule refutes, and none is silenced.",
         inside="evidence",
         key="name",
-        findings=tuple(rows),
+        findings=(*rows.findings_suppressed, *rows.findings_silenced),
     )
-
-
-def _why_suppressed(by: str) -> str:
-    rule = all_rules().get(by)
-    if by == "K14":
-        return f"{by}: it would gain less than {LEAST_GAIN_PERCENT:g} % of the step"
-    return f"{by} refutes what it rests on" + (f": {rule.title}" if rule is not None else "")
 
 
 def _abstained_page(findings: Findings) -> Page:
@@ -324,19 +323,17 @@ def _frame(findings: Sequence[Finding]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _evidence_page(finding: Json, *, ascii: bool) -> Page:
-    items = finding["evidence"]
-    queries = tuple(
-        None if item["tab"] is None else Query(item["tab"], item["filter"] or "", item["row"] or "") for item in items
-    )
+def _evidence_page(finding: FindingRow, *, ascii: bool) -> Page:
+    items = finding.evidence
+    queries = tuple(None if item.tab is None else Query(item.tab, item.filter or "", item.row or "") for item in items)
     rows = [
-        (number, item["label"], evidence_text(item, ascii=ascii), "" if query is None else _where(query))
+        (number, item.label, evidence_text(item, ascii=ascii), "" if query is None else _where(query))
         for number, (item, query) in enumerate(zip(items, queries, strict=True))
     ]
     schema = {"row": pl.Int64, "name": pl.String, "value": pl.String, "where": pl.String}
     return _Page(
         id="evidence",
-        title=f"{finding['id']} {finding['title']}",
+        title=f"{finding.id} {finding.title}",
         frame=pl.DataFrame(rows, schema=schema, orient="row"),
         columns=EVIDENCE.columns,
         noun="numbers",

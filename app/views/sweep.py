@@ -9,7 +9,6 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from msgspec import to_builtins
 from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns, format_number, format_percent
@@ -182,7 +181,7 @@ def _page(kind: str, found: SweepReport) -> Page:
     if kind == "counters":
         return _counters(found)
     if kind == "findings":
-        rows = [{"said": headline(to_builtins(row)), "try": row.advice} for row in found.judged.findings]
+        rows = [{"said": headline(row), "try": row.advice} for row in found.judged.findings]
         frame = _frame(rows, SWEEP_FINDINGS.fields)
         return Page.of(SWEEP_FINDINGS, frame, note=note, empty="The rules found nothing to say of this sweep.")
     frame = _points(found)

@@ -60,8 +60,8 @@ def follow(run: Run, plan: Plan, folder: Path) -> None:
 def reported(run: Run, all_formats: bool = False) -> None:
     """Makes the report in the formats that people and programs read."""
     from as_json import report
+    from laid_out import run_parts
 
-    from tracetui.app.reports.content.run import run_parts
     from tracetui.app.reports.html.page import html
     from tracetui.app.reports.json_report import to_json
     from tracetui.app.reports.layout import Layout

@@ -399,13 +399,13 @@ def _measured(request: plan.ProveRequest, options: Options) -> int:
 
 def lines_of(proof: dict[str, Any]) -> Iterable[str]:
     """A line for each finding that a proof is about."""
-    from msgspec import convert, to_builtins
+    from msgspec import convert
 
     from tracetui.analysis.report.findings import proof_row
     from tracetui.parsers.runs.folder.proofs import Proof
 
     read = convert(proof, Proof)
     if not read.claims:
-        yield proof_text(to_builtins(proof_row(read)))
+        yield proof_text(proof_row(read))
     for claim in read.claims:
-        yield f"{claim.id}: {proof_text(to_builtins(proof_row(read, claim)))}"
+        yield f"{claim.id}: {proof_text(proof_row(read, claim))}"

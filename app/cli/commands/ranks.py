@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from tracetui.analysis.ranks.files.reading import Summaries
+    from tracetui.analysis.report.model import RanksReport
     from tracetui.app.cli.options import Request
     from tracetui.parsers.runs.run import RankFile
 
@@ -213,15 +214,16 @@ def _print(found: Summaries, path: str, request: Request) -> None:
     headless.write(_render(made, path, request), request, [Path(path)])
 
 
-def _render(found: dict[str, object], path: str, request: Request) -> str:
+def _render(found: RanksReport, path: str, request: Request) -> str:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
         return to_json(found)
     if request.format == "csv":
-        from tracetui.app.reports.csv_report import report_csv
+        from tracetui.analysis.tables.ranks import RANKS
+        from tracetui.app.reports.csv_report import plain_csv
 
-        return report_csv({"run": found}, "ranks")
+        return plain_csv(found.ranks, RANKS.csv_header)
     from tracetui.app.reports.content.job.ranks import ranks_parts
 
     return headless.laid_out(ranks_parts, found, request, opens=headless.opening([Path(path)], request, tab="ranks"))

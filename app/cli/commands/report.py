@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
-
 from tracetui.app.cli import headless
 from tracetui.app.cli.command import option
 from tracetui.app.cli.commands.ranks import is_folder_of_summaries
@@ -28,14 +26,13 @@ from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.report.model import Report, Row
     from tracetui.analysis.report.sweep import SweepReport
     from tracetui.app.cli.options import Request
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
+    from tracetui.app.reports.short import Parts, Short
     from tracetui.parsers import Run, Trace
 
 GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
@@ -175,13 +172,13 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         _printed_sections(request),
         range_kernels=request.range_kernels is not None,
     )
-    found = to_builtins(replace_fields(found, run=replace_fields(found.run, comments=list(comments_on(run)))))
+    found = replace_fields(found, run=replace_fields(found.run, comments=list(comments_on(run))))
     shown = _render(found, request, paths) if request.max_tokens is None else _shortened(found, request, paths)
     headless.write(shown, request, paths)
     return DONE
 
 
-def _printed_sections(request: Request) -> Callable[[Run, list[Json]], list[Collection[str] | None]] | None:
+def _printed_sections(request: Request) -> Callable[[Run, list[Row]], list[Collection[str] | None]] | None:
     """Returns which sections of which recordings the format prints, so that the others are not computed; None for all.
 
     Text, Markdown and HTML only name another tool's recording. Beside the table of captures they print every
@@ -194,7 +191,7 @@ def _printed_sections(request: Request) -> Callable[[Run, list[Json]], list[Coll
     return printed_sections
 
 
-def _render(found: Json, request: Request, paths: Sequence[Path]) -> str:
+def _render(found: Report, request: Request, paths: Sequence[Path]) -> str:
     if request.format == "json":
         from tracetui.app.reports.json_report import to_json
 
@@ -208,13 +205,13 @@ def _render(found: Json, request: Request, paths: Sequence[Path]) -> str:
     return headless.laid_out(run_parts, found, request, opens=headless.opening(paths, request))
 
 
-def _shortened(found: Json, request: Request, paths: Sequence[Path]) -> str:
+def _shortened(found: Report, request: Request, paths: Sequence[Path]) -> str:
     """The report in the longest form that has at most so many tokens."""
     from tracetui.app.reports.short import shortened
 
     most = request.max_tokens or 0
 
-    def printed(found: Json, parts: Callable[[Json, Layout], Iterable[Part]] | None, rows: int) -> str:
+    def printed(found: Short, parts: Parts | None, rows: int) -> str:
         if parts is None:
             from tracetui.app.reports.json_report import to_json
 
@@ -273,14 +270,14 @@ def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
     found = report(run, request.scope, like.sections, None, open_file, config, request.on_error, sections_of=_used)
     sweep = _as_sweep(paths[0], config, request) if like.sweep and len(paths) == 1 and paths[0].is_dir() else None
     command = () if run.manifest is None else run.manifest.identity.command
-    draft = Draft(to_builtins(found.run), sweep, command, str(paths[0]) if like.sweep and len(paths) == 1 else "")
+    draft = Draft(found.run, sweep, command, str(paths[0]) if like.sweep and len(paths) == 1 else "")
     opens = headless.opening(paths, request, tab="sweep" if sweep is not None else "")
     text = headless.laid_out(lambda about, layout: like_parts(draft, name, layout), {}, request, opens=opens)
     headless.write(text, request, paths)
     return DONE
 
 
-def _used(run: Run, ranks: list[Json]) -> list[Collection[str] | None]:
+def _used(run: Run, ranks: list[Row]) -> list[Collection[str] | None]:
     """All sections of the main recording and of one by each other tool: a draft shows no others."""
     seen = {run.main.info.kind}
     used: list[Collection[str] | None] = []

@@ -15,7 +15,7 @@ from tracetui.parsers.names.kernel_names import short_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Trace
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -33,13 +33,13 @@ CHART_WIDTH = WIDTH - 2
 WHOLE_TIME = "(all of the time)"
 
 
-def _section(name: str) -> Callable[[Json, Layout], Iterable[Part]]:
-    def parts(trace: Json, layout: Layout) -> Iterator[Part]:
-        rows = trace[name]
+def _section(name: str) -> Callable[[Trace, Layout], Iterable[Part]]:
+    def parts(trace: Trace, layout: Layout) -> Iterator[Part]:
+        rows = getattr(trace, name)
         if not rows:
             from tracetui.parsers.nsys.beside import REPORTS
 
-            is_report = trace["source"]["path"].lower().endswith(REPORTS)
+            is_report = trace.source.path.lower().endswith(REPORTS)
             yield Sentences((EXPORT_FIRST if is_report else NOTHING[name],))
             return
         if name == "gpu_samples":
@@ -59,14 +59,14 @@ def _section(name: str) -> Callable[[Json, Layout], Iterable[Part]]:
     return parts
 
 
-def source_lines(trace: Json, layout: Layout) -> Iterator[Part]:
+def source_lines(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The lines of each kernel of ncu's source page."""
-    for kernel in dict.fromkeys(row["kernel"] for row in trace["source_lines"]):
-        rows = [row for row in trace["source_lines"] if row["kernel"] == kernel]
+    for kernel in dict.fromkeys(row["kernel"] for row in trace.source_lines or ()):
+        rows = [row for row in trace.source_lines or () if row["kernel"] == kernel]
         yield listed(SOURCE_LINES, rows, layout, heading=short_name(kernel))
 
 
-SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
+SECTIONS: dict[str, Callable[[Trace, Layout], Iterable[Part]]] = {
     "source_lines": source_lines,
     **{name: _section(name) for name in NOTHING},
 }

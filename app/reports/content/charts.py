@@ -14,7 +14,7 @@ from tracetui.app.text.fitting import fit, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import BusyLane, Memory, Overview, Row
     from tracetui.app.charts.icicle import IcicleTree
 
 MOST_STEPS = 8
@@ -30,16 +30,16 @@ def _chart(title: str, rows: Iterable[str], drawn: Callable[[], str] | None = No
     return Chart(title, tuple(rows), drawn)
 
 
-def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
+def steps_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
     """A stacked bar for each step of the section ``overview``."""
     from tracetui.app.charts.steps import GROUPS, Step, marked, step_bars, steps_svg
 
-    rows = found["per_step"]
+    rows = found.per_step or []
     steps = [
         Step(
-            str(row["index"]),
-            1000 * (row["us"] or 0),
-            [1000 * sum(row["categories"][name]["us"] or 0 for name in names) for _, _, _, names, _ in GROUPS],
+            str(row.index),
+            1000 * (row.us or 0),
+            [1000 * sum(row.categories[name].us or 0 for name in names) for _, _, _, names, _ in GROUPS],
         )
         for row in rows
     ]
@@ -54,52 +54,52 @@ def steps_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
     )
 
 
-def lanes_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
+def lanes_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
     """One step as lanes: what is busy when."""
     from tracetui.app.charts.gantt import GanttLane, gantt, lanes_svg
 
-    picture = found["lanes"]
-    if not picture["lanes"]:
+    picture = found.lanes
+    if not picture or not picture.lanes:
         return _chart("", [])
     lanes = [
         GanttLane(
             printable(_lane(row), ascii=ascii),
-            [(cell or 0) / 100 for cell in row["cells"]],
+            [(cell or 0) / 100 for cell in row.cells],
             named=_named(row, ascii=ascii),
         )
-        for row in picture["lanes"]
+        for row in picture.lanes
     ]
-    time = format_us(picture["us"], ascii=ascii)
-    whole = "First to last GPU work" if found["base"].startswith("first to last") else "The whole file"
-    recorded = "" if found["as_recorded"] is None else " as recorded"
-    what = f"{whole if picture['step'] is None else 'Step ' + str(picture['step'])}, {time}{recorded}"
-    title, lasting = f"{what} (how busy each lane is)", round(1000 * picture["us"])
+    time = format_us(picture.us, ascii=ascii)
+    whole = "First to last GPU work" if found.base.startswith("first to last") else "The whole file"
+    recorded = " as recorded" if found.as_recorded else ""
+    what = f"{whole if picture.step is None else 'Step ' + str(picture.step)}, {time}{recorded}"
+    title, lasting = f"{what} (how busy each lane is)", round(1000 * (picture.us or 0))
 
     return _chart(
         title, gantt(lanes, width, lasting, ascii=ascii), lambda: lanes_svg(lanes, lasting, title, ascii=ascii)
     )
 
 
-def _named(row: Json, *, ascii: bool) -> list[tuple[str, float, float]]:
+def _named(row: BusyLane, *, ascii: bool) -> list[tuple[str, float, float]]:
     from tracetui.app.charts.lanes import shown_name
 
-    source, kind = ("host", "python") if row["kind"] == "calls" else ("device", "kernel")
+    source, kind = ("host", "python") if row.kind == "calls" else ("device", "kernel")
     return [
-        (shown_name(source, kind, event["name"], ascii=ascii), event["begin_percent"] / 100, event["end_percent"] / 100)
-        for event in row.get("events", ())
+        (shown_name(source, kind, event.name, ascii=ascii), event.begin_percent / 100, event.end_percent / 100)
+        for event in row.events
     ]
 
 
-def _lane(row: Json) -> str:
+def _lane(row: BusyLane) -> str:
     from tracetui.analysis.timeline.lanes import Lane
     from tracetui.app.charts.lanes import lane_title
 
-    source = "host" if row["kind"] == "calls" else "device"
-    lane = Lane(row["kind"], source, (), row["device"], row["stream"], row["process"], row["thread"])
+    source = "host" if row.kind == "calls" else "device"
+    lane = Lane(row.kind, source, (), row.device, row.stream, row.process, row.thread)
     return lane_title(lane, short=True)
 
 
-def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
+def launches_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
     """Shows how long the launches of the kernel with most time take."""
     from tracetui.analysis.base.distribution import Distribution
     from tracetui.app.charts.histogram import histogram, histogram_svg
@@ -126,7 +126,7 @@ def launches_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> 
     )
 
 
-def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
+def modules_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
     """The module tree as boxes, by GPU time, else host time."""
     from tracetui.app.charts.icicle import IcicleTree
 
@@ -138,7 +138,7 @@ def modules_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> C
     return _boxes_chart(f"The same as boxes, the largest first (share of {what})", tree, width)
 
 
-def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Chart:
+def ranges_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
     """The tree of ranges as boxes, by GPU time, else host time."""
     from tracetui.app.charts.icicle import IcicleTree
     from tracetui.app.tables.range_tree import spelled
@@ -150,7 +150,7 @@ def ranges_chart(rows: Sequence[Json], width: int, *, ascii: bool = False) -> Ch
     return _boxes_chart(f"The same as boxes, the largest first (share of {what} time)", tree, width)
 
 
-def _of_any_thread(rows: Sequence[Json]) -> list[float]:
+def _of_any_thread(rows: Sequence[Row]) -> list[float]:
     """What any thread launched in each range, the rest in none; empty where ranges of several threads share work."""
     if any(row["device_meanwhile_us"] is None and row["calls"] for row in rows):
         return []
@@ -172,7 +172,7 @@ def _boxes_chart(title: str, tree: IcicleTree, width: int) -> Chart:
     return _chart(title, rows if len(rows) > 1 else [], lambda: boxes_svg(tree, ICICLE_LEVELS, title))
 
 
-def samples_chart(row: Json, width: int, *, ascii: bool = False) -> Chart:
+def samples_chart(row: Row, width: int, *, ascii: bool = False) -> Chart:
     """The share of the SMs that worked over the sampled time, from a GPU's row of `gpu_samples`."""
     from tracetui.app.charts.area import area_chart
 
@@ -186,19 +186,19 @@ def samples_chart(row: Json, width: int, *, ascii: bool = False) -> Chart:
     return Chart(f"{known[0]['metric']} over the sampled time", tuple(rows))
 
 
-def memory_chart(found: Json, width: int, *, ascii: bool = False) -> Chart:
+def memory_chart(found: Memory, width: int, *, ascii: bool = False) -> Chart:
     """The allocator's curve."""
     from tracetui.app.charts.area import area_chart, curve_svg, plot_width
 
-    curve = found["curve"]
+    curve = found.curve or []
     if len(curve) < 2:
         return _chart("", [])
-    allocated = [row["allocated_bytes"] for row in curve]
-    reserved = [row["reserved_bytes"] for row in curve]
+    allocated = [row.allocated_bytes for row in curve]
+    reserved = [row.reserved_bytes for row in curve]
     known = [value for value in reserved if value is not None]
     with_line = bool(known) and max(known) <= TOO_FAR * max(value or 0 for value in allocated)
     room = plot_width(allocated, reserved if with_line else [], width, MEMORY_ROWS, label=format_bytes)
-    times = [row["at_us"] for row in curve]
+    times = [row.at_us for row in curve]
     ends = ("first event", "last event")
     if None not in times:
         ends = (format_us(times[0], ascii=ascii), format_us(times[-1], ascii=ascii))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Run, Trace
     from tracetui.app.reports.layout import Layout
 
 RULES_SHOWN = 5
@@ -27,15 +28,15 @@ BY_KERNEL = (
 """What is compared kernel by kernel in a text; the JSON has every metric."""
 
 
-def blocks(trace: Json, layout: Layout) -> Iterator[Block]:
+def blocks(trace: Trace, layout: Layout) -> Iterator[Block]:
     """A recording's counters by kernel, what was not collected, and what ncu advises."""
-    kernels = trace.get("counters_by_kernel") or []
+    kernels = trace.counters_by_kernel or []
     if not kernels:
         return
-    gaps = trace.get("counters_missing")
+    gaps = trace.counters_missing
     launches = sum(row["launches"] for row in kernels)
     base = f"means of {format_count(launches)} launches; % of peak"
-    after = tuple(gaps_text(gaps["what"], gaps["command"]).split("\n")) if gaps else ()
+    after = tuple(gaps_text(gaps.what, gaps.command).split("\n")) if gaps else ()
     rows = [{**row, "name": row["kernel"]} for row in kernels]
     yield listed(COUNTERS, rows, layout, base=base, after=after)
     yield listed(
@@ -51,14 +52,14 @@ def blocks(trace: Json, layout: Layout) -> Iterator[Block]:
         yield listed(NCU_RULES, said, rules)
 
 
-def compared_blocks(run: Json, layout: Layout) -> Iterator[Block]:
+def compared_blocks(run: Run, layout: Layout) -> Iterator[Block]:
     """Several reports side by side, called A, B, C, … in tables that fit a line.
 
     Args:
         run: the run's part of the report.
         layout: how many rows there are room for.
     """
-    found, rows, weights = run["counters_compared"], run["configurations"], run["configuration_weights"]
+    found = run.counters_compared or {}
     files = found["files"]
     letters = [letter_of(number).upper() for number in range(len(files))]
     profiled = [(file["launches"], file["kernels"]) for file in files]
@@ -82,7 +83,7 @@ def compared_blocks(run: Json, layout: Layout) -> Iterator[Block]:
             *(f"Not read: {problem}" for problem in found["problems"]),
         ),
     )
-    yield from configurations.blocks(rows, weights, layout)
+    yield from configurations.blocks(run.configurations or [], run.configuration_weights or {}, layout)
     yield from kernel_blocks(found, letters, layout)
 
 

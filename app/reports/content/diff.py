@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_percent, format_signed_us
+from tracetui.analysis.report.model import Judged
 from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
@@ -53,9 +54,11 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
         if only == "counters":
             yield Sentences(("Counters are compared of two reports of Nsight Compute.",))
             return
-        yield from (FindingList(found, whole=True),) if only == "findings" else section_parts(found, only, layout)
+        yield from (
+            (FindingList(Judged.of(found), whole=True),) if only == "findings" else section_parts(found, only, layout)
+        )
         return
-    yield FindingList(found)
+    yield FindingList(Judged.of(found))
     yield from _split(found, layout)
     yield from _waterfall(found["waterfall"], layout, "GPU time", _of(found, "waterfall"))
     yield from _kinds(found, layout)
@@ -84,7 +87,7 @@ def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield Sentences((diff.other_work(found["comparable"]) or comparable_words(found["comparable"]),))
     yield _conditions(found["comparable"])
     yield Sentences(diff.verdict(counters, layout))
-    yield FindingList(found)
+    yield FindingList(Judged.of(found))
     yield from configurations.blocks(counters["configurations"], counters["configuration_weights"], layout)
     yield from _waterfall(found["waterfall"], layout, "profiled time")
     yield from _changes("kernels", found["kernels"], layout)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.reports.finding_words import (
     LABEL_WIDTH,
-    STEP,
     evidence_text,
     headline,
     looked,
@@ -21,7 +20,7 @@ from tracetui.app.text.fitting import cell_width, pad
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import FindingRow, Judged
     from tracetui.app.reports.layout import Layout
 
 INDENT = "  "
@@ -30,46 +29,45 @@ _WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*'|["'])+""")
 """A word of a shell command, quotes and all."""
 
 
-def finding_lines(found: Json, layout: Layout, *, whole: bool = False) -> list[str]:
-    """The findings of a trace or of a diff; none where the rules were not asked.
+def finding_lines(found: Judged, base: str, layout: Layout, *, whole: bool = False) -> list[str]:
+    """The findings of a trace or of a diff.
 
     Args:
-        found: what holds the key `findings` and those beside it.
+        found: the findings, and what was set aside.
+        base: what the numbers are about.
         layout: its limit is that of a list.
         whole: also list what was set aside and what each rule that abstained would need.
     """
-    if found.get("findings") is None:
-        return []
-    rows = found["findings"]
+    rows = found.findings
     shown = rows[: layout.limit]
     part = f"{len(shown)} of {len(rows)}; " if len(shown) < len(rows) else f"{len(rows)}; " if rows else "none; "
     lines = layout.paragraph(f"Findings ({part}{_looked(found)})")
-    of = whole_of(found.get("base", STEP))
+    of = whole_of(base)
     for row in shown:
         lines += ["", *_finding(row, layout, of, evidence=whole)] if whole else _finding(row, layout, of)
     return [*lines, *_rest(found, layout)] if whole else lines
 
 
-def finding_markdown(found: Json, layout: Layout, plain: Callable[[str], str], code: Callable[[str], str]) -> list[str]:
+def finding_markdown(
+    found: Judged, base: str, layout: Layout, plain: Callable[[str], str], code: Callable[[str], str]
+) -> list[str]:
     """The same in Markdown."""
-    if found.get("findings") is None:
-        return []
     lines = [f"### Findings ({_looked(found)})", ""]
-    for row in found["findings"][: layout.limit]:
+    for row in found.findings[: layout.limit]:
         lines.append(f"- **{plain(headline(row))}**")
-        for label, text in parts(row, whole_of(found.get("base", STEP))):
+        for label, text in parts(row, whole_of(base)):
             lines.append(f"  - {label or 'and'}: {code(text) if label == 'Run' else plain(text)}")
-    if not found["findings"]:
+    if not found.findings:
         lines.append("None.")
     return [*lines, ""]
 
 
-def _looked(found: Json) -> str:
-    aside = len(found["findings_suppressed"]) + len(found["findings_silenced"])
-    return looked(len(found["findings_checked"]), len(found["findings_abstained"]), aside)
+def _looked(found: Judged) -> str:
+    aside = len(found.findings_suppressed) + len(found.findings_silenced)
+    return looked(len(found.findings_checked), len(found.findings_abstained), aside)
 
 
-def _finding(row: Json, layout: Layout, of: str, *, evidence: bool = False) -> list[str]:
+def _finding(row: FindingRow, layout: Layout, of: str, *, evidence: bool = False) -> list[str]:
     sign, _, title = headline(row).partition(" ")
     lines = layout.field(sign, title, width=len(INDENT))
     for label, text in parts(row, of, ascii=layout.ascii):
@@ -79,8 +77,8 @@ def _finding(row: Json, layout: Layout, of: str, *, evidence: bool = False) -> l
             lines += _command(text, layout)
         else:
             lines += layout.field(f"{INDENT}{label}", text, width=LABEL_WIDTH + len(INDENT))
-    if evidence and row["evidence"]:
-        said = "; ".join(f"{item['label']} {evidence_text(item, ascii=layout.ascii)}" for item in row["evidence"])
+    if evidence and row.evidence:
+        said = "; ".join(f"{item.label} {evidence_text(item, ascii=layout.ascii)}" for item in row.evidence)
         lines += layout.field(f"{INDENT}Rests", said, width=LABEL_WIDTH + len(INDENT))
     return lines
 
@@ -99,16 +97,16 @@ def _command(command: str, layout: Layout) -> list[str]:
     return [(gap if n else first) + line + (CONTINUED if n < len(lines) - 1 else "") for n, line in enumerate(lines)]
 
 
-def _rest(found: Json, layout: Layout) -> list[str]:
+def _rest(found: Judged, layout: Layout) -> list[str]:
     lines: list[str] = []
-    away = [(row, f"by {row['by']}") for row in found["findings_suppressed"]]
-    away += [(row, f"silenced: {row['reason']}") for row in found["findings_silenced"]]
+    away: list[tuple[FindingRow, str]] = [(row, f"by {row.by}") for row in found.findings_suppressed]
+    away += [(row, f"silenced: {row.reason}") for row in found.findings_silenced]
     if away:
         lines += ["", "Set aside"]
         for row, why in away:
-            lines += layout.field(f"{INDENT}{row['id']}", f"{row['title']} ({why})", width=LABEL_WIDTH)
-    if found["findings_abstained"]:
+            lines += layout.field(f"{INDENT}{row.id}", f"{row.title} ({why})", width=LABEL_WIDTH)
+    if found.findings_abstained:
         lines += ["", "Could not judge: what is missing"]
-        for rules, missing in missing_by_reason(found["findings_abstained"]):
+        for rules, missing in missing_by_reason(found.findings_abstained):
             lines += layout.field(INDENT, f"{rules}: {missing}", width=len(INDENT) * 2)
     return lines

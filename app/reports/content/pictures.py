@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.report.model import Trace
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Run
 
@@ -42,14 +43,14 @@ class Picture:
 
     section: str
     """The section of the report that it is made of."""
-    of: Callable[[Json, Layout], tuple[str, str] | None]
+    of: Callable[[Trace, Layout], tuple[str, str] | None]
     """Makes its title and the chart of that recording; None where there is nothing to draw."""
 
 
-def _own_chart(section: str) -> Callable[[Json, Layout], tuple[str, str] | None]:
+def _own_chart(section: str) -> Callable[[Trace, Layout], tuple[str, str] | None]:
     """A section's own chart."""
 
-    def drawn(trace: Json, layout: Layout) -> tuple[str, str] | None:
+    def drawn(trace: Trace, layout: Layout) -> tuple[str, str] | None:
         for part in sections.SECTIONS[section](trace, layout):
             chart = part.chart if isinstance(part, Block) else None
             if isinstance(part, Block) and chart is not None and chart.drawn is not None and chart.rows:
@@ -61,18 +62,20 @@ def _own_chart(section: str) -> Callable[[Json, Layout], tuple[str, str] | None]
     return drawn
 
 
-def _lanes(trace: Json, layout: Layout) -> tuple[str, str] | None:
+def _lanes(trace: Trace, layout: Layout) -> tuple[str, str] | None:
     """One step as lanes, also of a recording without steps."""
     from tracetui.app.reports.content.charts import lanes_chart
 
-    chart = lanes_chart(trace["overview"], sections.CHART_WIDTH, ascii=layout.ascii)
+    if not trace.overview:
+        return None
+    chart = lanes_chart(trace.overview, sections.CHART_WIDTH, ascii=layout.ascii)
     return None if chart.drawn is None or not chart.rows else (chart.title, chart.drawn())
 
 
-def _bars(section: str) -> Callable[[Json, Layout], tuple[str, str] | None]:
+def _bars(section: str) -> Callable[[Trace, Layout], tuple[str, str] | None]:
     """The first table of a section as bars: by its column that the screen draws as bars, else by its first number."""
 
-    def drawn(trace: Json, layout: Layout) -> tuple[str, str] | None:
+    def drawn(trace: Trace, layout: Layout) -> tuple[str, str] | None:
         for part in sections.SECTIONS[section](trace, layout):
             if isinstance(part, Block) and part.cells and part.values and (svg := _of_block(part)) is not None:
                 base = f" ({part.base})" if part.base else ""
@@ -155,7 +158,7 @@ OF_JOB = "ranks"
 """The picture of a run of several ranks."""
 
 
-def picture(name: str, trace: Json, said: str, foot: str, *, ascii: bool = False) -> str | None:
+def picture(name: str, trace: Trace, said: str, foot: str, *, ascii: bool = False) -> str | None:
     """One picture of a recording as a slide.
 
     Args:
@@ -171,7 +174,7 @@ def picture(name: str, trace: Json, said: str, foot: str, *, ascii: bool = False
     found = PICTURES[name].of(trace, Layout(BARS, ascii=ascii, charts=True))
     if found is None:
         return None
-    rows = trace["roofline"][:BARS] if name == "roofline" else ()
+    rows = (trace.roofline or [])[:BARS] if name == "roofline" else []
     notes = letters({row["letter"]: row["short_name"] or row["name"] for row in rows if row["letter"]}, ascii=ascii)
     return slide(found[1], found[0], said, foot, notes=notes, ascii=ascii)
 

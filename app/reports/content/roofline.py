@@ -13,7 +13,7 @@ from tracetui.app.reports.parts import Block, Chart, listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Roofs, Row, Trace
     from tracetui.app.reports.layout import Layout
 
 CHART_ROWS = 18
@@ -23,31 +23,32 @@ LEAST_SHARE = 0.01
 """A roof is not drawn if a smaller share of the FLOPs uses it."""
 
 
-def chart_lines(rows: Sequence[Json], roofs: Json, width: int, height: int, *, ascii: bool = False) -> list[str]:
+def chart_lines(rows: Sequence[Row], roofs: Roofs, width: int, height: int, *, ascii: bool = False) -> list[str]:
     """The chart of the kernels that have a letter, under the roofs that they go by."""
-    if roofs["bandwidth"] is None or not roofs["compute"]:
+    if roofs.bandwidth is None or not roofs.compute:
         return []
     points, ceilings = _drawn(rows, roofs)
-    return roofline_chart(points, ceilings, roofs["bandwidth"]["bytes"], width, height, ascii=ascii)
+    return roofline_chart(points, ceilings, roofs.bandwidth.bytes, width, height, ascii=ascii)
 
 
-def chart_svg(rows: Sequence[Json], roofs: Json, *, ascii: bool = False) -> str:
+def chart_svg(rows: Sequence[Row], roofs: Roofs, *, ascii: bool = False) -> str:
     """The same as SVG; to be asked for only where there are `chart_lines`."""
     points, ceilings = _drawn(rows, roofs)
-    return roofline_svg(points, ceilings, roofs["bandwidth"]["bytes"], "Roofline of the kernels below", ascii=ascii)
+    assert roofs.bandwidth is not None
+    return roofline_svg(points, ceilings, roofs.bandwidth.bytes, "Roofline of the kernels below", ascii=ascii)
 
 
-def _drawn(rows: Sequence[Json], roofs: Json) -> tuple[list[Point], list[Ceiling]]:
+def _drawn(rows: Sequence[Row], roofs: Roofs) -> tuple[list[Point], list[Ceiling]]:
     """The kernels that have a letter, and the roofs that they go by."""
     points = [Point(row["letter"], row["intensity"], row["achieved_flops"]) for row in rows if row["letter"]]
     used = main_precisions(rows)
-    chosen = [roof for roof in roofs["compute"] if roof["precision"] in used] or [
-        roof for roof in roofs["compute"] if roof["precision"] == "fp32"
+    chosen = [roof for roof in roofs.compute if roof.precision in used] or [
+        roof for roof in roofs.compute if roof.precision == "fp32"
     ]
-    return points, [Ceiling(PRECISIONS[roof["precision"]], roof["flops"]) for roof in chosen]
+    return points, [Ceiling(PRECISIONS[roof.precision], roof.flops) for roof in chosen]
 
 
-def main_precisions(rows: Sequence[Json]) -> set[str]:
+def main_precisions(rows: Sequence[Row]) -> set[str]:
     """The precisions that more than a trace of the FLOPs is in: a compiler moves constants with arithmetic of fp16."""
     flops: dict[str, float] = {}
     for row in rows:
@@ -56,22 +57,22 @@ def main_precisions(rows: Sequence[Json]) -> set[str]:
     return {name for name, total in flops.items() if total >= LEAST_SHARE * sum(flops.values())}
 
 
-def roofs_text(rows: Sequence[Json], roofs: Json) -> list[str]:
+def roofs_text(rows: Sequence[Row], roofs: Roofs) -> list[str]:
     """A sentence on the roofs in use, their ridges and sources; then what is not known."""
     used = main_precisions(rows)
     parts = [
-        f"{PRECISIONS[roof['precision']]} {rate(roof['flops'], 'FLOP/s')} ({roof['source']}"
-        + (f", ridge {roof['ridge']:.3g} FLOP/byte)" if roof["ridge"] else ")")
-        for roof in roofs["compute"]
-        if roof["precision"] in used
+        f"{PRECISIONS[roof.precision]} {rate(roof.flops, 'FLOP/s')} ({roof.source}"
+        + (f", ridge {roof.ridge:.3g} FLOP/byte)" if roof.ridge else ")")
+        for roof in roofs.compute
+        if roof.precision in used
     ]
-    if roofs["bandwidth"] is not None:
-        parts.append(f"memory {rate(roofs['bandwidth']['bytes'], 'B/s')} ({roofs['bandwidth']['source']})")
+    if roofs.bandwidth is not None:
+        parts.append(f"memory {rate(roofs.bandwidth.bytes, 'B/s')} ({roofs.bandwidth.source})")
     lines = [f"Roofs: {', '.join(parts)}."] if parts else []
-    return lines + [f"Not known: {text}." for text in roofs["unknown"]]
+    return lines + [f"Not known: {text}." for text in roofs.unknown]
 
 
-def notes_text(rows: Sequence[Json]) -> list[str]:
+def notes_text(rows: Sequence[Row]) -> list[str]:
     """What is not known of the kernels, or was assumed, the most frequent first."""
     counts: dict[str, int] = {}
     for row in rows:
@@ -81,17 +82,18 @@ def notes_text(rows: Sequence[Json]) -> list[str]:
     return [f"{text}: {format_count(count)} of {format_count(len(rows))} rows" for text, count in most]
 
 
-def bound_text(row: Json) -> str:
+def bound_text(row: Row) -> str:
     """Returns the bottleneck of a kernel; in brackets if the kernel stays far below both roofs."""
     if row["bound"] == "neither":
         return f"({row['roof']})"
     return str(row["bound"] or row["roof"] or UNKNOWN)
 
 
-def roofline_block(trace: Json, layout: Layout, width: int) -> Block:
+def roofline_block(trace: Trace, layout: Layout, width: int) -> Block:
     """The chart and the table, with its roofs in words."""
-    everything, roofs = trace["roofline"], trace["roofline_peaks"]
-    covered = roofs["covered_percent"]
+    everything, roofs = trace.roofline or [], trace.roofline_peaks
+    assert roofs
+    covered = roofs.covered_percent
     both = len({row["origin"] for row in everything}) > 1
     origin = "" if both else f"from {everything[0]['origin']}" if everything else ""
     base = ", ".join(filter(None, (origin, f"{format_percent(covered)} of kernel time" if covered is not None else "")))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
 
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
+from tracetui.analysis.report.model import Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
@@ -23,7 +26,7 @@ from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, group_word
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Averages, Row, Trace
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -34,19 +37,24 @@ CHART_WIDTH = WIDTH - 2
 EXAMPLE_WIDTH = 60
 
 
-def parts(trace: Json, layout: Layout) -> Iterator[Part]:
+def parts(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The trace's sections in the order of reading: the verdict first, what is missing last."""
-    if trace.get("overview") is not None:
-        yield Sentences((trace["overview"]["waits_for"]["sentence"],), lead=True)
+    if trace.overview and trace.overview.waits_for is not None:
+        yield Sentences((trace.overview.waits_for.sentence,), lead=True)
     for name, section in SECTIONS.items():
-        if trace.get(name) is not None:
-            words = PASSES.get((trace.get("rests_on") or {}).get(name, ""), "")
+        if has(trace, name):
+            words = PASSES.get((trace.rests_on or {}).get(name, ""), "")
             if name in ("overview", "critical_path"):
                 # the path's host times are those of the clean step, where it is known
                 words = words.replace("as recorded", "rich recording")
             yield from _with_pass(section(trace, layout), words)
     yield notes(trace, layout)
     yield unknowns(trace)
+
+
+def has(trace: Trace, section: str) -> bool:
+    """Whether a section was asked for, and the recording can have it."""
+    return getattr(trace, section) not in (UNSET, None)
 
 
 def _with_pass(section: Iterable[Part], words: str) -> Iterator[Part]:
@@ -57,52 +65,55 @@ def _with_pass(section: Iterable[Part], words: str) -> Iterator[Part]:
         yield part
 
 
-def overview(trace: Json, layout: Layout) -> Iterator[Part]:
+def overview(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The average step, one step as lanes, GPU metrics and idle time."""
-    found = trace["overview"]
+    found = trace.overview
+    if not found:
+        return
     yield _average_step(found, layout)
     if (lanes := lanes_chart(found, CHART_WIDTH, ascii=layout.ascii)).rows:
         yield Block("", chart=lanes)
-    if found["gpu"]:
+    if found.gpu:
         yield _gpu(found, layout)
 
 
-def findings(trace: Json, layout: Layout) -> Iterator[Part]:
+def findings(trace: Trace, layout: Layout) -> Iterator[Part]:
     """What is wrong and what to do about it; where nothing else was asked for, also what could not be judged."""
-    yield FindingList(trace, whole=not any(name in trace for name in SECTIONS if name != "findings"))
+    yield FindingList(trace.judged, trace.base, whole=list(trace.sections()) == ["findings"])
 
 
-def _average_step(found: Json, layout: Layout) -> Block:
-    steps = found["steps"]
+def _average_step(found: Overview, layout: Layout) -> Block:
+    steps = found.steps
     what = f"Average of {steps} steps" if steps > 1 else "The one step" if steps else whole_words(found)
-    rich = found["as_recorded"]
-    clean = "" if found["waits_for"]["clean_us"] is None or rich is not None else " as recorded"
-    heading = f"{what}: {layout.time(found['average_step_us'])}{clean}"
+    rich = found.as_recorded
+    is_clean = found.waits_for is not None and found.waits_for.clean_us is not None
+    clean = " as recorded" if is_clean and not rich else ""
+    heading = f"{what}: {layout.time(found.average_step_us)}{clean}"
     block = _by_category(found, layout, heading)
     after = _setup(found, layout)
-    if rich is not None:
-        whole = layout.time(rich["average_step_us"])
-        said = f"Rich recording: {whole}, mean of {rich['base']}. The light one tells no operators and no data loader."
+    if rich:
+        whole = layout.time(rich.average_step_us)
+        said = f"Rich recording: {whole}, mean of {rich.base}. The light one tells no operators and no data loader."
         after = (said, *after)
     if not layout.charts and 1 < steps <= 8:
-        each = ", ".join(f"{row['index']}: {layout.time(row['us'])}" for row in found["per_step"])
+        each = ", ".join(f"{row.index}: {layout.time(row.us)}" for row in found.per_step or ())
         after = (f"Step {each}", *after)
     chart = steps_chart(found, CHART_WIDTH, ascii=layout.ascii) if steps > 1 else None
     return replace(block, after=after, chart=chart)
 
 
-def _by_category(found: Json, layout: Layout, heading: str) -> Block:
+def _by_category(found: Overview, layout: Layout, heading: str) -> Block:
     """The categories with a bar each; beside a light recording's those of the rich one."""
     layout = replace(layout, limit=None)
     block = listed(CATEGORIES, _category_rows(found), layout, heading=heading, whole=0)
     columns, cells = list(block.columns), block.cells
     width = BAR_WIDTH
-    if found["as_recorded"] is not None:
-        beside = listed(CATEGORIES, _category_rows(found["as_recorded"]), layout)
+    if found.as_recorded:
+        beside = listed(CATEGORIES, _category_rows(found.as_recorded), layout)
         columns += [replace(beside.columns[1], title="Rich"), beside.columns[2]]
         cells = [[*row, *other[1:]] for row, other in zip(cells, beside.cells, strict=True)]
         width = NARROW_BAR
-    bars = [layout.bar(row["percent"], width) for row in _category_rows(found)]
+    bars = [layout.bar(cost.percent, width) for cost in found.categories.values()]
     return replace(
         block,
         columns=(*columns, Shown("", right=False, is_bar=True)),
@@ -110,65 +121,67 @@ def _by_category(found: Json, layout: Layout, heading: str) -> Block:
     )
 
 
-def _category_rows(found: Json) -> list[Json]:
+def _category_rows(found: Overview | Averages) -> list[Row]:
     return [
-        {"category": CATEGORY_LABELS[name], "us": cost["us"], "percent": cost["percent"]}
-        for name, cost in found["categories"].items()
+        {"category": CATEGORY_LABELS[name], "us": cost.us, "percent": cost.percent}
+        for name, cost in found.categories.items()
     ]
 
 
-def whole_words(found: Json) -> str:
+def whole_words(found: Overview) -> str:
     """What stands for one step in a recording without steps."""
-    return "First to last GPU work" if found["base"].startswith("first to last") else "The whole file"
+    return "First to last GPU work" if found.base.startswith("first to last") else "The whole file"
 
 
-def _setup(found: Json, layout: Layout) -> tuple[str, ...]:
+def _setup(found: Overview, layout: Layout) -> tuple[str, ...]:
     """What was recorded before the first step; only where the profiler marked none, since its recordings have steps."""
-    marked = found["steps"] and found["steps_of"] is None
-    if marked or not found["setup_us"] or not found["recorded_us"]:
+    marked = found.steps and found.steps_of is None
+    if marked or not found.setup_us or not found.recorded_us:
         return ()
-    share = format_percent(100 * found["setup_us"] / found["recorded_us"])
-    before = "the steps" if found["steps"] else "the first GPU work"
-    warm_up = f", and a warm-up of {found['warm_up_steps']}" if found["warm_up_steps"] else ""
+    share = format_percent(100 * found.setup_us / found.recorded_us)
+    before = "the steps" if found.steps else "the first GPU work"
+    warm_up = f", and a warm-up of {found.warm_up_steps}" if found.warm_up_steps else ""
     return (
-        f"Left out: {layout.time(found['setup_us'])} of {layout.time(found['recorded_us'])} recorded ({share}) before "
+        f"Left out: {layout.time(found.setup_us)} of {layout.time(found.recorded_us)} recorded ({share}) before "
         f"{before}{warm_up}.",
     )
 
 
-def _gpu(found: Json, layout: Layout) -> Block:
+def _gpu(found: Overview, layout: Layout) -> Block:
     # these include pauses between steps, so they are not shares of the average step
-    whole = "first to last step" if found["steps"] else whole_words(found).lower().replace("gpu", "GPU")
+    whole = "first to last step" if found.steps else whole_words(found).lower().replace("gpu", "GPU")
     after = []
-    idle = found["idle"]
-    if idle["host_wait_percent"] is not None:
+    idle = found.idle
+    if idle.host_wait_percent is not None:
         after.append(
-            f"Idle GPU time: {format_percent(idle['host_wait_percent'])} waiting for the host to launch, "
-            f"{format_percent(idle['kernel_wait_percent'])} between queued kernels, "
-            f"{format_percent(idle['other_percent'])} other."
+            f"Idle GPU time: {format_percent(idle.host_wait_percent)} waiting for the host to launch, "
+            f"{format_percent(idle.kernel_wait_percent)} between queued kernels, "
+            f"{format_percent(idle.other_percent)} other."
         )
-    if found["overlap_percent"] is not None:
-        overlap = format_percent(found["overlap_percent"])
+    if found.overlap_percent is not None:
+        overlap = format_percent(found.overlap_percent)
         after.append(f"Communication overlapped by compute: {overlap} of communication time.")
     base = f"% of {whole}; occupancy and tensor cores: of kernel time"
-    if found["as_recorded"] is not None:
+    if found.as_recorded:
         base = "% of first to last light step; occupancy and tensor cores: of kernel time"
-    return listed(GPUS, found["gpu"], replace(layout, limit=None), base=base, whole=0, after=tuple(after))
+    return listed(GPUS, found.gpu, replace(layout, limit=None), base=base, whole=0, after=tuple(after))
 
 
-def critical_path(trace: Json, layout: Layout) -> Iterator[Part]:
+def critical_path(trace: Trace, layout: Layout) -> Iterator[Part]:
     """What the steps waited for, and the longest stretches where nothing else was asked for."""
-    found = trace["critical_path"]
-    rows = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found["resources"]]
-    steps = f"mean of {found['steps']} steps" if found["steps"] > 1 else "one step"
-    heading = f"Critical path: {layout.time(found['step_us'])}, {steps}"
+    found = trace.critical_path
+    if not found:
+        return
+    rows = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found.resources]
+    steps = f"mean of {found.steps} steps" if found.steps > 1 else "one step"
+    heading = f"Critical path: {layout.time(found.step_us)}, {steps}"
     yield listed(CRITICAL_PATH, rows, replace(layout, limit=None), heading=heading, whole=0)
-    if "overview" not in trace:
-        named = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found["stretches"]]
+    if trace.overview is UNSET:
+        named = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found.stretches]
         yield listed(STRETCHES, named, layout)
 
 
-def gaps(trace: Json, layout: Layout) -> Iterator[Part]:
+def gaps(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The longest stretches in which a GPU is idle."""
     rows = [
         {
@@ -176,40 +189,40 @@ def gaps(trace: Json, layout: Layout) -> Iterator[Part]:
             "host": short_function(row["host"]) if row["host"] else None,
             "path": RESOURCE_LABELS[row["path"]] if row["path"] else None,
         }
-        for row in trace["gaps"]
+        for row in trace.gaps or ()
     ]
-    yield listed(GAPS, rows, layout, whole=trace["counts"].get("gaps", len(rows)))
+    yield listed(GAPS, rows, layout, whole=trace.counts.get("gaps", len(rows)))
 
 
-def kernels(trace: Json, layout: Layout) -> Iterator[Part]:
+def kernels(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The kernels that take most GPU time, or what they are grouped by."""
-    rows = trace["kernels"]
+    rows = trace.kernels
     if not rows:
         return
-    if "kernels_by" in trace:
-        by = group_words(trace["kernels_by"])
+    if trace.kernels_by:
+        by = group_words(trace.kernels_by)
         table = KERNEL_GROUPS.having("group", title=by.capitalize())
-        yield listed(table, trace["kernel_groups"], layout, heading=f"Kernels by {by}")
+        yield listed(table, trace.kernel_groups or (), layout, heading=f"Kernels by {by}")
         return
     launcher = launched_by(rows[: layout.limit])
     columns = KERNELS.chosen(launcher if name == "module" else name for name in KERNELS.reports)
     block = listed(
         KERNELS, rows, layout, fields=columns, chart=launches_chart(rows, CHART_WIDTH, ascii=layout.ascii)
     )  # fmt: skip
-    yield tensor_words.marked(block, rows, trace["tensor_cores"])
+    yield tensor_words.marked(block, rows, trace.tensor_cores) if trace.tensor_cores else block
 
 
-def launched_by(kernels: list[Json]) -> str:
+def launched_by(kernels: list[Row]) -> str:
     """Returns the best description of who launched these kernels: modules, else operators, else ranges."""
     known = (key for key in ("module", "operator", "range") if any(row[key] for row in kernels))
     return next(known, "operator")
 
 
-def operators(trace: Json, layout: Layout) -> Iterator[Part]:
+def operators(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The operators that take most GPU time, or host time where there is none."""
     from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
 
-    rows = trace["operators"]
+    rows = trace.operators or []
     if all(row["name"] == NOT_ATTRIBUTED for row in rows):
         return
     lost = next((row["percent"] for row in rows if row["name"] == NOT_ATTRIBUTED), None)
@@ -223,14 +236,14 @@ def operators(trace: Json, layout: Layout) -> Iterator[Part]:
     )
 
 
-def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:
+def host_functions(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Lists the host's hot spots, if the host is the bottleneck or all that was recorded."""
-    rows = trace["host_functions"]
-    waits_for = (trace.get("overview") or {}).get("waits_for", {}).get("what", "host")
-    if not rows or waits_for in ("gpu", "copies"):
+    rows = trace.host_functions
+    verdict = trace.overview.waits_for if trace.overview else None
+    if not rows or (verdict is not None and verdict.what in ("gpu", "copies")):
         return
     ranked = [{**row, "short_name": short_function(row["name"])} for row in most_per_step(rows)]
-    steps = "(no steps" not in trace["base"]
+    steps = "(no steps" not in trace.base
     chosen = own_time(HOST_FUNCTIONS.chosen(HOST_FUNCTIONS.reports), per_step=steps)
     columns = [replace(one, short="", tail=one.flex) for one in chosen]
     whole = "step time" if steps else "the recorded time"
@@ -240,31 +253,31 @@ def host_functions(trace: Json, layout: Layout) -> Iterator[Part]:
     yield listed(HOST_FUNCTIONS, named, layout, fields=columns, base=f"self time, % of {whole}", after=after)
 
 
-def most_per_step(rows: list[Json]) -> list[Json]:
+def most_per_step(rows: list[Row]) -> list[Row]:
     """Host functions by their own time in steps; those that only wait come last."""
     return sorted(rows, key=lambda row: (row["waits"], -row["self_per_step_us"]))
 
 
-def modules(trace: Json, layout: Layout) -> Iterator[Part]:
+def modules(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The module tree."""
     from tracetui.app.reports.content import trees
 
     yield from trees.modules(trace, layout)
 
 
-def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:
+def range_tree(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The tree of ranges."""
     from tracetui.app.reports.content import trees
 
     yield from trees.range_tree(trace, layout)
 
 
-def ranges(trace: Json, layout: Layout) -> Iterator[Part]:
+def ranges(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Annotations: what the author of the program named."""
     from tracetui.app.reports.content.trees import launched_elsewhere, shown_ranges
     from tracetui.app.tables.range_tree import spelled
 
-    rows = trace["ranges"]
+    rows = trace.ranges
     if rows:
         # time outside of ranges is not an instance of a range
         named = [{**row, "name": spelled(row), "instances": row["instances"] or None} for row in rows]
@@ -276,107 +289,102 @@ def ranges(trace: Json, layout: Layout) -> Iterator[Part]:
         yield replace(block, whole=len(rows))
 
 
-def memops(trace: Json, layout: Layout) -> Iterator[Part]:
+def memops(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Copies and fills."""
-    if trace["memops"]:
-        yield listed(MEMOPS, trace["memops"], layout)
+    if trace.memops:
+        yield listed(MEMOPS, trace.memops, layout)
 
 
-def api(trace: Json, layout: Layout) -> Iterator[Part]:
+def api(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Calls into the GPU's runtime and driver, under the runtime's name."""
-    if trace["api"]:
-        title = " ".join(filter(None, (runtime(row["name"] for row in trace["api"]), API_CALLS.title)))
-        yield listed(API_CALLS, trace["api"], layout, base="", heading=title)
+    if trace.api:
+        title = " ".join(filter(None, (runtime(row["name"] for row in trace.api), API_CALLS.title)))
+        yield listed(API_CALLS, trace.api, layout, base="", heading=title)
 
 
-def launches(trace: Json, layout: Layout) -> Iterator[Part]:
+def launches(trace: Trace, layout: Layout) -> Iterator[Part]:
     """One sentence about how kernels reach the GPU."""
-    found = trace["launches"]
-    where = " (light recording)" if (trace.get("rests_on") or {}).get("launches") == "light" else ""
-    if found["count"]:
+    found = trace.launches
+    where = " (light recording)" if (trace.rests_on or {}).get("launches") == "light" else ""
+    if found and found.count:
         text = (
-            f"Launches{where}: {format_count(found['count'])}, median delay to the kernel's start "
-            f"{layout.time(found['median_delay_us'])}; {format_count(found['short_kernels'])} kernels shorter than "
-            f"their launch call, {format_count(found['runtime_outliers'])} slow calls, "
-            f"{format_count(found['delay_outliers'])} long delays."
+            f"Launches{where}: {format_count(found.count)}, median delay to the kernel's start "
+            f"{layout.time(found.median_delay_us)}; {format_count(found.short_kernels)} kernels shorter than "
+            f"their launch call, {format_count(found.runtime_outliers)} slow calls, "
+            f"{format_count(found.delay_outliers)} long delays."
         )
         yield Sentences((text,))
 
 
-def memory(trace: Json, layout: Layout) -> Iterator[Part]:
+def memory(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The allocator's peaks and who held them."""
     from tracetui.app.reports.content.memory import memory_parts
 
-    yield from memory_parts(trace["memory"], layout)
+    if trace.memory:
+        yield from memory_parts(trace.memory, layout)
 
 
-def counters(trace: Json, layout: Layout) -> Iterator[Part]:
+def counters(trace: Trace, layout: Layout) -> Iterator[Part]:
     """What Nsight Compute measured, by kernel."""
     from tracetui.app.reports.content.counters import blocks
 
     yield from blocks(trace, layout)
 
 
-def roofline(trace: Json, layout: Layout) -> Iterator[Part]:
+def roofline(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Shows how near each kernel comes to the GPU's roofs: the chart, then the table."""
-    if trace["roofline"]:
+    if trace.roofline:
         from tracetui.app.reports.content.roofline import roofline_block
 
         yield roofline_block(trace, layout, CHART_WIDTH)
 
 
-def communication(trace: Json, layout: Layout) -> Iterator[Part]:
+def communication(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Collectives: how long they run, how much of that compute hides, and which they are."""
-    found = trace["communication"]
-    if found["kernels"]:
+    found = trace.communication
+    if found and found.kernels:
         text = (
-            f"Communication: {layout.time(found['communication_us'])} per step, {layout.time(found['overlap_us'])} "
-            f"of it while compute kernels run on the same GPU ({format_percent(found['overlap_percent'])})."
+            f"Communication: {layout.time(found.communication_us)} per step, {layout.time(found.overlap_us)} "
+            f"of it while compute kernels run on the same GPU ({format_percent(found.overlap_percent)})."
         )
-        yield listed(COMMUNICATION, found["kernels"], layout, heading="Collectives", base="", before=(text,))
+        yield listed(COMMUNICATION, found.kernels, layout, heading="Collectives", base="", before=(text,))
 
 
-def collectives(trace: Json, layout: Layout) -> Iterator[Part]:
+def collectives(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Collectives by kind, group and size."""
-    if trace["collectives"]:
+    if trace.collectives:
         from tracetui.app.reports.content.job.collectives import collectives as tables
 
         yield from tables(trace, layout)
 
 
-def notes(trace: Json, layout: Layout) -> Sentences:
+def notes(trace: Trace, layout: Layout) -> Sentences:
     """What the reader skipped, repaired or missed."""
     texts = []
-    for kind in ("skipped", "repaired", "missing"):
-        for note in trace["source"][kind]:
-            example = fit(" ".join(note["example"].split()), EXAMPLE_WIDTH, ascii=layout.ascii)
+    source = trace.source
+    for kind, of_kind in (("skipped", source.skipped), ("repaired", source.repaired), ("missing", source.missing)):
+        for note in of_kind:
+            example = fit(" ".join(note.example.split()), EXAMPLE_WIDTH, ascii=layout.ascii)
             example = f" (first: {example})" if example else ""
-            texts.append(f"{kind.capitalize()}: {format_count(note['count'])} × {note['reason']}{example}")
+            texts.append(f"{kind.capitalize()}: {format_count(note.count)} × {note.reason}{example}")
     return Sentences(tuple(texts))
 
 
-def unknowns(trace: Json) -> Sentences:
+def unknowns(trace: Trace) -> Sentences:
     """Lists what this recording lacks, and how to record it."""
+    average, memory = trace.overview, trace.memory
     absent: dict[str, bool] = {
-        "steps": _is(trace, "overview", lambda found: not found["steps"]),
-        "device": _is(trace, "kernels", lambda rows: not rows) and _is(trace, "memops", lambda rows: not rows),
-        "modules": _is(trace, "modules", lambda rows: not any(row["class_name"] for row in rows)),
-        "ranges": _is(trace, "ranges", lambda rows: not rows),
-        "memory": _is(trace, "memory", _no_memory),
+        "steps": isinstance(average, Overview) and not average.steps,
+        "device": trace.kernels == [] and trace.memops == [],
+        "modules": trace.modules is not UNSET and not any(row["class_name"] for row in trace.modules),
+        "ranges": trace.ranges == [],
+        "memory": isinstance(memory, Memory) and memory.peak_allocated_bytes is None and memory.segments is None,
     }
-    said = tuple(words for name, words in WORDS[trace["source"]["kind"]].absent.items() if absent[name])
+    said = tuple(words for name, words in WORDS[trace.source.kind].absent.items() if absent[name])
     return Sentences(said, heading="Not in this recording" if said else "", bullets=True)
 
 
-def _no_memory(found: Json) -> bool:
-    return found["peak_allocated_bytes"] is None and found["segments"] is None
-
-
-def _is(trace: Json, section: str, test: Callable[[Any], bool]) -> bool:
-    return trace.get(section) is not None and test(trace[section])
-
-
-SECTIONS: dict[str, Callable[[Json, Layout], Iterable[Part]]] = {
+SECTIONS: dict[str, Callable[[Trace, Layout], Iterable[Part]]] = {
     "findings": findings,
     "overview": overview,
     "critical_path": critical_path,

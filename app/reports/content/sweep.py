@@ -6,8 +6,6 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from msgspec import to_builtins
-
 from tracetui.analysis.base.number_format import UNKNOWN, format_ns, format_share, format_signed_ns
 from tracetui.analysis.report.captures import category_rows, matrix_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.report.sweep import kind_rows, point_rows, speedup_rows
@@ -81,7 +79,7 @@ def sweep_parts(found: SweepReport, layout: Layout) -> Iterator[Part]:
         return
     yield Sentences((_head(sweep),))
     yield Sentences((verdict(found),), lead=True)
-    yield FindingList(to_builtins(found.judged))
+    yield FindingList(found.judged)
     yield chart_block(sweep, layout)
     for block in (points_block(found, layout), *comparison_blocks(found, layout)):
         yield _limited(block, layout)
@@ -219,9 +217,7 @@ def accounts(found: SweepReport) -> list[str]:
 
 def abstained(found: SweepReport) -> str:
     """What rules could not judge, and why; empty where all could."""
-    said = "; ".join(
-        f"{rules}: {missing}" for rules, missing in missing_by_reason(to_builtins(found.judged.findings_abstained))
-    )
+    said = "; ".join(f"{rules}: {missing}" for rules, missing in missing_by_reason(found.judged.findings_abstained))
     return f"Could not judge: {said}" if said else ""
 
 

@@ -12,11 +12,11 @@ from tracetui.app.reports.parts import cell, shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Row, TensorCores
     from tracetui.app.reports.parts import Block
 
 
-def marked(block: Block, rows: Sequence[Json], found: Json) -> Block:
+def marked(block: Block, rows: Sequence[Row], found: TensorCores) -> Block:
     """A table of kernels with the sentence above it, a sign for each row, and a column where there is room.
 
     Args:
@@ -24,7 +24,7 @@ def marked(block: Block, rows: Sequence[Json], found: Json) -> Block:
         rows: all kernels of the report.
         found: the report's key `tensor_cores`.
     """
-    unclear = frozenset(found["unclear"])
+    unclear = frozenset(found.unclear)
     column = KERNELS.field("tensor_cores")
     listed = [{**row, "tensor_cores": None} if row["name"] in unclear else row for row in rows[: len(block.cells)]]
     marks = tuple(UNCLEAR if row["name"] in unclear else USES if row["tensor_cores"] else "" for row in listed)
@@ -34,18 +34,18 @@ def marked(block: Block, rows: Sequence[Json], found: Json) -> Block:
     return replace(block, columns=columns, cells=cells, marks=marks, before=(sentence(found),))
 
 
-def sentence(found: Json) -> str:
+def sentence(found: TensorCores) -> str:
     """How much of the kernel time runs on tensor cores, how much can't be told, and how much could run there."""
-    if found["percent"] is None:
+    if found.percent is None:
         return "Tensor cores: unknown: no kernel has a duration, or the device is no GPU whose kernels' names tell."
-    said = [f"{format_percent(found['percent'])} of kernel time"]
-    if found["kernels"]:
-        said[0] += f" in {_kernels(found['kernels'])} ({USES})"
-    if found["unclear"]:
-        share = format_percent(found["unclear_percent"])
-        said.append(f"unknown: {share} in {_kernels(len(found['unclear']))} ({UNCLEAR})")
-    if found["eligible_percent"] is not None:
-        said.append(f"eligible operators launched {format_percent(found['eligible_percent'])}")
+    said = [f"{format_percent(found.percent)} of kernel time"]
+    if found.kernels:
+        said[0] += f" in {_kernels(found.kernels)} ({USES})"
+    if found.unclear:
+        share = format_percent(found.unclear_percent)
+        said.append(f"unknown: {share} in {_kernels(len(found.unclear))} ({UNCLEAR})")
+    if found.eligible_percent is not None:
+        said.append(f"eligible operators launched {format_percent(found.eligible_percent)}")
     return f"Tensor cores: {'; '.join(said)}."
 
 

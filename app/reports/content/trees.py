@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.tables.program import MODULES, RANGE_TREE
 from tracetui.app.reports.content.charts import modules_chart, ranges_chart
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Trace
     from tracetui.analysis.tables.table import Field
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
@@ -27,13 +30,13 @@ if TYPE_CHECKING:
 CHART_WIDTH = WIDTH - 2
 
 
-def modules(trace: Json, layout: Layout) -> Iterator[Part]:
+def modules(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The module tree with the instances of one class under one parent merged."""
-    rows = [row for row in trace["modules"] if row["path"]]
+    rows = [row for row in trace.modules or () if row["path"]]
     if not any(row["class_name"] for row in rows):
         return
     tree = merged_tree(rows, layout.limit)
-    below = merged_work(_told_apart(trace.get("module_kernels") or ()))
+    below = merged_work(_told_apart(trace.module_kernels or ()))
     lines: list[tuple[int, Json]] = []
     for node in tree.shown:
         lines.append((node.depth, _of_module(node)))
@@ -52,7 +55,7 @@ def modules(trace: Json, layout: Layout) -> Iterator[Part]:
             MODULES.title, "operators below, kernels marked -" if kernels_shown else MODULES.base, whole=tree.whole,
             shown=len(tree.shown), depths=tuple(depth for depth, _ in lines),
             after=(f"{format_percent(lost)} of GPU time is of no module.",) if lost else (),
-            chart=None if kernels_shown else modules_chart(trace["modules"], CHART_WIDTH, ascii=layout.ascii),
+            chart=None if kernels_shown else modules_chart(trace.modules or (), CHART_WIDTH, ascii=layout.ascii),
         ),
         fields, [row for _, row in lines], layout,
     )  # fmt: skip
@@ -85,10 +88,10 @@ def _of_work(row: Json) -> Json:
     }
 
 
-def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:
+def range_tree(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Ranges by the ranges around them; left out beside a module tree, and where no range is inside another."""
-    rows = trace["range_tree"]
-    listed_kernels = trace.get("range_tree_kernels")
+    rows = trace.range_tree or []
+    listed_kernels = trace.range_tree_kernels
     if not (tree_is_shown(trace) or listed_kernels):
         return
     nodes = merged_ranges(rows)
@@ -100,7 +103,7 @@ def range_tree(trace: Json, layout: Layout) -> Iterator[Part]:
         kernels = merged_kernels(apart, node.paths)
         lines += [(node.depth + 1, row) for row in _kernel_rows(kernels, layout.range_kernels or None)]
     elsewhere = launched_elsewhere(rows, "device_total_us")
-    kernels_shown = listed_kernels is not None
+    kernels_shown = listed_kernels is not UNSET
     # there is no room for both columns and the names
     left_out = {"device_meanwhile_ns"} if not elsewhere else {"device_self_ns"}
     left_out |= {"device_self_ns"} if kernels_shown else set()
@@ -166,10 +169,10 @@ def _tree(block: Block, fields: Sequence[Field], rows: Sequence[Json], layout: L
     return replace(block, columns=tuple(map(shown, fields)), cells=cells)
 
 
-def tree_is_shown(trace: Json) -> bool:
+def tree_is_shown(trace: Trace) -> bool:
     """Whether the tree says more than the list of ranges, and no modules say it better."""
-    has_modules = any(row["class_name"] for row in trace.get("modules") or ())
-    return any(row["depth"] for row in trace.get("range_tree") or ()) and not has_modules
+    has_modules = any(row["class_name"] for row in trace.modules or ())
+    return any(row["depth"] for row in trace.range_tree or ()) and not has_modules
 
 
 def shown_ranges(rows: list[Json], limit: int | None) -> list[Json]:

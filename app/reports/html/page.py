@@ -20,39 +20,40 @@ from tracetui.app.reports.parts import Command, Facts, FindingList, Sentences, T
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import FindingRow, Judged
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Block, Chart, Part
 
 
-def findings_heading(found: Json) -> str:
+def findings_heading(found: Judged) -> str:
     """``Findings (23 rules looked, …)``."""
-    aside = len(found["findings_suppressed"]) + len(found["findings_silenced"])
-    return f"Findings ({looked(len(found['findings_checked']), len(found['findings_abstained']), aside)})"
+    aside = len(found.findings_suppressed) + len(found.findings_silenced)
+    return f"Findings ({looked(len(found.findings_checked), len(found.findings_abstained), aside)})"
 
 
-def findings(found: Json, layout: Layout, level: int) -> list[str]:
+def findings(found: Judged, base: str, layout: Layout, level: int) -> list[str]:
     """Every finding, then behind a fold what was set aside and what could not be judged.
 
     Args:
-        found: what holds the key `findings` and those beside it.
+        found: the findings, and what was set aside.
+        base: what the numbers are about.
         layout: its limit is that of a list.
         level: of a finding's heading.
     """
-    rows = found["findings"][: layout.limit]
-    whole = whole_of(found.get("base", "step"))
+    rows = found.findings[: layout.limit]
+    whole = whole_of(base)
     lines = [_finding(row, whole, level, layout) for row in rows] or ["<p>None.</p>"]
-    away = [(row["id"], f"{row['title']} (by {row['by']})") for row in found["findings_suppressed"]]
-    away += [(row["id"], f"{row['title']} (silenced: {row['reason']})") for row in found["findings_silenced"]]
-    missing = missing_by_reason(found["findings_abstained"])
+    away = [(row.id, f"{row.title} (by {row.by})") for row in found.findings_suppressed]
+    away += [(row.id, f"{row.title} (silenced: {row.reason})") for row in found.findings_silenced]
+    missing = missing_by_reason(found.findings_abstained)
     return [
         *lines,
         *_fold("Set aside", away),
-        *_fold("Could not judge: what is missing", missing, len(found["findings_abstained"])),
+        *_fold("Could not judge: what is missing", missing, len(found.findings_abstained)),
     ]
 
 
-def _finding(row: Json, whole: str, level: int, layout: Layout) -> str:
+def _finding(row: FindingRow, whole: str, level: int, layout: Layout) -> str:
     mark, _, title = headline(row).partition(": ")
     head = f'<span class="mark">{said(layout.text(mark))}</span>: {said(layout.text(title))}'
     lines = [element(f"h{level}", head)]
@@ -64,10 +65,10 @@ def _finding(row: Json, whole: str, level: int, layout: Layout) -> str:
     ]
     if rows:
         lines.append(f"<dl>{''.join(rows)}</dl>")
-    if row["evidence"]:
-        shown = [(item["label"], evidence_text(item, ascii=layout.ascii)) for item in row["evidence"]]
+    if row.evidence:
+        shown = [(item.label, evidence_text(item, ascii=layout.ascii)) for item in row.evidence]
         lines += _fold("What it rests on", shown)
-    return element("article", "\n".join(lines), class_=f"finding {row['severity']}")
+    return element("article", "\n".join(lines), class_=f"finding {row.severity}")
 
 
 def _fold(title: str, rows: list[tuple[str, str]], count: int | None = None) -> list[str]:
@@ -111,9 +112,9 @@ class _Page:
             rows = "".join(f"<dt>{said(title)}</dt><dd>{self._said(text)}</dd>" for title, text in part.rows)
             self.body.append(f'<dl class="facts">{rows}</dl>' if rows else "")
         elif isinstance(part, FindingList):
-            if part.found.get("findings") is not None:
-                self._heading(findings_heading(part.found))
-                self.body += findings(part.found, self.layout, min(self.level + 2, 6))
+            if part.judged is not None:
+                self._heading(findings_heading(part.judged))
+                self.body += findings(part.judged, part.base, self.layout, min(self.level + 2, 6))
         elif isinstance(part, Sentences):
             self._sentences(part)
         elif isinstance(part, Command):

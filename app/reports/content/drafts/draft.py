@@ -10,7 +10,7 @@ from tracetui.app.reports.content import sections
 from tracetui.app.reports.parts import Block, FindingList, Sentences
 
 if TYPE_CHECKING:
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Run, Trace
     from tracetui.analysis.report.sweep import SweepReport
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Draft:
     """What a draft is written from."""
 
-    run: Json
+    run: Run
     """The run's part of the report."""
     sweep: SweepReport | None = None
     """The report of the folder as a sweep, where it is one."""
@@ -30,9 +30,9 @@ class Draft:
     """What was given, where that is not the run's own path: a folder of runs."""
 
     @property
-    def traces(self) -> list[Json]:
+    def traces(self) -> list[Trace]:
         """The recordings, the main one first."""
-        traces, main = self.run["traces"], self.run["main"] or 0
+        traces, main = self.run.traces, self.run.main or 0
         return [*traces[main : main + 1], *traces[:main], *traces[main + 1 :]]
 
 
@@ -42,16 +42,16 @@ def says_something(part: Part) -> bool:
         return bool(part.texts)
     if isinstance(part, Block):
         return bool(part.cells or part.before or part.after or (part.chart is not None and part.chart.rows))
-    return not isinstance(part, FindingList) or part.found.get("findings") is not None
+    return not isinstance(part, FindingList) or part.judged is not None
 
 
 def section_of(draft: Draft, name: str, layout: Layout) -> list[Part]:
     """A section of the first recording that has something of it."""
     for trace in draft.traces:
-        if trace.get(name) is not None:
+        if sections.has(trace, name):
             found = [part for part in sections.SECTIONS[name](trace, layout) if says_something(part)]
             if found:
                 beside = trace is not draft.traces[0]
-                where = f"From {Path(trace['source']['path']).name}, beside the main recording:"
+                where = f"From {Path(trace.source.path).name}, beside the main recording:"
                 return [Sentences((where,)), *found] if beside else found
     return []

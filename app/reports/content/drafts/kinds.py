@@ -205,17 +205,17 @@ def like_parts(draft: Draft, name: str, layout: Layout) -> Iterator[Part]:
         layout: how many rows there are room for.
     """
     like, run = LIKES[name], draft.run
-    path = draft.path or run["path"]
+    path = draft.path or run.path
     yield Title(f"tracetui report: {Path(path).name or path}")
     yield Sentences((f"A draft in the order of {like.about}: correct it, and add what only you know.",))
-    if like.sweep and run["other_runs"]:
-        many, one = len(run["other_runs"]) + 1, draft.traces[0]["source"]["path"]
+    if like.sweep and run.other_runs:
+        many, one = len(run.other_runs) + 1, draft.traces[0].source.path
         yield Sentences(
             (f"{many} runs in the folder; what is said of a single one is of {one} (--run NAME picks another).",)
         )
     for chapter in like.chapters:
         yield Title(chapter.heading, level=2, in_text=True)
-        pieces = chapter.pieces if len(run["captures"]) > 1 else (*chapter.alone, *chapter.pieces)
+        pieces = chapter.pieces if len(run.captures) > 1 else (*chapter.alone, *chapter.pieces)
         found = [part for name in pieces for part in piece(draft, name, layout)]
         yield from found or [Sentences((_nothing(chapter),))]
 

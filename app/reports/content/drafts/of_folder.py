@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import convert
-
-from tracetui.analysis.report.model_sets import CaptureRow
 from tracetui.app.reports.parts import Block, Sentences
 
 if TYPE_CHECKING:
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 def side_by_side(draft: Draft, layout: Layout) -> Iterator[Part]:
     """Reports of Nsight Compute in one table each way; nothing of a single one."""
-    if draft.run.get("counters_compared"):
+    if draft.run.counters_compared:
         from tracetui.app.reports.content.counters import compared_blocks
 
         yield from compared_blocks(draft.run, layout)
@@ -29,10 +26,10 @@ def side_by_side(draft: Draft, layout: Layout) -> Iterator[Part]:
 
 def captures(draft: Draft, headings: set[str], layout: Layout) -> Iterator[Part]:
     """The tables of captures that have these headings."""
-    if len(draft.run["captures"]) > 1:
+    if len(draft.run.captures) > 1:
         from tracetui.app.reports.content.captures import capture_parts
 
-        for part in capture_parts(convert(draft.run["captures"], list[CaptureRow]), layout):
+        for part in capture_parts(draft.run.captures, layout):
             if isinstance(part, Block) and part.heading in headings:
                 yield part
 

@@ -16,7 +16,7 @@ from tracetui.app.reports.parts import Block, FindingList, Sentences
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Trace
     from tracetui.app.reports.content.drafts.draft import Draft
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
@@ -32,9 +32,9 @@ def _recorded(draft: Draft, layout: Layout) -> Iterator[Part]:
 
 
 def _verdict(draft: Draft, layout: Layout) -> Iterator[Part]:
-    found = next((trace["overview"] for trace in draft.traces if trace.get("overview")), None)
-    if found is not None:
-        yield Sentences((found["waits_for"]["sentence"],), lead=True)
+    overview = next((trace.overview for trace in draft.traces if trace.overview), None)
+    if overview and overview.waits_for is not None:
+        yield Sentences((overview.waits_for.sentence,), lead=True)
 
 
 def _average_step(draft: Draft, layout: Layout) -> Iterator[Part]:
@@ -59,11 +59,11 @@ def _overview(draft: Draft, layout: Layout) -> list[Block]:
     return [part for part in section_of(draft, "overview", layout) if isinstance(part, Block)]
 
 
-def _one_of_each_tool(draft: Draft) -> list[Json]:
+def _one_of_each_tool(draft: Draft) -> list[Trace]:
     """The main recording, and the first of each other tool."""
-    found: dict[str, Json] = {}
+    found: dict[str, Trace] = {}
     for trace in draft.traces:
-        found.setdefault(trace["source"]["kind"], trace)
+        found.setdefault(trace.source.kind, trace)
     return list(found.values())
 
 
@@ -82,22 +82,22 @@ def _is_advice(part: Part) -> bool:
 def _joins(draft: Draft, layout: Layout) -> Iterator[Part]:
     from tracetui.app.reports.content.joins import sentences
 
-    for join in draft.run.get("joins", ()):
+    for join in draft.run.joins:
         yield Sentences((" ".join(sentences(join)),))
 
 
 def _jax(draft: Draft, layout: Layout) -> Iterator[Part]:
-    if any("jax" in trace["source"]["tool"].lower() for trace in draft.traces):
+    if any("jax" in trace.source.tool.lower() for trace in draft.traces):
         yield from _average_step(draft, layout)
         yield from section_of(draft, "ranges", layout)
 
 
 def _findings(draft: Draft, layout: Layout) -> Iterator[Part]:
-    yield from (FindingList(trace) for trace in draft.traces[:1])
+    yield from (FindingList(trace.judged, trace.base) for trace in draft.traces[:1])
 
 
 def _directions(draft: Draft, layout: Layout) -> Iterator[Part]:
-    yield from (rules_said.directions(trace, layout.limit) for trace in draft.traces[:1])
+    yield from (rules_said.directions(trace.judged, trace.base, layout.limit) for trace in draft.traces[:1])
 
 
 PIECES: dict[str, Callable[[Draft, Layout], Iterable[Part]]] = {

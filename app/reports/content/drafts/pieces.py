@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
-
 from tracetui.app.reports.content.drafts.draft import says_something, section_of
 from tracetui.app.reports.content.drafts.of_folder import SWEPT, captures, side_by_side
 from tracetui.app.reports.content.drafts.of_run import PIECES
@@ -29,9 +27,9 @@ def piece(draft: Draft, name: str, layout: Layout) -> list[Part]:
     kind, _, which = name.partition(":")
     found: list[Part]
     if kind == "about":
-        found = [about(draft.traces[:1], which.split(","))]
+        found = [about(draft.traces[0].judged, draft.traces[0].base, which.split(","))]
     elif kind == "sweep_about":
-        found = [about([to_builtins(draft.sweep.judged)] if draft.sweep else [], which.split(","))]
+        found = [about(draft.sweep.judged if draft.sweep else None, "step", which.split(","))]
     elif kind == "captures":
         found = list(captures(draft, set(which.split("|")), layout))
     elif kind == "side_by_side":

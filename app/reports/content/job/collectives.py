@@ -11,7 +11,7 @@ from tracetui.app.reports.parts import listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import Link, Row, Trace
     from tracetui.analysis.tables.table import Field
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
@@ -32,11 +32,12 @@ _SOMETIMES = {"waiting_ns", "exposed_percent", "busbw_gbps", "link_percent", "gr
 """Columns that are left out where no row has them; the bandwidth by the call is left out where any has that by link."""
 
 
-def collectives(trace: Json, layout: Layout) -> Iterator[Part]:
+def collectives(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The tables, where the recording has any collective."""
-    rows = trace["collectives"]
+    rows = trace.collectives
     if rows:
-        note = [link_words(trace["collectives_link"])] if any(row["link_percent"] is not None for row in rows) else []
+        link = trace.collectives_link
+        note = [link_words(link)] if link and any(row["link_percent"] is not None for row in rows) else []
         if any(row["rests_on"] in ("shortest call", "whole call") for row in rows):
             note.append(ONE_RANK)
         if any(row["rests_on"] == "transfer" for row in rows):
@@ -46,16 +47,16 @@ def collectives(trace: Json, layout: Layout) -> Iterator[Part]:
         if any(row["bytes"] is None and row["kind"] != "barrier" and not row["coalesced"] for row in rows):
             note.append(NO_SIZE)
         yield listed(COLLECTIVES, rows, layout, fields=_filled(rows), after=tuple(note))
-    if trace["collective_pairs"]:
-        yield listed(PAIRS, trace["collective_pairs"], layout)
+    if trace.collective_pairs:
+        yield listed(PAIRS, trace.collective_pairs, layout)
 
 
-def link_words(link: Json) -> str:
+def link_words(link: Link) -> str:
     """What the bandwidth is compared with, in a sentence."""
-    return f"Link: {link['name']}, {format_number(link['gbps'])} GB/s in one direction ({link['source']})."
+    return f"Link: {link.name}, {format_number(link.gbps)} GB/s in one direction ({link.source})."
 
 
-def _filled(rows: Sequence[Json]) -> tuple[Field, ...]:
+def _filled(rows: Sequence[Row]) -> tuple[Field, ...]:
     fields = COLLECTIVES.chosen(COLLECTIVES.reports)
     known = {one.name for one in fields if any(row[one.json_key] is not None for row in rows)}
     left_out = _SOMETIMES - known | ({"algbw_gbps"} if "busbw_gbps" in known else set())

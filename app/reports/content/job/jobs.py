@@ -6,6 +6,8 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from tracetui.analysis.base.number_format import format_count, format_us
 from tracetui.analysis.tables.ranks import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
 from tracetui.app.reports.layout import Shown
@@ -14,7 +16,7 @@ from tracetui.app.reports.parts import Block, Sentences, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.report.model import RanksReport, Row, Run
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -24,38 +26,37 @@ MATRIX_RANKS = 8
 """More columns don't fit into 80 cells."""
 
 
-def job_parts(found: Json, layout: Layout) -> Iterator[Part]:
+def job_parts(found: Run | RanksReport, layout: Layout) -> Iterator[Part]:
     """The job: its answers first, then its tables; of many ranks those that matter, and one line for the rest.
 
     Args:
-        found: what holds ``job``, ``ranks`` and the sections of `analysis.report.ranks.job_sections`.
+        found: what has the job and its tables.
         layout: rows per list.
     """
-    job = found.get("job")
-    if job is not None:
-        yield Sentences(tuple(job["said"]), bullets=True, lead=True, heading="The job")
-    if found.get("ranks"):
-        yield rank_list(found["ranks"], layout)
-    if found.get("stragglers") and "ranks" not in found:  # else the sentences and the ranks say it
-        yield listed(STRAGGLERS, found["stragglers"], layout)
-    if found.get("waiting"):
-        yield _waiting(found["waiting"], layout)
-    if found.get("transfers"):
+    job = found.job
+    if job:
+        yield Sentences(tuple(job.said), bullets=True, lead=True, heading="The job")
+    if found.ranks:
+        yield rank_list(found.ranks, layout)
+    if found.stragglers and found.ranks is UNSET:  # else the sentences and the ranks say it
+        yield listed(STRAGGLERS, found.stragglers, layout)
+    if found.waiting:
+        yield _waiting(found.waiting, layout)
+    if found.transfers:
         table = replace(TRANSFERS, base=f"{TRANSFERS.base}{_bounds(found)}")
-        yield listed(table, found["transfers"], layout, whole=_whole(found["transfers"], layout))
-    if found.get("stages"):
-        yield listed(STAGES, found["stages"], replace(layout, limit=None), whole=0)
+        yield listed(table, found.transfers, layout, whole=_whole(found.transfers, layout))
+    if found.stages:
+        yield listed(STAGES, found.stages, replace(layout, limit=None), whole=0)
 
 
-def _bounds(found: Json) -> str:
+def _bounds(found: Run | RanksReport) -> str:
     """What numbers of a job with missing ranks are."""
     from tracetui.analysis.ranks.together.said import BOUNDED
 
-    bounded = found.get("job") is not None and any(BOUNDED in text for text in found["job"]["said"])
-    return "; bounds: ranks are missing" if bounded else ""
+    return "; bounds: ranks are missing" if found.job and any(BOUNDED in text for text in found.job.said) else ""
 
 
-def rank_list(ranks: list[Json], layout: Layout) -> Block:
+def rank_list(ranks: list[Row], layout: Layout) -> Block:
     """The table of ranks; of many, those that are late or were waited for most."""
     if layout.limit is None or len(ranks) <= max(layout.limit, MANY_RANKS):
         return listed(RANKS, ranks, replace(layout, limit=None), whole=0)
@@ -68,7 +69,7 @@ def rank_list(ranks: list[Json], layout: Layout) -> Block:
     return listed(RANKS, shown, layout, after=(f"{format_count(len(rest))} more ranks, {none}{span}.",))
 
 
-def _waiting(pairs: list[Json], layout: Layout) -> Block:
+def _waiting(pairs: list[Row], layout: Layout) -> Block:
     """Who waited for whom: a matrix of few ranks, else the pairs that waited longest."""
     ranks = sorted({row[name] for row in pairs for name in ("rank", "for_rank")})
     if len(ranks) > MATRIX_RANKS:
@@ -84,7 +85,7 @@ def _waiting(pairs: list[Json], layout: Layout) -> Block:
     return Block(WAITING.title, WAITING.base, tuple(columns), cells)
 
 
-def _waited_for(pairs: list[Json], layout: Layout) -> Block:
+def _waited_for(pairs: list[Row], layout: Layout) -> Block:
     """Of many ranks, those that others waited for: how many did, and for how long."""
     waits: dict[int, list[float]] = {}
     for row in pairs:
@@ -98,6 +99,6 @@ def _waited_for(pairs: list[Json], layout: Layout) -> Block:
     return Block(WAITING.title, WAITING.base, columns, cells[: layout.limit], whole)
 
 
-def _whole(rows: list[Json], layout: Layout) -> int:
+def _whole(rows: list[Row], layout: Layout) -> int:
     """How many rows there are, where not all of them are shown."""
     return len(rows) if layout.limit is not None and len(rows) > layout.limit else 0
