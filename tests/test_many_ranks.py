@@ -23,8 +23,7 @@ from tracetui.analysis.ranks.files.reading import affordable_jobs, outcomes, pla
 from tracetui.analysis.ranks.files.store import Store
 from tracetui.analysis.ranks.files.stored import Stored, mark_of, packed, unpacked
 from tracetui.analysis.ranks.files.worker import Task
-from tracetui.analysis.ranks.present import missing, rank_rows
-from tracetui.analysis.ranks.rank_table import judged, rank_table
+from tracetui.analysis.ranks.present import judged, missing, rank_rows, rank_table
 from tracetui.analysis.ranks.summarise import bins_of, edges, merged, quantile, summarise
 from tracetui.analysis.ranks.summary import FRAMES, KERNELS, STEPS, RankSummary
 from tracetui.analysis.ranks.together.job import jobs

@@ -18,7 +18,7 @@ from sample_runs import SWEEP, recorded, run_of
 from sweep_maker import write_run, write_sweep, write_trace
 from tui_pilot import opened, press, screen_text
 
-from tracetui.analysis.captures.kinds import kind_times
+from tracetui.analysis.captures.measure import kind_times
 from tracetui.analysis.report.sweep import sweep_json
 from tracetui.analysis.selection import in_steps, select
 from tracetui.analysis.sweeps.compare import baseline, comparisons, kinds_of

@@ -12,8 +12,7 @@ from tui_pilot import opened, press, screen_text
 from tracetui.analysis.ranks import summary
 from tracetui.analysis.ranks.files.store import Store
 from tracetui.analysis.ranks.files.stored import Stored
-from tracetui.analysis.ranks.present import rank_rows
-from tracetui.analysis.ranks.rank_table import judged
+from tracetui.analysis.ranks.present import judged, rank_rows
 from tracetui.analysis.ranks.together.beside_median import REST, beside_median
 from tracetui.analysis.ranks.together.job import combine
 from tracetui.analysis.ranks.together.said import in_title

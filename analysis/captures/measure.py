@@ -1,4 +1,4 @@
-"""What was launched on the GPU while ranges were open: sums over sets of ranges, all sets at once."""
+"""What was launched on the GPU while ranges were open, all sets of ranges at once; GPU work by category and kind."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tracetui.analysis.captures import spans
 from tracetui.analysis.gpu.activities import distinct
 from tracetui.parsers.categories import encode, texts
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_names import kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -274,3 +275,27 @@ def _launched_of(work: _Work, steps: Intervals | None) -> Launched:
         time, start, spent, code = time[order], start[order], spent[order], code[order]
     inside = None if steps is None else _begun_in(steps, time)
     return Launched(time, start, start + spent, code, texts(dense(code)[1].astype(np.uint32)), spent, inside)
+
+
+def kind_series(device: pl.DataFrame) -> pl.Series:
+    """Each device row's kind: of a kernel by its name (`kind_of`), else what it is (``memcpy``)."""
+    by_name = names.mapped(device["name"], kind_of, "other", pl.String())
+    is_kernel = device["kind"].is_in(["kernel", "graph"])
+    kinds: pl.Series = by_name.zip_with(is_kernel, device["kind"].cast(pl.String)).alias("kind")
+    return kinds
+
+
+def kind_times(sel: Selection) -> pl.DataFrame:
+    """One row per kind of GPU work in scope, per step: kind, calls, ns, ``top``: its kernel with most time."""
+    device = device_work(sel)
+    work = device.select(
+        kind_series(device), pl.col("name").cast(pl.String), pl.col("duration").fill_null(0).alias("ns")
+    )
+    by_name = work.group_by("kind", "name").agg(calls=pl.len(), ns=pl.col("ns").sum())
+    by_name = by_name.sort("ns", "name", descending=[True, False])
+    steps = sel.step_count
+    return (
+        by_name.group_by("kind", maintain_order=True)
+        .agg(calls=pl.col("calls").sum() / steps, ns=pl.col("ns").sum() / steps, top=pl.col("name").first())
+        .sort("ns", "kind", descending=[True, False])
+    )

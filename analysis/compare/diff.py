@@ -14,7 +14,7 @@ from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import in_ranges
 from tracetui.analysis.base import api_names, intervals, names
-from tracetui.analysis.captures.kinds import kind_series, kind_times
+from tracetui.analysis.captures.measure import kind_series, kind_times
 from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.compare.compared_passes import (
     LIGHT,
@@ -111,7 +111,7 @@ class Diff:
     ranges: pl.DataFrame
     """The same by range: what any thread launched while ranges of the name were open (`diff_ranges`), or host time."""
     kinds: pl.DataFrame
-    """The same by kind of GPU work (`captures.kinds`), with the kernel of A, else of B, that takes most of it: top."""
+    """The same by kind of GPU work (`captures.measure`), with the kernel of A, else of B, that takes most of it: top."""
     waterfall: pl.DataFrame
     """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
     steps: tuple[int, int]

@@ -56,8 +56,7 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         scope: the steps that the numbers are about.
         limit: at most so many rows of the table of ranks.
     """
-    from tracetui.analysis.ranks.present import missing, of_one_pass, of_steps, rank_rows, world_size
-    from tracetui.analysis.ranks.rank_table import judged
+    from tracetui.analysis.ranks.present import judged, missing, of_one_pass, of_steps, rank_rows, world_size
     from tracetui.analysis.ranks.together.job import jobs
 
     several = len({one.rank for one in found.ranks}) > 1

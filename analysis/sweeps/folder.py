@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.captures.captures import capture, missing, unread
-from tracetui.analysis.captures.kinds import kind_times
+from tracetui.analysis.captures.measure import kind_times
 from tracetui.analysis.captures.names import axes_of, names_of
 from tracetui.analysis.captures.outcome import without_capture
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import kernel_rows
 from tracetui.analysis.overview import overview
 from tracetui.analysis.selection import Scope, select
-from tracetui.analysis.sweeps.model import CAPTURE, Sample, Sweep, sweep_of
-from tracetui.analysis.sweeps.names import axis_name, is_repeat
+from tracetui.analysis.sweeps.model import CAPTURE, Sample, Sweep, axis_name, is_repeat, sweep_of
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest

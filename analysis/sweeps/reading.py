@@ -8,8 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.sweeps.model import Sample, Sweep, sweep_of
-from tracetui.analysis.sweeps.names import is_repeat, known_axis, letters
+from tracetui.analysis.sweeps.model import Sample, Sweep, is_repeat, known_axis, letters, sweep_of
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of, summaries_of
-from tracetui.analysis.ranks.rank_table import TOGETHER, judged
+from tracetui.analysis.ranks.present import TOGETHER, judged
 from tracetui.analysis.ranks.together.beside_median import beside_median
 from tracetui.analysis.ranks.together.said import in_title
 from tracetui.analysis.tables.ranks import ARRIVALS, ARRIVALS_OF_ONE, BESIDE_MEDIAN, RANKS, STAGES, TRANSFERS, WAITING
@@ -44,7 +44,7 @@ def ranks_page(job: Job, table: pl.DataFrame, drawn: str, note: str, *, ascii: b
 
     Args:
         job: what the ranks say together.
-        table: `rank_table.judged`.
+        table: `present.judged`.
         drawn: one of `DRAWN`.
         note: the answer in a line.
         ascii: whether the terminal has no block characters.

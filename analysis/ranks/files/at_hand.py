@@ -11,8 +11,7 @@ import polars as pl
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
 from tracetui.analysis.ranks.files.store import Store, stores
-from tracetui.analysis.ranks.present import of_steps, rank_rows
-from tracetui.analysis.ranks.rank_table import SCHEMA, judged, rank_table
+from tracetui.analysis.ranks.present import SCHEMA, judged, of_steps, rank_rows, rank_table
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.scope import Scope
