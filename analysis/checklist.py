@@ -205,7 +205,7 @@ def pinned(facts: Facts) -> str:
 
 def batch(facts: Facts) -> str:
     """The samples of a step, and how full the memory is."""
-    from tracetui.analysis.compare.other_work import samples_per_step
+    from tracetui.analysis.compare.comparable import samples_per_step
 
     samples = samples_per_step(facts.trace, facts.manifest)
     parts = [] if samples is None else [f"a step holds {words.things(samples, 'sample')}"]

@@ -111,7 +111,7 @@ class Diff:
     ranges: pl.DataFrame
     """The same by range: what any thread launched while ranges of the name were open (`diff_ranges`), or host time."""
     kinds: pl.DataFrame
-    """The same by kind of GPU work (`captures.measure`), with the kernel of A, else of B, that takes most of it: top."""
+    """The same by kind of GPU work (`captures.measure`), with the kernel that takes most of it in A, else B: top."""
     waterfall: pl.DataFrame
     """category, count_effect_ns, mean_effect_ns: they add up to the difference of all GPU work."""
     steps: tuple[int, int]

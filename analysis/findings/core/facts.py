@@ -396,8 +396,8 @@ class Pair:
 
     @cached_property
     def samples(self) -> tuple[float | None, float | None]:
-        """How many samples a step of A and of B holds (`analysis.compare.other_work.samples_per_step`)."""
-        from tracetui.analysis.compare.other_work import samples_per_step
+        """How many samples a step of A and of B holds (`analysis.compare.comparable.samples_per_step`)."""
+        from tracetui.analysis.compare.comparable import samples_per_step
 
         ours, theirs = (samples_per_step(facts.trace, facts.manifest) for facts in (self.a, self.b))
         return ours, theirs
