@@ -71,6 +71,8 @@ def _changed(text: str, change: str, name: str) -> str:
 def test_the_examples_are_found() -> None:
     assert [title.partition(":")[0] for title in SECTIONS] == [
         "A column of the kernel table",
+        "A key of the report",
+        "A rule",
         "A measure in sweeps",
         "A tab",
         "A parser of a new tool",
