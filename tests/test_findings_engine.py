@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Findings
+from tracetui.analysis.findings.declared import changes
 from tracetui.analysis.findings.declared.needs import NEEDS
 from tracetui.analysis.findings.declared.rule import BASES, Rule, Threshold, looks_for
 from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT
@@ -24,13 +26,14 @@ from tracetui.app import tabs
 from tracetui.app.tables import filters
 from tracetui.app.views import view_class
 from tracetui.parsers import Run, open_path
+from tracetui.parsers.runs.folder.proofs import Claim, Proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from tracetui.parsers import Trace
 
+SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "vim_tiny"
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 
 
@@ -231,6 +234,28 @@ def test_recordings_that_tell_little_of_the_run_judge_nothing_of_it(name: str, w
 def test_a_memory_snapshot_judges_no_times() -> None:
     found = findings_of(Facts(open_path(recorded("memory/gpt_memory_snapshot.pickle.gz"))))
     assert not {each.id[0] for each in found.found} - set("VG")
+
+
+def test_a_finding_has_the_changes_that_fit_its_run_a_command_and_what_was_proved_of_it() -> None:
+    """The sample is a network that does not train, in fp32."""
+    of_it, of_another = Claim(id="F1"), Claim(id="F2")
+    proofs = (Proof("--compile", claims=(of_another, of_it)), Proof("--dtype tf32", claims=(of_another,)))
+    run = replace(open_path(SAMPLE, cache=False), proofs=proofs)
+    declared = (changes.FUSED_OPTIMIZER, changes.TF32, changes.COMPILED)
+    fitting, command = ["--dtype tf32", "--compile"], "tracetui profile vim_tiny --tool all --dtype tf32"
+    for given, answer, options, next_command in (
+        (declared, said("F1"), fitting, command),
+        (declared, replace(said("F1"), next_command="nsys profile"), fitting, "nsys profile"),
+        ((changes.FUSED_OPTIMIZER,), said("F1"), [], ""),
+        ((), said("F1"), [], ""),
+    ):
+        (finding,) = find(Facts(run), rules=rules(made("F1", answer, changes=given))).found
+        assert [change.text for change in finding.changes] == options
+        assert finding.next_command == next_command
+        assert finding.proofs == ((proofs[0], of_it),)
+    (unproved,) = find(Facts(replace(run, proofs=())), rules=rules(made("F1", said("F1"), changes=declared))).found
+    assert unproved.proofs == ()
+    assert find(Subject(), rules=rules(made("F1", said("F1"), changes=declared))).found[0].changes == ()
 
 
 def test_a_rule_without_its_evidence_abstains_and_says_what_is_missing() -> None:
