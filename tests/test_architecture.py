@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -197,6 +198,7 @@ def members(body: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
     return named
 
 
+@cache
 def is_defined(dotted: str) -> bool:
     """Whether there is a package, a module, or something in a module of this name."""
     parts = dotted.split(".")
