@@ -91,7 +91,7 @@ def signs(values: Floats, *, ascii: bool, from_zero: bool = False) -> list[str]:
 
 
 def span(begin: float, turn: float, end: float, total: float, width: int, *, ascii: bool) -> str:
-    """One stretch of a picture of `whole` as text: a gap, light until `turn`, then solid.
+    """One stretch of a picture of `total` as text: a gap, light until `turn`, then solid.
 
     Args:
         begin: where it begins.
@@ -127,7 +127,7 @@ def heat_svg(
     """Cells on one scale from the least value to the largest.
 
     Args:
-        rows: values by row and column; null where unknown, which is drawn as an empty cell.
+        rows: values by row and column; None where unknown, which is drawn as an empty cell.
         names: of the rows; where they are too many, every so many is written.
         about: what the picture shows.
         ends: what the least and the largest value are.

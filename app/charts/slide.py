@@ -123,7 +123,7 @@ def _rules() -> str:
 
 def _resolved(colours: dict[str, str]) -> str:
     """The rules with colours in place of their names, which many viewers of SVG do not know."""
-    rules = re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], _rules())
+    rules = re.sub(r"var\(--([\w-]+)\)", lambda match: colours[match[1]], _rules())
     rules = re.sub(r"font: 12px [^;]*;", "", rules)
     return " ".join(rules.split())
 

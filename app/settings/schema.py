@@ -96,7 +96,7 @@ class Settings:
     color: str = "auto"
     ascii: bool = False
     low_bandwidth: bool | None = None
-    """If null, the connection decides."""
+    """If None, the connection decides."""
     mouse: bool | None = None
     driver: str = "auto"
     names: str = "short"
@@ -147,7 +147,7 @@ def resolve(
     """Returns the settings in force for a command.
 
     Args:
-        given: the command line's values by key; null if not given.
+        given: the command line's values by key; None if not given.
         folders: folders in which, and above which, a project's file is searched.
         environment: the variables; by default those of this process.
     """
@@ -354,7 +354,7 @@ def keep_columns(settings: Settings, page: str, choice: tuple[frozenset[str], fr
     Args:
         settings: what holds.
         page: id of the page.
-        choice: columns hidden, and those asked for; null if it equals the settings.
+        choice: columns hidden, and those asked for; None if it equals the settings.
     """
     below = settings.configured.get(f"columns.{page}")
 

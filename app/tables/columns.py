@@ -112,7 +112,7 @@ def cell_text(value: object, kind: Kind, *, ascii: bool = False) -> str:
     """Formats a value without padding, in the same way for the screen, text and Markdown.
 
     Args:
-        value: a number in the frame's unit (times in ns), a text, or null.
+        value: a number in the frame's unit (times in ns), a text, or None.
         kind: `Field.kind`.
         ascii: no characters outside ASCII.
     """

@@ -59,7 +59,7 @@ def turns_page(data: str) -> bool:
 
 
 def read(data: str, width: int, height: int, palette: Palette) -> Frame | None:
-    """Returns the cells that a frame writes on a screen of this size; null if it holds anything unknown."""
+    """Returns the cells that a frame writes on a screen of this size; None if it holds anything unknown."""
     spans: list[Span] = []
     at: tuple[int, int] | None = None
     cursor: tuple[int, int] | None = None

@@ -26,7 +26,7 @@ class Cell:
 
 
 Row: TypeAlias = "list[Cell | None]"
-"""The cells of a row; null if a cell's content is unknown."""
+"""The cells of a row; None if a cell's content is unknown."""
 
 
 class Cells(dict[str, Cell]):
@@ -75,13 +75,13 @@ class Palette:
 
 def clusters(text: str) -> list[str]:
     """A text in pieces that a terminal shows as one glyph: a character, and what combines with it."""
-    found: list[str] = []
+    pieces: list[str] = []
     for character in text:
-        if found and (found[-1][-1] == "\u200d" or not get_character_cell_size(character)):
-            found[-1] += character
+        if pieces and (pieces[-1][-1] == "\u200d" or not get_character_cell_size(character)):
+            pieces[-1] += character
         else:
-            found.append(character)
-    return found
+            pieces.append(character)
+    return pieces
 
 
 class Grid:

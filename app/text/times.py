@@ -15,7 +15,7 @@ _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 *
 
 
 def parse_time(text: str, here: int, zero: int) -> int | None:
-    """Reads a time on the trace's clock: ``12.5ms`` since zero, ``+3ms`` from here; ms by default. Null if invalid."""
+    """Reads a time on the trace's clock: ``12.5ms`` since zero, ``+3ms`` from here; ms by default. None if invalid."""
     match = _TIME.fullmatch(text.strip())
     if match is None:
         return None

@@ -124,20 +124,20 @@ class FindingsView(TableView):
         """One of the tables."""
         if self.kind == "A and B":
             return _compared_page(compared_findings(self.session, self.host.log_error))
-        found = session_findings(self.session, self.host.log_error)
+        findings = session_findings(self.session, self.host.log_error)
         if self.kind == "set aside":
-            return _aside_page(found)
+            return _aside_page(findings)
         if self.kind == "abstained":
-            return _abstained_page(found)
-        return _list_page(found, self._base())
+            return _abstained_page(findings)
+        return _list_page(findings, self._base())
 
     def _base(self) -> str:
         """What the numbers are of; of summaries alone, what each rank's steps were."""
         run = self.session.runs["a"]
         if run.summaries_in is None:
             return self.session.selection().describe()
-        found = jobs_of(run, make=False)
-        return "steps of each rank" if found and found[0].step_count else "whole recordings"
+        jobs = jobs_of(run, make=False)
+        return "steps of each rank" if jobs and jobs[0].step_count else "whole recordings"
 
     @property
     def _next_kind(self) -> str:

@@ -84,12 +84,12 @@ def _kernel_time(frame: pl.DataFrame) -> tuple[str, ...]:
 def _on_tensor_cores(frame: pl.DataFrame, marks: pl.Series) -> tuple[str, ...]:
     """The share of kernel time on tensor cores, which explains the signs behind the times."""
     spent = frame["total_ns"].fill_null(0)
-    whole = int(spent.sum())
-    if not whole or frame["tensor_cores"].null_count() == frame.height:
+    total = int(spent.sum())
+    if not total or frame["tensor_cores"].null_count() == frame.height:
         return ()
-    used, unclear = (100 * int(spent.filter(marks == sign).sum()) / whole for sign in (USES, UNCLEAR))
-    said = f"{USES} " * bool(used) + f"tensor cores {format_percent(used)}"
-    return (said + f", {UNCLEAR} {format_percent(unclear)}" if unclear else said,)
+    used, unclear = (100 * int(spent.filter(marks == sign).sum()) / total for sign in (USES, UNCLEAR))
+    words = f"{USES} " * bool(used) + f"tensor cores {format_percent(used)}"
+    return (words + f", {UNCLEAR} {format_percent(unclear)}" if unclear else words,)
 
 
 def group_page(session: Session, by: str) -> Page:
@@ -247,17 +247,17 @@ def beside(
     if trace.info.kind != "ncu" and len({other.info.kind for other in run.traces}) < 2:
         return table, columns, []
     kinds = dict.fromkeys(other.info.kind for other in run.traces)
-    found = [pair for kind in kinds for pair in joined_with(session, kind)]
+    pairs = [pair for kind in kinds for pair in joined_with(session, kind)]
     measured = measured_of(session)
     if measured is None:
-        return table, columns, _matches(found)
+        return table, columns, _matches(pairs)
     place = next(n for n, column in enumerate(columns) if column.name == BEFORE)
     rest = [_by_counters(column) for column in columns[place:]]
     remark = f"ncu: {format_percent(measured.gpu_time_percent)} of GPU time, {format_count(measured.launches)} launches"
     table = with_counters(table, measured)
     collected = [column for column in MEASURED if not table.height or table[column.name].count()]
     remarks = [] if trace.info.kind == "ncu" else [remark]
-    return table, (*columns[:place], *collected, *rest), [*remarks, *_matches(found)]
+    return table, (*columns[:place], *collected, *rest), [*remarks, *_matches(pairs)]
 
 
 def _by_counters(column: Field) -> Field:
@@ -271,9 +271,9 @@ def _by_counters(column: Field) -> Field:
     return column
 
 
-def _matches(found: Sequence[Joined]) -> list[str]:
+def _matches(pairs: Sequence[Joined]) -> list[str]:
     return [
         f"{WORDS[pair.other.info.kind].recording}: {format_percent(pair.join.gpu_time_percent)} of the GPU time matches"
-        for pair in found
+        for pair in pairs
         if pair.other.info.kind != "ncu"
     ]

@@ -144,12 +144,12 @@ def _others(picture: Picture) -> list[str]:
     peak = picture.peak
     if picture.peaks is None or peak is None:
         return []
-    found = []
+    peaks = []
     for row in picture.peaks.sort("device_type", "device", descending=[True, False]).iter_rows(named=True):
         mine = (row["device_type"], row["device"]) == (peak.device_type, peak.device)
         if not mine and row["allocated"]:
-            found.append(f"{_memory(row['device_type'], row['device'])} {number_format.format_bytes(row['allocated'])}")
-    return found[:MOST_OTHERS]
+            peaks.append(f"{_memory(row['device_type'], row['device'])} {number_format.format_bytes(row['allocated'])}")
+    return peaks[:MOST_OTHERS]
 
 
 def _worth_a_line(curve: pl.DataFrame) -> bool:
@@ -244,8 +244,8 @@ class MemoryView(TableView):
         shown = self.session.selection()
         if shown.trace.info.kind == "memory_snapshot":
             return shown, None
-        found = self.session.runs["a"].of_kind("memory_snapshot")
-        snapshot = select(found[0], Scope(devices=self.session.scope.devices)) if found else None
+        snapshots = self.session.runs["a"].of_kind("memory_snapshot")
+        snapshot = select(snapshots[0], Scope(devices=self.session.scope.devices)) if snapshots else None
         return snapshot, shown if shown.trace.memory.height else None
 
     @staticmethod
@@ -359,15 +359,15 @@ class MemoryView(TableView):
         if page.id == "memory_oom":
             return lambda: _held_page(sel, row)
         if page.id == "memory_long":
-            found = outliving
+            listed = outliving
             by = _long_by(sel)
         elif page.id.removeprefix("memory_") in OF.values():
-            found = holding
+            listed = holding
             by = cast("By", page.id.removeprefix("memory_"))
         else:
             return None
         name, stack = str(row["name"]), row.get("stack")
-        return lambda: _allocation_page(sel, found(sel, by, name, stack), name)
+        return lambda: _allocation_page(sel, listed(sel, by, name, stack), name)
 
 
 def _tables(snapshot: Selection | None, timeline: Selection | None) -> tuple[str, ...]:

@@ -156,10 +156,10 @@ class IcicleView(PicturedView):
     def _box_text(self, box: Box, page: Page) -> str:
         ascii = self.session.ascii
         node, icicle = box.node, self.icicle
-        whole = icicle.source.total
+        total = icicle.source.total
         what = _what(page.frame)
         parts = [f"{number_format.format_ns(node.value, ascii=ascii)} {what}"]
-        parts.append(f"{number_format.format_percent(100 * node.value / whole)} of all" if whole else "")
+        parts.append(f"{number_format.format_percent(100 * node.value / total)} of all" if total else "")
         if icicle.way and icicle.base and node != icicle.way[-1].node:
             share = number_format.format_percent(100 * node.value / icicle.base)
             parts.append(f"{share} of {icicle.way[-1].node.name}")
@@ -323,8 +323,8 @@ class ModulesView(CountedView, IcicleView):
         """Whether the trace has modules, and whether it has ranges."""
         own = self._modules()["path"].is_in(["", NOT_ATTRIBUTED])
         selection = self.session.selection()
-        found = self.session.cached("has_ranges", lambda: containing_rows(selection.trace.host).size > 0)
-        return not own.all(), found
+        has_ranges = self.session.cached("has_ranges", lambda: containing_rows(selection.trace.host).size > 0)
+        return not own.all(), has_ranges
 
     def footer_labels(self) -> dict[str, str]:
         """The other tree, where there is one."""

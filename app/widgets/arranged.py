@@ -148,7 +148,7 @@ class Arranged(Painted):
 
     @property
     def current(self) -> dict[str, object] | None:
-        """The row under the cursor, all columns of the frame; null where the table is empty."""
+        """The row under the cursor, all columns of the frame; None where the table is empty."""
         row = self.row_number(self.cursor)
         return None if row is None else self.frame.row(row, named=True)
 
@@ -203,10 +203,10 @@ class Arranged(Painted):
     def stand_on(self, row: int | None) -> bool:
         """Puts the cursor on a row, or on the first if the row is filtered out; returns whether it was found."""
         self.settle()
-        found = None if row is None else row if self._order is None else self._order.index_of(row)
-        self.cursor = found or 0
+        place = None if row is None else row if self._order is None else self._order.index_of(row)
+        self.cursor = place or 0
         self.changed()
-        return found is not None
+        return place is not None
 
     def changed(self) -> None:
         """Lays the columns out again and repaints."""

@@ -70,7 +70,7 @@ TAB_FORMS: tuple[tuple[int | None, str, str], ...] = (
     (None, " ", " "), (None, " ", ""), (9, " ", ""), (4, " ", ""), (3, " ", ""), (2, " ", ""), (2, "", ""),
     (1, " ", ""), (0, "", ""),
 )  # fmt: skip
-"""How tabs are written where there is less and less room: letters of the short title (null: the title), what stands
+"""How tabs are written where there is less and less room: letters of the short title (None: the title), what stands
 after the key, what stands around both."""
 
 

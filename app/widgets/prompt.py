@@ -164,7 +164,7 @@ class Prompt(Vertical):
         super().__init__(id=id)
         self._closed_line = closed
         self.question: Question | None = None
-        """What is asked; null while the line is closed."""
+        """What is asked; None while the line is closed."""
         self._pending: Timer | None = None
         self._remark = ""
         self._below = ""

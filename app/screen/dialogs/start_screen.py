@@ -43,7 +43,7 @@ SIZE_WIDTH, AGE_WIDTH, TOOL_WIDTH = 10, 11, 12
 
 
 class StartScreen(ModalScreen["Path | None"]):
-    """A list to choose from, and a line for another path; its result is a path, or null to quit."""
+    """A list to choose from, and a line for another path; its result is a path, or None to quit."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),

@@ -196,7 +196,7 @@ class View(Vertical, Painted, can_focus=True):
         """Closes all opened pages and drops their sort orders; `reload` shows the first page."""
 
     def sorts(self) -> dict[str, tuple[str, bool] | None]:
-        """Returns the sorting of pages (column, whether the largest comes first) by page id; null is the default."""
+        """Returns the sorting of pages (column, whether the largest comes first) by page id; None is the default."""
         return {}
 
     def place(self) -> object:

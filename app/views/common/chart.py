@@ -57,7 +57,7 @@ def table_chart(table: FrameTable) -> str | None:
     """The first rows in view as bars, by the column they are sorted by, else by the one that the screen draws as bars.
 
     Returns:
-        Null for a table without rows or numbers.
+        None for a table without rows or numbers.
     """
     columns = [column for column in table.chosen if column.name in table.frame.columns]
     # a moment is no amount

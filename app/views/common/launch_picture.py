@@ -96,7 +96,7 @@ class PicturedView(TableView):
     def __init__(self) -> None:
         super().__init__()
         self._wants_picture: bool | None = None
-        """Whether the user wants the picture; null lets the height decide."""
+        """Whether the user wants the picture; None lets the height decide."""
         self._next_mark = 0
 
     def content(self) -> ComposeResult:
