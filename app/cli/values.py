@@ -1,9 +1,10 @@
-"""What a text on the command line means as a value of an option; argparse only."""
+"""What a text on the command line means as a value of an option; each raises ArgumentTypeError where it means none."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 
 MOST = 2**31 - 1
@@ -11,22 +12,14 @@ MOST = 2**31 - 1
 
 
 def input_path(text: str) -> Path:
-    """Returns the path of an input.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is empty.
-    """
+    """Returns the path of an input."""
     if not text:  # as a shell's variable that is not set gives it; Path("") would be this folder
         raise argparse.ArgumentTypeError("an empty path; . is this folder")
     return Path(text)
 
 
 def steps(text: str) -> tuple[int, int]:
-    """Returns the first and the last step of ``3`` or ``2-5``.
-
-    Raises:
-        argparse.ArgumentTypeError: it is neither, or ends before it begins.
-    """
+    """Returns the first and the last step of ``3`` or ``2-5``."""
     first, dash, last = text.partition("-")
     try:
         span = int(first), int(last) if dash else int(first)
@@ -38,22 +31,14 @@ def steps(text: str) -> tuple[int, int]:
 
 
 def port(text: str) -> int:
-    """Returns the number of a TCP port.
-
-    Raises:
-        argparse.ArgumentTypeError: there is no such port.
-    """
+    """Returns the number of a TCP port."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port; there are 0 to 65535")
     return int(text)
 
 
 def count(text: str) -> int:
-    """Returns a whole number, `MOST` at most.
-
-    Raises:
-        argparse.ArgumentTypeError: it is none.
-    """
+    """Returns a whole number, `MOST` at most."""
     return min(whole_number(text), MOST)
 
 
@@ -61,24 +46,16 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 def memory_size(text: str) -> int:
-    """Returns the bytes of ``8GB``, ``500MiB`` or ``4G``.
-
-    Raises:
-        argparse.ArgumentTypeError: it is no size.
-    """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    """Returns the bytes of ``8GB``, ``500MiB`` or ``4G``."""
+    size = _SIZE.fullmatch(text.strip())
+    if size is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size; such as 8GB or 500MiB")
-    unit = 1024 if found[3] else 1000
-    return min(int(float(found[1]) * unit ** " KMGT".index(found[2].upper() or " ")), 2**62)
+    unit = 1024 if size[3] else 1000
+    return min(int(float(size[1]) * unit ** " KMGT".index(size[2].upper() or " ")), 2**62)
 
 
 def condition(text: str) -> float:
-    """Returns the limit in percent of ``regression:5%``.
-
-    Raises:
-        argparse.ArgumentTypeError: it is another condition.
-    """
+    """Returns the limit in percent of ``regression:5%``."""
     kind, _, size = text.partition(":")
     number = size.strip().removesuffix("%")
     try:
@@ -91,36 +68,24 @@ def condition(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """Returns a whole number above 0.
-
-    Raises:
-        argparse.ArgumentTypeError: it is none.
-    """
+    """Returns a whole number above 0."""
     if not (number := count(text)):
         raise argparse.ArgumentTypeError("at least 1")
     return number
 
 
 def job_part(text: str) -> tuple[int, int]:
-    """Returns which part of how many ``3/64`` is, the first being 0.
-
-    Raises:
-        argparse.ArgumentTypeError: it is none, or there is no such part.
-    """
-    number, _, whole = text.partition("/")
-    if not (number.isdecimal() and whole.isdecimal()):
+    """Returns which part of how many ``3/64`` is, the first being 0."""
+    number, _, parts = text.partition("/")
+    if not (number.isdecimal() and parts.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is no part, such as 0/64")
-    if int(number) >= int(whole):
-        raise argparse.ArgumentTypeError(f"{text!r}: there are parts 0 to {int(whole) - 1}" if int(whole) else text)
-    return int(number), int(whole)
+    if int(number) >= int(parts):
+        raise argparse.ArgumentTypeError(f"{text!r}: there are parts 0 to {int(parts) - 1}" if int(parts) else text)
+    return int(number), int(parts)
 
 
 def whole_number(text: str) -> int:
-    """Returns a whole number of any size.
-
-    Raises:
-        argparse.ArgumentTypeError: it is none.
-    """
+    """Returns a whole number of any size."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
@@ -134,15 +99,20 @@ def positive_number(text: str) -> int:
 
 
 def number_of_seconds(text: str) -> float:
-    """Returns a time in seconds.
+    """Returns a time in seconds."""
+    return _above_0(text, sys.float_info.max, "is not a number of seconds")
 
-    Raises:
-        argparse.ArgumentTypeError: it is none.
-    """
+
+def share(text: str) -> float:
+    """Returns a fraction."""
+    return _above_0(text, 1, "is not a fraction between 0 and 1")
+
+
+def _above_0(text: str, most: float, problem: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = -1.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    if not 0 < number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} {problem}")
     return number

@@ -51,7 +51,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Known:
+class Command:
     """A command with its options and positional arguments."""
 
     name: str
@@ -75,20 +75,20 @@ def script(shell: str) -> str:
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](known_commands())
 
 
-def known_commands() -> list[Known]:
+def known_commands() -> list[Command]:
     """Returns the commands; the first, without a name, holds the options that precede a command."""
-    return [Known("", "", TOP, ()), *(_known(name, line) for name, line in COMMANDS.items())]
+    return [Command("", "", TOP, ()), *(_command(name, line) for name, line in COMMANDS.items())]
 
 
-def _known(name: str, line: str) -> Known:
+def _command(name: str, line: str) -> Command:
     parts = tuple(members(name))
     if name == GROUP:
-        return Known(name, line, (HELP,), (Slot((), "what to print", "words", parts),))
+        return Command(name, line, (HELP,), (Slot((), "what to print", "words", parts),))
     slots = [slot for field, argument in declared(module_of(name).Options) for slot in _slots(field, argument)]
     places = [slot for slot in slots if not slot.flags]
     if parts:
         places[0] = Slot((), places[0].help, places[0].values, parts)
-    return Known(name, line, (HELP, *(slot for slot in slots if slot.flags)), tuple(places))
+    return Command(name, line, (HELP, *(slot for slot in slots if slot.flags)), tuple(places))
 
 
 def _slots(name: str, argument: Argument) -> Iterator[Slot]:
@@ -119,12 +119,12 @@ def _values(argument: Argument) -> Values:
     return "any"
 
 
-def _names(commands: list[Known]) -> list[str]:
+def _names(commands: list[Command]) -> list[str]:
     """Returns the commands that are one word."""
     return [command.name for command in commands if command.name and " " not in command.name]
 
 
-def _parts(commands: list[Known]) -> list[str]:
+def _parts(commands: list[Command]) -> list[str]:
     """Returns those that are two."""
     return [command.name for command in commands if " " in command.name]
 
@@ -138,14 +138,14 @@ def _clean(text: str) -> str:
 # --- bash
 
 
-def _bash(commands: list[Known]) -> str:
+def _bash(commands: list[Command]) -> str:
     cases = "\n".join(_bash_command(command) for command in commands)
     switches = {flag for c in commands for slot in c.options if slot.values == "none" for flag in slot.flags}
     script = _BASH.replace("@NAMES@", " ".join(_names(commands))).replace("@FLAGS@", " ".join(sorted(switches)))
     return script.replace("@PARTS@", ",".join(_parts(commands))).replace("@CASES@", cases)
 
 
-def _bash_command(command: Known) -> str:
+def _bash_command(command: Command) -> str:
     flags = " ".join(flag for slot in command.options for flag in slot.flags)
     lines = [f"    '{command.name}')"]
     if any(slot.values != "none" for slot in command.options):
@@ -249,14 +249,14 @@ complete -F _tracetui tracetui
 # --- zsh
 
 
-def _zsh(commands: list[Known]) -> str:
+def _zsh(commands: list[Command]) -> str:
     described = "\n".join(f"        '{c.name}:{_clean(c.help)}'" for c in commands if c.name in _names(commands))
     cases = "\n".join(_zsh_command(command) for command in commands if command.name)
     script = _ZSH.replace("@COMMANDS@", described).replace("@PARTS@", ",".join(_parts(commands)))
     return script.replace("@CASES@", cases)
 
 
-def _zsh_command(command: Known) -> str:
+def _zsh_command(command: Command) -> str:
     lines = [f"        '{command.name}')", "            _arguments -s \\"]
     for slot in command.options:
         value = "" if slot.values == "none" else f":value:{_zsh_values(slot)}"
@@ -326,7 +326,7 @@ fi
 # --- fish
 
 
-def _fish(commands: list[Known]) -> str:
+def _fish(commands: list[Command]) -> str:
     parts = " ".join(f"'{name}'" for name in _parts(commands))
     lines = [_FISH.replace("@NAMES@", " ".join(_names(commands))).replace("@PARTS@", parts)]
     lines.append("complete -c tracetui -n '__tracetui_is \"\"' -l version -d 'print the version'")

@@ -18,24 +18,19 @@ from tracetui.app.cli import headless
 from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.commands.reference.models import names
 from tracetui.app.cli.options import Common
-from tracetui.app.cli.values import number_of_seconds, positive_number, whole_number
+from tracetui.app.cli.values import number_of_seconds, positive_number, share, whole_number
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors import sweep
 from tracetui.collectors.request import TOOLS, ProfileError, ProfileRequest
+from tracetui.models.options import ATTENTION, COMPILE_MODES, DTYPES, OPTIMIZERS
+from tracetui.models.parallel import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tracetui.collectors.following import Outcome, Tick
 
-DTYPES = ("fp32", "fp16", "bf16", "tf32")
-ATTENTION = ("steps", "fused")
-COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-OPTIMIZERS = ("loop", "foreach", "fused")
-"""As in `models.options`."""
-PARALLEL = ("ddp", "fsdp", "pipeline", "tensor")
-"""As in `models.parallel.KINDS`."""
 _OPTIONS = (
     "batch", "img_size", "patch", "ctx", "depth", "keep", "reduction_loc", "attention", "dtype", "data", "workers",
     "seed", "parallel", "optimizer", "compile_mode",
@@ -47,25 +42,15 @@ LITTLE_MEMORY = 12 << 30
 """Machines with less may not survive a trace with stacks."""
 
 
-def _share(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 < number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction between 0 and 1")
-    return number
-
-
 def _window(text: str) -> tuple[float, float]:
     delay, _, length = text.partition("+")
     try:
-        found = (float(delay), float(length))
+        window = (float(delay), float(length))
     except ValueError:
-        found = (-1.0, -1.0)
-    if found[0] < 0 or found[1] <= 0:
+        window = (-1.0, -1.0)
+    if window[0] < 0 or window[1] <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time span such as 10+5")
-    return found
+    return window
 
 
 _AXES: dict[str, Callable[[str], Any]] = {
@@ -75,7 +60,7 @@ _AXES: dict[str, Callable[[str], Any]] = {
     "attention": str,
     "ctx": positive_number,
     "depth": positive_number,
-    "keep": _share,
+    "keep": share,
     "dtype": str,
     "optimizer": str,
     "compile_mode": str,
@@ -127,7 +112,7 @@ class Options(Common):
     ctx: int | None = option("--ctx", type=positive_number, metavar="N", help="tokens per sample", group=_RUNS)
     depth: int | None = option("--depth", type=positive_number, metavar="N", help="layers", group=_RUNS)
     keep: float | None = option(
-        "--keep", type=_share, metavar="SHARE", help="fraction of the tokens kept at each reduction", group=_RUNS
+        "--keep", type=share, metavar="SHARE", help="fraction of the tokens kept at each reduction", group=_RUNS
     )
     patch: int | None = option(
         "--patch", type=positive_number, metavar="PX", help="height and width of a patch of an image", group=_RUNS
@@ -151,7 +136,7 @@ class Options(Common):
     channels_last: bool = switch("--channels-last", help="model and images in memory format channels_last", group=_RUNS)
     parallel: str | None = option(
         "--parallel",
-        choices=PARALLEL,
+        choices=KINDS,
         help="train on --ranks processes: replicas, shards, stages or split layers",
         group=_RUNS,
     )

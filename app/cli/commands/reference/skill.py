@@ -12,7 +12,7 @@ from tracetui.app.text.exit_codes import DONE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.app.cli.commands.completion import Known
+    from tracetui.app.cli.commands.completion import Command
 
 MOST_BYTES = 6000
 _HEAD = """\
@@ -105,7 +105,7 @@ def skill() -> str:
     return _HEAD + "\n" + "\n".join(steps) + "\n" + _READING + "\n" + "\n".join(_lines(commands)) + "\n"
 
 
-def _lines(commands: Sequence[Known]) -> list[str]:
+def _lines(commands: Sequence[Command]) -> list[str]:
     lines = []
     for command in commands:
         options = [option.flags[-1] for option in command.options if not set(option.flags) & set(LEFT_OUT)]
