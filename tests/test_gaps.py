@@ -13,14 +13,13 @@ from as_json import report
 from laid_out import run_parts
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.attribution.during import UNRECORDED
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.nsys.gpu_samples import sampled
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.facts import events_within, host_during, lanes_within
-from tracetui.analysis.timeline.gaps import GAPS, MOST, longest_gaps
+from tracetui.analysis.timeline.gaps import GAPS, MOST, UNRECORDED, longest_gaps
 from tracetui.analysis.timeline.timeline import timeline
 from tracetui.app.charts.lanes import row_runs
 from tracetui.app.reports.layout import Layout

@@ -11,8 +11,8 @@ import pytest
 from sample_runs import FP32 as SAMPLE
 from sample_runs import run_of
 
-from tracetui.analysis.attribution.during import UNRECORDED
 from tracetui.analysis.timeline.facts import delay, facts, host_during, module
+from tracetui.analysis.timeline.gaps import UNRECORDED
 from tracetui.analysis.timeline.rows import BLOCK, MOST_ROWS, NONE, Row, rows_of
 from tracetui.analysis.timeline.timeline import Place, Timeline, search, timeline
 from tracetui.app.charts.cells import ruler

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.during import UNRECORDED
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.critical_path import path_within
 from tracetui.analysis.kernels import operator_names
 from tracetui.analysis.selection import select
+from tracetui.analysis.timeline.gaps import UNRECORDED
 from tracetui.analysis.timeline.lanes import WORK
 from tracetui.analysis.timeline.rows import NONE
 

@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import row_ids
-from tracetui.analysis.attribution.during import calls_of_thread
 from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.critical_path import RESOURCES
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.selection import select
+from tracetui.analysis.timeline.gaps import calls_of_thread
 from tracetui.analysis.timeline.lanes import Lane, lanes
 from tracetui.analysis.timeline.rows import NONE, Row, rows_of
 from tracetui.parsers import schema
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.attribution.during import ThreadCalls
     from tracetui.analysis.attribution.module_tree import ModuleTree
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.timeline.gaps import ThreadCalls
     from tracetui.analysis.timeline.rows import Curve, Ids
     from tracetui.parsers import Trace
 
