@@ -24,9 +24,9 @@ SECTIONS = (
 """Every section of a trace, in the order of the report; each is a field of `Trace`."""
 
 
-def of_table(name: str) -> Meta:
+def of_table(name: str, description: str | None = None) -> Meta:
     """Says that a list has the rows of the declared table of this id."""
-    return Meta(extra_json_schema={"x-table": name})
+    return Meta(description=description, extra_json_schema={"x-table": name})
 
 
 class Note(Struct, frozen=True, kw_only=True):
@@ -410,8 +410,8 @@ class Judged(Struct, frozen=True, kw_only=True):
     """What the rules found, what was set aside, what could not be judged, and which rules ran."""
 
     findings: Annotated[list[FindingRow], of_table("findings")]
-    findings_suppressed: Annotated[list[SuppressedRow], Meta(description="set aside by a rule on the measurement")]
-    findings_silenced: list[SilencedRow]
+    findings_suppressed: Annotated[list[SuppressedRow], of_table("findings", "set aside by a rule on the measurement")]
+    findings_silenced: Annotated[list[SilencedRow], of_table("findings")]
     findings_abstained: Annotated[list[AbstainedRow], of_table("abstained")]
     findings_checked: Annotated[list[str], Meta(description="rules that ran")]
 
@@ -449,7 +449,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     memops: Annotated[list[Row], of_table("memops")] | UnsetType = UNSET
     operators: Annotated[list[Row], of_table("operators")] | UnsetType = UNSET
     modules: Annotated[list[Row], of_table("modules")] | UnsetType = UNSET
-    host_functions: Annotated[list[Row], of_table("host_functions")] | UnsetType = UNSET
+    host_functions: Annotated[list[Row], of_table("host")] | UnsetType = UNSET
     api: Annotated[list[Row], of_table("api")] | UnsetType = UNSET
     ranges: Annotated[list[Row], of_table("ranges")] | UnsetType = UNSET
     range_tree: Annotated[list[Row], of_table("range_tree")] | UnsetType = UNSET
@@ -478,9 +478,9 @@ class Trace(Struct, frozen=True, kw_only=True):
     collectives_link: Link | UnsetType | None = UNSET
     roofline_peaks: Roofs | UnsetType = UNSET
     findings_suppressed: (
-        Annotated[list[SuppressedRow], Meta(description="set aside by a rule on the measurement")] | UnsetType
+        Annotated[list[SuppressedRow], of_table("findings", "set aside by a rule on the measurement")] | UnsetType
     ) = UNSET
-    findings_silenced: list[SilencedRow] | UnsetType = UNSET
+    findings_silenced: Annotated[list[SilencedRow], of_table("findings")] | UnsetType = UNSET
     findings_abstained: Annotated[list[AbstainedRow], of_table("abstained")] | UnsetType = UNSET
     findings_checked: Annotated[list[str], Meta(description="rules that ran")] | UnsetType = UNSET
     light: LightRecording | None

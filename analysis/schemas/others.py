@@ -5,18 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.schemas.report import (
-    CAPTURE,
-    COMPARED,
-    CONFIGURATIONS,
-    FINDINGS,
-    JOB,
-    LEFT_OUT,
-    NOTE,
-    REPORT,
-    TOGETHER,
-)
-from tracetui.analysis.schemas.shapes import Either, Map, Maybe, Rows, Shape, Told, schema_of
+from tracetui.analysis.report.model import Headline, Judged, RanksReport
+from tracetui.analysis.report.model_sets import CaptureRow
+from tracetui.analysis.schemas.report import COMPARED, CONFIGURATIONS, REPORT
+from tracetui.analysis.schemas.shapes import Either, Map, Maybe, Rows, Shape, Told, fields_of, schema_of
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
@@ -74,7 +66,7 @@ DIFF = {
     "modules": Rows("diff_modules"),
     "ranges": Rows("diff_ranges"),
     "kinds": Rows("diff_kinds"),
-    **FINDINGS,
+    **fields_of(Judged),
     "counts": Map("whole"),
 }
 _CROSSOVER = {"axis": "text", "value": "number?", "interval": Maybe(["number?"]), "verdict": "text"}
@@ -100,27 +92,13 @@ SWEEP = {
     ],
     "crossover": Maybe(_CROSSOVER),
     "kinds": Rows("sweep_kinds"),
-    "captures": [CAPTURE],
+    "captures": [CaptureRow],
     "phases": Rows("capture_phases", other=_VALUE),
     "categories": Rows("capture_categories", other=_VALUE),
     "top_kernels": Rows("capture_top_kernels", other=_VALUE),
     "counters": Maybe({"rows": [Map("any")], "weights": Map("text"), "stopped": Map("any"), "changes": [Map("any")]}),
-    **FINDINGS,
+    **fields_of(Judged),
     "notes": ["text"],
-}
-RANKS = {
-    "path": "text",
-    "world_size": "whole?",
-    "here": "whole",
-    "missing": ["whole"],
-    "recordings": Map("whole"),
-    "ranks": Rows("ranks"),
-    **{key.removesuffix("?"): shape for key, shape in TOGETHER.items() if key != "job?"},
-    "job": Maybe(JOB),
-    "environment": [{"name": "text", "values": [{"value": "any", "ranks": ["whole"]}]}],
-    "problems": [{"rank": "whole?", "path": "text", "problem": "text"}],
-    "notes": [{"rank": "whole?", "path": "text", "kind": "text", **{key: NOTE[key] for key in ("reason", "count")}}],
-    "counts": Map("whole"),
 }
 CHECK = {
     "path": "text",
@@ -164,14 +142,6 @@ QUERY_FRAMES = {
             "columns": [{"name": "text", "type": "text", "unit": "text", "about": "text"}],
         },
     ]
-}
-HEADLINE = {
-    "path": "text",
-    "base": "text?",
-    "average_step_us": "number?",
-    "waits_for": Maybe({"what": "text", "sentence": "text"}),
-    "findings": [{"key": "text", "severity": "text", "title": "text", "doubted_by": ["text"]}],
-    **LEFT_OUT,
 }
 RULES = {
     "rules": [
@@ -247,10 +217,12 @@ class Output:
 
 OUTPUTS = {
     "report": Output("tracetui.report/1", "tracetui report RUN --format json", REPORT),
-    "headline": Output("tracetui.headline/1", "tracetui report --max-tokens N with room for no section", HEADLINE),
+    "headline": Output(
+        "tracetui.headline/1", "tracetui report --max-tokens N with room for no section", fields_of(Headline)
+    ),
     "diff": Output("tracetui.diff/1", "tracetui diff A B --format json: per step, B minus A", DIFF),
     "sweep": Output("tracetui.sweep/1", "tracetui sweep PATH --format json", SWEEP),
-    "ranks": Output("tracetui.ranks/1", "tracetui ranks DIR --format json", RANKS),
+    "ranks": Output("tracetui.ranks/1", "tracetui ranks DIR --format json", fields_of(RanksReport)),
     "check": Output("tracetui.check/1", "tracetui check RUN --format json", CHECK),
     "query": Output("tracetui.query/1", "tracetui query RUN SQL --format json", QUERY),
     "frames": Output("tracetui.query-frames/1", "tracetui query --schema --format json", QUERY_FRAMES),

@@ -1,14 +1,19 @@
 """A short notation for the shapes of JSON, and the JSON Schema that it stands for.
 
 A shape is a word (``text``, ``whole``, ``number``, ``flag``, ``any``; with ``?`` it may be null), a list of one shape,
-a dict (an object; a key that ends in ``?`` may be missing), `Maybe`, `Map`, `Rows` or `Either`.
+a dict (an object; a key that ends in ``?`` may be missing), `Maybe`, `Map`, `Rows`, `Either`, or the type of a struct's
+field.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from msgspec import UnsetType
+
+from tracetui.analysis.report.model import Cost
 from tracetui.analysis.report.shorten import DETAILS
 from tracetui.analysis.tables.registry import TABLES
 from tracetui.analysis.tables.table import UNITS
@@ -33,6 +38,7 @@ OF_JSON: dict[str, Json] = {
     "object": {"type": "object"},
 }
 """The schema of a column by `Field.json_type`."""
+OF_PYTHON: dict[Shape, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
 @dataclass(frozen=True)
@@ -96,12 +102,62 @@ def schema_of(name: str, title: str, shape: Shape, *, closed: bool = False) -> J
     return {"$schema": DIALECT, "title": name or title, "description": title, **body, "$defs": compiler.tables}
 
 
+CATEGORIES = ("kernel", "communication", "memcpy", "memset", "runtime", "dataloader", "cpu_exec", "other")
+"""What a step's time is spent on: the keys of every table of costs."""
+
+
+def fields_of(struct: type) -> dict[str, Shape]:
+    """The keys of a struct with the types of their values; ``schema`` apart, which every output has."""
+    hints = get_type_hints(struct, include_extras=True)
+    keys = getattr(struct, "__struct_encode_fields__", hints)
+    pairs = zip(keys, hints.values(), strict=True)
+    return {f"{key}?" if UnsetType in get_args(hint) else key: hint for key, hint in pairs if key != "schema"}
+
+
 class _Compiler:
     """Turns shapes into schemas; each table's row stands once, under ``$defs``."""
 
     def __init__(self, *, closed: bool) -> None:
         self.closed = closed
         self.tables: dict[str, Json] = {}
+
+    def of_type(self, hint: Shape) -> Json:
+        """The schema of a type that a field of a struct has."""
+        origin: object = get_origin(hint)
+        inner = [part for part in get_args(hint) if part is not UnsetType]
+        if origin is Annotated:
+            meta = inner[1]
+            table = (meta.extra_json_schema or {}).get("x-table")
+            body = self._rows(table, inner[0]) if table else self.of(inner[0])
+            return {**body, "description": meta.description} if meta.description else body
+        if origin in (Union, UnionType):
+            known = [part for part in inner if part is not NoneType]
+            kinds = [self.of(part) for part in known]
+            if {"type": "integer"} in kinds and {"type": "number"} in kinds:
+                kinds.remove({"type": "integer"})
+            body = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+            return body if len(known) == len(inner) else _or_null(body)
+        if origin is dict:
+            costs = inner[1] is Cost
+            return self.of(dict.fromkeys(CATEGORIES, Cost) if costs else {} if inner[1] is Any else Map(inner[1]))
+        if origin is list:
+            return {"type": "array", "items": self.of(inner[0])}
+        return {"type": OF_PYTHON[hint]} if hint in OF_PYTHON else {} if hint is Any else self.of(fields_of(hint))
+
+    def _rows(self, table: str, rows: Shape) -> Json:
+        """A list of rows of a declared table; of a struct, what its lists hold and what the table lacks besides."""
+        (row,) = get_args(rows)
+        if get_origin(row) is dict:
+            return self.of(Rows(table))
+        columns = {field.json_key: field for field in TABLES[table].data_fields}
+        nested: dict[str, Shape] = {}
+        for name, hint in fields_of(row).items():
+            origin: object = get_origin(hint)
+            if name not in columns:
+                nested[name] = hint
+            elif origin is list:
+                nested[name] = Told(hint, columns[name].about)
+        return self.of(Rows(table, nested or None, tuple(nested)))
 
     def of(self, shape: Shape) -> Json:
         if isinstance(shape, Told):
@@ -118,6 +174,8 @@ class _Compiler:
             return {"type": "array", "items": self.of(shape[0])}
         if isinstance(shape, dict):
             return self._object(shape)
+        if not isinstance(shape, str):
+            return self.of_type(shape)
         word = shape.removesuffix("?")
         if word == "any":
             return {}
