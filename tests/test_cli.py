@@ -1,21 +1,25 @@
 """The command line: exit codes, one-line errors, and what it must not import."""
 
-from __future__ import annotations
-
 import json
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from sample_runs import recorded
+from sample_runs import FP16, FP32, linked, recorded
 
 from tracetui.app.cli import headless
 from tracetui.app.cli import main as cli
 from tracetui.app.cli.commands import open as open_command
 from tracetui.app.cli.commands import report as report_command
+from tracetui.app.cli.commands.completion import known_commands, script
+from tracetui.app.cli.main import main
+from tracetui.app.settings import recent
 from tracetui.app.text.exit_codes import CONDITION_HOLDS, DONE, INTERRUPTED, UNREADABLE, USAGE
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
@@ -424,3 +428,249 @@ def test_a_working_directory_that_is_gone_is_said(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == "tracetui: the working directory is gone; change to one that is there\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of two runs."""
+    place = tmp_path / "runs"
+    place.mkdir()
+    linked(FP16, place / "half.pt.trace.json.gz")
+    linked(FP32, place / "full.pt.trace.json.gz")
+    return place
+
+
+def opened(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The file that a report is about."""
+    code = cli.main(["report", *arguments, "--section", "overview", "--format", "json"])
+    out, err = capsys.readouterr()
+    assert code == DONE, err
+    return str(json.loads(out)["run"]["traces"][0]["source"]["path"]).rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"),
+    [("a", "full"), ("b", "half"), ("B", "half"), ("half", "half"), ("hal", "half"), ("ull", "full"),
+     ("half.pt.trace.json.gz", "half")],
+)  # fmt: skip
+def test_a_run_of_a_folder_by_letter_or_name(
+    folder: Path, wanted: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert opened([str(folder), "--run", wanted], capsys) == f"{name}.pt.trace.json.gz"
+
+
+@pytest.mark.parametrize("wanted", ["c", "x", "nothing", "", "trace"])
+@pytest.mark.parametrize("command", ["report", "open"])
+def test_a_run_that_is_not_there_is_wrong_usage_and_lists_what_is(
+    folder: Path, wanted: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([command, str(folder), "--run", wanted]) == USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "a full.pt.trace.json.gz, b half.pt.trace.json.gz" in err
+    assert ("several such runs" if wanted == "trace" else "no such run") in err
+
+
+def test_the_only_run_goes_by_its_letter_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "half.pt.trace.json.gz"
+    assert opened([str(file), "--run", "a"], capsys) == file.name
+    assert cli.main(["report", str(file), "--run", "b"]) == USAGE
+    assert "there are a half.pt.trace.json.gz" in capsys.readouterr().err
+
+
+def test_of_files_that_make_one_run_there_is_none_to_pick(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", *map(str, sorted(folder.iterdir())), "--run", "a"]) == USAGE
+    assert "2 paths were given" in capsys.readouterr().err
+
+
+def test_without_a_terminal_the_run_named_is_the_base(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [str(path) for path in sorted(folder.iterdir())]
+    for wanted, base in (("b", "half"), ("full", "full")):
+        assert cli.main(["open", *paths, "--run", wanted]) == DONE
+        head = capsys.readouterr().out.split("\n")
+        assert next(line for line in head if line.startswith("A ")).split()[1].startswith(base)
+
+
+def test_more_than_two_runs_need_a_screen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["open", *[str(folder)] * 3]) == USAGE
+    assert "without a terminal" in capsys.readouterr().err
+
+
+def test_tab_filter_and_run_go_together(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {}
+
+    def run_tui(paths: object, **options: object) -> int:
+        asked.update(options, paths=paths)
+        return DONE
+
+    monkeypatch.setattr(open_command, "has_terminal", lambda: True)
+    monkeypatch.setattr("tracetui.app.screen.run.run_tui", run_tui)
+    words = ["open", str(folder), str(folder), str(folder), "--tab", "kern", "--filter", "gemm", "--run", "b"]
+    assert cli.main(words) == DONE, capsys.readouterr().err
+    assert [asked[name] for name in ("tab", "filter", "run")] == ["kern", "gemm", "b"]
+    assert asked["paths"] == (folder,) * 3
+
+
+def alone(place: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`tracetui` without a command, without a terminal."""
+    command = [sys.executable, "-m", "tracetui.app"]
+    given = {**os.environ, "TRACETUI_NO_STATE": "", **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=place, env=given)
+
+
+def test_alone_it_lists_what_there_is(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = str(tmp_path / "data")
+    monkeypatch.setenv("TRACETUI_DATA_DIR", data)
+    monkeypatch.setenv("TRACETUI_NO_STATE", "0")
+    recent.remember(folder, ["chrome"], 5 << 20)
+    recent.remember(tmp_path / "gone", ["nsys"], 1 << 20)
+    done = alone(folder, TRACETUI_DATA_DIR=data)
+    assert done.returncode == DONE
+    assert done.stderr == ""
+    assert "In this folder:" in done.stdout
+    assert "full.pt.trace.json.gz" in done.stdout
+    assert f"{folder}   (Chrome, 5.000 MiB, just now)" in done.stdout
+    assert "missing" in done.stdout
+    off = alone(folder, TRACETUI_DATA_DIR=data, TRACETUI_NO_STATE="1")
+    assert "In this folder:" in off.stdout
+    assert "missing" not in off.stdout
+
+
+def test_alone_with_nothing_to_list_it_says_what_to_do(tmp_path: Path) -> None:
+    done = alone(tmp_path, TRACETUI_DATA_DIR=str(tmp_path / "data"))
+    assert done.returncode == DONE
+    assert "tracetui open --sample" in done.stdout
+    assert "tracetui profile" in done.stdout
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_report_is_not_remembered(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.delenv("TRACETUI_NO_STATE")
+    opened([str(folder)], capsys)
+    assert recent.recents() == []
+
+
+COMPLETE = """
+{script}
+COMP_WORDS=({words})
+COMP_CWORD={at}
+_tracetui
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+def bash(line: str, cwd=None) -> list[str]:
+    """What bash offers at the end of a line; a ``=`` is a word of its own there."""
+    words = shlex.split(line)
+    words = [part for word in words for part in (word.replace("=", " = ").split() if word.startswith("--") else [word])]
+    words += [""] if line.endswith(" ") else []
+    code = COMPLETE.format(script=script("bash"), words=" ".join(map(shlex.quote, words)), at=len(words) - 1)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", code], capture_output=True, text=True, check=True, cwd=cwd, timeout=30
+    )
+    assert not done.stderr
+    return [word for word in done.stdout.split("\n") if word]
+
+
+def fish(line: str, cwd=None) -> list[str]:
+    code = f"{script('fish')}\ncomplete -C {shlex.quote(line)}"
+    done = subprocess.run(["fish", "--no-config", "-c", code], capture_output=True, text=True, check=True, cwd=cwd)
+    return [word.split("\t")[0] for word in done.stdout.split("\n") if word]
+
+
+@pytest.fixture
+def spaced(tmp_path):
+    (tmp_path / "run one.json").write_text("{}")
+    (tmp_path / "runs").mkdir()
+    return tmp_path
+
+
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+needs_fish = pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
+SHELLS = [pytest.param(bash, marks=needs_bash), pytest.param(fish, marks=needs_fish)]
+
+
+@pytest.mark.parametrize("offered", SHELLS)
+@pytest.mark.parametrize(
+    ("line", "wanted", "unwanted"),
+    [
+        ("tracetui ", {"open", "report", "profile", "config", "serve"}, {"vim_tiny"}),
+        ("tracetui rep", {"report"}, {"open"}),
+        ("tracetui open --the", {"--theme"}, {"--tab"}),
+        ("tracetui open --theme ", {"light", "high-contrast"}, {"never"}),
+        ("tracetui open --tab k", {"kernels"}, {"overview"}),
+        ("tracetui report x.json --section over", {"overview"}, {"kernels"}),
+        ("tracetui report --format ", {"json", "csv"}, {"light"}),
+        ("tracetui reference models vim", {"vim_tiny", "vim_small"}, {"gpt_small"}),
+        ("tracetui profile vim_t", {"vim_tiny"}, set()),
+        ("tracetui profile vim_tiny --dtype ", {"fp16", "bf16"}, {"vim_tiny"}),
+        ("tracetui reference rules S", {"S1", "S2"}, {"K1"}),
+        ("tracetui config completion ", {"bash", "zsh", "fish"}, set()),
+        ("tracetui config cache ", {"info", "clear"}, set()),
+        ("tracetui ", {"reference", "config"}, {"rules", "models", "schema", "skill", "completion", "cache"}),
+        ("tracetui reference ", {"rules", "models", "schema", "skill"}, {"cache", "S1"}),
+        ("tracetui reference schema ", {"report", "diff"}, {"rules.md"}),
+        ("tracetui config c", {"completion", "cache"}, {"clear"}),
+        ("tracetui config cache cl", {"clear"}, {"info", "cache"}),
+        ("tracetui profile --tool torch,n", {"torch,nsys", "torch,ncu"}, {"nsys"}),
+    ],
+)
+def test_what_is_offered(offered, line, wanted, unwanted) -> None:
+    found = set(offered(line))
+    assert wanted <= found
+    assert not unwanted & found
+
+
+@pytest.mark.parametrize("offered", SHELLS)
+@pytest.mark.parametrize("line", ["tracetui open r", "tracetui diff a.json r", "tracetui report --output r"])
+def test_paths_where_a_path_is_meant(offered, line, spaced) -> None:
+    found = [name.rstrip("/").replace("\\ ", " ") for name in offered(line, cwd=spaced)]
+    assert {"run one.json", "runs"} <= set(found)
+
+
+@needs_bash
+def test_bash_knows_a_value_after_an_equals_sign() -> None:
+    assert bash("tracetui open --theme=li") == ["light"]
+    assert "dark" in bash("tracetui open --theme=")
+
+
+@needs_bash
+def test_bash_goes_on_with_several_sections_and_paths(spaced) -> None:
+    found = bash("tracetui report --section overview k", cwd=spaced)
+    assert "kernels" in found
+    assert "run one.json" in bash("tracetui report --section overview r", cwd=spaced)
+
+
+@pytest.mark.parametrize("offered", SHELLS)
+def test_a_program_of_ones_own_is_completed_as_elsewhere(offered, spaced) -> None:
+    assert "python3" in offered("tracetui profile -- pytho")
+    found = [name.rstrip("/").replace("\\ ", " ") for name in offered("tracetui profile -- python3 r", cwd=spaced)]
+    assert "runs" in found
+    assert not set(offered("tracetui profile -- python3 --", cwd=spaced)) & {"--theme", "--dtype"}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_is_whole(shell, tmp_path, capsys) -> None:
+    assert main(["config", "completion", shell]) == 0
+    printed = capsys.readouterr().out
+    assert printed == script(shell)
+    for command in known_commands():
+        assert command.name in printed
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here to read it")
+    file = tmp_path / "script"
+    file.write_text(printed)
+    check = "--no-execute" if shell == "fish" else "-n"
+    assert subprocess.run([shell, check, str(file)], capture_output=True, check=False).stderr == b""
+
+
+def test_every_option_that_a_person_sees_is_known() -> None:
+    options = {flag for command in known_commands() for option in command.options for flag in option.flags}
+    assert {"--sample", "--steps", "--no-mouse", "--low-bandwidth", "--no-low-bandwidth", "--keys"} <= options
+    assert "--no-ascii" not in options

@@ -1,17 +1,42 @@
-"""The documentation: its code runs, its links lead somewhere, and it names every key and section of the report."""
-
-from __future__ import annotations
+"""The documentation: its code runs, its links lead somewhere, it shows what the program shows, and names every key."""
 
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
 
+import experiments_page
 import pytest
 from as_json import report
+from generated_docs import (
+    QUERY,
+    README,
+    REPORT,
+    RULES,
+    SCREENS,
+    SCREENSHOTS,
+    SETTINGS,
+    SHOTS,
+    SIZE,
+    query_page,
+    readme,
+    report_page,
+    rules_page,
+    screenshot,
+    settings_page,
+    title,
+    words,
+)
+from report_page import documented, keys_of
 
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.app.cli.command import COMMANDS, build_parser
+from tracetui.analysis.schemas.others import json_schema
+from tracetui.analysis.tables.registry import TABLES
+from tracetui.app.cli.command import COMMANDS, build_parser, chosen
+from tracetui.app.cli.commands.completion import known_commands
+from tracetui.app.cli.commands.reference.skill import MOST_BYTES, skill
+from tracetui.app.cli.main import main
 from tracetui.app.cli.options import SAMPLES
 from tracetui.parsers import open_path
 
@@ -88,3 +113,91 @@ def test_every_option_is_in_the_docs() -> None:
     }
     assert len(options) > 15
     assert {option for option in options if option not in pages} == set()
+
+
+@pytest.mark.parametrize("name", SHOTS)
+async def test_a_screenshot_is_what_the_screen_shows(name: str) -> None:
+    """A tab as it opens is compared with its recorded text, which test_tui_screens holds the program to."""
+    _, pressed = SHOTS[name]
+    if len(pressed) > 1:
+        shown = words(await screenshot(name, cache=True))
+    else:
+        shown = title(name) + (SCREENS / f"{name}-{SIZE[0]}x{SIZE[1]}.txt").read_text(encoding="utf-8")
+    assert len(shown) > 500
+    picture = words((SCREENSHOTS / f"{name}.svg").read_text(encoding="utf-8"))
+    assert letters(picture) == letters(shown), "run `make docs`"
+
+
+def letters(text: str) -> str:
+    return "".join(text.split())
+
+
+@pytest.mark.parametrize("name", SHOTS)
+def test_the_readme_has_the_screenshot(name: str) -> None:
+    assert f"(docs/screenshots/{name}.svg)" in README.read_text(encoding="utf-8")
+
+
+def test_the_readme_shows_what_its_command_prints() -> None:
+    text = readme()
+    assert "Waits for the CPU, not the GPU" in text
+    assert README.read_text(encoding="utf-8") == text, "run `make docs`"
+
+
+def test_the_page_of_rules_is_what_the_rules_say() -> None:
+    assert RULES.read_text(encoding="utf-8") == rules_page(), "run `make docs`"
+
+
+def test_the_pages_of_proofs_are_what_was_recorded_and_what_is_read() -> None:
+    assert experiments_page.PAGE.read_text(encoding="utf-8") == experiments_page.page(), "run `make docs`"
+    assert experiments_page.PROOFS.read_text(encoding="utf-8") == experiments_page.proofs_page(), "run `make docs`"
+
+
+def test_the_page_of_settings_is_what_the_schema_says() -> None:
+    assert SETTINGS.read_text(encoding="utf-8") == settings_page(), "run `make docs`"
+
+
+def test_the_page_of_queries_has_every_frame() -> None:
+    assert QUERY.read_text(encoding="utf-8") == query_page(), "run `make docs`"
+
+
+def test_the_page_of_the_report_is_what_the_tables_declare() -> None:
+    text = REPORT.read_text(encoding="utf-8")
+    assert text == report_page(), "run `make docs`"
+    alike = {"diff_modules": "diff_operators"}  # the page says so
+    assert all(keys_of(TABLES[one]) == keys_of(TABLES[other]) for one, other in alike.items())
+    shown = documented(text)
+    assert len(set(shown)) == len(shown)
+    assert {*shown, *alike} == {name for name, table in TABLES.items() if table.data}
+
+
+def test_it_is_short_and_names_every_command(capsys) -> None:
+    assert main(["reference", "skill"]) == 0
+    page = capsys.readouterr().out
+    assert page == skill()
+    assert len(page.encode()) < MOST_BYTES
+    for command in known_commands():
+        if command.name:
+            assert f"- `{command.name}`: {command.help}" in page
+
+
+def test_its_commands_parse() -> None:
+    examples = [text for text in re.findall(r"`tracetui ([^`]*)`", skill()) if " " in text]
+    assert len(examples) >= 8
+    for example in examples:
+        command = shlex.split(example.replace("…", "1"))
+        if "--" in command:
+            command = command[: command.index("--")]
+        name, command = chosen(command)
+        build_parser(name).parse_args(command)
+
+
+def test_the_keys_that_it_names_are_there() -> None:
+    schemas = (
+        str(json_schema("report")) + str(json_schema("diff")) + str(json_schema("ranks")) + str(json_schema("check"))
+    )
+    for name in re.findall(r"`([a-z][a-z_.]+)`", skill()):
+        for key in name.removeprefix("trace.").removeprefix("run.").split("."):
+            if key not in ("tracetui", "other_work", "not_comparable", "invalid", "light", "rich", "both", "clean",
+                           "recorded", "trace", "host", "device", "start", "duration", "done",
+                           ) and key not in {c.name for c in known_commands()}:  # fmt: skip
+                assert f"'{key}'" in schemas, key
