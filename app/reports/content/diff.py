@@ -9,6 +9,8 @@ from tracetui.analysis.base.number_format import format_percent, format_signed_u
 from tracetui.analysis.report.model import Judged
 from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
+from tracetui.app.reports.content.ncu.configurations import stopped_text
+from tracetui.app.reports.counter_text import profiled_text
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
 from tracetui.app.tables.module_tree import merged_changes
 from tracetui.app.text.fitting import fit, printable
@@ -79,14 +81,14 @@ def section_parts(found: Json, section: str, layout: Layout) -> Iterator[Part]:
 def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """The diff of two reports of Nsight Compute, which hold single launches and no steps."""
     from tracetui.app.reports.content.counters import kernel_blocks
-    from tracetui.app.reports.content.ncu import configurations, diff
+    from tracetui.app.reports.content.ncu import configurations
 
     counters = found["counters"]
     yield Title("tracetui diff: what changed from A to B, of the profiled launches")
-    yield Facts(diff.sides(found))
-    yield Sentences((diff.other_work(found["comparable"]) or comparable_words(found["comparable"]),))
+    yield Facts(counted_sides(found))
+    yield Sentences((other_launches(found["comparable"]) or comparable_words(found["comparable"]),))
     yield _conditions(found["comparable"])
-    yield Sentences(diff.verdict(counters, layout))
+    yield Sentences(counters_verdict(counters, layout))
     yield FindingList(Judged.of(found))
     yield from configurations.blocks(counters["configurations"], counters["configuration_weights"], layout)
     yield from _waterfall(found["waterfall"], layout, "profiled time")
@@ -352,3 +354,37 @@ def plain_value(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "not recorded" if value is None else str(value)
+
+
+def counted_sides(found: Json) -> tuple[tuple[str, str], ...]:
+    """Both reports, with what they hold."""
+    files = found["counters"]["counters_compared"]["files"]
+    return tuple(
+        (letter, f"{found[letter.lower()]['name']}: {profiled_text(file['launches'], file['kernels'])}")
+        for letter, file in zip("AB", files, strict=True)
+    )
+
+
+def counters_verdict(counters: Json, layout: Layout) -> tuple[str, ...]:
+    """How the time of the profiled launches changed, and what that is not."""
+    a, b = (file["total_us"] for file in counters["counters_compared"]["files"])
+    stopped = stopped_text({side.upper(): limit for side, limit in counters["stopped"].items()})
+    what = "Nsight Compute measured single launches and no steps"
+    if a is None or b is None:
+        said = f"{what}, and without their times."
+    else:
+        share = f", {format_percent(100 * (b - a) / a, signed=True)}" if a else ""
+        change = f"{format_signed_us(b - a, ascii=layout.ascii)}{share}"
+        said = (
+            f"{what}: together they take {layout.time(a)} in A and {layout.time(b)} in B ({change}), at the clocks that"
+            " ncu set. Only a time line tells what a step gains."
+        )
+    return (said, stopped) if stopped else (said,)
+
+
+def other_launches(comparable: Json) -> str:
+    """Which launches differ, where one report holds others than the other; empty where that is not so."""
+    if comparable["verdict"] != "other_work":
+        return ""
+    many = [row["field"] for row in comparable["differences"] if row["work"]]
+    return f"OTHER WORK: A holds other launches than B ({', '.join(many)}; marked #)."
