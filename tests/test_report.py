@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import reported
-from as_json import report
+from as_json import as_structs, report
 from contract import (
     DIFF,
     FINDINGS,
@@ -23,6 +23,7 @@ from contract import (
     row,
     rows_at,
 )
+from msgspec import to_builtins
 from reported import CHROME, MADE, NO_DURATIONS, NO_MEMORY, PAIRS, RECORDINGS, TWO_RANKS, VIM, VIM_FP16
 from sample_runs import recorded, report_of, run_of
 
@@ -181,6 +182,7 @@ def test_every_key_of_the_contract(found: Callable[[str], dict[str, Any]], name:
         conforms(trace, GROUPED if has_timeline else {**GROUPED, **NO_TIMELINE}, name)
         unknown.update(key for path in LISTS for key in nulls(path, rows_at(trace, path)))
     assert json.loads(to_json(whole)) == whole
+    assert to_builtins(as_structs(whole)) == whole
     assert _values(NULL_IN.get(name, {})) <= unknown
     assert not unknown & _values(NEVER_NULL)
 
