@@ -13,10 +13,12 @@ import pytest
 import sample_runs
 from as_json import report
 from laid_out import body, report_text
+from msgspec import convert
 from sample_runs import run_of
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
+from tracetui.analysis.report.model import AbstainedRow, Evidence, FindingRow, Judged
 from tracetui.app.cli.commands.reference.rules import as_json, rules_page
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.findings import finding_lines
@@ -47,14 +49,18 @@ def row(**more: Any) -> dict[str, Any]:
     given = {
         "id": "S2", "severity": "critical", "title": "It waits", "impact_us": 1500.0, "ceiling_percent": 40.0,
         "evidence": [], "formula": "1 of 2", "threshold": "above 1", "advice": "mend it", "next_command": "",
-        "reference": "", "remarks": [], "doubted_by": [],
+        "reference": "", "remarks": [], "doubted_by": [], "changes": [], "proofs": [], "key": "",
     }  # fmt: skip
     return {**given, **more}
 
 
-def found(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
+def evidence(value: Any, unit: str, label: str = "") -> dict[str, Any]:
+    return {"label": label, "value": value, "unit": unit, "tab": None, "filter": None, "row": None}
+
+
+def found(*rows: dict[str, Any], **more: Any) -> Judged:
     sets = ("findings_suppressed", "findings_silenced", "findings_abstained", "findings_checked")
-    return {"findings": list(rows), **{key: [] for key in sets}, **more}
+    return convert({"findings": list(rows), **{key: [] for key in sets}, **more}, Judged)
 
 
 def test_every_format_says_the_same(said: Callable[..., str]) -> None:
@@ -105,7 +111,7 @@ def test_a_finding_reads_as_a_colleague_would_say_it() -> None:
     command = (
         "ncu --set full --kernel-name 'regex:^(scan kernel|gemm)$' --csv --page raw --log-file counters.csv python x"
     )
-    lines = finding_lines(found(row(next_command=command, remarks=["V8: it is slowed down"])), Layout())
+    lines = finding_lines(found(row(next_command=command, remarks=["V8: it is slowed down"])), "steps 1-3", Layout())
     assert lines == [
         "Findings (1; 0 rules looked)",
         "! S2 critical: It waits",
@@ -116,18 +122,17 @@ def test_a_finding_reads_as_a_colleague_would_say_it() -> None:
         "         --page raw --log-file counters.csv python x",
         "  Mind   V8: it is slowed down",
     ]
-    assert finding_lines({}, Layout()) == []
-    assert finding_lines(found(findings_checked=["S1"]), Layout()) == ["Findings (none; 1 rule looked)"]
+    assert finding_lines(found(findings_checked=["S1"]), "steps 1-3", Layout()) == ["Findings (none; 1 rule looked)"]
 
 
 def test_what_is_set_aside_or_lacking_is_said_where_only_findings_are_asked_for() -> None:
     everything = found(
-        row(evidence=[{"label": "step", "value": 3.0, "unit": "ns"}]),
+        row(evidence=[evidence(3.0, "ns", "step")]),
         findings_suppressed=[row(id="S5", by="V9")],
         findings_silenced=[row(id="F1", reason="agreed")],
         findings_abstained=[{"id": "T1", "missing": "the machine's state"}],
     )
-    text = " ".join(finding_lines(everything, Layout(), whole=True))
+    text = " ".join(finding_lines(everything, "steps 1-3", Layout(), whole=True))
     for words in ("Limit  above 1", "Rests  step 3 ns", "(by V9)", "(silenced: agreed)", "T1: the machine's state"):
         assert words in text
     assert "1 could not for want of evidence; 2 findings set aside" in text
@@ -137,11 +142,11 @@ def test_nothing_in_a_finding_gets_at_the_terminal() -> None:
     nasty = "evil\x1b[31m\u202e\udc80 " + "long" * 40
     bad = row(
         title=nasty, formula=nasty, advice=nasty, next_command=nasty, remarks=[nasty], threshold=nasty,
-        evidence=[{"label": nasty, "value": nasty, "unit": nasty}],
+        evidence=[evidence(nasty, nasty, nasty)],
     )  # fmt: skip
     bad = found(bad, findings_abstained=[{"id": "X1", "missing": nasty}], findings_silenced=[{**bad, "reason": nasty}])
     for page in (Layout(), Layout(ascii=True)):
-        for line in finding_lines(bad, page, whole=True):
+        for line in finding_lines(bad, "steps 1-3", page, whole=True):
             assert line.isprintable()
             assert cell_width(line) <= 80
             assert line.isascii() or not page.ascii
@@ -156,13 +161,13 @@ def test_nothing_in_a_finding_gets_at_the_terminal() -> None:
     ],
 )  # fmt: skip
 def test_evidence_is_printed_in_the_unit_that_suits_it(value: Any, unit: str, shown: str) -> None:
-    assert evidence_text({"value": value, "unit": unit}) == shown
+    assert evidence_text(convert(evidence(value, unit), Evidence)) == shown
 
 
 def test_costs_are_said_as_far_as_they_are_known() -> None:
-    assert cost(row(impact_us=None, ceiling_percent=None)) == ""
-    assert cost(row(impact_us=None)) == "the step would be at most 40.0 % shorter without it"
-    assert cost(row(ceiling_percent=None)) == "1.500 ms per step"
+    assert cost(convert(row(impact_us=None, ceiling_percent=None), FindingRow)) == ""
+    assert cost(convert(row(impact_us=None), FindingRow)) == "the step would be at most 40.0 % shorter without it"
+    assert cost(convert(row(ceiling_percent=None), FindingRow)) == "1.500 ms per step"
 
 
 # --- the user's file
@@ -254,7 +259,7 @@ def test_what_many_rules_miss_is_said_once() -> None:
     """An ncu file has no time line, which most rules need: one line, with how many they are."""
     found = report(run_of("ncu/scan_metrics_raw.csv.gz"), sections=("findings",))["run"]["traces"][0]
     reasons = [row["missing"] for row in found["findings_abstained"]]
-    said = missing_by_reason(found["findings_abstained"])
+    said = missing_by_reason(convert(found["findings_abstained"], list[AbstainedRow]))
     assert [missing for _, missing in said] == list(dict.fromkeys(reasons))
     most = max(reasons, key=reasons.count)
     assert (f"{reasons.count(most)} rules", most) in said
