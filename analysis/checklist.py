@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import polars as pl
+from msgspec import Meta, Struct
 
 from tracetui.analysis.findings.core import basis, program, words
 from tracetui.analysis.findings.core.facts import Facts
@@ -15,7 +16,6 @@ from tracetui.analysis.findings.of_run import findings_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.finding import Finding, Findings
     from tracetui.analysis.scope import Scope
@@ -453,20 +453,51 @@ def _abstained(point: Point, findings: Findings) -> str:
     return next(reasons, "work whose size is known")
 
 
-def answer_row(answer: Answer) -> Json:
+class CheckPoint(Struct, frozen=True, kw_only=True):
+    """A point of the checklist as the JSON contract has it."""
+
+    group: str
+    point: str
+    status: Annotated[str, Meta(description="done, failed or not_recorded")]
+    figure: str | None
+    findings: list[str]
+    doubted_by: list[str]
+    advice: str | None
+    beside: str | None
+    missing: str | None
+    command: str | None
+
+
+class CheckReport(Struct, frozen=True, kw_only=True):
+    """Every point of the checklist of one run."""
+
+    schema: str
+    path: str
+    recording: str
+    kind: str
+    rank: int | None
+    ranks: list[int]
+    other_runs: int
+    base: str
+    waits_for: str | None
+    points: list[CheckPoint]
+    counts: dict[str, int]
+
+
+def answer_row(answer: Answer) -> CheckPoint:
     """An answer as the JSON contract has it."""
-    return {
-        "group": answer.group,
-        "point": answer.question,
-        "status": answer.status,
-        "figure": answer.figure or None,
-        "findings": list(dict.fromkeys(finding.id for finding in answer.findings)),
-        "doubted_by": list(answer.findings[0].doubted_by) if answer.findings else [],
-        "advice": answer.findings[0].advice if answer.findings else None,
-        "beside": answer.beside or None,
-        "missing": answer.missing or None,
-        "command": answer.command or None,
-    }
+    return CheckPoint(
+        group=answer.group,
+        point=answer.question,
+        status=answer.status,
+        figure=answer.figure or None,
+        findings=list(dict.fromkeys(finding.id for finding in answer.findings)),
+        doubted_by=list(answer.findings[0].doubted_by) if answer.findings else [],
+        advice=answer.findings[0].advice if answer.findings else None,
+        beside=answer.beside or None,
+        missing=answer.missing or None,
+        command=answer.command or None,
+    )
 
 
 SCHEMA = "tracetui.check/1"
@@ -477,7 +508,7 @@ def check_report(
     scope: Scope,
     config: Config | None = None,
     on_error: Callable[[Exception], None] | None = None,
-) -> Json:
+) -> CheckReport:
     """Every point of the checklist for a run; of several ranks, for the one that the others wait for.
 
     Args:
@@ -489,19 +520,19 @@ def check_report(
     trace = _chosen(run, scope)
     facts = Facts(run, trace, scope)
     rows = [answer_row(answer) for answer in check(facts, config, on_error)]
-    return {
-        "schema": SCHEMA,
-        "path": str(run.path),
-        "recording": str(trace.source.path),
-        "kind": trace.info.kind,
-        "rank": trace.info.rank,
-        "ranks": sorted(run.ranks),
-        "other_runs": len(run.others),
-        "base": facts.sel.describe() if trace.has_timeline or facts.sel.by_steps else "whole recording",
-        "waits_for": facts.verdict.sentence if trace.has_timeline else None,
-        "points": rows,
-        "counts": {status: sum(row["status"] == status for row in rows) for status in STATUSES},
-    }
+    return CheckReport(
+        schema=SCHEMA,
+        path=str(run.path),
+        recording=str(trace.source.path),
+        kind=trace.info.kind,
+        rank=trace.info.rank,
+        ranks=sorted(run.ranks),
+        other_runs=len(run.others),
+        base=facts.sel.describe() if trace.has_timeline or facts.sel.by_steps else "whole recording",
+        waits_for=facts.verdict.sentence if trace.has_timeline else None,
+        points=rows,
+        counts={status: sum(row.status == status for row in rows) for status in STATUSES},
+    )
 
 
 def _chosen(run: Run, scope: Scope) -> Trace:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from made_run import ADD, HGEMM, Made, finding, silent
+from msgspec import convert, to_builtins
 from sample_runs import recorded, run_of
 
-from tracetui.analysis.checklist import POINTS, RECORDING, _answer, _chosen, _missing, check_report
+from tracetui.analysis.checklist import POINTS, RECORDING, CheckReport, _answer, _chosen, _missing, check_report
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding, Findings, Suppressed
@@ -43,7 +44,7 @@ EXPECTED = {
 
 @cache
 def checked(name: str) -> dict[str, Any]:
-    return check_report(run_of(name), Scope())
+    return to_builtins(check_report(run_of(name), Scope()))
 
 
 def signs(found: dict[str, Any]) -> str:
@@ -106,8 +107,8 @@ def test_jax_and_memory_are_told_in_their_own_terms() -> None:
 
 def test_of_several_ranks_it_is_the_one_that_the_others_wait_for() -> None:
     assert _chosen(run_of(RANKS), Scope()).info.rank == 1
-    found = {**checked(JAX), "rank": 1, "ranks": [0, 1]}
-    assert "Rank    1; --rank N checks another (0)" in text(check_parts(found, Layout()), Layout())
+    read = convert({**checked(JAX), "rank": 1, "ranks": [0, 1]}, CheckReport)
+    assert "Rank    1; --rank N checks another (0)" in text(check_parts(read, Layout()), Layout())
 
 
 def test_a_silenced_rule_fails_nothing_and_says_so() -> None:
@@ -129,25 +130,25 @@ def test_what_a_refuted_measurement_said_is_no_answer() -> None:
 @pytest.mark.parametrize("name", [TORCH, JAX])
 def test_text_of_80_columns_with_and_without_ascii(name: str) -> None:
     for layout in (Layout(), Layout(ascii=True)):
-        page = text(check_parts(checked(name), layout), layout)
+        page = text(check_parts(convert(checked(name), CheckReport), layout), layout)
         assert max(map(len, page.splitlines())) <= WIDTH
         assert page.isascii() or not layout.ascii
     assert "1. What's the actual bottleneck?" in page
 
 
 def test_commands_are_listed_once_with_the_points_that_they_answer() -> None:
-    page = text(check_parts(checked(NSYS), Layout()), Layout())
+    page = text(check_parts(convert(checked(NSYS), CheckReport), Layout()), Layout())
     assert page.count("tracetui profile -- python train.py") == 1
     assert "Record  tracetui profile --with-memory -- python train.py\nfor     Appropriate batch size\n" in page
 
 
 def test_a_point_that_failed_says_its_own_figure_too() -> None:
-    page = text(check_parts(checked(TORCH), Layout()), Layout())
+    page = text(check_parts(convert(checked(TORCH), CheckReport), Layout()), Layout())
     assert "the step (S1); SM efficiency 2.56 %, occupancy 14.1 %\n" in page
 
 
 def test_markdown_has_boxes_to_tick() -> None:
-    page = markdown(check_parts(checked(TORCH), Layout()), Layout())
+    page = markdown(check_parts(convert(checked(TORCH), CheckReport), Layout()), Layout())
     assert "- [x] Synchronization? " in page
     assert "- [ ] **failed:** CPU preprocessing? " in page
 

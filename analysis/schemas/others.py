@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.checklist import CheckReport
 from tracetui.analysis.report.model import Headline, Judged, RanksReport
 from tracetui.analysis.report.model_sets import CaptureRow
 from tracetui.analysis.schemas.report import COMPARED, CONFIGURATIONS, REPORT
@@ -99,31 +100,6 @@ SWEEP = {
     "counters": Maybe({"rows": [Map("any")], "weights": Map("text"), "stopped": Map("any"), "changes": [Map("any")]}),
     **fields_of(Judged),
     "notes": ["text"],
-}
-CHECK = {
-    "path": "text",
-    "recording": "text?",
-    "kind": "text?",
-    "rank": "whole?",
-    "ranks": ["whole"],
-    "other_runs": "whole",
-    "base": "text?",
-    "waits_for": "text?",
-    "points": [
-        {
-            "group": "text",
-            "point": "text",
-            "status": Told("text", "done, failed or not_recorded"),
-            "figure": "text?",
-            "findings": ["text"],
-            "doubted_by": ["text"],
-            "advice": "text?",
-            "beside": "text?",
-            "missing": "text?",
-            "command": "text?",
-        }
-    ],
-    "counts": Map("whole"),
 }
 QUERY = {
     "path": "text",
@@ -223,7 +199,7 @@ OUTPUTS = {
     "diff": Output("tracetui.diff/1", "tracetui diff A B --format json: per step, B minus A", DIFF),
     "sweep": Output("tracetui.sweep/1", "tracetui sweep PATH --format json", SWEEP),
     "ranks": Output("tracetui.ranks/1", "tracetui ranks DIR --format json", fields_of(RanksReport)),
-    "check": Output("tracetui.check/1", "tracetui check RUN --format json", CHECK),
+    "check": Output("tracetui.check/1", "tracetui check RUN --format json", fields_of(CheckReport)),
     "query": Output("tracetui.query/1", "tracetui query RUN SQL --format json", QUERY),
     "frames": Output("tracetui.query-frames/1", "tracetui query --schema --format json", QUERY_FRAMES),
     "rules": Output("tracetui.rules/1", "tracetui reference rules --format json", RULES),
