@@ -31,8 +31,10 @@ from sample_runs import recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.gpu import framework
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.analysis.report.findings import finding_row
 from tracetui.app.reports.finding_words import cost
 from tracetui.parsers import open_path
 from tracetui.parsers.names.matrix_work import fp32_matrix_work
@@ -482,9 +484,12 @@ def test_a_loop_that_moves_nothing_can_be_one_kernel(tmp_path: Path) -> None:
 
 
 def test_what_is_left_of_a_step_is_said_where_that_is_little() -> None:
-    said = cost({"impact_us": 990.0, "ceiling_percent": 99.0})
-    assert said.endswith("at most 99.0 % shorter (10.00 µs are left)")
-    assert "left" not in cost({"impact_us": 500.0, "ceiling_percent": 50.0})
+    little, half = (
+        cost(finding_row(Finding("info", "", (), "", impact_ns=ns, ceiling_percent=percent)))
+        for ns, percent in ((990e3, 99.0), (500e3, 50.0))
+    )
+    assert little.endswith("at most 99.0 % shorter (10.00 µs are left)")
+    assert "left" not in half
 
 
 # --- F11: layout
