@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from tracetui.analysis.findings.core import basis, program, words
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.host.transfers import copies
+from tracetui.analysis.findings.host.copies import copies
 from tracetui.analysis.findings.of_run import findings_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def host_work(facts: Facts) -> str:
 
 def loading(facts: Facts) -> str:
     """How long the step waits for data and copies it."""
-    from tracetui.analysis.findings.host.transfers import HTOD, copies_of
+    from tracetui.analysis.findings.host.copies import HTOD, copies_of
 
     if not facts.trace.has_timeline or not facts.step_ns:
         return ""
@@ -66,7 +66,7 @@ def longest_kernel(facts: Facts) -> str:
 
 def allocation(facts: Facts) -> str:
     """What the steps ask the driver for, and the peak."""
-    from tracetui.analysis.findings.host.allocation import allocations
+    from tracetui.analysis.findings.gpu.memory import allocations
 
     parts = []
     if facts.trace.has_timeline and not facts.missing(("api", "steps")):
@@ -189,7 +189,7 @@ def compiled(facts: Facts) -> str:
 
 def pinned(facts: Facts) -> str:
     """How much is copied from and to memory that may be paged out."""
-    from tracetui.analysis.findings.host.transfers import copies
+    from tracetui.analysis.findings.host.copies import copies
 
     if not facts.trace.has_timeline:
         return ""

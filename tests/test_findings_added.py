@@ -14,10 +14,10 @@ from sample_runs import recorded
 from tracetui.analysis.compare.diff import diff
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
-from tracetui.analysis.findings.gpu.coalescing import accesses
-from tracetui.analysis.findings.gpu.communication import talks
-from tracetui.analysis.findings.host.threads import crowded_ns
-from tracetui.analysis.findings.pairs.causes import causes
+from tracetui.analysis.findings.gpu.measured_kernels import accesses
+from tracetui.analysis.findings.host.system import crowded_ns
+from tracetui.analysis.findings.jobs import talks
+from tracetui.analysis.findings.pairs.comparison import causes
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from sample_runs import recorded
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
-from tracetui.analysis.findings.gpu import framework
-from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.analysis.findings.gpu import fusion, kernel_kinds
 from tracetui.analysis.report.findings import finding_row
 from tracetui.app.reports.finding_words import cost
 from tracetui.parsers import open_path
@@ -263,8 +262,8 @@ def test_f2_asks_the_counters() -> None:
     """Of the 43 launches of `ops`, Nsight Compute saw tensor cores in some that do not say so in their names."""
     run = open_path(recorded("ops"))
     facts = Facts(run)
-    by_name = kernel_sorts.on_tensor_cores(facts_of(run.main))
-    by_counters = kernel_sorts.on_tensor_cores(facts)
+    by_name = kernel_kinds.on_tensor_cores(facts_of(run.main))
+    by_counters = kernel_kinds.on_tensor_cores(facts)
     assert facts.counters is not None
     told = dict(facts.counters.kernels.select("name", "tensor_cores").drop_nulls().iter_rows())
     names = facts.launches["name"].cast(str).to_list()
@@ -372,7 +371,7 @@ def test_f4_on_recordings(recording: Callable[[str], Trace]) -> None:
 def test_f6_counts_chains(recording: Callable[[str], Trace], name: str, chains: int) -> None:
     """12 layers: 2 of 4 forward passes in the steps, 3 in those of nsys."""
     facts = facts_of(recording(name))
-    assert kernel_sorts.attention(facts).chains == chains
+    assert kernel_kinds.attention(facts).chains == chains
     found = finding("F6", facts)
     assert "scaled_dot_product_attention(" in found.advice
     assert "memory-efficient" in found.advice
@@ -470,8 +469,8 @@ def test_f7_keeps_one_kernel_for_each_pass_of_a_stencil(tmp_path: Path) -> None:
     # rolls and sums alternate within a pass: the pass is the loop, not these pairs
     facts = _passes(40, ROLL, ROLL, ADD, ROLL, ADD, ROLL, ADD, ADD).facts(tmp_path)
     found = finding("F7", facts)
-    moves = kernel_sorts.of_category(facts.launches, "copy")
-    chosen = framework.but_the_longest(facts.launches, np.ones_like(moves), moves, np.zeros_like(moves))
+    moves = kernel_kinds.of_category(facts.launches, "copy")
+    chosen = fusion.but_the_longest(facts.launches, np.ones_like(moves), moves, np.zeros_like(moves))
     assert facts.launches.height - int(chosen.sum()) == 4 * 40
     assert found.ceiling_percent is not None
     assert found.ceiling_percent < 100 * 7 / 8 + 1
@@ -480,7 +479,7 @@ def test_f7_keeps_one_kernel_for_each_pass_of_a_stencil(tmp_path: Path) -> None:
 def test_a_loop_that_moves_nothing_can_be_one_kernel(tmp_path: Path) -> None:
     launched = _passes(40, ADD, TO_HALF).facts(tmp_path).launches
     nothing, all_of_it = np.zeros(launched.height, np.bool_), np.ones(launched.height, np.bool_)
-    assert launched.height - int(framework.but_the_longest(launched, all_of_it, nothing, nothing).sum()) == 1
+    assert launched.height - int(fusion.but_the_longest(launched, all_of_it, nothing, nothing).sum()) == 1
 
 
 def test_what_is_left_of_a_step_is_said_where_that_is_little() -> None:

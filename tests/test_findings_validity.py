@@ -16,7 +16,7 @@ from sample_runs import recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
-from tracetui.analysis.findings.validity.setup import before_computing
+from tracetui.analysis.findings.validity.steps import before_computing
 from tracetui.parsers import Run, Source, Trace, TraceInfo, open_path
 from tracetui.parsers.iterations import as_recorded
 from tracetui.parsers.tool_registry import KINDS
@@ -613,7 +613,7 @@ def test_no_rule_cries_wolf(recording: Recording, name: str):
 
 def test_notes_that_mean_an_early_end():
     """What readers say of files that end early is what V16 looks for."""
-    from tracetui.analysis.findings.validity.file import CUT_SHORT
+    from tracetui.analysis.findings.validity.events import CUT_SHORT
 
     sources = "".join(path.read_text() for path in (Path(__file__).parents[1] / "parsers").rglob("*.py"))
     assert not [words for words in CUT_SHORT if words not in sources]

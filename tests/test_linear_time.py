@@ -31,7 +31,7 @@ from tracetui.analysis.dependencies.critical_path import inner_calls
 from tracetui.analysis.dependencies.graph import graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
 from tracetui.analysis.findings import catalogue
-from tracetui.analysis.findings.validity import ranges as range_rules
+from tracetui.analysis.findings.validity import steps as range_rules
 from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.host import CALLS, api_calls
 from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order

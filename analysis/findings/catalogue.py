@@ -21,41 +21,26 @@ RULES: dict[str, Rule] = {
 """Every rule by its id, in the order in which they are asked and listed."""
 _PACKAGE = "tracetui.analysis.findings"
 _MODULES = (
-    "gpu.batch_norm",
-    "gpu.coalescing",
-    "gpu.communication",
-    "gpu.framework",
-    "gpu.kernel_sums",
+    "gpu.fusion",
     "gpu.kernels",
     "gpu.measured_kernels",
-    "gpu.measured_precision",
     "gpu.memory",
     "gpu.precision",
-    "host.allocation",
     "host.copies",
-    "host.data_parallel",
     "host.launching",
     "host.synchronisation",
     "host.system",
-    "host.threads",
-    "host.transfers",
     "jobs",
-    "validity.clock_offset",
+    "validity.clock",
     "validity.counters",
-    "validity.doubled",
-    "validity.durations",
-    "validity.file",
+    "validity.events",
     "validity.machine",
     "validity.physics",
-    "validity.ranges",
-    "validity.recorded",
     "validity.run",
-    "validity.setup",
-    "validity.times",
-    "validity.together",
+    "validity.steps",
     "validity.undecided",
 )
-_OF_SEVERAL_RUNS = ("pairs.comparison", "pairs.causes", "pairs.sweep")
+_OF_SEVERAL_RUNS = ("pairs.comparison", "pairs.sweep")
 """Modules of this folder whose functions look for what rules declare."""
 
 

@@ -1,14 +1,24 @@
-"""Rules on GPU memory: too little, or much left."""
+"""Rules on GPU memory: too little, much left, or taken from the driver in the middle of steps."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.findings.core import gain, program, words
+import numpy as np
+import polars as pl
+
+from tracetui.analysis.attribution.operator_tree import scope_mask
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.base.remembered import kept
+from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.declared.host import S16
 from tracetui.analysis.findings.declared.memory import G1, G5
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.roofline.peaks import known_device
+from tracetui.analysis.selection import in_steps
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -88,3 +98,62 @@ def _capacity(facts: Facts) -> tuple[int | None, str]:
     others = [trace for trace in facts.run.traces if trace is not facts.trace]
     device = known_device([facts.trace, *others], manifest)
     return (None, "") if device is None else (device.memory_bytes or None, "the GPU's memory")
+
+
+_ALLOCATES = re.compile(
+    r"^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|HostUnregister|HostFree)"
+    r"|^cuMem(Alloc|Free|Host|Create|Map|Unmap|Release|Address)"
+)
+_ON_A_STREAM = re.compile(r"Async|FromPool")
+"""Allocation that is ordered on a stream, out of a pool: it asks the driver for nothing."""
+
+
+@kept
+def allocations(facts: Facts) -> pl.DataFrame:
+    """The calls of the steps that take memory from the driver or give it back: name, start, duration."""
+    host = facts.trace.host
+    asks = names.matching(host["name"], lambda name: bool(_ALLOCATES.match(name) and not _ON_A_STREAM.search(name)))
+    asks &= of_kinds(host["kind"], "runtime", "driver")
+    if asks.any():
+        asks &= scope_mask(in_steps(facts.sel))
+    calls = host.select("name", "start", "duration", "parent").filter(pl.Series(asks))
+    # a driver call inside a call of the runtime is part of it
+    above = host["kind"].gather(calls["parent"]).is_in(["runtime", "driver"]).fill_null(value=False)
+    return calls.filter(~above).select("name", "start", "duration")
+
+
+@looks_for(S16)
+def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
+    found = allocations(facts)
+    if not found.height:
+        return None
+    start = found["start"].to_numpy()
+    end = start + found["duration"].to_numpy()
+    bound = gain.of_calls(facts, start, end, np.empty(0, np.int64), may_hold_missed=True)
+    share = bound.ceiling_percent
+    if share is None or share < limits.share_percent:
+        return None
+    most = found.group_by("name").agg(pl.col("duration").sum(), pl.len()).sort("duration", descending=True)
+    name = str(most["name"].cast(pl.String)[0])
+    calls, spent = facts.per_step(found.height), facts.per_step(float(found["duration"].sum()))
+    return Finding(
+        bound.severity,
+        f"Memory is taken from the driver within steps: without these calls {basis.host_span(facts)} would be"
+        f" {words.percent(share)} shorter, most by {name}",
+        (
+            Evidence(f"calls {program.per(facts)}", calls, "", Query("host:API calls", name)),
+            Evidence("host in them", spent, "ns", Query("host:API calls", name)),
+        ),
+        f"{words.things(calls, 'call')} and {words.ns(spent)} {program.per(facts)}; {bound.why}",
+        advice=facts.program.say(
+            pytorch="Keep shapes the same from step to step, do not call torch.cuda.empty_cache() in the loop, set"
+            " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and leave room: near the GPU's limit the allocator"
+            " gives memory back and asks again.",
+            jax="XLA_PYTHON_CLIENT_PREALLOCATE=true takes the memory once; keep shapes the same.",
+            other="Allocate once, before the loop, or from a pool (cudaMallocAsync).",
+        ),
+        impact_ns=bound.ns,
+        ceiling_percent=share,
+        sure_percent=bound.sure_percent,
+        host=intervals.union(start, end),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -12,13 +12,13 @@ from msgspec import Struct
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.declared.gpu import F1, F2, F3, F12
+from tracetui.analysis.findings.declared.kernels import K10, K16, K19
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
-from tracetui.analysis.findings.gpu.kernel_facts import attained
+from tracetui.analysis.findings.gpu import kernel_kinds
+from tracetui.analysis.findings.gpu.kernel_facts import attained, is_beside_timeline, share_of, short, stake
 from tracetui.analysis.roofline import peaks
 from tracetui.parsers.names import kernel_names, matrix_work
-from tracetui.parsers.names.kernel_types import CAST_OF_MIOPEN, bytes_at_a_time
-from tracetui.parsers.names.matrix_work import fp32_matrix_work as is_fp32_matrix_work
+from tracetui.parsers.names.kernel_types import CAST_OF_MIOPEN, bytes_at_a_time, operand_type
 from tracetui.parsers.trace import DeviceInfo
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def _faster(found: Ratio | None) -> str:
 
 def _evidence(facts: Facts, mask: Bools, half: Ratio | None) -> Iterator[Evidence]:
     """Evidence on matrix work without tensor cores: how much there is, and how fast tensor cores would be."""
-    spent, share = kernel_sorts.spent(facts, mask)
-    proof = kernel_sorts.proof(facts, mask)
+    spent, share = kernel_kinds.spent(facts, mask)
+    proof = kernel_kinds.proof(facts, mask)
     yield Evidence(f"GEMMs, convolutions, attention {program.per(facts)}", facts.per_step(spent), "ns", proof)
-    yield Evidence(f"of {kernel_sorts.base(facts)}", share or 0.0, "%", proof)
+    yield Evidence(f"of {kernel_kinds.base(facts)}", share or 0.0, "%", proof)
     yield Evidence("compute capability", program.capability(facts) or "")
     if half:
         yield Evidence("fp16 peak by fp32 peak", half.value, "×")
@@ -107,8 +107,8 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         return Abstention(_UNKNOWN)
     if float(capability) < limits.capability:
         return None
-    slow = kernel_sorts.by_name(facts.launches, is_fp32_matrix_work) & ~kernel_sorts.on_tensor_cores(facts)
-    share = kernel_sorts.spent(facts, slow)[1]
+    slow = kernel_kinds.by_name(facts.launches, matrix_work.fp32_matrix_work) & ~kernel_kinds.on_tensor_cores(facts)
+    share = kernel_kinds.spent(facts, slow)[1]
     if share is None or share <= limits.share_percent:
         return None
     half, rows = ratio(facts, "fp16_tensor"), facts.launches["row"].to_numpy()[slow].astype(np.int64)
@@ -116,13 +116,13 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0, around=around)
     return Finding(
         bound.severity,
-        f"{words.percent(share)} of {kernel_sorts.base(facts)} is fp32 matrix work on plain FMA units, none of"
+        f"{words.percent(share)} of {kernel_kinds.base(facts)} is fp32 matrix work on plain FMA units, none of"
         " it on tensor cores",
         (
             *_evidence(facts, slow, half),
             *_with_tf32(facts, rows, around),
         ),
-        f"{kernel_sorts.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
+        f"{kernel_kinds.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         advice=_in_fewer_bits(facts),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
@@ -168,33 +168,33 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     if capability is None:
         return Abstention(_UNKNOWN)
     launched = facts.launches
-    used, share_used = kernel_sorts.spent(facts, kernel_sorts.on_tensor_cores(facts))
+    used, share_used = kernel_kinds.spent(facts, kernel_kinds.on_tensor_cores(facts))
     if float(capability) < limits.capability or share_used is None or share_used > limits.used_percent:
         return None
-    unknown = kernel_sorts.undecided(facts)
-    if (kernel_sorts.spent(facts, unknown)[1] or 0.0) > limits.eligible_percent:
-        name = kernel_names.short_name(kernel_sorts.proof(facts, unknown).row)
+    unknown = kernel_kinds.undecided(facts)
+    if (kernel_kinds.spent(facts, unknown)[1] or 0.0) > limits.eligible_percent:
+        name = kernel_names.short_name(kernel_kinds.proof(facts, unknown).row)
         return Abstention(f"whether {name} uses tensor cores: {_MEASURE} -k regex:{_regex(name)} …")
-    could = kernel_sorts.by_name(launched, matrix_work.matrix_work) & ~unknown
-    could &= ~kernel_sorts.by_name(launched, matrix_work.fp64_work)
+    could = kernel_kinds.by_name(launched, matrix_work.matrix_work) & ~unknown
+    could &= ~kernel_kinds.by_name(launched, matrix_work.fp64_work)
     if float(capability) >= 8:
-        could &= ~kernel_sorts.by_name(launched, is_fp32_matrix_work)
-    share = kernel_sorts.spent(facts, could)[1]
+        could &= ~kernel_kinds.by_name(launched, matrix_work.fp32_matrix_work)
+    share = kernel_kinds.spent(facts, could)[1]
     if share is None or share <= limits.eligible_percent:
         return None
     half = ratio(facts, "fp16_tensor")
     rows = launched["row"].to_numpy()[could].astype(np.int64)
     bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
-    fp32 = bool(kernel_sorts.by_name(launched.filter(pl.Series(could)), is_fp32_matrix_work).any())
+    fp32 = bool(kernel_kinds.by_name(launched.filter(pl.Series(could)), matrix_work.fp32_matrix_work).any())
     return Finding(
         bound.severity,
-        f"No kernel uses tensor cores, and {words.percent(share)} of {kernel_sorts.base(facts)} could",
+        f"No kernel uses tensor cores, and {words.percent(share)} of {kernel_kinds.base(facts)} could",
         (
             *_evidence(facts, could, half),
             Evidence("on tensor cores", used, "ns", Query("kernels")),
             *((Evidence("judged by", "Nsight Compute's counters where they measured"),) if facts.counters else ()),
         ),
-        f"{kernel_sorts.worked_out(facts, could)}; on tensor cores ({_faster(half)}): {bound.why}",
+        f"{kernel_kinds.worked_out(facts, could)}; on tensor cores ({_faster(half)}): {bound.why}",
         advice=(
             facts.program.say(pytorch=_MIXED, other=_MIXED_IN_C)
             if fp32
@@ -220,8 +220,8 @@ _MIXED_IN_C = (
 
 @looks_for(F12)
 def casts(facts: Facts, limits: Limits) -> Finding | None:
-    mask = kernel_sorts.casts(facts)
-    spent, share = kernel_sorts.spent(facts, mask)
+    mask = kernel_kinds.casts(facts)
+    spent, share = kernel_kinds.spent(facts, mask)
     if share is None or share <= limits.share_percent:
         return None
     rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
@@ -229,14 +229,14 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
     number = int(mask.sum())
     return Finding(
         bound.severity,
-        f"Converting types takes {words.percent(share)} of {kernel_sorts.base(facts)}, in"
+        f"Converting types takes {words.percent(share)} of {kernel_kinds.base(facts)}, in"
         f" {words.things(facts.per_step(number), 'launch', 'launches')} {program.per(facts)}",
         (
-            Evidence(f"conversions {program.per(facts)}", facts.per_step(spent), "ns", kernel_sorts.proof(facts, mask)),
-            Evidence(f"of {kernel_sorts.base(facts)}", share, "%", kernel_sorts.proof(facts, mask)),
-            Evidence("launches, of all", 100 * number / mask.size, "%", kernel_sorts.proof(facts, mask)),
+            Evidence(f"conversions {program.per(facts)}", facts.per_step(spent), "ns", kernel_kinds.proof(facts, mask)),
+            Evidence(f"of {kernel_kinds.base(facts)}", share, "%", kernel_kinds.proof(facts, mask)),
+            Evidence("launches, of all", 100 * number / mask.size, "%", kernel_kinds.proof(facts, mask)),
         ),
-        f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
+        f"{kernel_kinds.worked_out(facts, mask)}; without them: {bound.why}",
         advice=_advice(facts, mask),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
@@ -248,8 +248,8 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
 
 def _advice(facts: Facts, mask: Bools) -> str:
     """By who converts with most of the time: the program, or MIOpen within its convolutions."""
-    by_library = kernel_sorts.by_name(facts.launches, lambda name: CAST_OF_MIOPEN.search(name) is not None) & mask
-    if 2 * kernel_sorts.spent(facts, by_library)[0] > kernel_sorts.spent(facts, mask)[0]:
+    by_library = kernel_kinds.by_name(facts.launches, lambda name: CAST_OF_MIOPEN.search(name) is not None) & mask
+    if 2 * kernel_kinds.spent(facts, by_library)[0] > kernel_kinds.spent(facts, mask)[0]:
         return _IN_MIOPEN
     return facts.program.say(pytorch=_ONCE, other=_ONCE_IN_C)
 
@@ -302,24 +302,24 @@ def _sizes(facts: Facts, mask: Bools) -> Iterator[Evidence]:
 def unaligned_products(facts: Facts, limits: Limits) -> Finding | None:
     if not program.is_nvidia(facts):
         return None
-    mask = kernel_sorts.by_name(facts.launches, _is_narrow)
-    spent, share = kernel_sorts.spent(facts, mask)
+    mask = kernel_kinds.by_name(facts.launches, _is_narrow)
+    spent, share = kernel_kinds.spent(facts, mask)
     if share is None or share <= limits.share_percent:
         return None
     rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
     left = _left_at_roof(facts, mask)
     bound = gain.of_kernels(facts, rows, factor=left)
-    proof = kernel_sorts.proof(facts, mask)
+    proof = kernel_kinds.proof(facts, mask)
     return Finding(
         bound.severity,
         f"Operands not aligned to {WHOLE_BYTES} bytes: matrix work on them takes {words.percent(share)} of"
-        f" {kernel_sorts.base(facts)}",
+        f" {kernel_kinds.base(facts)}",
         (
             Evidence(f"such products {program.per(facts)}", facts.per_step(spent), "ns", proof),
-            Evidence(f"of {kernel_sorts.base(facts)}", share, "%", proof),
+            Evidence(f"of {kernel_kinds.base(facts)}", share, "%", proof),
             *_sizes(facts, mask),
         ),
-        f"{kernel_sorts.worked_out(facts, mask)}; {'at their roofs' if left else 'without them'}: {bound.why}",
+        f"{kernel_kinds.worked_out(facts, mask)}; {'at their roofs' if left else 'without them'}: {bound.why}",
         advice=facts.program.say(
             pytorch="Make channels, hidden, head and vocabulary sizes multiples of 8 in fp16 and bf16 (of 4 in TF32):"
             " pad weights and inputs once, where they are made, and cut the result. Batch and sequence length count"
@@ -331,4 +331,139 @@ def unaligned_products(facts: Facts, limits: Limits) -> Finding | None:
         ceiling_percent=bound.ceiling_percent,
         sure_percent=bound.sure_percent,
         work=rows,
+    )
+
+
+HALF = frozenset({"fp16", "bf16"})
+
+
+@looks_for(K10)
+def fp32_measured(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    if facts.trace.has_timeline or is_beside_timeline(facts):
+        return None
+    capability = program.capability(facts)
+    if capability is None:
+        return Abstention("the GPU's compute capability: ncu --csv --page raw prints it")
+    if float(capability) < limits.capability:
+        return None
+    if not facts.kernel_ns:
+        return Abstention("how long the kernels take: ncu --section SpeedOfLight")
+    slow = kernel_kinds.by_name(facts.launches, matrix_work.fp32_matrix_work) & ~kernel_kinds.on_tensor_cores(facts)
+    share = kernel_kinds.spent(facts, slow)[1]
+    if share is None or share <= limits.share_percent:
+        return None
+    fast = ratio(facts, "tf32_tensor")
+    kernels = sorted(facts.launches.filter(pl.Series(slow))["name"].cast(pl.String).unique().to_list())
+    found = stake(facts, kernels, 1 / fast.value if fast else 0.0)
+    return Finding(
+        "warning",
+        f"{words.percent(share)} of the profiled {kernel_kinds.base(facts)} is fp32 matrix work, none of it on tensor"
+        " cores",
+        (
+            Evidence("of the profiled kernel time", share, "%", kernel_kinds.proof(facts, slow)),
+            Evidence("launches", int(slow.sum()), "", Query("counters")),
+            Evidence("compute capability", capability),
+            *((Evidence("TF32 peak by fp32 peak", fast.value, "×"),) if fast else ()),
+        ),
+        f"{kernel_kinds.worked_out(facts, slow)}; {found.why}",
+        advice=facts.program.say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C),
+        next_command="nsys profile --trace=cuda,nvtx PROGRAM",
+    )
+
+
+@looks_for(K19)
+def tensor_pipe(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
+    if is_beside_timeline(facts) or facts.counters is None:
+        return
+    capability = program.capability(facts)
+    known = facts.counters.kernels.filter(pl.col("tensor_cores").is_not_null())
+    if capability is None or not known.height:
+        missing = "ncu --section ComputeWorkloadAnalysis --csv --page raw"
+        yield Abstention(f"the GPU's compute capability and whether kernels use tensor cores: {missing}")
+        return
+    if float(capability) < limits.capability:
+        return
+    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
+    for row in sorted(known.iter_rows(named=True), key=lambda one: -share.get(one["name"], 0.0)):
+        name, busy = row["name"], row["tensor_percent"]
+        if share.get(name, 0.0) < limits.share_percent or not matrix_work.matrix_work(name):
+            continue
+        precision = operand_type(name)
+        if not row["tensor_cores"] and precision in HALF:
+            yield _off_tensor_cores(facts, name, precision, share[name], capability)
+        elif row["tensor_cores"] and busy is not None and busy < limits.busy_percent:
+            yield _idle_pipe(name, busy, row, share[name], limits)
+
+
+def _off_tensor_cores(facts: Facts, name: str, precision: str, share: float, capability: str) -> Finding:
+    fast = ratio(facts, f"{precision}_tensor")
+    found = stake(facts, [name], 1 / fast.value if fast else 0.0)
+    proof = Query("counters", row=name)
+    return Finding(
+        "warning" if found.ns is None else found.severity,
+        f"{short(name)} multiplies {precision} matrices without tensor cores",
+        (
+            Evidence("tensor cores used", "no", "", proof),
+            share_of(name, share),
+            Evidence("compute capability", capability),
+            *((Evidence(f"{precision} peak of tensor cores by fp32 peak", fast.value, "×"),) if fast else ()),
+        ),
+        found.why,
+        threshold="no instruction of tensor cores",
+        advice=(
+            "Make channels, hidden and vocabulary sizes multiples of 8, align the tensors to 16 bytes, and pass"
+            " contiguous"
+            " ones."
+        ),
+        impact_ns=found.ns,
+        ceiling_percent=found.ceiling_percent,
+        work=found.rows,
+    )
+
+
+def _idle_pipe(name: str, busy: float, row: dict[str, Any], share: float, limits: Limits) -> Finding:
+    proof = Query("counters", row=name)
+    return Finding(
+        "info",
+        f"{short(name)} keeps the tensor pipe {words.percent(busy)} busy",
+        (
+            Evidence("tensor pipe active, of its peak", busy, "%", proof),
+            *((Evidence("waves", round(row["waves"], 2), "", proof),) if row["waves"] is not None else ()),
+            Evidence("bound", row["bound"] or "unknown", "", proof),
+            share_of(name, share),
+        ),
+        f"{words.percent(busy)} of the tensor pipe's peak; K1 and the roofline bound how much faster it could be",
+        advice=(
+            "The product is too small for the GPU: a larger batch, several products in one call (bmm, grouped GEMM), or"
+            " split-K for narrow ones."
+        ),
+    )
+
+
+@looks_for(K16)
+def double_precision(facts: Facts, limits: Limits) -> Finding | None:
+    if is_beside_timeline(facts):
+        return None
+    mask = kernel_kinds.by_name(facts.launches, matrix_work.fp64_work)
+    share = kernel_kinds.spent(facts, mask)[1]
+    if share is None or share <= limits.share_percent:
+        return None
+    kernels = sorted(facts.launches.filter(pl.Series(mask))["name"].cast(pl.String).unique().to_list())
+    slow, fast = (ratio(facts, name) for name in ("fp64", "fp32"))
+    found = stake(facts, kernels, slow.value / fast.value if slow and fast else 0.0)
+    return Finding(
+        found.severity,
+        f"{words.percent(share)} of the {kernel_kinds.base(facts)} computes in double precision",
+        (
+            Evidence(f"of {kernel_kinds.base(facts)}", share, "%", kernel_kinds.proof(facts, mask)),
+            Evidence("launches", int(mask.sum()), "", Query("counters")),
+        ),
+        f"{kernel_kinds.worked_out(facts, mask)}; as fast as fp32: {found.why}",
+        advice=facts.program.say(
+            pytorch="tensor.float(), and dtype=torch.float32 where NumPy arrays (float64) become tensors.",
+            other="float in place of double, and literals with f (1.0f).",
+        ),
+        impact_ns=found.ns,
+        ceiling_percent=found.ceiling_percent,
+        work=found.rows,
     )

@@ -1,28 +1,220 @@
-"""Rule on copies between host and GPU that limit the run."""
+"""Rules on copies between host and GPU: pageable memory, overlap with kernels, and copies that limit the run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
-from tracetui.analysis.base import intervals
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import basis, gain, program, words
-from tracetui.analysis.findings.core.finding import Evidence, Finding, Query, known
-from tracetui.analysis.findings.declared.host import S27
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.declared.host import S8, S10, S27
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.findings.host.transfers import DTOH, HTOD, copies, copies_of
 from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.memops import operation_name
 from tracetui.analysis.roofline.peaks import host_link_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.analysis.base.intervals import Intervals
+    from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.collectives import Link
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.declared.rule import Limits
+    from tracetui.analysis.selection import Selection
+
+HTOD, DTOH = "[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]"
+
+
+@kept
+def copies(facts: Facts) -> pl.DataFrame:
+    """The copies between host and GPU that the steps launched; see `copies_of`."""
+    return copies_of(facts.of_steps)
+
+
+def copies_of(sel: Selection) -> pl.DataFrame:
+    """The copies between host and GPU of a selection.
+
+    Returns:
+        row, direction, pageable (null if unknown), start, end, ns (how long tables say that it takes), bytes, launch.
+    """
+    rows = sel.device.with_columns(ns=sel.timed["duration"]).filter(pl.col("kind") == "memcpy")
+    spelled = {name: operation_name(name) for name in rows["name"].cast(pl.String).unique().drop_nulls()}
+    name, kinds = pl.col("name").cast(pl.String), pl.col("memory_kinds").cast(pl.String)
+    told = pl.concat_str(name, kinds.fill_null(""), separator=" ")
+    return rows.select(
+        pl.col("row").cast(pl.Int64),
+        name.replace(spelled).alias("direction"),
+        pl.when(told.str.contains("Pageable|Pinned")).then(told.str.contains("Pageable")).alias("pageable"),
+        "start",
+        (pl.col("start") + pl.col("duration")).alias("end"),
+        "ns",
+        "bytes",
+        "launch",
+    ).filter(pl.col("direction").is_in([HTOD, DTOH]))
+
+
+def pageable_waits(facts: Facts) -> pl.Series:
+    """Host rows of the waits that directly follow a copy from pageable memory on the same thread."""
+    slow = copies(facts).filter((pl.col("direction") == HTOD) & pl.col("pageable").fill_null(value=False))
+    if not slow.height:
+        return pl.Series("row", [], pl.UInt32)
+    calls = (
+        facts.trace.host.with_row_index("row")
+        .filter(pl.col("kind").is_in(["runtime", "driver"]))
+        .select("row", "name", before=pl.col("row").shift(1).over("process", "thread", order_by="start"))
+    )
+    after = calls.filter(pl.col("before").is_in(slow["launch"].implode()))
+    rows: pl.Series = after.filter(pl.Series(names.matching(after["name"], lambda name: "Synchronize" in name)))["row"]
+    return rows
+
+
+@looks_for(S8)
+def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    found = copies(facts)
+    if program.is_integrated(facts) or not found.height:
+        return None
+    if found["pageable"].null_count() == found.height:
+        return Abstention("kinds of memory of the copies: CUPTI's tools give them (torch.profiler on CUDA, nsys)")
+    slow = _slow_copies(facts, found, int(1024 * limits.copy_kib))
+    if not slow.height:
+        return None
+    start, end = _calls_of(facts, slow)
+    host_ns = facts.per_step(float((end - start).sum()))
+    bound = gain.of_calls(facts, start, end, slow["row"].to_numpy())
+    spent = facts.per_step(float(slow["ns"].sum()))
+    moved = facts.per_step(float(slow["bytes"].sum()))
+    if (link := host_link_of(facts.run, facts.trace)) is not None and facts.model is not None:
+        left = 1e9 * moved / link.bytes_per_s
+        why = f"pinned copies still take {words.ns(left)} at the peak of {link.name}"
+        bound = gain.limited(bound, max(facts.model.step_ns - left, 0.0), facts.model.step_ns, why)
+    return Finding(
+        bound.severity,
+        f"Copies from pageable memory: {words.size(moved)} {program.per(facts)} go through the driver's own buffer, and"
+        f" hold the host up for {words.ns(host_ns)}{basis.as_recorded(facts)}",
+        (
+            Evidence("copies on the GPU", spent, "ns", Query("kernels:copies", row=str(slow["direction"][0]))),
+            Evidence("host in these calls", host_ns, "ns", Query("host:API calls", "Memcpy")),
+            Evidence("copies", facts.per_step(slow.height)),
+            Evidence("bytes", moved, "byte"),
+            Evidence("achieved", 1e9 * moved / spent if spent else 0.0, "byte/s"),
+        ),
+        f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host{basis.as_recorded(facts)}"
+        f" {program.per(facts)};"
+        f" {bound.why}",
+        advice=facts.program.say(pytorch=_PINNED, jax=_PINNED_JAX, other=_PINNED_IN_C),
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
+        work=slow["row"].to_numpy(),
+        host=intervals.union(start, end),
+    )
+
+
+_PINNED = (
+    "Put the source in pinned memory: DataLoader(pin_memory=True), or tensor.pin_memory() once for buffers that are"
+    " used again; then .to(device, non_blocking=True). To the host: copy into a pinned tensor, non_blocking, and"
+    " wait with an event."
+)
+_PINNED_JAX = (
+    "Call jax.device_put for the next batch before this step's results are asked for, and keep on the GPU what the"
+    " steps use again; results come to the host once, in one jax.device_get."
+)
+_PINNED_IN_C = (
+    "Put the buffers in pinned memory: cudaHostAlloc or cudaHostRegister (HIP: hipHostMalloc, hipHostRegister; OpenMP:"
+    " omp_alloc with the trait omp_atk_pinned) once, for buffers that are used again; then the asynchronous copy"
+    " returns at once. Wait for it with an event, only where its data is needed."
+)
+
+
+def _slow_copies(facts: Facts, found: pl.DataFrame, least: int) -> pl.DataFrame:
+    """The copies of at least this many bytes from or to pageable memory that an asynchronous call made."""
+    calls = facts.trace.host.with_row_index("launch").select(
+        "launch", api=pl.col("name").cast(pl.String), called="start", returned=pl.col("start") + pl.col("duration")
+    )
+    large = pl.col("pageable").fill_null(value=False) & (pl.col("bytes").fill_null(0) >= least)
+    return (
+        found.filter(large)
+        .join(calls, on="launch", how="left")
+        .filter(pl.col("api").is_null() | pl.col("api").str.contains("Async"))
+    )
+
+
+def _calls_of(facts: Facts, slow: pl.DataFrame) -> tuple[Ints, Ints]:
+    """Start and end of the calls that make these copies and of the waits for them."""
+    after = facts.trace.host[pageable_waits(facts)]
+    known = slow.filter(pl.col("called").is_not_null())
+    start = np.concatenate((known["called"].to_numpy(), after["start"].to_numpy()))
+    return start, np.concatenate((known["returned"].to_numpy(), (after["start"] + after["duration"]).to_numpy()))
+
+
+@looks_for(S10)
+def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
+    base = basis.shown(facts)
+    work = activities(base.sel)
+    found = copies_of(base.of_steps).filter(pl.col("direction") == HTOD)
+    moving = intervals.union(found["start"].to_numpy(), found["end"].to_numpy())
+    total = intervals.length(moving)
+    share = base.share(base.per_step(total))
+    if not total or share is None or share < limits.step_percent:
+        return None
+    computing = intervals.union(work.start[work.kernel | work.compute], work.end[work.kernel | work.compute])
+    beside = intervals.length(intervals.intersect(moving, computing))
+    could = min(total, intervals.length(computing))
+    if 100 * beside >= limits.overlap_percent * could:
+        return None
+    rows = copies(facts).filter(pl.col("direction") == HTOD)["row"].to_numpy()
+    bound = gain.of_kernels(facts, rows)
+    spent, rest = base.per_step(total), base.per_step(could - beside)
+    if facts.model is not None:
+        why = f"no more than {words.ns(rest)} of copies and kernels can run at the same time that don't yet"
+        bound = gain.limited(bound, rest, facts.model.step_ns, why)
+    return Finding(
+        bound.severity,
+        f"Copies to the GPU take {words.percent(share)} of {base.span}, and"
+        f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
+        (
+            Evidence("copies to the GPU", spent, "ns", Query("kernels:copies", row=HTOD)),
+            Evidence("of it beside a kernel", base.per_step(beside), "ns", Query("timeline")),
+            Evidence("of it that could be, by the time of copies and kernels", base.per_step(could), "ns"),
+            Evidence(base.span.removeprefix("the "), base.step_ns, "ns", Query("timeline")),
+            Evidence(f"bytes {program.per(facts)}", base.per_step(float(found["bytes"].sum())), "byte"),
+        ),
+        f"{words.ns(spent)} of {words.ns(base.step_ns)} = {words.percent(share)},"
+        f" {words.ns(base.per_step(total - beside))} of it without a kernel; {bound.why}",
+        advice=_ON_BOARD
+        if program.is_integrated(facts)
+        else facts.program.say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
+        work=rows,
+    )
+
+
+_ON_BOARD = (
+    "Copies on this board are within one memory: try mapped (cudaHostAllocMapped) or managed memory in their place, and"
+    " keep it only if a test shows that the kernels do not get slower."
+)
+_BESIDE = (
+    "Copy the next batch on a stream of its own while the present one computes: pinned memory, .to(device,"
+    " non_blocking=True) under torch.cuda.stream(copy_stream), and compute_stream.wait_stream(copy_stream) before its"
+    " use; send uint8 images and convert on the GPU."
+)
+_PREFETCH = (
+    "Call jax.device_put for the next batch before the present step is waited for (a queue of two batches); send uint8"
+    " images and convert on the GPU."
+)
+_STREAM = (
+    "Copy the next piece on a stream of its own while the present one computes: two pinned buffers, cudaMemcpyAsync"
+    " (HIP: hipMemcpyAsync) on the copy stream, an event that the computing stream waits for; in OpenMP target data"
+    " with nowait and depend."
+)
+
 
 _WAY = {HTOD: "to the GPU", DTOH: "to the host"}
 

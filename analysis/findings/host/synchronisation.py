@@ -20,7 +20,7 @@ from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S7
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.findings.host.transfers import DTOH, copies, pageable_waits
+from tracetui.analysis.findings.host.copies import DTOH, copies, pageable_waits
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.parsers.nesting import LaneClock

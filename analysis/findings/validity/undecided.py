@@ -11,7 +11,7 @@ from tracetui.analysis.findings.core import program, words
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, known
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V26
-from tracetui.analysis.findings.validity.file import ends_early
+from tracetui.analysis.findings.validity.events import ends_early
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:

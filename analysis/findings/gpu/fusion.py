@@ -1,4 +1,4 @@
-"""How the framework runs the model: fusion, attention, optimizer, layout."""
+"""Work that could be fused or left out: optimizer, attention, elementwise work, changes of layout, batch norms."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import numbered_by, stable_order
-from tracetui.analysis.base import intervals
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.declared.gpu import F4, F6, F7, F11
+from tracetui.analysis.findings.declared.gpu import F4, F6, F7, F11, F20
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
+from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.parsers.names import kernel_names
-from tracetui.parsers.names.kernel_makers import FOREACH_OPTIMIZER, FUSED_BY_COMPILER, FUSED_OPTIMIZER
+from tracetui.parsers.names.kernel_makers import (
+    BATCH_NORM,
+    BATCH_NORM_OPERATOR,
+    BATCH_STATISTICS,
+    FOREACH_OPTIMIZER,
+    FUSED_BY_COMPILER,
+    FUSED_OPTIMIZER,
+    TRAINS,
+)
 from tracetui.parsers.names.matrix_work import fp32_matrix_work
 
 if TYPE_CHECKING:
@@ -42,17 +51,17 @@ def _rows(facts: Facts, mask: Bools) -> Ints:
 
 @looks_for(F4)
 def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
-    found = kernel_sorts.optimizer(facts)
+    found = kernel_kinds.optimizer(facts)
     if found is None or not found.kernels.any():
         return None
-    spent, _ = kernel_sorts.spent(facts, found.kernels)
+    spent, _ = kernel_kinds.spent(facts, found.kernels)
     host = facts.ceiling(facts.per_step(float(found.host_ns))) or 0.0
     device = basis.shown(facts).share(facts.per_step(float(spent))) or 0.0
     mine = facts.launches.select("row", "name", "duration").filter(pl.Series(found.kernels))
-    fused = kernel_sorts.by_name(mine, lambda name: FUSED_OPTIMIZER.search(name) is not None)
+    fused = kernel_kinds.by_name(mine, lambda name: FUSED_OPTIMIZER.search(name) is not None)
     per_call = mine.height / found.calls
     limit = limits.per_parameter * found.parameters if found.parameters else limits.loop_kernels
-    foreach = kernel_sorts.by_name(mine, lambda name: FOREACH_OPTIMIZER.search(name) is not None)
+    foreach = kernel_kinds.by_name(mine, lambda name: FOREACH_OPTIMIZER.search(name) is not None)
     loop = int((~foreach).sum()) / found.calls >= limit
     if max(host, device) <= limits.share_percent or fused.any() or not (loop or foreach.any()):
         return None
@@ -72,7 +81,7 @@ def _optimizer_finding(
     facts: Facts, limits: Limits, found: Optimizer, bound: Gain, measured: tuple[float, float, float], *, loop: bool
 ) -> Finding:
     host, device, per_call = measured
-    spent, _ = kernel_sorts.spent(facts, found.kernels)
+    spent, _ = kernel_kinds.spent(facts, found.kernels)
     sort = "updates its parameters one by one" if loop else "works operation by operation (foreach)"
     on_host, on_gpu = (
         f"{basis.recorded_span(facts)} on the host",
@@ -84,8 +93,8 @@ def _optimizer_finding(
         f" {on_host if host >= device else on_gpu}",
         (
             Evidence("optimizer on the host", facts.per_step(found.host_ns), "ns", Query(found.table, "optim")),
-            Evidence("optimizer's kernels", facts.per_step(spent), "ns", kernel_sorts.proof(facts, found.kernels)),
-            Evidence("kernels per call", per_call, "", kernel_sorts.proof(facts, found.kernels)),
+            Evidence("optimizer's kernels", facts.per_step(spent), "ns", kernel_kinds.proof(facts, found.kernels)),
+            Evidence("kernels per call", per_call, "", kernel_kinds.proof(facts, found.kernels)),
             *((Evidence("parameter tensors", found.parameters),) if found.parameters else ()),
         ),
         f"{words.ns(facts.per_step(found.host_ns))} on the host of {words.ns(facts.step_ns)}{basis.as_recorded(facts)},"
@@ -103,27 +112,27 @@ def _optimizer_finding(
 
 @looks_for(F6)
 def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
-    found = kernel_sorts.attention(facts)
+    found = kernel_kinds.attention(facts)
     if found.chains < limits.chains:
         return None
-    spent, share = kernel_sorts.spent(facts, found.between)
-    gemms, of_gemms = kernel_sorts.spent(facts, found.gemms)
+    spent, share = kernel_kinds.spent(facts, found.between)
+    gemms, of_gemms = kernel_kinds.spent(facts, found.gemms)
     bound = gain.of_kernels(facts, found.replaced, fewer_launches=True)
     return Finding(
         bound.severity,
         f"Attention is not fused: {words.things(facts.per_step(found.chains), 'chain')} of GEMM, softmax, GEMM"
-        f" {program.per(facts)}, {words.percent(share or 0.0)} of {kernel_sorts.base(facts)} between the GEMMs",
+        f" {program.per(facts)}, {words.percent(share or 0.0)} of {kernel_kinds.base(facts)} between the GEMMs",
         (
             Evidence(
                 f"between the GEMMs, {program.per(facts)}", facts.per_step(spent), "ns", Query("kernels", "softmax")
             ),
-            Evidence(f"of {kernel_sorts.base(facts)}", share or 0.0, "%", kernel_sorts.proof(facts, found.between)),
+            Evidence(f"of {kernel_kinds.base(facts)}", share or 0.0, "%", kernel_kinds.proof(facts, found.between)),
             Evidence(
-                f"their GEMMs {program.per(facts)}", facts.per_step(gemms), "ns", kernel_sorts.proof(facts, found.gemms)
+                f"their GEMMs {program.per(facts)}", facts.per_step(gemms), "ns", kernel_kinds.proof(facts, found.gemms)
             ),
             Evidence("GEMMs, of kernel time", of_gemms or 0.0, "%"),
         ),
-        f"{kernel_sorts.worked_out(facts, found.between)}; without all that a fused kernel stands in for: {bound.why}",
+        f"{kernel_kinds.worked_out(facts, found.between)}; without all that a fused kernel stands in for: {bound.why}",
         threshold=f"{words.things(limits.chains, 'chain')} or more",
         advice=for_attention(facts, found),
         impact_ns=bound.ns,
@@ -136,28 +145,28 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
 
 @looks_for(F7)
 def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
-    fused = kernel_sorts.by_name(facts.launches, lambda name: FUSED_BY_COMPILER.search(name) is not None)
-    softmax = kernel_sorts.of_category(facts.launches, "softmax")
-    others = kernel_sorts.of_category(facts.launches, "elementwise", "norm", "copy") & ~fused
-    (soft_ns, soft), (other_ns, other) = kernel_sorts.spent(facts, softmax), kernel_sorts.spent(facts, others)
+    fused = kernel_kinds.by_name(facts.launches, lambda name: FUSED_BY_COMPILER.search(name) is not None)
+    softmax = kernel_kinds.of_category(facts.launches, "softmax")
+    others = kernel_kinds.of_category(facts.launches, "elementwise", "norm", "copy") & ~fused
+    (soft_ns, soft), (other_ns, other) = kernel_kinds.spent(facts, softmax), kernel_kinds.spent(facts, others)
     if soft is None or other is None:
         return None
     much, many = soft > limits.softmax_percent, other > limits.others_percent
     if not (much or many):
         return None
-    moved = kernel_sorts.of_category(facts.launches, "copy") & ~kernel_sorts.casts(facts)
-    sums = kernel_sorts.of_category(facts.launches, "reduce")
+    moved = kernel_kinds.of_category(facts.launches, "copy") & ~kernel_kinds.casts(facts)
+    sums = kernel_kinds.of_category(facts.launches, "reduce")
     fused_away = (softmax & much) | but_the_longest(facts.launches, others & many, moved, sums)
     bound = _without(facts, fused_away)
     parts = [f"softmax {words.percent(soft)}"] if much else []
     parts += [f"elementwise work, norms and copies {words.percent(other)}"] if many else []
     by_sort = [
-        (name, kernel_sorts.spent(facts, kernel_sorts.of_category(facts.launches, name) & ~(fused & ~softmax))[0])
+        (name, kernel_kinds.spent(facts, kernel_kinds.of_category(facts.launches, name) & ~(fused & ~softmax))[0])
         for name in ("softmax", "elementwise", "norm", "copy")
     ]
     return Finding(
         "info" if facts.program.framework == "native" else bound.severity,
-        f"Work that moves more than it computes: {' and '.join(parts)} of {kernel_sorts.base(facts)}",
+        f"Work that moves more than it computes: {' and '.join(parts)} of {kernel_kinds.base(facts)}",
         (
             *(
                 Evidence(f"{name} {program.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
@@ -167,7 +176,7 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
             *_fused_already(facts, fused),
         ),
         (f"softmax {words.ns(soft_ns)}, " if soft_ns else "")
-        + f"elementwise work, norms and copies {words.ns(other_ns)} of {words.ns(kernel_sorts.whole_ns(facts))};"
+        + f"elementwise work, norms and copies {words.ns(other_ns)} of {words.ns(kernel_kinds.whole_ns(facts))};"
         f" without {_parts_at_stake(much=much, many=many)}: {bound.why}",
         advice=for_fusion(facts, softmax=much),
         impact_ns=bound.ns,
@@ -186,12 +195,12 @@ def _parts_at_stake(*, much: bool, many: bool) -> str:
 def _fused_already(facts: Facts, fused: Bools) -> Iterator[Evidence]:
     """Evidence on kernels that a compiler fused, if there are any."""
     if fused.any():
-        spent, _ = kernel_sorts.spent(facts, fused)
+        spent, _ = kernel_kinds.spent(facts, fused)
         yield Evidence(
             f"fused by a compiler, not counted, {program.per(facts)}",
             facts.per_step(spent),
             "ns",
-            kernel_sorts.proof(facts, fused),
+            kernel_kinds.proof(facts, fused),
         )
 
 
@@ -208,15 +217,15 @@ LAYOUTS = (
 @looks_for(F11)
 def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     launched = facts.launches
-    mask = kernel_sorts.of_category(launched, "copy") & ~kernel_sorts.casts(facts)
-    share = kernel_sorts.spent(facts, mask)[1]
+    mask = kernel_kinds.of_category(launched, "copy") & ~kernel_kinds.casts(facts)
+    share = kernel_kinds.spent(facts, mask)[1]
     if share is None or share <= limits.share_percent:
         return None
     sorts = _layout_sorts(launched.select("name", "duration").filter(pl.Series(mask)))
     bound = _without(facts, mask)
     return Finding(
         bound.severity,
-        f"Moving data takes {words.percent(share)} of {kernel_sorts.base(facts)}, most by {sorts['sort'][0]}:"
+        f"Moving data takes {words.percent(share)} of {kernel_kinds.base(facts)}, most by {sorts['sort'][0]}:"
         f" {words.things(facts.per_step(int(mask.sum())), 'launch', 'launches')} {program.per(facts)}",
         tuple(
             Evidence(
@@ -228,7 +237,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
             )
             for row in sorts.iter_rows(named=True)
         ),
-        f"{kernel_sorts.worked_out(facts, mask)}; without them: {bound.why}",
+        f"{kernel_kinds.worked_out(facts, mask)}; without them: {bound.why}",
         advice=for_layout(facts, str(sorts["sort"][0])),
         impact_ns=bound.ns,
         ceiling_percent=bound.ceiling_percent,
@@ -271,7 +280,7 @@ def for_optimizer(facts: Facts, *, loop: bool) -> str:
 
 def for_attention(facts: Facts, found: Attention) -> str:
     """How to fuse the attention."""
-    fp32 = kernel_sorts.by_name(facts.launches.filter(pl.Series(found.gemms)), fp32_matrix_work).any()
+    fp32 = kernel_kinds.by_name(facts.launches.filter(pl.Series(found.gemms)), fp32_matrix_work).any()
     backends = " Flash and cuDNN backends need fp16 or bf16; in fp32 the memory-efficient one serves." if fp32 else ""
     called = facts.trace.host.filter(pl.col("kind") == "operator")["name"].cast(pl.String)
     if called.str.contains("_scaled_dot_product_attention_math").any():
@@ -415,3 +424,70 @@ def _passes(name: Ints, moves: Bools, chain: Ints) -> Bools:
             begins[at[start:end:period]] = True
             free[start:end] = False
     return begins
+
+
+BETWEEN = 2
+"""Kernels between a convolution and its batch norm at most: a bias, a change of layout."""
+
+
+def trains(facts: Facts) -> bool:
+    """Whether anything in the recording computes gradients or updates weights."""
+    kernels = facts.launches["name"]
+    calls = rows_of(facts.trace.host.select("kind", "name"), "operator", "annotation")["name"]
+    told = [names.matching(column, lambda name: TRAINS.search(name) is not None).any() for column in (kernels, calls)]
+    return bool(any(told)) or bool(kernel_kinds.of_category(facts.launches, "optimizer").any())
+
+
+def after_convolution(facts: Facts) -> Bools:
+    """Marks the batch norms that directly follow a convolution on their stream."""
+    launched = facts.launches
+    operator = facts.trace.host["name"].gather(launched["operator"])
+    norm = kernel_kinds.by_name(launched, lambda name: BATCH_NORM.search(name) is not None)
+    norm |= names.matching(operator, lambda name: BATCH_NORM_OPERATOR.search(name) is not None)
+    found = np.zeros(norm.size, np.bool_)
+    if not norm.any():
+        return found
+    category = kernel_kinds.categories(launched).to_numpy()
+    for rows in launched.select("device", "stream").with_row_index("at").group_by("device", "stream").agg("at")["at"]:
+        on = rows.to_numpy()
+        for place in np.flatnonzero(norm[on]).tolist():
+            before = category[on[max(place - BETWEEN - 1, 0) : place]].tolist()[::-1]
+            kinds = [kind for kind in before if kind not in ("copy", "elementwise")]
+            found[on[place]] = bool(kinds) and kinds[0] == "conv"
+    return found
+
+
+@looks_for(F20)
+def batch_norm_not_folded(facts: Facts, limits: Limits) -> Finding | None:
+    mask = after_convolution(facts)
+    spent, share = kernel_kinds.spent(facts, mask)
+    if share is None or share <= limits.share_percent or trains(facts):
+        return None
+    if kernel_kinds.by_name(facts.launches, lambda name: BATCH_STATISTICS.search(name) is not None).any():
+        return None
+    rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
+    bound = gain.of_kernels(facts, rows, fewer_launches=True)
+    count = facts.per_step(int(mask.sum()))
+    return Finding(
+        bound.severity,
+        f"{words.things(count, 'batch norm')} {program.per(facts)} could be folded into the convolutions before them:"
+        f" {words.percent(share)} of {kernel_kinds.base(facts)}",
+        (
+            Evidence(f"batch norms {program.per(facts)}", facts.per_step(spent), "ns", kernel_kinds.proof(facts, mask)),
+            Evidence(f"of {kernel_kinds.base(facts)}", share, "%", Query("kernels", "norm")),
+            Evidence("backward pass, optimizer, statistics", "none recorded"),
+        ),
+        f"{kernel_kinds.worked_out(facts, mask)}; without them: {bound.why}",
+        advice=facts.program.say(
+            pytorch="model.eval(), then torch.nn.utils.fusion.fuse_conv_bn_eval for each pair (or"
+            " torch.ao.quantization.fuse_modules); torch.compile does it with torch._inductor.config.freezing = True."
+            " Compare the outputs.",
+            other="Multiply each convolution's weights by gamma / sqrt(variance + epsilon) of its channel, and put what"
+            " is left in its bias, once when the model is loaded. Compare the outputs.",
+        ),
+        impact_ns=bound.ns,
+        ceiling_percent=bound.ceiling_percent,
+        sure_percent=bound.sure_percent,
+        work=rows,
+        host=gain.launching(facts, rows),
+    )
