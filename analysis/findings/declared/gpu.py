@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetui.analysis.findings.declared import changes
-from tracetui.analysis.findings.declared.rule import Rule, Threshold
+from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
 F4 = Rule(
     "F4",
@@ -11,9 +11,9 @@ F4 = Rule(
     needs=("timeline", "gpu"),
     rests_on=("gpu", "host", "whole"),
     thresholds={
-        "share_percent": Threshold(10, "%", "optimizer step on the host or its kernels, of the step", own=True),
-        "per_parameter": Threshold(2, "", "kernels per parameter tensor from which it counts as a loop", own=True),
-        "loop_kernels": Threshold(100, "", "the same where parameters are not recorded: kernels per call", own=True),
+        "share_percent": chosen(10, "%", "optimizer step on the host or its kernels, of the step"),
+        "per_parameter": chosen(2, "", "kernels per parameter tensor from which it counts as a loop"),
+        "loop_kernels": chosen(100, "", "the same where parameters are not recorded: kernels per call"),
     },
     advice="fused=True, else foreach=True.",
     changes=(changes.FUSED_OPTIMIZER,),
@@ -33,7 +33,7 @@ F6 = Rule(
     "Attention in separate kernels",
     needs=("timeline", "gpu"),
     rests_on=("gpu", "host", "shares"),
-    thresholds={"chains": Threshold(2, "", "chains of GEMM, softmax, GEMM in the recording", own=True)},
+    thresholds={"chains": chosen(2, "", "chains of GEMM, softmax, GEMM in the recording")},
     advice="scaled_dot_product_attention with a flash, memory-efficient or cuDNN backend.",
     changes=(changes.FUSED_ATTENTION,),
     source="gpuprof",
@@ -53,8 +53,8 @@ F7 = Rule(
     needs=("timeline", "gpu"),
     rests_on=("gpu", "host", "shares", "whole"),
     thresholds={
-        "softmax_percent": Threshold(10, "%", "softmax, of kernel time", own=True),
-        "others_percent": Threshold(30, "%", "elementwise work, norms and copies, of kernel time", own=True),
+        "softmax_percent": chosen(10, "%", "softmax, of kernel time"),
+        "others_percent": chosen(30, "%", "elementwise work, norms and copies, of kernel time"),
     },
     advice="Fuse them: torch.compile, fused norms, fused attention.",
     changes=(changes.COMPILED,),
@@ -77,9 +77,7 @@ F11 = Rule(
     "Changes of layout",
     needs=("timeline", "gpu"),
     rests_on=("gpu", "host", "shares", "whole"),
-    thresholds={
-        "share_percent": Threshold(5, "%", "flips, concatenations, transposes and copies, of kernel time", own=True)
-    },
+    thresholds={"share_percent": chosen(5, "%", "flips, concatenations, transposes and copies, of kernel time")},
     advice="Views and strides in place of copies; channels_last; kernels that read in the order they need.",
     changes=(changes.CHANNELS_LAST, changes.COMPILED),
     compared="above {share_percent} of kernel time",
@@ -95,7 +93,7 @@ F1 = Rule(
     needs=("timeline", "gpu"),
     rests_on=("gpu", "shares", "whole"),
     thresholds={
-        "share_percent": Threshold(10, "%", "fp32 GEMMs and convolutions on plain FMA units, of kernel time", own=True),
+        "share_percent": chosen(10, "%", "fp32 GEMMs and convolutions on plain FMA units, of kernel time"),
         "capability": Threshold(8.0, "", "compute capability from which on tensor cores take fp32 inputs as TF32"),
     },
     advice="TF32 (one line), then bf16 autocast.",
@@ -119,7 +117,7 @@ F2 = Rule(
     rests_on=("gpu", "shares", "whole"),
     thresholds={
         "used_percent": Threshold(0, "%", "kernels on tensor cores, of kernel time"),
-        "eligible_percent": Threshold(10, "%", "work that could run there, of kernel time", own=True),
+        "eligible_percent": chosen(10, "%", "work that could run there, of kernel time"),
         "capability": Threshold(7.0, "", "compute capability from which on GPUs have tensor cores"),
     },
     advice="Automatic mixed precision; sizes that are multiples of 8.",
@@ -140,7 +138,7 @@ F12 = Rule(
     "Conversions between types",
     needs=("timeline", "gpu"),
     rests_on=("gpu", "host", "shares", "whole"),
-    thresholds={"share_percent": Threshold(3, "%", "kernels that convert types, of kernel time", own=True)},
+    thresholds={"share_percent": chosen(3, "%", "kernels that convert types, of kernel time")},
     advice="Convert once: weights in the type they are used in, autocast around the whole step.",
     changes=(changes.COMPILED,),
     compared="above {share_percent} of kernel time",
@@ -157,11 +155,7 @@ F3 = Rule(
     "Matrix sizes that do not suit tensor cores",
     needs=("timeline", "gpu"),
     rests_on=("gpu", "shares"),
-    thresholds={
-        "share_percent": Threshold(
-            3, "%", "matrix work that reads less than 16 bytes at a time, of kernel time", own=True
-        )
-    },
+    thresholds={"share_percent": chosen(3, "%", "matrix work that reads less than 16 bytes at a time, of kernel time")},
     advice="Pad the sizes to multiples of 8 in 16-bit types (4 in TF32, 16 in 8-bit types).",
     source="PyTorch's profiler pattern matcher; NVIDIA's guide to matrix multiplication: operands aligned to 16 bytes",
     compared="above {share_percent} of kernel time",
@@ -179,7 +173,7 @@ F20 = Rule(
     "Batch norms that could be folded into convolutions",
     needs=("timeline", "gpu"),
     rests_on=("gpu", "host", "shares"),
-    thresholds={"share_percent": Threshold(3, "%", "batch norms after convolutions, of kernel time", own=True)},
+    thresholds={"share_percent": chosen(3, "%", "batch norms after convolutions, of kernel time")},
     advice="Fold them into the weights of the convolutions before them, once.",
     compared="above {share_percent} of kernel time, and no training in the recording",
     explanation="""
@@ -195,9 +189,7 @@ S14 = Rule(
     "Communication that no computation hides",
     needs=("timeline", "gpu"),
     rests_on=("gpu", "whole"),
-    thresholds={
-        "exposed_percent": Threshold(10, "%", "collectives while their GPU computes nothing, of the step"),
-    },
+    thresholds={"exposed_percent": Threshold(10, "%", "collectives while their GPU computes nothing, of the step")},
     advice="Start collectives earlier and in other sizes, so that computation runs beside them; send fewer bytes.",
     source="torch-tb-profiler (communication above 10 % of the step), HTA (overlap of communication and computation)",
     compared="exposed for {exposed_percent} of the step or more",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetui.analysis.findings.declared import changes
-from tracetui.analysis.findings.declared.rule import Rule, Threshold
+from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
 S1 = Rule(
     "S1",
@@ -14,10 +14,8 @@ S1 = Rule(
         "idle_percent": Threshold(30, "%", "idle time of the GPU, of the step"),
         "idle_percent_graphs": Threshold(15, "%", "the same where CUDA graphs launch most kernels"),
     },
-    advice=(
-        "Look at what the GPU waits for first: launches, data, synchronisation, copies. Faster kernels, lower"
-        " precision included, only make its pauses longer."
-    ),
+    advice="Look at what the GPU waits for first: launches, data, synchronisation, copies. Faster kernels, lower"
+    " precision included, only make its pauses longer.",
     source="NVIDIA TensorRT-LLM's profiling skills; torch-tb-profiler warns below 50 % utilization",
     explanation="""
     Says where to look first: a GPU that is idle for a third of the step gains little from faster kernels.
@@ -54,7 +52,7 @@ S6 = Rule(
     "The data loader is irrelevant",
     needs=("timeline", "gpu", "loader"),
     rests_on=("host", "whole"),
-    thresholds={"share_percent": Threshold(1, "%", "the whole wait for data, of the step", own=True)},
+    thresholds={"share_percent": chosen(1, "%", "the whole wait for data, of the step")},
     advice="Leave num_workers alone.",
     compared="below {share_percent} of the step",
     explanation="""
@@ -70,7 +68,7 @@ S12 = Rule(
     rests_on=("gpu", "host", "shares", "whole"),
     thresholds={
         "kernel_us": Threshold(10, "µs", "a kernel shorter than this is small"),
-        "launches_percent": Threshold(50, "%", "small kernels, of all launches", own=True),
+        "launches_percent": chosen(50, "%", "small kernels, of all launches"),
         "time_percent": Threshold(20, "%", "small kernels, of all kernel time"),
         "run": Threshold(5, "", "small kernels in a row that could be one"),
     },
@@ -88,7 +86,7 @@ S12 = Rule(
 )
 
 _THRESHOLDS = {
-    "late_percent": Threshold(10, "%", "what the step would shrink by if this host time were free", own=True),
+    "late_percent": chosen(10, "%", "what the step would shrink by if this host time were free"),
 }
 
 S2 = Rule(
@@ -128,7 +126,7 @@ S19 = Rule(
     "The host is the limit although the GPU is busy",
     needs=("timeline", "gpu", "api"),
     rests_on=("gpu", "host", "whole"),
-    thresholds={"busy_percent": Threshold(70, "%", "GPU work, of the recorded step", own=True)},
+    thresholds={"busy_percent": chosen(70, "%", "GPU work, of the recorded step")},
     advice="Look at the critical path (tab Host) for what the host does before each launch; kernels come second.",
     source="a replay of the dependency graph (docs/metrics.md)",
     compared="busy above {busy_percent}",
@@ -162,10 +160,8 @@ S10 = Rule(
     needs=("timeline", "gpu"),
     rests_on=("gpu", "whole"),
     thresholds={
-        "overlap_percent": Threshold(
-            50, "%", "copies beside a kernel, of what could be: the shorter of both", own=True
-        ),
-        "step_percent": Threshold(2, "%", "copies, of the step", own=True),
+        "overlap_percent": chosen(50, "%", "copies beside a kernel, of what could be: the shorter of both"),
+        "step_percent": chosen(2, "%", "copies, of the step"),
     },
     advice="A second stream with pinned memory, prefetching the next batch.",
     source="nsys-ai (overlap of copies)",
@@ -184,9 +180,9 @@ S27 = Rule(
     needs=("timeline", "gpu"),
     rests_on=("gpu", "whole"),
     thresholds={
-        "link_percent": Threshold(75, "%", "of the link's peak, from which no copy is faster", own=True),
-        "small_kib": Threshold(256, "KiB", "mean copy below which its start counts more than its bytes", own=True),
-        "overlap_percent": Threshold(50, "%", "of what could overlap, from which it does", own=True),
+        "link_percent": chosen(75, "%", "of the link's peak, from which no copy is faster"),
+        "small_kib": chosen(256, "KiB", "mean copy below which its start counts more than its bytes"),
+        "overlap_percent": chosen(50, "%", "of what could overlap, from which it does"),
     },
     advice="Fewer bytes (a smaller type, data that stays on the GPU), pinned memory, copies beside kernels, few large"
     " copies.",
@@ -226,7 +222,7 @@ S16 = Rule(
     "Memory is taken from the driver within steps",
     needs=("timeline", "gpu", "api", "steps"),
     rests_on=("gpu", "host", "whole"),
-    thresholds={"share_percent": Threshold(2, "%", "what the step would shrink by without these calls", own=True)},
+    thresholds={"share_percent": chosen(2, "%", "what the step would shrink by without these calls")},
     advice="Let the allocator keep its memory: the same shapes in every step, expandable segments, no empty_cache.",
     source="nsys-ai (allocations in steady steps)",
     compared="{share_percent} of the step",
@@ -260,9 +256,7 @@ S18 = Rule(
     needs=("timeline", "host"),
     rests_on=("host",),
     thresholds={
-        "crowded_percent": Threshold(
-            10, "%", "time in which more threads run than there are cores, of the step", own=True
-        ),
+        "crowded_percent": chosen(10, "%", "time in which more threads run than there are cores, of the step"),
         "load": Threshold(1, "x", "the machine's load, of its cores: above it somebody always waits"),
     },
     advice="Fewer threads and loader workers, or fewer other programs.",

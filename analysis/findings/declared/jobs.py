@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.findings.declared.rule import Rule, Threshold
+from tracetui.analysis.findings.declared.rule import Rule, chosen
 
 S20 = Rule(
     "S20",
@@ -27,11 +27,8 @@ S21 = Rule(
     "A rank that comes last in this recording only",
     needs=("collectives",),
     rests_on=("host",),
-    advice=(
-        "Look at the light recording and at the clean steps, on each rank: record with tracetui profile. A rank"
-        " whose"
-        " host is slow there too needs fewer launches (CUDA graphs, torch.compile) or a core of its own."
-    ),
+    advice="Look at the light recording and at the clean steps, on each rank: record with tracetui profile. A rank"
+    " whose host is slow there too needs fewer launches (CUDA graphs, torch.compile) or a core of its own.",
     explanation="""
     A rank comes last to the collectives, and what it has more than the median rank does not explain it.
 
@@ -46,18 +43,12 @@ S22 = Rule(
     needs=("collectives",),
     rests_on=("gpu",),
     thresholds={
-        "small_mib": Threshold(
-            4, "MiB", "up to which a message reached half of the link's bandwidth on NVLink", own=True
-        ),
-        "step_percent": Threshold(2, "%", "of the step in such transfers (as K14)", own=True),
-        "several": Threshold(8, "", "such collectives per step", own=True),
+        "small_mib": chosen(4, "MiB", "up to which a message reached half of the link's bandwidth on NVLink"),
+        "step_percent": chosen(2, "%", "of the step in such transfers (as K14)"),
+        "several": chosen(8, "", "such collectives per step"),
     },
-    advice=(
-        "DistributedDataParallel: a larger bucket_cap_mb (25 MiB is the default), gradient_as_bucket_view=True;"
-        " with"
-        " many small parameters, flatten or fuse them; gradients of several micro-batches in one step with"
-        " no_sync()."
-    ),
+    advice="DistributedDataParallel: a larger bucket_cap_mb (25 MiB is the default), gradient_as_bucket_view=True; with"
+    " many small parameters, flatten or fuse them; gradients of several micro-batches in one step with no_sync().",
     compared="{several} collectives per step of {small_mib} MiB or less, in {step_percent} of the step",
     explanation="""
     All-reduces or reduce-scatters of few bytes take a good part of the step: latency, not bandwidth.
@@ -73,13 +64,11 @@ S23 = Rule(
     needs=("collectives",),
     rests_on=("gpu",),
     thresholds={
-        "exposed_percent": Threshold(50, "%", "of the gathers' transfers, while their GPU computes nothing", own=True),
-        "step_percent": Threshold(5, "%", "of the step in such transfers", own=True),
+        "exposed_percent": chosen(50, "%", "of the gathers' transfers, while their GPU computes nothing"),
+        "step_percent": chosen(5, "%", "of the step in such transfers"),
     },
-    advice=(
-        "FSDP: forward_prefetch=True and BACKWARD_PRE, FSDP2: set_modules_to_forward_prefetch and"
-        " set_modules_to_backward_prefetch; limit_all_gathers=False where there is memory; units of like size."
-    ),
+    advice="FSDP: forward_prefetch=True and BACKWARD_PRE, FSDP2: set_modules_to_forward_prefetch and"
+    " set_modules_to_backward_prefetch; limit_all_gathers=False where there is memory; units of like size.",
     compared="{exposed_percent} of the gathers, {step_percent} of the step",
     explanation="""
     All-gathers begin only when their GPU has nothing left to compute: FSDP did not prefetch.
@@ -94,10 +83,8 @@ S24 = Rule(
     needs=("collectives",),
     rests_on=("gpu",),
     thresholds={
-        "uneven_percent": Threshold(
-            20, "%", "(largest − mean) / largest of the bytes that ranks send, or get", own=True
-        ),
-        "step_percent": Threshold(2, "%", "of the step in all-to-all (as K14)", own=True),
+        "uneven_percent": chosen(20, "%", "(largest − mean) / largest of the bytes that ranks send, or get"),
+        "step_percent": chosen(2, "%", "of the step in all-to-all (as K14)"),
     },
     advice="Balance the experts (a load-balancing loss, a capacity factor, other placement), or the tokens per rank.",
     compared="{uneven_percent}, in {step_percent} of the step",
@@ -114,11 +101,9 @@ S25 = Rule(
     "Pipeline bubbles",
     needs=("ranks", "job_steps"),
     rests_on=("gpu",),
-    thresholds={"bubble_percent": Threshold(20, "%", "of the step in which a stage computes nothing", own=True)},
-    advice=(
-        "More micro-batches per step, an interleaved schedule (several chunks of layers per stage), or zero-bubble"
-        " schedules; what is beyond the ideal is uneven stages (S26) or sends that nothing hides."
-    ),
+    thresholds={"bubble_percent": chosen(20, "%", "of the step in which a stage computes nothing")},
+    advice="More micro-batches per step, an interleaved schedule (several chunks of layers per stage), or zero-bubble"
+    " schedules; what is beyond the ideal is uneven stages (S26) or sends that nothing hides.",
     compared="{bubble_percent} of the step",
     explanation="""
     The stages of a pipeline wait for each other: for their first micro-batch, for their last, and in between.
@@ -132,9 +117,7 @@ S26 = Rule(
     "Uneven stages of a pipeline",
     needs=("ranks", "job_steps"),
     rests_on=("gpu",),
-    thresholds={
-        "uneven_percent": Threshold(10, "%", "(largest − mean) / largest of the stages' own GPU work", own=True)
-    },
+    thresholds={"uneven_percent": chosen(10, "%", "(largest − mean) / largest of the stages' own GPU work")},
     advice="Move layers to the other stages; embedding and head count as layers too.",
     compared="{uneven_percent}",
     explanation="""
@@ -148,11 +131,7 @@ V30 = Rule(
     "V30",
     "Ranks that are missing, or whose collectives don't match",
     needs=("ranks",),
-    thresholds={
-        "unmatched_percent": Threshold(
-            50, "%", "of the calls of collectives that were matched with no other", own=True
-        ),
-    },
+    thresholds={"unmatched_percent": chosen(50, "%", "of the calls of collectives that were matched with no other")},
     advice="Record the same steps on all ranks, and open the folder that has all of them.",
     compared="a rank is missing, or {unmatched_percent} of the calls",
     explanation="""

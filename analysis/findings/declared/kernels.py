@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tracetui.analysis.findings.declared import changes
-from tracetui.analysis.findings.declared.rule import Rule, Threshold
+from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
-SHARE = Threshold(5, "%", "a kernel's time, of all kernel time: smaller ones are not judged", own=True)
-_LONG = Threshold(10, "µs", "mean duration below which starting and stopping is most of a kernel", own=True)
+SHARE = chosen(5, "%", "a kernel's time, of all kernel time: smaller ones are not judged")
+_LONG = chosen(10, "µs", "mean duration below which starting and stopping is most of a kernel")
 
 K1 = Rule(
     "K1",
@@ -33,14 +33,12 @@ K2 = Rule(
     needs=("gpu", "shapes"),
     rests_on=("gpu", "clock"),
     thresholds={
-        "attained_percent": Threshold(40, "%", "time at the roof, of the kernel's time", own=True),
+        "attained_percent": chosen(40, "%", "time at the roof, of the kernel's time"),
         "share_percent": SHARE,
         "mean_us": _LONG,
     },
-    advice=(
-        "Ask Nsight Compute what is in its way; a library's kernel at other shapes (batch, padding, layout) may"
-        " come nearer."
-    ),
+    advice="Ask Nsight Compute what is in its way; a library's kernel at other shapes (batch, padding, layout) may"
+    " come nearer.",
     source="TraceLens and torch's inductor have the same ratio",
     compared="below {attained_percent} of the roof, calls of {mean_us:g} µs and more",
     several=True,
@@ -57,8 +55,8 @@ K3 = Rule(
     needs=("gpu",),
     rests_on=("gpu",),
     thresholds={
-        "occupancy_percent": Threshold(50, "%", "theoretical occupancy, of the warps an SM can hold", own=True),
-        "attained_percent": Threshold(40, "%", "of the roof, from which low occupancy does no harm", own=True),
+        "occupancy_percent": chosen(50, "%", "theoretical occupancy, of the warps an SM can hold"),
+        "attained_percent": chosen(40, "%", "of the roof, from which low occupancy does no harm"),
         "share_percent": SHARE,
     },
     advice="Larger blocks, fewer registers or less shared memory per block, whichever limits.",
@@ -81,14 +79,12 @@ K4 = Rule(
     needs=("gpu",),
     rests_on=("gpu",),
     thresholds={
-        "loss_percent": Threshold(20, "%", "SM time that the last wave leaves idle", own=True),
-        "waves": Threshold(5, "", "number of waves from which a tail is not judged", own=True),
-        "time_percent": Threshold(20, "%", "such kernels, of all kernel time", own=True),
+        "loss_percent": chosen(20, "%", "SM time that the last wave leaves idle"),
+        "waves": chosen(5, "", "number of waves from which a tail is not judged"),
+        "time_percent": chosen(20, "%", "such kernels, of all kernel time"),
     },
-    advice=(
-        "Give each kernel more blocks: a larger batch, split-K for narrow products, smaller tiles; run independent"
-        " kernels on several streams."
-    ),
+    advice="Give each kernel more blocks: a larger batch, split-K for narrow products, smaller tiles; run independent"
+    " kernels on several streams.",
     changes=(changes.LARGER_BATCH,),
     source="Nsight Compute's section LaunchStats (waves, tail effect)",
     compared="below one wave, or more than {loss_percent} lost in the last of fewer than {waves:g}; from"
@@ -109,14 +105,11 @@ K5 = Rule(
     rests_on=("gpu", "counters"),
     thresholds={
         "hit_percent": Threshold(50, "%", "hit rate of L1 or L2, of sectors"),
-        "streaming": Threshold(1.2, "", "DRAM bytes, of compulsory ones, below which nothing is read twice", own=True),
+        "streaming": chosen(1.2, "", "DRAM bytes, of compulsory ones, below which nothing is read twice"),
         "share_percent": SHARE,
     },
-    advice=(
-        "Order the blocks so that neighbours read the same data, tile for L2, stage what several threads"
-        " read in"
-        " shared memory."
-    ),
+    advice="Order the blocks so that neighbours read the same data, tile for L2, stage what several threads read in"
+    " shared memory.",
     source="NVIDIA TensorRT-LLM's profiling skills (50 % poor, 80 % good)",
     compared="L1 or L2 below {hit_percent}, of sectors",
     several=True,
@@ -133,13 +126,11 @@ K6 = Rule(
     needs=("counters", "shapes", "gpu"),
     rests_on=("gpu", "counters"),
     thresholds={
-        "factor": Threshold(2, "", "DRAM bytes, of the compulsory ones", own=True),
+        "factor": chosen(2, "", "DRAM bytes, of the compulsory ones"),
         "share_percent": SHARE,
     },
-    advice=(
-        "What is read again falls out of L2 in between: change the order of the grid so that blocks that share"
-        " operands run together, tile, or use a smaller batch."
-    ),
+    advice="What is read again falls out of L2 in between: change the order of the grid so that blocks that share"
+    " operands run together, tile, or use a smaller batch.",
     source="bytes of the operator's inputs and outputs against Nsight Compute's DRAM counters",
     compared="more than {factor:g} times",
     several=True,
@@ -157,8 +148,8 @@ K12 = Rule(
     rests_on=("gpu", "shares"),
     thresholds={
         "hot_percent": Threshold(50, "%", "one kernel, of all kernel time: a hot spot"),
-        "attained_percent": Threshold(60, "%", "of its roof, from which a hot spot runs as it should", own=True),
-        "flat_percent": Threshold(40, "%", "ten kernels, of all kernel time: below it there is none", own=True),
+        "attained_percent": chosen(60, "%", "of its roof, from which a hot spot runs as it should"),
+        "flat_percent": chosen(40, "%", "ten kernels, of all kernel time: below it there is none"),
     },
     advice="A hot spot is worth a kernel of its own; a flat profile wants fusion, fewer operations, or a larger batch.",
     source="nsys-ai (one kernel above half)",
@@ -172,9 +163,9 @@ K12 = Rule(
     wait for other ranks, do not count.""",
 )
 
-_LEAST = Threshold(5, "", "kernels that must agree", own=True)
+_LEAST = chosen(5, "", "kernels that must agree")
 
-_SPREAD = Threshold(15, "%", "interquartile range of the factors, of their median", own=True)
+_SPREAD = chosen(15, "%", "interquartile range of the factors, of their median")
 
 K13 = Rule(
     "K13",
@@ -183,9 +174,9 @@ K13 = Rule(
     rests_on=("gpu",),
     thresholds={
         "spread_percent": _SPREAD,
-        "attained_percent": Threshold(50, "%", "median share of the roof, above which nothing is slow", own=True),
+        "attained_percent": chosen(50, "%", "median share of the roof, above which nothing is slow"),
         "kernels": _LEAST,
-        "mean_us": Threshold(20, "µs", "mean duration below which launching blurs the factor", own=True),
+        "mean_us": chosen(20, "µs", "mean duration below which launching blurs the factor"),
     },
     advice="Look at clocks, power mode, temperature and other users of the GPU, not at code.",
     compared="spread below {spread_percent}, median below {attained_percent}",
@@ -205,13 +196,11 @@ K18 = Rule(
     rests_on=("gpu",),
     thresholds={
         "spread_percent": _SPREAD,
-        "change_percent": Threshold(10, "%", "median change of a launch's mean time, of A's", own=True),
+        "change_percent": chosen(10, "%", "median change of a launch's mean time, of A's"),
         "kernels": _LEAST,
-        "mean_us": Threshold(10, "µs", "mean duration below which launching blurs the factor", own=True),
+        "mean_us": chosen(10, "µs", "mean duration below which launching blurs the factor"),
     },
-    advice=(
-        "Compare the clocks, power modes and temperatures of both runs, and who else used the GPU, before the code."
-    ),
+    advice="Compare the clocks, power modes and temperatures of both runs, and who else used the GPU, before the code.",
     compared="spread below {spread_percent}, {change_percent} apart or more",
     explanation="""
     Finds a single factor between the mean times of the kernels that both runs have, as K13 does below the roofs.
@@ -224,7 +213,7 @@ K14 = Rule(
     "What faster kernels can gain at all",
     needs=("timeline", "gpu"),
     rests_on=("gpu", "whole"),
-    thresholds={"ceiling_percent": Threshold(10, "%", "of the step, if all kernels took no time", own=True)},
+    thresholds={"ceiling_percent": chosen(10, "%", "of the step, if all kernels took no time")},
     advice="Leave the kernels alone until you have fixed what the GPU waits for.",
     source="Amdahl's law",
     compared="below {ceiling_percent} of the step",
@@ -242,9 +231,7 @@ K7 = Rule(
     rests_on=("gpu", "counters"),
     thresholds={
         "used_percent": Threshold(50, "%", "sectors that would do, of those that move"),
-        "per_request": Threshold(
-            20, "", "sectors per load or store of a warp, where only these were counted", own=True
-        ),
+        "per_request": chosen(20, "", "sectors per load or store of a warp, where only these were counted"),
         "share_percent": SHARE,
     },
     advice="Let neighbouring threads access neighbouring addresses; go through shared memory where the layout forbids.",
@@ -266,7 +253,7 @@ K10 = Rule(
     needs=("counters", "gpu"),
     rests_on=("gpu", "counters"),
     thresholds={
-        "share_percent": Threshold(10, "%", "fp32 GEMMs and convolutions off tensor cores, of profiled time", own=True),
+        "share_percent": chosen(10, "%", "fp32 GEMMs and convolutions off tensor cores, of profiled time"),
         "capability": Threshold(8.0, "", "compute capability from which on tensor cores take fp32 inputs as TF32"),
     },
     advice="TF32 (one line), then bf16.",
@@ -285,7 +272,7 @@ K19 = Rule(
     needs=("counters", "gpu"),
     rests_on=("gpu", "counters"),
     thresholds={
-        "busy_percent": Threshold(10, "%", "of its peak that the tensor pipe is active in matrix work on it", own=True),
+        "busy_percent": chosen(10, "%", "of its peak that the tensor pipe is active in matrix work on it"),
         "share_percent": SHARE,
         "capability": Threshold(7.0, "", "compute capability from which on GPUs have tensor cores"),
     },
@@ -305,7 +292,7 @@ K16 = Rule(
     "Double precision",
     needs=("counters", "gpu"),
     rests_on=("gpu", "counters"),
-    thresholds={"share_percent": Threshold(1, "%", "kernels that compute in fp64, of kernel time", own=True)},
+    thresholds={"share_percent": chosen(1, "%", "kernels that compute in fp64, of kernel time")},
     advice="Cast to fp32 where the accuracy allows.",
     compared="above {share_percent} of the kernel time",
     explanation="""
@@ -320,7 +307,7 @@ K8 = Rule(
     needs=("counters", "gpu"),
     rests_on=("gpu", "counters"),
     thresholds={
-        "surplus_percent": Threshold(20, "%", "wavefronts of shared memory that conflicts add, of all", own=True),
+        "surplus_percent": chosen(20, "%", "wavefronts of shared memory that conflicts add, of all"),
         "share_percent": SHARE,
     },
     advice="Pad the rows of an array in shared memory by one element, or permute its columns.",
@@ -359,11 +346,9 @@ K11 = Rule(
     needs=("counters", "gpu"),
     rests_on=("gpu", "counters"),
     thresholds={
-        "stall_percent": Threshold(
-            30, "%", "of the cycles between two instructions of a warp that one reason takes", own=True
-        ),
+        "stall_percent": chosen(30, "%", "of the cycles between two instructions of a warp that one reason takes"),
         "share_percent": SHARE,
-        "mean_us": Threshold(10, "µs", "mean duration below which starting and stopping is most of a kernel", own=True),
+        "mean_us": chosen(10, "µs", "mean duration below which starting and stopping is most of a kernel"),
     },
     advice="By the reason: more loads in flight, fewer accesses to shared memory, shorter waits at barriers.",
     source="Nsight Compute's section WarpStateStats and its rule CPIStall",
@@ -384,14 +369,11 @@ K15 = Rule(
     needs=("counters", "gpu"),
     rests_on=("gpu", "counters"),
     thresholds={
-        "threads": Threshold(24, "", "threads per instruction, of the 32 of a warp", own=True),
+        "threads": chosen(24, "", "threads per instruction, of the 32 of a warp"),
         "share_percent": SHARE,
     },
-    advice=(
-        "Sort or regroup the work so that the threads of a warp take the same branch; make blocks a multiple"
-        " of 32"
-        " threads, and let no thread end early."
-    ),
+    advice="Sort or regroup the work so that the threads of a warp take the same branch; make blocks a multiple of 32"
+    " threads, and let no thread end early.",
     source="Nsight Compute's rule ThreadDivergence",
     compared="fewer than {threads:g} threads",
     several=True,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.findings.declared.rule import Rule, Threshold
+from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
 T1 = Rule(
     "T1",
     "The hardware slowed down",
     needs=("power",),
     thresholds={
-        "share_percent": Threshold(5, "%", "of the samples in which something slowed the clock", own=True),
+        "share_percent": chosen(5, "%", "of the samples in which something slowed the clock"),
         "clock_percent": Threshold(15, "%", "that the clock falls below its highest while hot"),
         "hot_c": Threshold(82, "C", "of the hottest zone"),
     },
-    advice=(
-        "Let it cool and check fan and supply; or measure in a power mode, or at a locked clock, that it can hold."
-    ),
+    advice="Let it cool and check fan and supply; or measure in a power mode, or at a locked clock, that it can hold.",
     source="gpuprof; nvidia-smi's event reasons; alarms of the INA3221 sensors",
     compared="{share_percent} of the samples, any alarm, or {clock_percent} of the clock at {hot_c:.0f} °C",
     explanation="""
@@ -34,13 +32,11 @@ T2 = Rule(
     doubts=("clock", "steps", "whole"),
     remark="the GPU did not run at one speed: averages over the steps hold for none of them",
     thresholds={
-        "cv_percent": Threshold(3, "%", "standard deviation of the sampled clock over its mean", own=True),
-        "faster_ratio": Threshold(0.9, "x", "time of a kernel in the last steps over that in the first", own=True),
-        "slower_ratio": Threshold(
-            1.1, "x", "the same where it became slower: heat, power, or another program", own=True
-        ),
-        "averages_ratio": Threshold(1.25, "x", "by which speeds differ so that no average holds", own=True),
-        "least_us": Threshold(2, "us", "that a kernel must take to be compared", own=True),
+        "cv_percent": chosen(3, "%", "standard deviation of the sampled clock over its mean"),
+        "faster_ratio": chosen(0.9, "x", "time of a kernel in the last steps over that in the first"),
+        "slower_ratio": chosen(1.1, "x", "the same where it became slower: heat, power, or another program"),
+        "averages_ratio": chosen(1.25, "x", "by which speeds differ so that no average holds"),
+        "least_us": chosen(2, "us", "that a kernel must take to be compared"),
     },
     advice="Warm up for three seconds or more, and lock the clocks (nvidia-smi -lgc, jetson_clocks).",
     source="advice of nvbench and of PyTorch's benchmarks",
@@ -58,7 +54,7 @@ T3 = Rule(
     "T3",
     "The GPU could be faster than it was allowed to",
     needs=("power",),
-    thresholds={"share_percent": Threshold(95, "%", "of the chip's highest clock that its cap allows", own=True)},
+    thresholds={"share_percent": chosen(95, "%", "of the chip's highest clock that its cap allows")},
     advice="Choose the fastest power mode (nvpmodel), or reset the application clocks (nvidia-smi -rac).",
     source="power modes of Jetson boards; nvidia-smi's application clocks",
     compared="below {share_percent}",
@@ -73,10 +69,9 @@ T4 = Rule(
     "T4",
     "The memory clock is capped",
     needs=("power",),
-    thresholds={"share_percent": Threshold(95, "%", "of the memory controller's highest clock", own=True)},
-    advice=(
-        "sudo nvpmodel -m ID with a mode that does not cap EMC (grep -A20 POWER_MODEL /etc/nvpmodel.conf | grep EMC)."
-    ),
+    thresholds={"share_percent": chosen(95, "%", "of the memory controller's highest clock")},
+    advice="sudo nvpmodel -m ID with a mode that does not cap EMC (grep -A20 POWER_MODEL /etc/nvpmodel.conf | grep"
+    " EMC).",
     source="power modes of Jetson boards",
     compared="below {share_percent}",
     explanation="""
@@ -91,14 +86,11 @@ T5 = Rule(
     "The machine swapped",
     needs=("power",),
     thresholds={
-        "pages": Threshold(256, "", "pages read back from swap during the run: 1 MiB", own=True),
-        "grown_mib": Threshold(16, "MiB", "by which the used swap grew during the run", own=True),
+        "pages": chosen(256, "", "pages read back from swap during the run: 1 MiB"),
+        "grown_mib": chosen(16, "MiB", "by which the used swap grew during the run"),
     },
-    advice=(
-        "Free memory before measuring: end other programs (on a Jetson: sudo systemctl isolate"
-        " multi-user.target), use "
-        "a smaller batch, record fewer steps without stacks."
-    ),
+    advice="Free memory before measuring: end other programs (on a Jetson: sudo systemctl isolate multi-user.target),"
+    " use a smaller batch, record fewer steps without stacks.",
     source="gpuprof",
     compared="{pages:count} pages, or {grown_mib} MiB",
     explanation="""

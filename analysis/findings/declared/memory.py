@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetui.analysis.findings.declared import changes
-from tracetui.analysis.findings.declared.rule import Rule, Threshold
+from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
 G1 = Rule(
     "G1",
@@ -14,11 +14,8 @@ G1 = Rule(
         "full_percent": Threshold(90, "%", "peak, of the GPU's memory"),
         "critical_percent": Threshold(97, "%", "peak, of the GPU's memory, one allocation from running out"),
     },
-    advice=(
-        "The next larger tensor finds no room: see who holds the peak (Memory tab), then a smaller batch,"
-        " activation"
-        " checkpointing, bf16, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where much is held but unused."
-    ),
+    advice="The next larger tensor finds no room: see who holds the peak (Memory tab), then a smaller batch, activation"
+    " checkpointing, bf16, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where much is held but unused.",
     source="torch-tb-profiler, gpuprof (90 % and 97 %)",
     compared="{full_percent}, critical from {critical_percent}",
     explanation="""
@@ -33,11 +30,9 @@ G5 = Rule(
     "Room for a larger batch",
     needs=("memory", "timeline", "gpu"),
     rests_on=("gpu", "whole"),
-    thresholds={"used_percent": Threshold(50, "%", "peak, of the GPU's memory", own=True)},
-    advice=(
-        "Try a larger batch: the launches stay the same, each does more, so throughput rises until the GPU is busy."
-        " Stop where it no longer does; a latency target may forbid it."
-    ),
+    thresholds={"used_percent": chosen(50, "%", "peak, of the GPU's memory")},
+    advice="Try a larger batch: the launches stay the same, each does more, so throughput rises until the GPU is busy."
+    " Stop where it no longer does; a latency target may forbid it.",
     changes=(changes.LARGER_BATCH,),
     source="torch-tb-profiler, DLProf, which do not ask whether the GPU has time left",
     compared="below {used_percent}, and the GPU not the limit",

@@ -10,17 +10,14 @@ NEEDS = {
     "gpu": "GPU kernels",
     "host": "host events",
     "operators": "operators: record with torch.profiler",
-    "modules": "nn.Module calls: record with with_stack=True",
     "loader": "waits for data: record a torch DataLoader with torch.profiler, or put a range called data_loading"
     " around next(loader)",
     "annotations": "NVTX or record_function ranges",
     "api": "CUDA API calls",
     "shapes": "shapes: record with record_shapes=True",
-    "nsys": "an nsys export",
     "counters": "Nsight Compute counters: ncu --set full … --csv --page raw",
     "manifest": "run.json: launch with tracetui profile",
     "power": "the machine's state: launch with tracetui profile",
-    "power_samples": "samples of the machine's state during the run: launch with tracetui profile",
     "ranks": "the recordings of several ranks: open their folder",
     "collectives": "collectives that several ranks share: open the folder of a job",
     "memory": "memory use: record with profile_memory=True, or give a memory snapshot",
@@ -29,7 +26,6 @@ NO_SHAPES = "shapes: record_shapes was on, but no operator of the recording has 
 """What `Facts.missing` says of shapes where asking for them is no help."""
 NOT_OF_TORCH = {
     "operators": "operators, which torch.profiler records of PyTorch programs only",
-    "modules": "nn.Module calls, which PyTorch programs only have",
     "loader": "waits for data: put a range called data_loading around the reading of each batch",
     "shapes": "shapes of operators, which torch.profiler records of PyTorch programs only",
     "memory": "memory use, which PyTorch's allocator alone tells",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.findings.declared.rule import Rule, Threshold
+from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
 D1 = Rule(
     "D1",
@@ -11,7 +11,7 @@ D1 = Rule(
     needs=("several_steps",),
     rests_on=("steps",),
     thresholds={
-        "regression_percent": Threshold(5, "%", "how much longer B's median step takes, of A's", own=True),
+        "regression_percent": chosen(5, "%", "how much longer B's median step takes, of A's"),
         "noise": Threshold(1, "x", "how many times as wide the 95 % interval must be to hold zero"),
     },
     advice="Start with the part that grew most; `tracetui diff A B --limit 0` lists every kernel and operator.",
@@ -32,7 +32,7 @@ D2 = Rule(
     subject="pair",
     needs=("gpu",),
     rests_on=("gpu", "steps"),
-    thresholds={"change_percent": Threshold(2, "%", "change of kernel launches per step, of A's", own=True)},
+    thresholds={"change_percent": chosen(2, "%", "change of kernel launches per step, of A's")},
     advice="Added kernels cost their launches even if they are short.",
     source="HTA's trace diff, nsys-ai",
     compared="a change of more than {change_percent:g} % of A's kernels",
@@ -49,11 +49,9 @@ D3 = Rule(
     subject="pair",
     needs=("gpu", "operators", "shapes"),
     rests_on=("gpu",),
-    thresholds={"share_percent": Threshold(1, "%", "GPU time of the kernels that changed, of A's GPU time", own=True)},
-    advice=(
-        "Compare with the choice fixed: torch.backends.cudnn.benchmark = True and enough warm-up in both runs, the "
-        "same cuDNN and cuBLAS, the same memory format."
-    ),
+    thresholds={"share_percent": chosen(1, "%", "GPU time of the kernels that changed, of A's GPU time")},
+    advice="Compare with the choice fixed: torch.backends.cudnn.benchmark = True and enough warm-up in both runs, the "
+    "same cuDNN and cuBLAS, the same memory format.",
     source="TraceLens",
     compared="more than {share_percent:g} % of A's kernel time",
     explanation="""
@@ -70,12 +68,11 @@ D5 = Rule(
     needs=("manifest", "steps"),
     rests_on=("steps",),
     thresholds={
-        "work_percent": Threshold(10, "%", "how much less work B must have, of A's FLOPs", own=True),
-        "lost_percent": Threshold(10, "%", "share of the possible speed-up that is lost", own=True),
+        "work_percent": chosen(10, "%", "how much less work B must have, of A's FLOPs"),
+        "lost_percent": chosen(10, "%", "share of the possible speed-up that is lost"),
     },
-    advice=(
-        "See what of the step does not shrink with the work: waiting for the host first (S2), then added kernels (D2)."
-    ),
+    advice="See what of the step does not shrink with the work: waiting for the host first (S2), then added kernels"
+    " (D2).",
     compared="more than {lost_percent:g} % of the speed-up lost, with {work_percent:g} % less work or more",
     explanation="""
     Compares the speed-up with the work removed: ``lost = 1 - (time A / time B) / (FLOPs A / FLOPs B)``.
@@ -89,7 +86,7 @@ D11 = Rule(
     subject="pair",
     needs=("gpu",),
     rests_on=("gpu", "steps"),
-    thresholds={"change_percent": Threshold(1, "%", "change of GPU time per step, of A's", own=True)},
+    thresholds={"change_percent": chosen(1, "%", "change of GPU time per step, of A's")},
     advice="Where the count moved, look for what launches it; where the duration moved, at shapes, types and clocks.",
     compared="a change of more than {change_percent:g} % of A's GPU time",
     explanation="""
@@ -105,7 +102,7 @@ D12 = Rule(
     subject="pair",
     needs=("timeline", "gpu", "steps"),
     rests_on=("gpu", "host", "steps"),
-    thresholds={"change_percent": Threshold(5, "%", "change of the average step, of A's", own=True)},
+    thresholds={"change_percent": chosen(5, "%", "change of the average step, of A's")},
     advice="Look at the largest part first: the loader, synchronisation, launching, or GPU work.",
     compared="a change of more than {change_percent:g} % of A's average step",
     explanation="""
@@ -125,9 +122,7 @@ D9 = Rule(
     "Every point ran another batch than it names",
     subject="sweep",
     needs=("batch_seen", "steps"),
-    thresholds={
-        "batch_percent": Threshold(2, "%", "how far the batch really seen may be from the one asked for", own=True)
-    },
+    thresholds={"batch_percent": chosen(2, "%", "how far the batch really seen may be from the one asked for")},
     advice="Fix the benchmark, then sweep again; no conclusion about batch sizes can be drawn from this one.",
     compared="off by more than {batch_percent:g} %",
     explanation="""
@@ -145,14 +140,11 @@ S4 = Rule(
     needs=("sizes", "steps"),
     rests_on=("steps",),
     thresholds={
-        "change_percent": Threshold(10, "%", "how far step times may be apart to be flat", own=True),
-        "work_ratio": Threshold(2, "x", "how many times the work must grow", own=True),
+        "change_percent": chosen(10, "%", "how far step times may be apart to be flat"),
+        "work_ratio": chosen(2, "x", "how many times the work must grow"),
     },
-    advice=(
-        "Something other than the work decides at these sizes, most often launches and the host: put more "
-        "samples into a step, or take CUDA graphs or "
-        "torch.compile(mode='reduce-overhead')."
-    ),
+    advice="Something other than the work decides at these sizes, most often launches and the host: put more samples"
+    " into a step, or take CUDA graphs or torch.compile(mode='reduce-overhead').",
     compared="less than {change_percent:g} % while work grows {work_ratio:g} times",
     several=True,
     explanation="""
@@ -167,9 +159,7 @@ D7 = Rule(
     subject="sweep",
     needs=("sizes", "steps"),
     rests_on=("steps",),
-    thresholds={
-        "slope": Threshold(0.2, "", "d log(step time) / d log(size); 1 is time in proportion to size", own=True)
-    },
+    thresholds={"slope": chosen(0.2, "", "d log(step time) / d log(size); 1 is time in proportion to size")},
     advice="Below the size at which the step begins to grow, launches and the host decide: use at least that size.",
     compared="slope below {slope:g}",
     several=True,
@@ -185,11 +175,9 @@ D8 = Rule(
     subject="sweep",
     needs=("sizes", "steps", "repeats"),
     rests_on=("steps",),
-    thresholds={"sigmas": Threshold(3, "x", "how many standard errors of the repeats it is off", own=True)},
-    advice=(
-        "Measure it again; if it stays, another algorithm or clock was chosen there: "
-        "`tracetui diff` this point against its neighbour."
-    ),
+    thresholds={"sigmas": chosen(3, "x", "how many standard errors of the repeats it is off")},
+    advice="Measure it again; if it stays, another algorithm or clock was chosen there: "
+    "`tracetui diff` this point against its neighbour.",
     compared="more than {sigmas:g} standard errors",
     several=True,
     explanation="""
@@ -206,9 +194,7 @@ D6 = Rule(
     subject="sweep",
     needs=("variants", "steps"),
     rests_on=("steps",),
-    thresholds={
-        "lost_percent": Threshold(10, "%", "share of the possible speed-up lost that is worth a word", own=True)
-    },
+    thresholds={"lost_percent": chosen(10, "%", "share of the possible speed-up lost that is worth a word")},
     advice="Choose by size: the variant from the crossover on, the baseline below.",
     several=True,
     explanation="""

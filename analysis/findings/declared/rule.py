@@ -41,6 +41,11 @@ class Threshold(Struct, frozen=True):
     """Whether we chose the value ourselves; otherwise it comes from a tool or a vendor."""
 
 
+def chosen(value: float, unit: str, about: str) -> Threshold:
+    """A threshold whose value we chose ourselves."""
+    return Threshold(value, unit, about, own=True)
+
+
 class Limits(Struct, frozen=True):
     """A rule's thresholds as attributes; a value that the user set replaces the default."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.findings.declared.rule import Rule, Threshold
+from tracetui.analysis.findings.declared.rule import Rule, Threshold, chosen
 
 V9 = Rule(
     "V9",
@@ -29,17 +29,12 @@ V10 = Rule(
     doubts=("host", "whole", "steps"),
     remark="the clocks of host and GPU do not agree here: gaps and waits are not reliable",
     thresholds={
-        "share_percent": Threshold(1, "%", "of the launched work that begins before its launch", own=True),
-        "slack_us": Threshold(
-            1, "us", "by which a kernel may begin before its launch: the clocks' resolution", own=True
-        ),
-        "early_us": Threshold(
-            50, "us", "by which it begins before its launch, so that no gap can be trusted", own=True
-        ),
+        "share_percent": chosen(1, "%", "of the launched work that begins before its launch"),
+        "slack_us": chosen(1, "us", "by which a kernel may begin before its launch: the clocks' resolution"),
+        "early_us": chosen(50, "us", "by which it begins before its launch, so that no gap can be trusted"),
     },
-    advice=(
-        "Record again; if it stays, with another version of CUPTI. Treat gaps and waiting times as unknown till then."
-    ),
+    advice="Record again; if it stays, with another version of CUPTI. Treat gaps and waiting times as unknown till"
+    " then.",
     source="torch.profiler's trace validator",
     compared="{share_percent} of either, by more than {slack_us} µs",
     explanation="""
@@ -70,13 +65,9 @@ V12 = Rule(
     "Names that were not resolved",
     doubts=("gpu", "shares"),
     remark="some kernels have no name, so that what is told by names (kinds of kernels, tensor cores) is incomplete",
-    thresholds={
-        "share_percent": Threshold(1, "%", "of the kernel launches, or of the ranges, without a name", own=True)
-    },
-    advice=(
-        "Export the report again with the nsys that made it (nsys export --type=sqlite); a script of your own must "
-        "join demangledName, shortName and textId with StringIds."
-    ),
+    thresholds={"share_percent": chosen(1, "%", "of the kernel launches, or of the ranges, without a name")},
+    advice="Export the report again with the nsys that made it (nsys export --type=sqlite); a script of your own must "
+    "join demangledName, shortName and textId with StringIds.",
     compared="{share_percent} of either",
     explanation="""
     Kernels whose name is a number or missing, and ranges without a text.
@@ -108,8 +99,8 @@ V17 = Rule(
     doubts=("gpu", "shares", "whole", "steps"),
     remark="events are missing from the recording: sums are too small, gaps may be none",
     thresholds={
-        "share_percent": Threshold(1, "%", "of the launches whose kernel is not in the recording", own=True),
-        "refuted_percent": Threshold(10, "%", "of the launches, so that sums and gaps are void", own=True),
+        "share_percent": chosen(1, "%", "of the launches whose kernel is not in the recording"),
+        "refuted_percent": chosen(10, "%", "of the launches, so that sums and gaps are void"),
     },
     advice="Record for a shorter time, with fewer kinds of events, or with larger buffers.",
     source="CUPTI's count of dropped records; diagnostics of Nsight Systems",
@@ -131,7 +122,7 @@ V2 = Rule(
     refutes=("shares",),
     thresholds={
         "part_percent": Threshold(100, "%", "of the longest step, which a part of a step may take"),
-        "overlap_percent": Threshold(5, "%", "by which steps may add up to more than the time they take", own=True),
+        "overlap_percent": chosen(5, "%", "by which steps may add up to more than the time they take"),
     },
     advice="Look for a step that was cut short (out of memory?), and compare a part only with the whole it was in.",
     explanation="""
@@ -149,14 +140,12 @@ V13 = Rule(
     doubts=("ranges",),
     remark="ranges last as long as the host needs, which here is not what their work takes on the GPU",
     thresholds={
-        "low_ratio": Threshold(0.67, "x", "GPU time of a range over its host time", own=True),
-        "high_ratio": Threshold(1.5, "x", "GPU time of a range over its host time", own=True),
-        "least_percent": Threshold(1, "%", "of the time that a range must take to count", own=True),
+        "low_ratio": chosen(0.67, "x", "GPU time of a range over its host time"),
+        "high_ratio": chosen(1.5, "x", "GPU time of a range over its host time"),
+        "least_percent": chosen(1, "%", "of the time that a range must take to count"),
     },
-    advice=(
-        "Take the projected time for what a range costs on the GPU, the host's for what it costs to launch; "
-        "neither stands for the other."
-    ),
+    advice="Take the projected time for what a range costs on the GPU, the host's for what it costs to launch; "
+    "neither stands for the other.",
     source="nvtx_gpu_proj_sum of Nsight Systems",
     compared="outside of {low_ratio} to {high_ratio}",
     explanation="""
@@ -175,9 +164,9 @@ V3 = Rule(
     doubts=("steps",),
     remark="what was recorded is not just whole, equal steps: do not divide sums over the recording by steps",
     thresholds={
-        "outside_percent": Threshold(5, "%", "of the GPU time that is launched outside of the steps", own=True),
-        "spread_percent": Threshold(5, "%", "of the median, between the steps with most and fewest kernels", own=True),
-        "over_percent": Threshold(5, "%", "by which kernels may take more than the time there is", own=True),
+        "outside_percent": chosen(5, "%", "of the GPU time that is launched outside of the steps"),
+        "spread_percent": chosen(5, "%", "of the median, between the steps with most and fewest kernels"),
+        "over_percent": chosen(5, "%", "by which kernels may take more than the time there is"),
     },
     advice="Cut the numbers to the steps (--steps, --skip-steps), and keep warm-up out of the capture.",
     compared="more than {outside_percent}",
@@ -196,11 +185,9 @@ V6 = Rule(
     doubts=("steps", "whole"),
     remark="the first step is a warm-up: leave it out (--skip-steps 1) before trusting averages",
     thresholds={
-        "first_ratio": Threshold(1.5, "x", "the first step's time over the median of the others", own=True),
-        "average_percent": Threshold(
-            10, "%", "by which the first step raises the average, so that no average holds", own=True
-        ),
-        "load_percent": Threshold(1, "%", "of the time goes to loading GPU code", own=True),
+        "first_ratio": chosen(1.5, "x", "the first step's time over the median of the others"),
+        "average_percent": chosen(10, "%", "by which the first step raises the average, so that no average holds"),
+        "load_percent": chosen(1, "%", "of the time goes to loading GPU code"),
     },
     advice="Leave the first steps out (--skip-steps 1), or record after more warm-up steps.",
     source="warm-up advice of NVIDIA's TensorRT-LLM tools",
@@ -219,7 +206,7 @@ V7 = Rule(
     "Noisy steps",
     needs=("timeline",),
     thresholds={
-        "cv_percent": Threshold(5, "%", "standard deviation of the steps over their mean", own=True),
+        "cv_percent": chosen(5, "%", "standard deviation of the steps over their mean"),
         "tail_ratio": Threshold(2, "x", "slowest step over the median"),
     },
     advice="Record more steps before believing differences smaller than this interval.",
@@ -238,10 +225,8 @@ V29 = Rule(
     doubts=("whole",),
     remark="the program's setup is part of the time that shares and gains are of",
     thresholds={
-        "share_percent": Threshold(
-            10, "%", "of the time from first to last GPU work, before a kernel computes", own=True
-        ),
-        "critical_percent": Threshold(25, "%", "of it, from which nothing can be said about the rest", own=True),
+        "share_percent": chosen(10, "%", "of the time from first to last GPU work, before a kernel computes"),
+        "critical_percent": chosen(25, "%", "of it, from which nothing can be said about the rest"),
     },
     advice="Start the recording after the setup, or mark the steps.",
     compared="{share_percent} or more, in a recording without steps",
@@ -261,14 +246,9 @@ V19 = Rule(
     doubts=("host", "whole", "steps"),
     remark="the GPU's times do not fit the host's: gaps, waits and the ends of steps are not what they seem",
     thresholds={
-        "late_us": Threshold(
-            200, "us", "from the launch to the start on an idle GPU, where healthy clocks give 4 to 30", own=True
-        ),
-        "early_us": Threshold(
-            200,
-            "us",
-            "from the end of all work to the return of a call that waited for it, where they give 5 to 30",
-            own=True,
+        "late_us": chosen(200, "us", "from the launch to the start on an idle GPU, where healthy clocks give 4 to 30"),
+        "early_us": chosen(
+            200, "us", "from the end of all work to the return of a call that waited for it, where they give 5 to 30"
         ),
     },
     advice="Record again, with another version of CUPTI if it stays; till then trust durations, not gaps.",
@@ -293,13 +273,11 @@ V20 = Rule(
     doubts=ALL,
     remark="GPU events are in the file twice: calls and times count double",
     thresholds={
-        "share_percent": Threshold(1, "%", "of the GPU events, or of its copies, that are there twice", own=True),
-        "refuted_percent": Threshold(5, "%", "of the GPU time that is there twice, so that sums are void", own=True),
+        "share_percent": chosen(1, "%", "of the GPU events, or of its copies, that are there twice"),
+        "refuted_percent": chosen(5, "%", "of the GPU time that is there twice, so that sums are void"),
     },
-    advice=(
-        "Take the file as the profiler wrote it; if a script merged or exported it, look for the join that doubles "
-        "rows."
-    ),
+    advice="Take the file as the profiler wrote it; if a script merged or exported it, look for the join that doubles "
+    "rows.",
     compared="{share_percent} of the GPU events or of the copies",
     explanation="""
     The same GPU activity is in the file more than once.
@@ -317,10 +295,10 @@ V21 = Rule(
     doubts=("gpu", "shares", "whole", "steps"),
     remark="a stream seems to do several things at once: durations are wrong, or two recordings are mixed",
     thresholds={
-        "refuted_percent": Threshold(
-            2, "%", "of the GPU time that lies inside other work of its stream, so that sums are void", own=True
+        "refuted_percent": chosen(
+            2, "%", "of the GPU time that lies inside other work of its stream, so that sums are void"
         ),
-        "few_percent": Threshold(1, "%", "of the GPU work, up to which single durations are to blame", own=True),
+        "few_percent": chosen(1, "%", "of the GPU work, up to which single durations are to blame"),
     },
     advice="Record again; if several programs or ranks share the file, look at each by itself.",
     compared="none",
@@ -340,19 +318,13 @@ V22 = Rule(
     doubts=("gpu", "shares"),
     remark="some kernels are shorter than any kernel can be: times and shares of kernels are wrong",
     thresholds={
-        "shortest_us": Threshold(
-            0.25,
-            "us",
-            "that a kernel takes at least: launch a block, read memory once, end; an empty one takes 0.6",
-            own=True,
+        "shortest_us": chosen(
+            0.25, "us", "that a kernel takes at least: launch a block, read memory once, end; an empty one takes 0.6"
         ),
-        "share_percent": Threshold(0.5, "%", "of the kernels that are shorter", own=True),
+        "share_percent": chosen(0.5, "%", "of the kernels that are shorter"),
     },
-    advice=(
-        "Look at what the file went through after recording: a wrong unit, an event cut at the edge of a range."
-        " Shares "
-        "and sums of kernels are void until it is found."
-    ),
+    advice="Look at what the file went through after recording: a wrong unit, an event cut at the edge of a range."
+    " Shares and sums of kernels are void until it is found.",
     compared="{share_percent} of the kernels",
     explanation="""
     Kernels take less time than it takes to start one block and to reach memory once.
@@ -370,8 +342,8 @@ V23 = Rule(
     doubts=("gpu", "shares", "whole"),
     remark="times are rounded so coarsely that short kernels may be off by their own length",
     thresholds={
-        "warning_percent": Threshold(5, "%", "of the GPU time that rounding may add or take", own=True),
-        "critical_percent": Threshold(20, "%", "of the GPU time that rounding may add or take", own=True),
+        "warning_percent": chosen(5, "%", "of the GPU time that rounding may add or take"),
+        "critical_percent": chosen(20, "%", "of the GPU time that rounding may add or take"),
     },
     advice="Trust sums of long kernels only; record with a profiler that keeps nanoseconds.",
     compared="{warning_percent}, {critical_percent}",
@@ -389,7 +361,7 @@ V24 = Rule(
     needs=("timeline", "gpu"),
     doubts=("gpu", "host", "shares", "whole", "steps"),
     remark="the work of several processes is in the file: sums, shares and steps are of all of them together",
-    thresholds={"share_percent": Threshold(1, "%", "of the launches that a process must make to count", own=True)},
+    thresholds={"share_percent": chosen(1, "%", "of the launches that a process must make to count")},
     advice="Open the recording of each process by itself; for several ranks, the folder that holds their files.",
     compared="more than one process with more than {share_percent} of the launches",
     explanation="""
@@ -408,13 +380,10 @@ V25 = Rule(
     doubts=("counters",),
     remark="the recordings of this run are not of one program at one size on one machine",
     thresholds={
-        "alike_percent": Threshold(
-            50.0,
-            "%",
-            "of the other's time in kernels of both that is in launches of a size that this one has",
-            own=True,
+        "alike_percent": chosen(
+            50.0, "%", "of the other's time in kernels of both that is in launches of a size that this one has"
         ),
-        "ranks_percent": Threshold(40, "%", "of a rank's kernel time that is in kernels of another rank too", own=True),
+        "ranks_percent": chosen(40, "%", "of a rank's kernel time that is in kernels of another rank too"),
     },
     advice="Keep the recordings of each program, size and machine in a folder of their own.",
     compared="{ranks_percent} of the kernel time of ranks of one job",
@@ -440,7 +409,7 @@ V4 = Rule(
     doubts=("counters",),
     remark="the measured kernels make only a small part of the GPU time: what holds for them need not hold for the run",
     thresholds={
-        "covered_percent": Threshold(50, "%", "of the kernel time is of kernels that were measured", own=True),
+        "covered_percent": chosen(50, "%", "of the kernel time is of kernels that were measured"),
         "target_percent": Threshold(95, "%", "of the kernel time that the next measurement should cover"),
         "least_percent": Threshold(0.5, "%", "of the kernel time that a kernel needs to be worth measuring"),
     },
@@ -458,10 +427,8 @@ V4 = Rule(
 V28 = Rule(
     "V28",
     "Nsight Compute stopped at its limit of launches",
-    advice=(
-        "Compare such reports kernel by kernel, not by their sums. Measure the kernels that take the time by"
-        " name (V4 names them beside a time line), or a range: --nvtx --nvtx-include RANGE/."
-    ),
+    advice="Compare such reports kernel by kernel, not by their sums. Measure the kernels that take the time by"
+    " name (V4 names them beside a time line), or a range: --nvtx --nvtx-include RANGE/.",
     compared="fewer launches than allowed",
     explanation="""
     The report holds exactly as many launches as ``--launch-count`` allowed, of all kernels.
@@ -474,14 +441,9 @@ V28 = Rule(
 V27 = Rule(
     "V27",
     "Several precisions in one capture",
-    thresholds={
-        "share_percent": Threshold(10, "%", "matrix work of a precision, of all whose precision is known", own=True),
-    },
-    advice=(
-        "Read such a capture kernel by kernel: means over it describe no precision. To compare precisions,"
-        " profile each"
-        " by itself and give the reports together."
-    ),
+    thresholds={"share_percent": chosen(10, "%", "matrix work of a precision, of all whose precision is known")},
+    advice="Read such a capture kernel by kernel: means over it describe no precision. To compare precisions, profile"
+    " each by itself and give the reports together.",
     compared="two precisions with more than {share_percent} each",
     explanation="""
     A report of Nsight Compute holds matrix products of several precisions, and means over it are of none of them.
@@ -498,9 +460,9 @@ V5 = Rule(
     remark="under Nsight Compute kernels take another time than in the run (clock, cold caches): "
     "take its shares of peak, not its times",
     thresholds={
-        "low_ratio": Threshold(0.85, "x", "a kernel's time under ncu over that in the run", own=True),
-        "high_ratio": Threshold(1.15, "x", "a kernel's time under ncu over that in the run", own=True),
-        "least_us": Threshold(10, "us", "that a kernel must take in the run to count", own=True),
+        "low_ratio": chosen(0.85, "x", "a kernel's time under ncu over that in the run"),
+        "high_ratio": chosen(1.15, "x", "a kernel's time under ncu over that in the run"),
+        "least_us": chosen(10, "us", "that a kernel must take in the run to count"),
     },
     advice="Run ncu with --clock-control none; --cache-control none keeps the caches warm.",
     source="Nsight Compute's documentation: clock and cache control",
@@ -520,12 +482,9 @@ V1 = Rule(
     needs=("timeline",),
     doubts=("steps",),
     remark="a step holds another batch than was asked for: divide by the samples that it really holds",
-    thresholds={"off_percent": Threshold(2, "%", "between the batch asked for and the samples really seen", own=True)},
-    advice=(
-        "Every figure per image, and every comparison by batch, is off by this factor: print the shape that"
-        " reaches "
-        "the model, and see where the loader or the benchmark changes the batch."
-    ),
+    thresholds={"off_percent": chosen(2, "%", "between the batch asked for and the samples really seen")},
+    advice="Every figure per image, and every comparison by batch, is off by this factor: print the shape that reaches"
+    " the model, and see where the loader or the benchmark changes the batch.",
     compared="more than {off_percent} apart",
     explanation="""
     The step holds a different number of samples than was asked for.
@@ -540,7 +499,7 @@ V8 = Rule(
     "V8",
     "The profiler slows the program down",
     needs=("manifest",),
-    thresholds={"ratio": Threshold(1.2, "x", "a step's time under the profiler over that without", own=True)},
+    thresholds={"ratio": chosen(1.2, "x", "a step's time under the profiler over that without")},
     advice="Record with fewer flags (--no-stack), and never compare runs recorded with different ones.",
     compared="more than {ratio} times",
     explanation="""
@@ -573,11 +532,8 @@ V18 = Rule(
     needs=("timeline",),
     doubts=("gpu", "host", "whole"),
     remark="pure PyTorch code stood in for the CUDA kernels: its times say nothing about the device",
-    advice=(
-        "Install mamba-ssm and causal-conv1d built for this GPU and torch (`tracetui doctor` says what is"
-        " missing), "
-        "and record again."
-    ),
+    advice="Install mamba-ssm and causal-conv1d built for this GPU and torch (`tracetui doctor` says what is missing),"
+    " and record again.",
     compared="none",
     explanation="""
     The scan ran as pure PyTorch code instead of as its CUDA kernel.
@@ -594,16 +550,12 @@ V15 = Rule(
     remark="rates above the GPU's peak were recorded: the power mode, the GPU or the shapes are not what they are "
     "said to be",
     thresholds={
-        "known_percent": Threshold(105, "%", "of a peak from recorded clocks", own=True),
-        "table_percent": Threshold(
-            125, "%", "of a peak from the table: GPUs may run above their nominal clock", own=True
-        ),
-        "least_us": Threshold(0, "us", "that a launch must take", own=True),
-        "wrong_percent": Threshold(
-            200, "%", "of the peak, which no clock explains, so that the times must be wrong", own=True
-        ),
-        "caches": Threshold(8, "x", "the L2 cache, that data must be to come from DRAM", own=True),
-        "mode_percent": Threshold(5, "%", "between the clock cap and that of the power mode's name", own=True),
+        "known_percent": chosen(105, "%", "of a peak from recorded clocks"),
+        "table_percent": chosen(125, "%", "of a peak from the table: GPUs may run above their nominal clock"),
+        "least_us": chosen(0, "us", "that a launch must take"),
+        "wrong_percent": chosen(200, "%", "of the peak, which no clock explains, so that the times must be wrong"),
+        "caches": chosen(8, "x", "the L2 cache, that data must be to come from DRAM"),
+        "mode_percent": chosen(5, "%", "between the clock cap and that of the power mode's name"),
     },
     advice="Find out the real clocks and power mode: launch with tracetui profile, which records the caps in force.",
     compared="more than {mode_percent} apart",
