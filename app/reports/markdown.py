@@ -31,7 +31,7 @@ def _lines(part: Part, layout: Layout) -> list[str]:
     if isinstance(part, FindingList):
         from tracetui.app.reports.content.findings import finding_markdown
 
-        return [] if part.judged is None else finding_markdown(part.judged, part.base, layout, plain, code)
+        return [] if part.judged is None else finding_markdown(part.judged, part.base, layout)
     if isinstance(part, Sentences):
         return _sentences(part)
     if isinstance(part, Command):

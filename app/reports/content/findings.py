@@ -15,11 +15,10 @@ from tracetui.app.reports.finding_words import (
     whole_of,
 )
 from tracetui.app.reports.layout import WIDTH
+from tracetui.app.text.escaping import code, plain
 from tracetui.app.text.fitting import cell_width, pad
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tracetui.analysis.report.model import FindingRow, Judged
     from tracetui.app.reports.layout import Layout
 
@@ -48,9 +47,7 @@ def finding_lines(found: Judged, base: str, layout: Layout, *, whole: bool = Fal
     return [*lines, *_rest(found, layout)] if whole else lines
 
 
-def finding_markdown(
-    found: Judged, base: str, layout: Layout, plain: Callable[[str], str], code: Callable[[str], str]
-) -> list[str]:
+def finding_markdown(found: Judged, base: str, layout: Layout) -> list[str]:
     """The same in Markdown."""
     lines = [f"### Findings ({_looked(found)})", ""]
     for row in found.findings[: layout.limit]:
