@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from tracetui.analysis.findings.core import basis, program, words
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.host.copies import copies
-from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.findings.engine import findings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.findings.engine import findings_of
 from tracetui.parsers.runs.opening import open_path
 
 

@@ -18,7 +18,7 @@ from msgspec import convert
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.findings.engine import findings_of
 from tracetui.analysis.report.findings import proof_row
 from tracetui.analysis.scope import Scope
 from tracetui.app.reports.finding_words import proof_text

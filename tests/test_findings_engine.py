@@ -19,8 +19,7 @@ from tracetui.analysis.findings.core.finding import Abstention, Evidence, Findin
 from tracetui.analysis.findings.declared import changes
 from tracetui.analysis.findings.declared.needs import NEEDS
 from tracetui.analysis.findings.declared.rule import BASES, Rule, Threshold, looks_for
-from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT
-from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.findings.engine import BUG, LEAST_GAIN_PERCENT, findings_of
 from tracetui.analysis.sweeps import model as sweep
 from tracetui.app import tabs
 from tracetui.app.tables import filters

@@ -11,8 +11,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.core import overlap
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Findings, Suppressed
 from tracetui.analysis.findings.declared.rule import Rule
 from tracetui.analysis.findings.engine import find
@@ -146,8 +146,8 @@ def plain(subject: Subject, cases: list[Case], config: Config) -> Findings:
     for said in kept:
         place = next((i for i, other in enumerate(in_order) if stands_before(said, other, against, subject)), None)
         in_order.insert(len(in_order) if place is None else place, said)
-    shown = tuple(overlap.specific_first(in_order, subject.leads))
-    shown = overlap.told(shown, pl.Series([30, 0, 70]).to_numpy())
+    shown = tuple(engine.specific_first(in_order, subject.leads))
+    shown = engine.told(shown, pl.Series([30, 0, 70]).to_numpy())
     return Findings(shown, tuple(suppressed), silenced, tuple(abstained), tuple(checked))
 
 

@@ -10,8 +10,8 @@ from judged import find
 from made_run import ADD, HGEMM, SGEMM, TO_HALF, Made, facts_of
 from sample_runs import recorded
 
+from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.core import overlap
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.parsers import open_path
 
@@ -24,7 +24,7 @@ def _finding(id: str, *rows: int, impact: float | None = 1.0) -> Finding:
 
 
 def test_each_finding_says_how_much_of_its_time_others_count() -> None:
-    whole, part, apart = overlap.told(
+    whole, part, apart = engine.told(
         [_finding("F7", 0, 1, 2), _finding("F12", 1), _finding("S10", 3)], np.array([60, 30, 10, 5])
     )
     assert whole.remarks == ("30 % of this GPU time is in F12 too: these gains do not add up",)
@@ -45,8 +45,8 @@ def test_of_two_alike_the_more_specific_comes_first(
     first: tuple[float, int], second: tuple[float, int], expected: list[str]
 ) -> None:
     found = [_finding(name, *rows, impact=impact) for name, (impact, *rows) in (("a", first), ("b", second))]
-    assert [one.id for one in overlap.specific_first(found)] == expected
-    assert [one.id for one in overlap.specific_first(found, {"a"})] == ["a", "b"]
+    assert [one.id for one in engine.specific_first(found)] == expected
+    assert [one.id for one in engine.specific_first(found, {"a"})] == ["a", "b"]
 
 
 def _on_host(id: str, *spans: tuple[int, int], work: tuple[int, ...] = ()) -> Finding:
@@ -59,7 +59,7 @@ def test_each_finding_says_how_much_of_its_time_of_the_host_others_count() -> No
     launches = _on_host("S2", (0, 60), (100, 140))
     waits, fused = _on_host("S7", (55, 75)), _on_host("F7", (0, 50), work=(0,))
     within = _on_host("F12", (0, 25), work=(0,))
-    said = {one.id: one.remarks for one in overlap.told([launches, waits, fused, within], np.array([9]))}
+    said = {one.id: one.remarks for one in engine.told([launches, waits, fused, within], np.array([9]))}
     assert said == {
         "S2": ("50 % of this time of the host is in F7 too, 25 % in F12: these gains do not add up",),
         "S7": ("25 % of this time of the host is in S2 too: these gains do not add up",),
@@ -90,10 +90,10 @@ def test_launches_that_fusing_spares_are_in_s2(tmp_path: Path) -> None:
 
 
 def test_little_in_common_and_findings_without_time_are_not_named() -> None:
-    first, second = overlap.told([_finding("F7", 0, 1), _finding("F12", 1, 2)], np.array([99, 1, 99]))
+    first, second = engine.told([_finding("F7", 0, 1), _finding("F12", 1, 2)], np.array([99, 1, 99]))
     assert not first.remarks
     assert not second.remarks
-    first, second = overlap.told([_finding("F7", 0), _finding("K3", 0, impact=None)], np.array([9]))
+    first, second = engine.told([_finding("F7", 0), _finding("K3", 0, impact=None)], np.array([9]))
     assert not first.remarks
     assert not second.remarks
 

@@ -20,7 +20,7 @@ from test_one_scope import sums, total
 
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.findings.engine import findings_of
 from tracetui.analysis.kernels import GROUPINGS, kernel_groups, kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.matching.light_times import light_selection, light_times, with_light_times

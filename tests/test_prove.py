@@ -14,7 +14,7 @@ from sample_runs import VIM
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.findings.engine import findings_of
 from tracetui.analysis.report.findings import finding_row, proof_row
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli.commands.prove import base_command, check_program, trials_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.findings.declared import gpu, host, jobs, kernels, machine, memory, pairs, validity
@@ -19,29 +20,6 @@ RULES: dict[str, Rule] = {
     if isinstance(value, Rule)
 }
 """Every rule by its id, in the order in which they are asked and listed."""
-_PACKAGE = "tracetui.analysis.findings"
-_MODULES = (
-    "gpu.fusion",
-    "gpu.kernels",
-    "gpu.measured_kernels",
-    "gpu.memory",
-    "gpu.precision",
-    "host.copies",
-    "host.launching",
-    "host.synchronisation",
-    "host.system",
-    "jobs",
-    "validity.clock",
-    "validity.counters",
-    "validity.events",
-    "validity.machine",
-    "validity.physics",
-    "validity.run",
-    "validity.steps",
-    "validity.undecided",
-)
-_OF_SEVERAL_RUNS = ("pairs.comparison", "pairs.sweep")
-"""Modules of this folder whose functions look for what rules declare."""
 
 
 def all_rules(subject: str | None = None) -> Mapping[str, Rule]:
@@ -51,6 +29,10 @@ def all_rules(subject: str | None = None) -> Mapping[str, Rule]:
 
 def looks(subject: str) -> Mapping[str, Callable[..., Any]]:
     """By rule on this subject: the function that looks for it. A run needs no module of rules on several alone."""
-    for name in _MODULES if subject == "run" else (*_MODULES, *_OF_SEVERAL_RUNS):
-        importlib.import_module(f"{_PACKAGE}.{name}")
+    package = __name__.rpartition(".")[0]
+    importlib.import_module(f"{package}.jobs")
+    for name in ("gpu", "host", "validity") if subject == "run" else ("gpu", "host", "validity", "pairs"):
+        folder = importlib.import_module(f"{package}.{name}")
+        for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
+            importlib.import_module(module.name)
     return LOOKS

@@ -2,23 +2,30 @@
 
 A finding on the measurement *refutes* bases or *doubts* them. What rests on a refuted base is set aside. What rests on
 a doubted one is at most `MOST_UNDER_DOUBT`, says so before anything else, and comes after what speaks against it.
+Findings about the same GPU work or the same time of the host say so: their gains do not add up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tracetui.analysis.base import intervals
 from tracetui.analysis.findings import catalogue
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.core import change, overlap
+from tracetui.analysis.findings.core import change
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
+from tracetui.parsers.resources import freed_blocks_stay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Subject
     from tracetui.analysis.findings.core.finding import Severity
     from tracetui.analysis.findings.declared.rule import Limits, Rule
@@ -30,6 +37,14 @@ MOST_UNDER_DOUBT: dict[str, Severity] = {
 }  # fmt: skip
 """The most that a finding may be if another of this severity doubts what it rests on; one that is ``info`` takes
 nothing away."""
+LEAST_SHARED_PERCENT = 10.0
+"""Findings that share less of their GPU time than this are not named."""
+MOST_SHARING = 3
+"""How many others a finding names that count the same time."""
+ALIKE = 0.1
+"""Bounds that differ by less than this part of one are taken for alike: none is as exact."""
+BITS = 64
+"""More findings than this are not compared; no recording has had so many."""
 BUG = "a bug in tracetui"
 """The first words of the abstention of a rule that raised an exception."""
 
@@ -70,15 +85,27 @@ def find(
         if not silent:
             checked.append(rule.id)
         found += [(rule, answer) for answer in answers if isinstance(answer, Finding)]
-    return _with_overlaps(subject, _sifted(found, abstained, checked, config, getattr(subject, "leads", frozenset())))
-
-
-def _with_overlaps(subject: Subject, said: Findings) -> Findings:
-    if not any(finding.work is not None or finding.host is not None for finding in said.found):
-        return said
+    findings = _sifted(found, abstained, checked, config, getattr(subject, "leads", frozenset()))
+    if not any(finding.work is not None or finding.host is not None for finding in findings.found):
+        return findings
     # only rules on one recording know its GPU work
     duration = subject.trace.device["duration"].fill_null(0).to_numpy()  # type: ignore[attr-defined]
-    return replace(said, found=overlap.told(said.found, duration))
+    return replace(findings, found=told(findings.found, duration))
+
+
+def findings_of(
+    facts: Facts, config: Config | None = None, on_error: Callable[[Exception], None] | None = None
+) -> Findings:
+    """Returns what the rules found in a recording.
+
+    If the run has a time line, its facts include what Nsight Compute or a memory snapshot recorded beside it. Such a
+    recording by itself is then checked only by the rules on its file, so that no finding appears twice.
+    """
+    rules = catalogue.all_rules(facts.kind)
+    if not facts.trace.has_timeline and facts.run.main.has_timeline:
+        rules = {id: rule for id, rule in rules.items() if rule.on_measurement and not rule.needs}
+    with freed_blocks_stay():
+        return find(facts, config, rules, on_error)
 
 
 def _ask(rule: Rule, look: Callable[..., Any], subject: Subject, config: Config) -> list[Finding | Abstention]:
@@ -137,7 +164,7 @@ def _sifted(
         else:
             kept.append(against.doubted(finding, bases))
     kept.sort(key=lambda finding: against.rank(finding, leads))
-    ordered = overlap.specific_first(kept, leads)
+    ordered = specific_first(kept, leads)
     return Findings(tuple(ordered), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
 
 
@@ -193,3 +220,94 @@ class _Against:
         weak = bool(finding.doubted_by) and finding.severity == "info"
         follows = finding.id not in leads
         return (place, weak, severity, follows, -(finding.sure_percent or 0.0), -(finding.impact_ns or 0.0), finding.id)
+
+
+def specific_first(found: list[Finding], leads: Collection[str] = ()) -> list[Finding]:
+    """The findings with the more specific of two neighbours first, where they differ little.
+
+    That is the one about fewer launches, if half of them or more are the other's too, their severities are the same and
+    their bounds within `ALIKE`: "attention is not fused" says what to do, "elementwise work takes much" does not. What
+    says the same as the verdict, by the ids of `leads`, keeps its place.
+    """
+    ordered = found.copy()
+    for place, (first, second) in enumerate(pairwise(found)):
+        if ordered[place] is first and first.id not in leads and _is_more_specific(second, first):
+            ordered[place : place + 2] = [second, first]
+    return ordered
+
+
+def _is_more_specific(one: Finding, other: Finding) -> bool:
+    if one.work is None or other.work is None or one.severity != other.severity or not one.impact_ns:
+        return False
+    alike = abs((other.impact_ns or 0.0) - one.impact_ns) <= ALIKE * one.impact_ns
+    return alike and one.work.size < other.work.size and 2 * np.isin(one.work, other.work).sum() >= one.work.size
+
+
+def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
+    """The findings, each with a remark that names the others in which its GPU time, or the host's, is counted too.
+
+    Only findings with GPU work and time at stake are compared: a share is of the finding's own GPU time, the sum of the
+    durations of its `Finding.work`.
+
+    Args:
+        found: the findings of one recording.
+        duration: how long each row of its device frame lasts, ns.
+    """
+    seen = list(found)
+    for time, shares in (("time of the host", _on_host(found)), ("GPU time", _on_gpu(found, duration))):
+        for place, shared in shares:
+            large = [(share, other) for share, other in shared if share >= LEAST_SHARED_PERCENT]
+            named = sorted(large, key=lambda entry: (-entry[0], entry[1]))[:MOST_SHARING]
+            if named:
+                remark = _remark(found, named, time)
+                seen[place] = replace(seen[place], remarks=(*seen[place].remarks, remark))
+    return tuple(seen)
+
+
+def _on_gpu(found: Sequence[Finding], duration: Ints) -> Iterator[tuple[int, list[tuple[float, int]]]]:
+    """By place of a finding: the shares of its GPU time, percent, that others count too, and their places."""
+    about = [place for place, finding in enumerate(found) if finding.work is not None and finding.impact_ns][:BITS]
+    # one bit per finding: rows with the same bits are in the same findings
+    bits = np.zeros(duration.size, np.uint64)
+    for number, place in enumerate(about):
+        bits[found[place].work] |= np.uint64(1 << number)
+    kinds, kind = np.unique(bits, return_inverse=True)
+    spent = np.bincount(kind, weights=duration, minlength=kinds.size)
+    within = [(kinds >> np.uint64(number)) & np.uint64(1) == 1 for number in range(len(about))]
+    for rows, place in zip(within, about, strict=True):
+        whole = float(spent[rows].sum())
+        yield (
+            place,
+            [
+                (100 * float(spent[rows & theirs].sum()) / whole, other)
+                for theirs, other in zip(within, about, strict=True)
+                if other != place and whole
+            ],
+        )
+
+
+def _on_host(found: Sequence[Finding]) -> Iterator[tuple[int, list[tuple[float, int]]]]:
+    """The same of the time of the host that they would spare. Two that are both about GPU work say so of that."""
+    about = [place for place, finding in enumerate(found) if finding.host is not None and finding.impact_ns][:BITS]
+    for place in about:
+        mine = found[place].host
+        assert mine is not None
+        whole = intervals.length(mine)
+        shared = []
+        for other in about:
+            theirs = found[other].host
+            both_on_gpu = found[place].work is not None and found[other].work is not None
+            if other != place and whole and theirs is not None and not both_on_gpu:
+                shared.append((100 * intervals.length(intervals.intersect(mine, theirs)) / whole, other))
+        yield place, shared
+
+
+def _remark(found: Sequence[Finding], named: list[tuple[float, int]], time: str) -> str:
+    share, other = named[0]
+    first = f"{_percent(share)} of this {time} is in {found[other].id} too"
+    others = [f"{_percent(share)} in {found[other].id}" for share, other in named[1:]]
+    return f"{', '.join([first, *others])}: these gains do not add up"
+
+
+def _percent(share: float) -> str:
+    return "all" if share > 99.5 else f"{share:.0f} %"

@@ -379,7 +379,7 @@ class Sections(BesideSections):
 
     @cached_property
     def _findings(self) -> Findings:
-        from tracetui.analysis.findings.of_run import findings_of
+        from tracetui.analysis.findings.engine import findings_of
 
         return findings_of(self._facts, self.config, self.on_error)
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.compare.diff import diff
 from tracetui.analysis.findings.core.facts import Facts, Pair
-from tracetui.analysis.findings.engine import find
-from tracetui.analysis.findings.of_run import findings_of
+from tracetui.analysis.findings.engine import find, findings_of
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memops import memops

@@ -141,7 +141,7 @@ def _prove(options: Options, program: tuple[str, ...]) -> int:
 
 def _findings(options: Options) -> tuple[Facts, Findings]:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.of_run import findings_of
+    from tracetui.analysis.findings.engine import findings_of
     from tracetui.analysis.scope import Scope
 
     run = headless.open_run([options.path], options)
