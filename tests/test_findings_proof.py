@@ -13,6 +13,7 @@ from made_run import facts_of
 from tracetui.analysis import findings
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.host import host_functions
+from tracetui.analysis.operators import operators
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS
 from tracetui.analysis.tables.kernels import KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
@@ -50,7 +51,7 @@ def _tables(facts: Facts) -> dict[str, tuple[pl.DataFrame, tuple[Field, ...]]]:
     return {
         "kernels": (facts.kernels, KERNELS.columns),
         "kernels:copies": (facts.memops, MEMOPS.columns),
-        "operators": (facts.operators, OPERATORS.columns),
+        "operators": (operators(facts.sel), OPERATORS.columns),
         "host": (host_functions(facts.sel), HOST_FUNCTIONS.columns),
         "host:API calls": (facts.api, API_CALLS.columns),
         "host:ranges": (facts.ranges, RANGES.columns),

@@ -12,7 +12,8 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.findings.core import basis, gain, program, words
-from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.gain import Gain
 from tracetui.analysis.findings.declared.gpu import S14
 from tracetui.analysis.findings.declared.host import F19
 from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S25, S26, V30
@@ -49,11 +50,14 @@ _WHAT_TO_DO = {
 _NO_REASON = "Open this rank, and compare it with the median one."
 
 
+def _job(facts: Facts) -> Job:
+    assert facts.job is not None  # guaranteed by the needs "ranks" and "collectives"
+    return facts.job
+
+
 @looks_for(S20)
-def late_in_program(facts: Facts, limits: Limits) -> list[Finding]:
-    job = facts.job
-    assert job is not None
-    del limits
+def late_in_program(facts: Facts, _: Limits) -> list[Finding]:
+    job = _job(facts)
     return [_late(one, job) for one in job.answers.program[: said.NAMED]]
 
 
@@ -64,34 +68,26 @@ def _late(late: Late, job: Job) -> Finding:
     path = job.path.filter(pl.col("rank") == late.rank)["percent"]
     cause = late.cause
     per = "per step" if job.step_count else "in the recording"
-    evidence = [
-        *(
-            Evidence(f"{'more' if ns > 0 else 'less'} {_PARTS[name]}, {per}", abs(ns), "ns", Query("ranks"))
-            for name, ns in late.parts.items()
-        ),
-        Evidence(f"excess over the median rank, {per}", late.late_ns, "ns", Query("ranks")),
-        Evidence("in", cause.name if cause is not None else ""),
-        Evidence("last to arrive", f"{late.last} of {late.of} collectives", "", Query("ranks:arrivals")),
-        Evidence(
-            "the recording's critical path across ranks",
-            float(path[0] or 0.0) if len(path) else 0.0,
-            "%",
-            Query("ranks:waiting"),
-        ),
-    ]
+    on_path = float(path[0] or 0.0) if len(path) else 0.0
     clean = " without a profiler" if step is not None and step == job.clean_step_ns else ""
-    return Finding(
-        gain.severity(ceiling),
+    return Gain(named, ceiling, "", ceiling, says_sure=False).finding(
         f"Rank {late.rank} is late in the program: {said.late_words(late, job)}",
-        tuple(one for one in evidence if one.value),
+        evidence(
+            *(
+                (f"{'more' if ns > 0 else 'less'} {_PARTS[name]}, {per}", abs(ns) or None, "ns", Query("ranks"))
+                for name, ns in late.parts.items()
+            ),
+            (f"excess over the median rank, {per}", late.late_ns or None, "ns", Query("ranks")),
+            ("in", cause.name or None if cause is not None else None),
+            ("last to arrive", f"{late.last} of {late.of} collectives", "", Query("ranks:arrivals")),
+            ("the recording's critical path across ranks", on_path or None, "%", Query("ranks:waiting")),
+        ),
         f"{_sum(late)} over the median rank; at stake {words.ns(named)} of a step of {words.ns(step)}{clean}"
         if step
         else "",
         threshold=f"{STEP_PERCENT:.0f} % of the step, or {LEAST_PERCENT:.0f} % of it that are far beyond the"
         " median rank's own GPU work",
         advice=_WHAT_TO_DO.get(cause.kind if cause is not None else "", _NO_REASON),
-        impact_ns=named,
-        ceiling_percent=ceiling,
     )
 
 
@@ -108,28 +104,23 @@ def _sum(late: Late) -> str:
 
 
 @looks_for(S21)
-def late_in_recording(facts: Facts, limits: Limits) -> Finding | None:
-    del limits
-    job = facts.job
-    assert job is not None
+def late_in_recording(facts: Facts, _: Limits) -> Finding | None:
+    job = _job(facts)
     late = job.answers.recording
     if late is None or any(one.rank == late.rank for one in job.answers.program):
         return None
     if late.untold_ns <= 0.5 * late.late_ns:
         return None
     per = "per step" if job.step_count else "in the recording"
-    clean = (
-        Evidence("step without a profiler", job.clean_step_ns, "ns") if job.clean_step_ns is not None else None,
-        Evidence("step as recorded", job.step_ns, "ns") if job.step_ns is not None else None,
-    )
     return Finding(
         "info",
         f"Rank {late.rank} comes last in this recording, to {late.last} of {late.of} collectives; whether it does in"
         " the program can't be told",
-        (
-            Evidence(f"after the median rank, {per}", late.late_ns, "ns", Query("ranks")),
-            Evidence("of it unexplained", late.untold_ns, "ns", Query("ranks:arrivals")),
-            *(one for one in clean if one is not None),
+        evidence(
+            (f"after the median rank, {per}", late.late_ns, "ns", Query("ranks")),
+            ("of it unexplained", late.untold_ns, "ns", Query("ranks:arrivals")),
+            ("step without a profiler", job.clean_step_ns, "ns"),
+            ("step as recorded", job.step_ns, "ns"),
         ),
         f"{words.ns(late.late_ns)} after the median rank; more GPU work {words.ns(late.gpu_ns)}, more silent host time"
         f" {words.ns(late.silent_ns)}",
@@ -139,8 +130,7 @@ def late_in_recording(facts: Facts, limits: Limits) -> Finding | None:
 
 @looks_for(S25)
 def bubbles(facts: Facts, limits: Limits) -> Finding | None:
-    job = facts.job
-    assert job is not None
+    job = _job(facts)
     stages = job.pipeline.drop_nulls(["bubble_percent", "micro_batches"])
     if not stages.height:
         return None
@@ -150,10 +140,9 @@ def bubbles(facts: Facts, limits: Limits) -> Finding | None:
         return None
     count = stages.height
     halved = 100 * (count - 1) / (2 * many + count - 1)
-    saved = (ideal - halved) / 100 * step
+    bound = gain.of_share((ideal - halved) / 100 * step, step)
     beyond = f", {words.percent(share - ideal)} beyond it" if share - ideal > limits.bubble_percent / 2 else ""
-    return Finding(
-        gain.severity(100 * saved / step if step else None),
+    return bound.finding(
         f"Pipeline bubbles: a stage computes nothing for {words.percent(share)} of the step; with {words.number(many)}"
         f" micro-batches {count} stages can't do with less than {words.percent(ideal)}{beyond}",
         tuple(
@@ -162,15 +151,12 @@ def bubbles(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"({count} - 1) / ({words.number(many)} + {count} - 1) = {words.percent(ideal)}; with twice the micro-batches"
         f" {words.percent(halved)}",
-        impact_ns=saved,
-        ceiling_percent=100 * saved / step if step else None,
     )
 
 
 @looks_for(S26)
 def uneven_stages(facts: Facts, limits: Limits) -> Finding | None:
-    job = facts.job
-    assert job is not None
+    job = _job(facts)
     stages = job.pipeline.drop_nulls("own_gpu_ns").sort("own_gpu_ns", descending=True)
     if stages.height < 2:
         return None
@@ -179,10 +165,8 @@ def uneven_stages(facts: Facts, limits: Limits) -> Finding | None:
     if uneven < limits.uneven_percent:
         return None
     step = float(stages["step_ns"].median() or 0.0)  # type: ignore[arg-type]
-    ceiling = 100 * min(most - mean, step) / step if step else None
     every = stages.sort("stage").select(pl.col("stage", "own_gpu_ns")).head(8)
-    return Finding(
-        gain.severity(ceiling),
+    return gain.of_share(most - mean, step).finding(
         f"Stage {stages['stage'][0]} of the pipeline has most work: {words.ns(most)} per step where the mean is"
         f" {words.ns(mean)}",
         tuple(
@@ -190,8 +174,6 @@ def uneven_stages(facts: Facts, limits: Limits) -> Finding | None:
             for row in every.iter_rows(named=True)
         ),
         f"({words.ns(most)} - {words.ns(mean)}) / {words.ns(most)} = {words.percent(uneven)}",
-        impact_ns=most - mean,
-        ceiling_percent=ceiling,
     )
 
 
@@ -206,8 +188,7 @@ def _share(job: Job, ns: float) -> float | None:
 
 @looks_for(S22)
 def small_messages(facts: Facts, limits: Limits) -> Finding | None:
-    job = facts.job
-    assert job is not None
+    job = _job(facts)
     rows = job.kinds.filter(pl.col("kind").is_in(["all_reduce", "reduce_scatter"]) & pl.col("bytes").is_not_null())
     small = rows.filter((pl.col("bytes") <= limits.small_mib * 2**20) & (pl.col("bytes") > 0))
     many, spent = float(small["per_step"].sum()), float(small["transfer_ns"].sum())
@@ -220,30 +201,22 @@ def small_messages(facts: Facts, limits: Limits) -> Finding | None:
     ideal = float((small["bytes"] * small["per_step"]).sum()) / best if best else 0.0
     saved = max(spent - ideal, 0.0)
     size = float((small["bytes"] * small["per_step"]).sum()) / many
-    return Finding(
-        gain.severity(_share(job, saved)),
+    return gain.of_share(saved, job.step_ns).finding(
         f"{words.count(many)} collectives per step of {words.size(size)} on average:"
         f" {_most(job)}{words.percent(share)} of the step goes into small transfers",
-        (
-            Evidence("transfers, per step", spent, "ns", Query("ranks:transfers")),
-            Evidence("per step", many, "", Query("ranks:transfers")),
-            *(
-                []
-                if best is None
-                else [Evidence("bandwidth of larger ones", best * 1e9, "byte/s", Query("ranks:transfers"))]
-            ),
+        evidence(
+            ("transfers, per step", spent, "ns", Query("ranks:transfers")),
+            ("per step", many, "", Query("ranks:transfers")),
+            ("bandwidth of larger ones", best and best * 1e9, "byte/s", Query("ranks:transfers")),
         ),
-        f"{words.ns(spent)} of {words.ns(job.step_ns or 0.0)} = {words.percent(share)}"
+        f"{words.part_of(spent, job.step_ns or 0.0, share)}"
         + (f"; at {words.number(best)} GB/s they would take {words.ns(ideal)}" if best else ""),
-        impact_ns=saved,
-        ceiling_percent=_share(job, saved),
     )
 
 
 @looks_for(S23)
 def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
-    job = facts.job
-    assert job is not None
+    job = _job(facts)
     rows = job.collectives.filter((pl.col("kind") == "all_gather") & pl.col("exposed_ns").is_not_null())
     if not rows.height:
         return None
@@ -253,8 +226,7 @@ def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
     share = _share(job, bare)
     if share is None or share < limits.step_percent or not moved or 100 * bare / moved < limits.exposed_percent:
         return None
-    return Finding(
-        gain.severity(share),
+    return gain.of_share(bare, job.step_ns).finding(
         f"All-gathers are not prefetched: {words.percent(100 * bare / moved)} of their transfer is exposed,"
         f" {_most(job)}{words.percent(share)} of the step",
         (
@@ -263,40 +235,29 @@ def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.ns(bare)} of {words.ns(moved)} exposed; of a step of {words.ns(job.step_ns or 0.0)} ="
         f" {words.percent(share)}",
-        impact_ns=bare,
-        ceiling_percent=share,
     )
 
 
 @looks_for(S24)
 def uneven_all_to_all(facts: Facts, limits: Limits) -> Finding | None:
-    job = facts.job
-    assert job is not None
+    job = _job(facts)
     found = uneven_of(job)
     if found is None:
         return None
     share = _share(job, found.transfer_ns)
     if found.percent < limits.uneven_percent or share is None or share < limits.step_percent:
         return None
-    saved = found.transfer_ns * found.percent / 100
-    return Finding(
-        gain.severity(_share(job, saved)),
+    return gain.of_share(found.transfer_ns * found.percent / 100, job.step_ns).finding(
         f"All-to-all is uneven: rank {found.rank} {'gets' if found.gets else 'sends'} most,"
         f" {words.size(found.largest)} per call where the mean is {words.size(found.mean)}",
-        (
-            Evidence("transfers, per step", found.transfer_ns, "ns", Query("ranks:transfers")),
-            Evidence("imbalance of bytes", found.percent, "%", Query("ranks:transfers")),
-            *(
-                [Evidence("imbalance of GPU work before them", found.own_percent, "%", Query("ranks"))]
-                if found.own_percent is not None
-                else []
-            ),
-            Evidence("waiting in them, mean of ranks, per step", found.wait_ns, "ns", Query("ranks:waiting")),
+        evidence(
+            ("transfers, per step", found.transfer_ns, "ns", Query("ranks:transfers")),
+            ("imbalance of bytes", found.percent, "%", Query("ranks:transfers")),
+            ("imbalance of GPU work before them", found.own_percent, "%", Query("ranks")),
+            ("waiting in them, mean of ranks, per step", found.wait_ns, "ns", Query("ranks:waiting")),
         ),
         f"({words.size(found.largest)} - {words.size(found.mean)}) / {words.size(found.largest)} ="
         f" {words.percent(found.percent)}",
-        impact_ns=saved,
-        ceiling_percent=_share(job, saved),
     )
 
 
@@ -304,8 +265,7 @@ def uneven_all_to_all(facts: Facts, limits: Limits) -> Finding | None:
 def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     from tracetui.analysis.ranks.matching.matched import COALESCED
 
-    job = facts.job
-    assert job is not None
+    job = _job(facts)
     # operations that share a kernel can't be told apart on any rank, whatever was recorded
     apart_from_those = job.unmatched.filter(pl.col("reason") != COALESCED)
     lost = int(apart_from_those["count"].sum()) if apart_from_those.height else 0
@@ -322,10 +282,10 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "warning" if apart else "info",
         "; ".join(said),
-        (
-            *([Evidence("missing ranks", spans(job.missing), "", Query("ranks"))] if job.missing else []),
-            Evidence("calls that were matched", job.calls.height),
-            Evidence("calls that were not", lost),
+        evidence(
+            ("missing ranks", spans(job.missing) if job.missing else None, "", Query("ranks")),
+            ("calls that were matched", job.calls.height),
+            ("calls that were not", lost),
         ),
         f"{words.count(lost)} of {words.count(whole)} calls",
     )
@@ -399,30 +359,20 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("collectives there", worst.ns, "ns", Query("kernels", "communication")),
             Evidence("hidden by computation", 100 * (1 - worst.exposed_ns / worst.ns), "%", Query("timeline")),
         ),
-        f"{words.ns(worst.exposed_ns)} of {words.ns(base.step_ns)} = {words.percent(share)}; without collectives:"
-        f" {bound.why}",
-        advice=facts.program.say(pytorch=_IN_TORCH, jax=_IN_JAX, other=_IN_C) + _WHO_IS_LATE,
+        f"{words.part_of(worst.exposed_ns, base.step_ns, share)}; without collectives: {bound.why}",
+        advice=facts.program.say(
+            pytorch="DistributedDataParallel: other bucket_cap_mb, gradient_as_bucket_view=True, no_sync() while"
+            " gradients are accumulated, the bf16_compress_hook; FSDP: prefetch forward and backward, larger units.",
+            jax="XLA's latency-hiding scheduler and collective pipelining (xla_gpu_enable_latency_hiding_scheduler)"
+            " start collectives early; other shardings move fewer bytes.",
+            other="Give NCCL (RCCL) a stream of its own, split the work so that a part can be sent while the next is"
+            " computed, and send a smaller type.",
+        )
+        + " First open the recordings of all ranks together: a rank that comes late makes the others wait inside the"
+        " collective, and then its own work is what to shorten.",
         impact_ns=saved,
         work=rows,
     )
-
-
-_WHO_IS_LATE = (
-    " First open the recordings of all ranks together: a rank that comes late makes the others wait inside the"
-    " collective, and then its own work is what to shorten."
-)
-_IN_TORCH = (
-    "DistributedDataParallel: other bucket_cap_mb, gradient_as_bucket_view=True, no_sync() while gradients are"
-    " accumulated, the bf16_compress_hook; FSDP: prefetch forward and backward, larger units."
-)
-_IN_JAX = (
-    "XLA's latency-hiding scheduler and collective pipelining (xla_gpu_enable_latency_hiding_scheduler) start"
-    " collectives early; other shardings move fewer bytes."
-)
-_IN_C = (
-    "Give NCCL (RCCL) a stream of its own, split the work so that a part can be sent while the next is computed, and"
-    " send a smaller type."
-)
 
 
 _ONE_PROCESS, _PER_GPU = "DataParallel.forward", "DistributedDataParallel.forward"
@@ -430,17 +380,17 @@ _ONE_PROCESS, _PER_GPU = "DataParallel.forward", "DistributedDataParallel.forwar
 
 
 @looks_for(F19)
-def slow_parallelism(facts: Facts, limits: Limits) -> Finding | None:
-    del limits
+def slow_parallelism(facts: Facts, _: Limits) -> Finding | None:
     calls = rows_of(facts.sel.host.select("kind", "name"), "operator", "annotation")["name"]
     gpus = sorted(facts.launches["device"].drop_nulls().unique().to_list())
     if len(gpus) > 1 and (seen := int(names.matching(calls, _ONE_PROCESS.__eq__).sum())):
-        return _finding(
+        return Finding(
+            "warning",
             f"DataParallel: one process launches the work of {len(gpus)} GPUs",
             (Evidence(_ONE_PROCESS, seen), Evidence("GPUs used", words.listed([str(gpu) for gpu in gpus]))),
             f"{words.things(seen, 'call')} of {_ONE_PROCESS}, kernels on {len(gpus)} GPUs",
-            "Use DistributedDataParallel, with a process per GPU (torchrun --nproc-per-node=N): it copies no model in"
-            " the step, and each process launches for its own GPU.",
+            advice="Use DistributedDataParallel, with a process per GPU (torchrun --nproc-per-node=N): it copies no"
+            " model in the step, and each process launches for its own GPU.",
         )
     wrapped = int(names.matching(calls, _PER_GPU.__eq__).sum())
     through_host = int(names.matching(calls, lambda name: name.startswith("gloo:")).sum())
@@ -448,14 +398,11 @@ def slow_parallelism(facts: Facts, limits: Limits) -> Finding | None:
     by_nccl |= names.matching(facts.launches["name"], _talks).any()
     if not wrapped or not through_host or by_nccl:
         return None
-    return _finding(
+    return Finding(
+        "warning",
         "DistributedDataParallel over gloo: the gradients go through the host",
         (Evidence(_PER_GPU, wrapped), Evidence("gloo collectives", through_host, "", Query("host", "gloo:"))),
         f"{words.things(through_host, 'call')} of gloo:…, no NCCL kernel",
-        'Use NCCL: torch.distributed.init_process_group("nccl") sums gradients between the GPUs, beside the backward'
-        " pass.",
+        advice='Use NCCL: torch.distributed.init_process_group("nccl") sums gradients between the GPUs, beside the'
+        " backward pass.",
     )
-
-
-def _finding(title: str, evidence: tuple[Evidence, ...], formula: str, advice: str) -> Finding:
-    return Finding("warning", title, evidence, formula, advice=advice)

@@ -19,7 +19,6 @@ from tracetui.analysis.selection import in_steps
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.overview import Overview
     from tracetui.analysis.selection import Selection
 
 STEP = "the step"
@@ -98,10 +97,5 @@ def idle_ns(facts: Facts) -> float:
         return 0.0
     steps = facts.step_count if found.as_recorded is None else max(found.steps, 1)
     between = float(whole["idle_ns"].sum()) / whole.height / steps
-    return min(between, max(found.average_step_ns - _busy_ns(found), 0.0))
-
-
-def _busy_ns(found: Overview) -> float:
-    """The part of an average step in which at least one GPU works."""
-    average = found.average
-    return float(average.filter(pl.col("category").is_in(GPU_CATEGORIES))["ns"].sum())
+    busy = float(found.average.filter(pl.col("category").is_in(GPU_CATEGORIES))["ns"].sum())
+    return min(between, max(found.average_step_ns - busy, 0.0))

@@ -75,7 +75,10 @@ def _of(change: Change, facts: Facts) -> Given | None:
     options = manifest.workload.options
     if (change.option not in options and change.option not in EVERYWHERE) or options.get("parallel"):
         return None
-    value = _larger(facts) if change.option == "batch" else change.value
+    value = change.value
+    if change.option == "batch":
+        batch = manifest.workload.requested_batch
+        value = MORE_SAMPLES * batch if batch else None
     fits = _FITS.get(change.option)
     if value is None or options.get(change.option) == value or (fits is not None and not fits(facts)):
         return None
@@ -90,36 +93,15 @@ def _trains(facts: Facts) -> bool:
     return facts.manifest is not None and facts.manifest.workload.train is True
 
 
-def _in_fp32(facts: Facts) -> bool:
-    return _option(facts, "dtype") in (None, "fp32")
-
-
-def _without_loss_scaling(facts: Facts) -> bool:
-    return not (_trains(facts) and _option(facts, "dtype") == "fp16")
-
-
-def _not_compiled(facts: Facts) -> bool:
-    return not program.is_compiled(facts)
-
-
 def _not_in_graphs(facts: Facts) -> bool:
+    scales_loss = _trains(facts) and _option(facts, "dtype") == "fp16"
     reduces = _option(facts, "compile_mode") in ("reduce-overhead", "max-autotune")
-    return program.graph_percent(facts) <= program.BY_GRAPHS_PERCENT and not reduces and _without_loss_scaling(facts)
-
-
-def _larger(facts: Facts) -> int | None:
-    batch = facts.manifest.workload.requested_batch if facts.manifest is not None else None
-    return MORE_SAMPLES * batch if batch else None
+    return program.graph_percent(facts) <= program.BY_GRAPHS_PERCENT and not reduces and not scales_loss
 
 
 def _changes_layouts(facts: Facts) -> bool:
     """Whether kernels of this run turn images from NCHW to NHWC or back."""
     return bool(names.matching(facts.launches["name"], lambda name: "nchw" in name.lower()).any())
-
-
-def _most_of_graphs(facts: Facts) -> float | None:
-    """All of the host's time, and the gaps between the kernels of a queue: those of one graph are shorter."""
-    return None if facts.model is None else facts.model.saved(_free_host).most_ns
 
 
 def _free_host(costs: Costs) -> Costs:
@@ -141,22 +123,19 @@ def _most_of_compiling(facts: Facts) -> float | None:
     return model.saved(lambda costs: faster_work(model.graph, _free_host(costs), mask, 0.0)).most_ns
 
 
-def _most_of_samples(facts: Facts) -> float | None:
-    """A step with more samples takes no less than one with fewer."""
-    return None if facts.model is None else facts.model.step_ns * (1 - 1 / MORE_SAMPLES)
-
-
 _FITS: dict[str, Callable[[Facts], bool]] = {
     "optimizer": _trains,
-    "compile": _not_compiled,
+    "compile": lambda facts: not program.is_compiled(facts),
     "cuda_graphs": _not_in_graphs,
     "channels_last": _changes_layouts,
-    "dtype": _in_fp32,
+    "dtype": lambda facts: _option(facts, "dtype") in (None, "fp32"),
 }
 """By option: whether a run is one that it may help; all others are."""
 _MOST: dict[str, Callable[[Facts], float | None]] = {
     "compile": _most_of_compiling,
-    "cuda_graphs": _most_of_graphs,
-    "batch": _most_of_samples,
+    # all of the host's time, and the gaps between the kernels of a queue: those of one graph are shorter
+    "cuda_graphs": lambda facts: None if facts.model is None else facts.model.saved(_free_host).most_ns,
+    # a step with more samples takes no less than one with fewer
+    "batch": lambda facts: None if facts.model is None else facts.model.step_ns * (1 - 1 / MORE_SAMPLES),
 }
 """By option: the most that all of it can gain, ns of a step; None where no recording of the run tells."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
+from msgspec import Struct
 
 from tracetui.analysis.findings.declared.needs import NEEDS, NO_SHAPES, NOT_OF_TORCH
 from tracetui.analysis.scope import Scope
@@ -15,15 +16,13 @@ from tracetui.analysis.selection import Selection, in_steps, select
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.captures.roles import Phase
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.diff import Diff
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.findings.core.data_loader import Loader
     from tracetui.analysis.findings.core.program import Program
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.memory.peak import Memory
@@ -55,6 +54,24 @@ class Subject(Protocol):
 
     def unknown(self, bases: Iterable[str]) -> str:
         """Why nothing can rest on one of these `rule.BASES`, in words; empty if something can on all."""
+
+
+class Loader(Struct, frozen=True):
+    """How long the host waits for the next batch, per step."""
+
+    waited_ns: float
+    """How long the host waited."""
+    exposed_ns: float
+    """The part of it in which the GPU had nothing to do."""
+    name: str
+    """Name of the events or ranges that record the wait."""
+    waits: Intervals
+    """When the host waited."""
+
+    @property
+    def in_main_process(self) -> bool:
+        """Whether PyTorch's loader has no workers, so that the step waits while the batch is made."""
+        return "SingleProcess" in self.name
 
 
 class Facts:
@@ -160,13 +177,6 @@ class Facts:
         return kernel_rows(self.of_steps.recorded)
 
     @cached_property
-    def operators(self) -> pl.DataFrame:
-        """`analysis.operators.operators`."""
-        from tracetui.analysis.operators import operators
-
-        return operators(self.sel)
-
-    @cached_property
     def api(self) -> pl.DataFrame:
         """`analysis.host.api_calls` of the steps: what set the program up is not theirs."""
         from tracetui.analysis.host import api_calls
@@ -188,20 +198,6 @@ class Facts:
         return ranges(self.sel)
 
     @cached_property
-    def named_phases(self) -> tuple[Phase, ...]:
-        """`analysis.captures.roles.named_phases`: ranges by name."""
-        from tracetui.analysis.captures.roles import named_phases
-
-        return named_phases(self.sel)
-
-    @cached_property
-    def warm_up_phase(self) -> Phase | None:
-        """The ranges that are named as warm-up."""
-        from tracetui.analysis.captures.roles import phase_of
-
-        return phase_of(self.sel, "warmup")
-
-    @cached_property
     def step_ranges(self) -> StepRanges:
         """`analysis.captures.step_ranges.step_ranges`: the steps, or the ranges that are named as steps."""
         from tracetui.analysis.captures.step_ranges import step_ranges
@@ -217,10 +213,22 @@ class Facts:
 
     @cached_property
     def loader(self) -> Loader | None:
-        """`data_loader.loader`: the wait for the next batch; None if no event or range records it."""
-        from tracetui.analysis.findings.core.data_loader import loader
+        """The wait for data: from the loader's own events, else from ranges named like `loading.LOADING`, else None."""
+        from tracetui.analysis.base import intervals
+        from tracetui.analysis.dependencies.host_layers import loading_rows, loading_time
+        from tracetui.analysis.gpu.activities import activities
+        from tracetui.analysis.gpu.steps import step_slots
 
-        return loader(self.sel, self.per_step)
+        rows, slots = loading_rows(self.sel.trace), step_slots(self.sel)
+        if not rows.height or not slots.start.size:
+            return None
+        waits, work = loading_time(self.sel.trace), activities(self.sel)
+        exposed = intervals.subtract(waits, intervals.union(work.start, work.end))
+        waited_ns, exposed_ns = (
+            self.per_step(float(intervals.covered(spans, slots.start, slots.end).sum())) for spans in (waits, exposed)
+        )
+        name = str(rows["name"].cast(pl.String).value_counts(sort=True)["name"][0])
+        return Loader(waited_ns, exposed_ns, name, waits)
 
     @cached_property
     def model(self) -> Model | None:
@@ -368,17 +376,16 @@ class Pair:
 
     def missing(self, needs: Iterable[str]) -> str:
         """See `Subject.missing`: both runs must have it."""
-        wanted = tuple(needs)
-        for letter, facts in (("A", self.a), ("B", self.b)):
-            if words := facts.missing(wanted):
-                return f"{letter}: {words}"
-        return ""
+        return self._first(Facts.missing, needs)
 
     def unknown(self, bases: Iterable[str]) -> str:
         """See `Subject.unknown`: neither run's kind may leave one of them open."""
-        wanted = tuple(bases)
-        told = ((letter, facts.unknown(wanted)) for letter, facts in (("A", self.a), ("B", self.b)))
-        return next((f"{letter}: {words}" for letter, words in told if words), "")
+        return self._first(Facts.unknown, bases)
+
+    def _first(self, ask: Callable[[Facts, tuple[str, ...]], str], wanted: Iterable[str]) -> str:
+        names = tuple(wanted)
+        answers = ((letter, ask(facts, names)) for letter, facts in (("A", self.a), ("B", self.b)))
+        return next((f"{letter}: {words}" for letter, words in answers if words), "")
 
     @cached_property
     def diff(self) -> Diff:
@@ -420,15 +427,6 @@ UNKNOWN: dict[str, tuple[frozenset[str], str]] = {
 """By kind of recording: the bases of which it tells nothing, so that rules that rest on them abstain, and why."""
 
 
-def _has_gpu(facts: Facts) -> bool:
-    return facts.launches.height > 0
-
-
-def _has_shapes(facts: Facts) -> bool:
-    shapes = facts.trace.host["input_shapes"]
-    return shapes.null_count() < shapes.len()
-
-
 def _has_kind(*kinds: str) -> Callable[[Facts], bool]:
     return lambda facts: not facts.host_kinds.isdisjoint(kinds)
 
@@ -438,21 +436,18 @@ _HAS: dict[str, Callable[[Facts], bool]] = {
     "steps": lambda facts: facts.sel.steps.height > 0,
     "job_steps": lambda facts: facts.job is not None and facts.job.step_count > 0,
     "several_steps": lambda facts: facts.sel.steps.height > 1,
-    "gpu": _has_gpu,
+    "gpu": lambda facts: facts.launches.height > 0,
     "host": lambda facts: facts.trace.host.height > 0,
     "operators": _has_kind("operator"),
-    "modules": _has_kind("module"),
     "loader": lambda facts: facts.loader is not None,
     "annotations": _has_kind("annotation"),
     "api": _has_kind("runtime", "driver"),
-    "shapes": _has_shapes,
-    "nsys": lambda facts: facts.trace.info.kind == "nsys",
+    "shapes": lambda facts: facts.trace.host["input_shapes"].count() > 0,
     "counters": lambda facts: bool(facts.run.of_kind("ncu")),
     "manifest": lambda facts: facts.manifest is not None,
     "power": lambda facts: (
         facts.manifest is not None and bool(facts.manifest.power.before or facts.manifest.power.during)
     ),
-    "power_samples": lambda facts: facts.manifest is not None and len(facts.manifest.power.during) > 1,
     "ranks": lambda facts: facts.job is not None,
     "collectives": lambda facts: facts.job is not None and facts.job.collectives.height > 0,
     "memory": lambda facts: facts.memory.peak_allocated_bytes is not None,

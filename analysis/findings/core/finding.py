@@ -70,7 +70,7 @@ class Finding:
     """Where the rule is explained: a section of docs/reference/rules.md, or a tool that has the same rule."""
     remarks: tuple[str, ...] = ()
     """Remarks that rules on the measurement added, those that say why it may not hold first, and which findings count
-    the same GPU time (`overlap.told`)."""
+    the same GPU time (`engine.told`)."""
     refutes: tuple[str, ...] | None = None
     """For a finding on the measurement: the bases that it refutes, where they are not those of its rule."""
     doubts: tuple[str, ...] | None = None
@@ -113,6 +113,7 @@ class Findings:
     """Ids of the rules that had what they need and ran."""
 
 
-def known(*told: tuple[Any, ...]) -> tuple[Evidence, ...]:
-    """Builds evidence from tuples of label, value, unit and query; leaves out those without a value."""
-    return tuple(Evidence(*one) for one in told if one[1] is not None)
+def evidence(*items: Evidence | tuple[Any, ...]) -> tuple[Evidence, ...]:
+    """Evidence, also from tuples of label, value, unit and query; leaves out what has no value."""
+    present = (item for item in items if isinstance(item, Evidence) or item[1] is not None)
+    return tuple(item if isinstance(item, Evidence) else Evidence(*item) for item in present)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.model import Saved, faster_work, without_calls
 from tracetui.analysis.findings.core import words
+from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.gpu.activities import activities
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Severity
+    from tracetui.analysis.findings.core.finding import Evidence, Severity
 
     Bools = NDArray[np.bool_]
 
@@ -33,7 +34,7 @@ CRITICAL_PERCENT, WARNING_PERCENT = 25.0, 5.0
 
 
 class Gain(Struct, frozen=True):
-    """The most that a step could shrink, and how much of that is certain."""
+    """The most that a step could shrink, how much of that is certain, and what it is about."""
 
     ns: float
     """Of the median step, at most."""
@@ -42,12 +43,58 @@ class Gain(Struct, frozen=True):
     """What the bound rests on, with its numbers."""
     sure_percent: float | None = None
     """The percentage of the step that is gained whatever recording cost the host."""
+    work: Ints | None = None
+    """See `Finding.work`."""
+    host: Intervals | None = None
+    """See `Finding.host`."""
+    claimed: bool = True
+    """Whether a finding promises it; one that does not is a remark."""
+    says_sure: bool = True
+    """Whether a finding says what is certain of it, which counts where findings are sorted."""
 
     @property
     def severity(self) -> Severity:
         """The severity that follows from the time at stake: critical only if it is certain."""
-        likely = severity(self.ceiling_percent)
+        likely = severity(self.ceiling_percent if self.claimed else None)
         return "warning" if likely == "critical" and severity(self.sure_percent) != "critical" else likely
+
+    def finding(
+        self,
+        title: str,
+        evidence: tuple[Evidence, ...],
+        formula: str,
+        *,
+        severity: Severity | None = None,
+        threshold: str = "",
+        advice: str = "",
+        next_command: str = "",
+    ) -> Finding:
+        """A finding that has this gain at stake, and by default its severity."""
+        return Finding(
+            self.severity if severity is None else severity,
+            title,
+            evidence,
+            formula,
+            threshold,
+            advice,
+            next_command=next_command,
+            impact_ns=self.ns if self.claimed else None,
+            ceiling_percent=self.ceiling_percent if self.claimed else None,
+            sure_percent=self.sure_percent if self.claimed and self.says_sure else None,
+            work=self.work,
+            host=self.host,
+        )
+
+
+def unclaimed(why: str) -> Gain:
+    """No gain, and why none is claimed."""
+    return Gain(0.0, None, why, claimed=False)
+
+
+def of_share(ns: float, step_ns: float | None) -> Gain:
+    """The gain of so much of each step, of which nothing else is known."""
+    share = 100 * min(ns, step_ns) / step_ns if step_ns else None
+    return Gain(ns, share, "", share, says_sure=False)
 
 
 def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
@@ -87,7 +134,7 @@ def gpu_is_limit(facts: Facts) -> bool:
 def of_kernels(
     facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches: bool = False, around: Ints | None = None
 ) -> Gain:
-    """The gain if these device rows took `factor` of their time, or were not launched at all.
+    """The gain if these device rows, a finding's work, took `factor` of their time, or were not launched at all.
 
     Work `around` them would not be launched in the bound; that is not certain.
 
@@ -97,7 +144,7 @@ def of_kernels(
     """
     model = facts.model
     if model is None:
-        return _alone(facts, rows, factor)
+        return _alone(facts, rows, factor, launching(facts, rows) if fewer_launches else None)
     mask = _work_of(facts, rows)
     beside = None if around is None or not around.size else _work_of(facts, around)
     work = model.graph.work
@@ -122,7 +169,8 @@ def of_kernels(
         more = intervals.length(intervals.union(work.start[beside], work.end[beside]))
         what += f", and all {words.ns(more / max(model.graph.steps.height, 1))} of what their operators launch with it"
     after = ", without their launches too" if fewer_launches else ""
-    return _gain(model, saved, f"{what}; ", after, surely)
+    bound = _gain(model, saved, f"{what}; ", after, surely)
+    return replace(bound, work=rows, host=launching(facts, rows) if fewer_launches else None)
 
 
 def _work_of(facts: Facts, rows: Ints) -> Bools:
@@ -158,10 +206,9 @@ def of_calls(
     See `Model.saved` for `may_hold_loss`. With `may_hold_missed` the bound also holds the time by which the replay of
     most steps is too short: calls that do more than take their time, such as those of the driver's memory, may take it.
     """
-    model = facts.host_model
+    model, gone = facts.host_model, intervals.union(start, end)
     if model is None:
-        return _alone(facts, rows, 0.0)
-    gone = intervals.union(start, end)
+        return _alone(facts, rows, 0.0, gone)
     mask = np.isin(model.graph.work.row, rows)
 
     def without(costs: Costs) -> Costs:
@@ -172,12 +219,12 @@ def of_calls(
     if may_hold_missed and lacking and model.unexplained:
         saved = replace(saved, most_ns=saved.most_ns + lacking)
         after += f", at most with the {words.ns(lacking)} that the replay lacks"
-    return _gain(model, saved, "", after)
+    return replace(_gain(model, saved, "", after), work=rows if rows.size else None, host=gone)
 
 
-def of_change(model: Model, change: Callable[[Costs], Costs], what: str = "") -> Gain:
-    """The gain of any change of the graph's costs."""
-    return _gain(model, model.saved(change), "", what)
+def of_change(model: Model, change: Callable[[Costs], Costs], what: str, host: Intervals | None) -> Gain:
+    """The gain of any change of the graph's costs that spares this time of the host."""
+    return replace(_gain(model, model.saved(change), "", what), host=host)
 
 
 def of_host_time(facts: Facts, gone: Intervals) -> Gain:
@@ -212,10 +259,11 @@ def _gain(model: Model, saved: Saved, before: str, after: str, surely: Saved | N
     return Gain(saved.most_ns, share, why, certain if share is None else min(share, certain))
 
 
-def _alone(facts: Facts, rows: Ints, factor: float) -> Gain:
+def _alone(facts: Facts, rows: Ints, factor: float, host: Intervals | None) -> Gain:
     """The time in which only this work runs on the GPU, for recordings without launches."""
+    about = rows if rows.size else None
     if not facts.trace.has_timeline or not facts.step_ns:
-        return Gain(0.0, 0.0, "no launch of its GPU work was recorded")
+        return Gain(0.0, 0.0, "no launch of its GPU work was recorded", work=about, host=host)
     work = activities(facts.of_steps)
     mine = facts.trace.device[rows.tolist()].select("start", "duration").drop_nulls()
     start = mine["start"].to_numpy()
@@ -229,4 +277,6 @@ def _alone(facts: Facts, rows: Ints, factor: float) -> Gain:
         100 * min(ns, facts.step_ns) / facts.step_ns,
         f"{words.ns(ns)} in which nothing else runs on the GPU; no launch was recorded, so what the step gains is open",
         0.0,
+        about,
+        host,
     )

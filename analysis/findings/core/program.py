@@ -17,12 +17,13 @@ from tracetui.parsers.names import kernel_makers
 from tracetui.parsers.names.kernel_makers import INDUCTOR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.parsers import Trace
 
-_OF_THE_FOLDER = ("--output", "--sweep", "--repeats")
+_OF_THE_FOLDER = {"--output": True, "--sweep": True, "--repeats": True, "--no-open": False}
+"""Options on the output folder, which now exists, and on what follows the recording; whether they take a value."""
 _INTEGRATED = re.compile(r"\b(orin|xavier|tegra|thor|jetson)\b|^(nvgpu|gb10\b)", re.IGNORECASE)
 _INTEGRATED_CAPABILITIES = frozenset({"5.3", "6.2", "7.2", "8.7", "11.0"})
 _AMD = re.compile(r"\b(amd|radeon|instinct|gfx\d\w*)\b", re.IGNORECASE)
@@ -112,40 +113,27 @@ def rerun(facts: Facts, *options: str) -> str:
     given = manifest.workload.options
     axes = [word.partition("=")[0] for before, word in pairwise(manifest.identity.command) if before == "--sweep"]
     point = [text for axis in axes if axis in given for text in (f"--{axis.replace('_', '-')}", str(given[axis]))]
-    before = _without(_without_place(manifest.identity.command[1:]), point)
-    return shlex.join(["tracetui", *_without([*before, *point], options), *options])
+    before = _without(manifest.identity.command[1:], _OF_THE_FOLDER | _takes_value(point))
+    return shlex.join(["tracetui", *_without([*before, *point], _takes_value(options)), *options])
 
 
-def _without(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """A command line without what the options to come say anew: each stands there once."""
-    follows = {
-        option: bool(after) and not after.startswith("--")
-        for option, after in pairwise([*options, ""])
-        if option[:2] == "--"
-    }
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        name, given, _ = word.partition("=")
-        # options may be abbreviated as long as they stay unique
-        same = [option for option in follows if len(name) > len("--x") and option.startswith(name)]
-        if not (skip or same):
-            kept.append(word)
-        skip = bool(same) and not given and follows[same[0]]
-    return kept
+def _takes_value(words: Sequence[str]) -> dict[str, bool]:
+    """Of each option of a command line, whether a value follows."""
+    after = pairwise([*words, ""])
+    return {word: bool(value) and not value.startswith("--") for word, value in after if word[:2] == "--"}
 
 
-def _without_place(words: Iterable[str]) -> list[str]:
-    """A run's command line without its output folder, which now exists, and without the part after the recording."""
+def _without(words: Sequence[str], options: dict[str, bool]) -> list[str]:
+    """A command line without these options, which are said anew or have done their part, and without their values."""
     kept: list[str] = []
     skip = False
     for word in words:
         name, given, _ = word.partition("=")
         # options may be abbreviated as long as they stay unique: --out
-        placing = len(name) > len("--o") and any(option.startswith(name) for option in _OF_THE_FOLDER)
-        if not (skip or placing or word == "--no-open"):
+        same = [option for option in options if len(name) > len("--x") and option.startswith(name)]
+        if not (skip or same):
             kept.append(word)
-        skip = placing and not given
+        skip = bool(same) and not given and options[same[0]]
     return kept
 
 

@@ -9,8 +9,7 @@ from tracetui.analysis.base.number_format import format_percent as percent
 from tracetui.analysis.base.number_format import format_signed_ns as signed_ns
 from tracetui.analysis.base.number_format import three_digits as number
 
-__all__ = ["count", "listed", "ns", "number", "percent", "signed_ns", "size", "things"]
-
+__all__ = ["count", "listed", "ns", "number", "part_of", "percent", "signed_ns", "size", "things"]
 
 _MANY = 9.995
 """From here on three digits leave no place behind the point that matters."""
@@ -22,6 +21,11 @@ def things(amount: float, one: str, many: str | None = None) -> str:
         return f"no {one}"
     many = one if amount == 1 else many or one + "s"
     return f"{count(amount) if amount >= _MANY or amount == round(amount) else number(amount)} {many}"
+
+
+def part_of(part_ns: float, whole_ns: float, share: float | None) -> str:
+    """How a share of time follows: ``2.45 ms of 23.1 ms = 10.6 %``."""
+    return f"{ns(part_ns)} of {ns(whole_ns)} = {percent(share)}"
 
 
 def listed(words: list[str], most: int = 3) -> str:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import numbered_by, stable_order
-from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base import names
 from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.findings.core import basis, gain, program, words
-from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Evidence, Query, evidence
 from tracetui.analysis.findings.declared.gpu import F4, F6, F7, F11, F20
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
+from tracetui.analysis.findings.gpu.kernel_kinds import Part
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_makers import (
     BATCH_NORM,
@@ -29,45 +31,49 @@ from tracetui.parsers.names.kernel_makers import (
 from tracetui.parsers.names.matrix_work import fp32_matrix_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools, Gain
+    from tracetui.analysis.findings.core.finding import Finding
+    from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.analysis.findings.gpu.kernel_kinds import Attention, Optimizer
-
-
-def _without(facts: Facts, mask: Bools) -> Gain:
-    """The gain without the chosen launches."""
-    return gain.of_kernels(facts, _rows(facts, mask), fewer_launches=True)
-
-
-def _rows(facts: Facts, mask: Bools) -> Ints:
-    """Device rows of the chosen launches."""
-    rows: Ints = facts.launches["row"].to_numpy()[mask].astype(np.int64)
-    return rows
+    from tracetui.analysis.findings.gpu.kernel_kinds import Attention
 
 
 @looks_for(F4)
 def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
-    found = kernel_kinds.optimizer(facts)
-    if found is None or not found.kernels.any():
+    steps = kernel_kinds.optimizer(facts)
+    if steps is None or not steps.kernels.any():
         return None
-    spent, _ = kernel_kinds.spent(facts, found.kernels)
-    host = facts.ceiling(facts.per_step(float(found.host_ns))) or 0.0
-    device = basis.shown(facts).share(facts.per_step(float(spent))) or 0.0
-    mine = facts.launches.select("row", "name", "duration").filter(pl.Series(found.kernels))
+    part = Part(facts, steps.kernels)
+    on_host, on_gpu = facts.per_step(float(steps.host_ns)), facts.per_step(float(part.ns))
+    host, device = facts.ceiling(on_host) or 0.0, basis.shown(facts).share(on_gpu) or 0.0
+    mine = part.frame
     fused = kernel_kinds.by_name(mine, lambda name: FUSED_OPTIMIZER.search(name) is not None)
-    per_call = mine.height / found.calls
-    limit = limits.per_parameter * found.parameters if found.parameters else limits.loop_kernels
+    per_call = mine.height / steps.calls
+    limit = limits.per_parameter * steps.parameters if steps.parameters else limits.loop_kernels
     foreach = kernel_kinds.by_name(mine, lambda name: FOREACH_OPTIMIZER.search(name) is not None)
-    loop = int((~foreach).sum()) / found.calls >= limit
+    loop = int((~foreach).sum()) / steps.calls >= limit
     if max(host, device) <= limits.share_percent or fused.any() or not (loop or foreach.any()):
         return None
     spared = mine if loop else _but_the_longest_operation(mine)
-    bound = gain.of_calls(facts, found.start, found.end, spared["row"].cast(pl.Int64).to_numpy())
-    return _optimizer_finding(facts, limits, found, bound, (host, device, per_call), loop=loop)
+    bound = gain.of_calls(facts, steps.start, steps.end, spared["row"].cast(pl.Int64).to_numpy())
+    bound = replace(bound, work=part.rows, host=None if gain.gpu_is_limit(facts) else bound.host)
+    sort = "updates its parameters one by one" if loop else "works operation by operation (foreach)"
+    span = f"{basis.recorded_span(facts)} on the host" if host >= device else f"{basis.shown(facts).span} on the GPU"
+    return bound.finding(
+        f"The optimizer {sort}: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of {span}",
+        evidence(
+            ("optimizer on the host", on_host, "ns", Query(steps.table, "optim")),
+            ("optimizer's kernels", on_gpu, "ns", part.proof),
+            ("kernels per call", per_call, "", part.proof),
+            ("parameter tensors", steps.parameters),
+        ),
+        f"{words.ns(on_host)} on the host of {words.ns(facts.step_ns)}{basis.as_recorded(facts)},"
+        f" {words.ns(on_gpu)} on the GPU; {bound.why}",
+        threshold=f"above {words.percent(limits.share_percent)} of the step"
+        + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
+        advice=for_optimizer(facts, loop=loop),
+    )
 
 
 def _but_the_longest_operation(launched: pl.DataFrame) -> pl.DataFrame:
@@ -77,131 +83,69 @@ def _but_the_longest_operation(launched: pl.DataFrame) -> pl.DataFrame:
     return launched if sums.height == 1 else launched.filter(pl.col("name").cast(pl.String) != str(longest))
 
 
-def _optimizer_finding(
-    facts: Facts, limits: Limits, found: Optimizer, bound: Gain, measured: tuple[float, float, float], *, loop: bool
-) -> Finding:
-    host, device, per_call = measured
-    spent, _ = kernel_kinds.spent(facts, found.kernels)
-    sort = "updates its parameters one by one" if loop else "works operation by operation (foreach)"
-    on_host, on_gpu = (
-        f"{basis.recorded_span(facts)} on the host",
-        f"{basis.shown(facts).span} on the GPU",
-    )
-    return Finding(
-        bound.severity,
-        f"The optimizer {sort}: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of"
-        f" {on_host if host >= device else on_gpu}",
-        (
-            Evidence("optimizer on the host", facts.per_step(found.host_ns), "ns", Query(found.table, "optim")),
-            Evidence("optimizer's kernels", facts.per_step(spent), "ns", kernel_kinds.proof(facts, found.kernels)),
-            Evidence("kernels per call", per_call, "", kernel_kinds.proof(facts, found.kernels)),
-            *((Evidence("parameter tensors", found.parameters),) if found.parameters else ()),
-        ),
-        f"{words.ns(facts.per_step(found.host_ns))} on the host of {words.ns(facts.step_ns)}{basis.as_recorded(facts)},"
-        f" {words.ns(facts.per_step(spent))} on the GPU; {bound.why}",
-        threshold=f"above {words.percent(limits.share_percent)} of the step"
-        + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
-        advice=for_optimizer(facts, loop=loop),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=_rows(facts, found.kernels),
-        host=intervals.union(found.start, found.end) if not gain.gpu_is_limit(facts) else None,
-    )
-
-
 @looks_for(F6)
 def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
-    found = kernel_kinds.attention(facts)
-    if found.chains < limits.chains:
+    attention = kernel_kinds.attention(facts)
+    if attention.chains < limits.chains:
         return None
-    spent, share = kernel_kinds.spent(facts, found.between)
-    gemms, of_gemms = kernel_kinds.spent(facts, found.gemms)
-    bound = gain.of_kernels(facts, found.replaced, fewer_launches=True)
-    return Finding(
-        bound.severity,
-        f"Attention is not fused: {words.things(facts.per_step(found.chains), 'chain')} of GEMM, softmax, GEMM"
-        f" {program.per(facts)}, {words.percent(share or 0.0)} of {kernel_kinds.base(facts)} between the GEMMs",
+    between, gemms = Part(facts, attention.between), Part(facts, attention.gemms)
+    bound = gain.of_kernels(facts, attention.replaced, fewer_launches=True)
+    return bound.finding(
+        f"Attention is not fused: {words.things(facts.per_step(attention.chains), 'chain')} of GEMM, softmax, GEMM"
+        f" {program.per(facts)}, {words.percent(between.percent)} of {kernel_kinds.base(facts)} between the GEMMs",
         (
-            Evidence(
-                f"between the GEMMs, {program.per(facts)}", facts.per_step(spent), "ns", Query("kernels", "softmax")
-            ),
-            Evidence(f"of {kernel_kinds.base(facts)}", share or 0.0, "%", kernel_kinds.proof(facts, found.between)),
-            Evidence(
-                f"their GEMMs {program.per(facts)}", facts.per_step(gemms), "ns", kernel_kinds.proof(facts, found.gemms)
-            ),
-            Evidence("GEMMs, of kernel time", of_gemms or 0.0, "%"),
+            between.spent("between the GEMMs,", Query("kernels", "softmax")),
+            between.share(),
+            gemms.spent("their GEMMs"),
+            Evidence("GEMMs, of kernel time", gemms.percent, "%"),
         ),
-        f"{kernel_kinds.worked_out(facts, found.between)}; without all that a fused kernel stands in for: {bound.why}",
+        f"{between.worked_out}; without all that a fused kernel stands in for: {bound.why}",
         threshold=f"{words.things(limits.chains, 'chain')} or more",
-        advice=for_attention(facts, found),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=found.replaced,
-        host=gain.launching(facts, found.replaced),
+        advice=for_attention(facts, attention),
     )
 
 
 @looks_for(F7)
 def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     fused = kernel_kinds.by_name(facts.launches, lambda name: FUSED_BY_COMPILER.search(name) is not None)
-    softmax = kernel_kinds.of_category(facts.launches, "softmax")
-    others = kernel_kinds.of_category(facts.launches, "elementwise", "norm", "copy") & ~fused
-    (soft_ns, soft), (other_ns, other) = kernel_kinds.spent(facts, softmax), kernel_kinds.spent(facts, others)
-    if soft is None or other is None:
-        return None
-    much, many = soft > limits.softmax_percent, other > limits.others_percent
+    softmax = Part(facts, kernel_kinds.of_category(facts.launches, "softmax"))
+    others = Part(facts, kernel_kinds.of_category(facts.launches, "elementwise", "norm", "copy") & ~fused)
+    much, many = softmax.percent > limits.softmax_percent, others.percent > limits.others_percent
     if not (much or many):
         return None
     moved = kernel_kinds.of_category(facts.launches, "copy") & ~kernel_kinds.casts(facts)
     sums = kernel_kinds.of_category(facts.launches, "reduce")
-    fused_away = (softmax & much) | but_the_longest(facts.launches, others & many, moved, sums)
-    bound = _without(facts, fused_away)
-    parts = [f"softmax {words.percent(soft)}"] if much else []
-    parts += [f"elementwise work, norms and copies {words.percent(other)}"] if many else []
+    fused_away = (softmax.mask & much) | but_the_longest(facts.launches, others.mask & many, moved, sums)
+    bound = gain.of_kernels(facts, Part(facts, fused_away).rows, fewer_launches=True)
+    bound = replace(bound, work=Part(facts, (softmax.mask & much) | (others.mask & many)).rows)
+    shares = [f"softmax {words.percent(softmax.percent)}"] if much else []
+    shares += [f"elementwise work, norms and copies {words.percent(others.percent)}"] if many else []
     by_sort = [
-        (name, kernel_kinds.spent(facts, kernel_kinds.of_category(facts.launches, name) & ~(fused & ~softmax))[0])
+        (name, Part(facts, kernel_kinds.of_category(facts.launches, name) & ~(fused & ~softmax.mask)))
         for name in ("softmax", "elementwise", "norm", "copy")
     ]
-    return Finding(
-        "info" if facts.program.framework == "native" else bound.severity,
-        f"Work that moves more than it computes: {' and '.join(parts)} of {kernel_kinds.base(facts)}",
+    by_compiler = Part(facts, fused)
+    return bound.finding(
+        f"Work that moves more than it computes: {' and '.join(shares)} of {kernel_kinds.base(facts)}",
         (
             *(
-                Evidence(f"{name} {program.per(facts)}", facts.per_step(spent), "ns", Query("kernels", name))
-                for name, spent in sorted(by_sort, key=lambda part: -part[1])
-                if spent
+                part.spent(name, Query("kernels", name))
+                for name, part in sorted(by_sort, key=lambda entry: -entry[1].ns)
+                if part.ns
             ),
-            *_fused_already(facts, fused),
+            *((by_compiler.spent("fused by a compiler, not counted,"),) if fused.any() else ()),
         ),
-        (f"softmax {words.ns(soft_ns)}, " if soft_ns else "")
-        + f"elementwise work, norms and copies {words.ns(other_ns)} of {words.ns(kernel_kinds.whole_ns(facts))};"
+        (f"softmax {words.ns(softmax.ns)}, " if softmax.ns else "")
+        + f"elementwise work, norms and copies {words.ns(others.ns)} of {words.ns(kernel_kinds.whole_ns(facts))};"
         f" without {_parts_at_stake(much=much, many=many)}: {bound.why}",
+        severity="info" if facts.program.framework == "native" else None,
         advice=for_fusion(facts, softmax=much),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=_rows(facts, (softmax & much) | (others & many)),
-        host=gain.launching(facts, _rows(facts, fused_away)),
     )
 
 
 def _parts_at_stake(*, much: bool, many: bool) -> str:
     rest = "all but the longest kernel of each chain of the latter"
     return f"softmax and {rest}" if much and many else "softmax" if much else rest
-
-
-def _fused_already(facts: Facts, fused: Bools) -> Iterator[Evidence]:
-    """Evidence on kernels that a compiler fused, if there are any."""
-    if fused.any():
-        spent, _ = kernel_kinds.spent(facts, fused)
-        yield Evidence(
-            f"fused by a compiler, not counted, {program.per(facts)}",
-            facts.per_step(spent),
-            "ns",
-            kernel_kinds.proof(facts, fused),
-        )
 
 
 LAYOUTS = (
@@ -216,35 +160,30 @@ LAYOUTS = (
 
 @looks_for(F11)
 def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
-    launched = facts.launches
-    mask = kernel_kinds.of_category(launched, "copy") & ~kernel_kinds.casts(facts)
-    share = kernel_kinds.spent(facts, mask)[1]
-    if share is None or share <= limits.share_percent:
+    part = Part(facts, kernel_kinds.of_category(facts.launches, "copy") & ~kernel_kinds.casts(facts))
+    if part.percent <= limits.share_percent:
         return None
-    sorts = _layout_sorts(launched.select("name", "duration").filter(pl.Series(mask)))
-    bound = _without(facts, mask)
-    return Finding(
-        bound.severity,
-        f"Moving data takes {words.percent(share)} of {kernel_kinds.base(facts)}, most by {sorts['sort'][0]}:"
-        f" {words.things(facts.per_step(int(mask.sum())), 'launch', 'launches')} {program.per(facts)}",
+    sorts = _layout_sorts(part.frame)
+    bound = gain.of_kernels(facts, part.rows, fewer_launches=True)
+    return bound.finding(
+        f"Moving data takes {words.percent(part.percent)} of {kernel_kinds.base(facts)}, most by {sorts['sort'][0]}:"
+        f" {_launches(facts, part.launches)}",
         tuple(
             Evidence(
-                f"{row['sort']}, {words.things(facts.per_step(row['calls']), 'launch', 'launches')}"
-                f" {program.per(facts)}",
+                f"{row['sort']}, {_launches(facts, row['calls'])}",
                 facts.per_step(row["ns"]),
                 "ns",
                 Query("kernels", "copy", row["name"]),
             )
             for row in sorts.iter_rows(named=True)
         ),
-        f"{kernel_kinds.worked_out(facts, mask)}; without them: {bound.why}",
+        f"{part.worked_out}; without them: {bound.why}",
         advice=for_layout(facts, str(sorts["sort"][0])),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=_rows(facts, mask),
-        host=gain.launching(facts, _rows(facts, mask)),
     )
+
+
+def _launches(facts: Facts, launches: int) -> str:
+    return f"{words.things(facts.per_step(launches), 'launch', 'launches')} {program.per(facts)}"
 
 
 def _layout_sorts(moved: pl.DataFrame) -> pl.DataFrame:
@@ -256,9 +195,9 @@ def _layout_sorts(moved: pl.DataFrame) -> pl.DataFrame:
 
     kernels = moved.group_by("name").agg(ns=pl.col("duration").sum(), calls=pl.len())
     kernels = kernels.with_columns(pl.col("name").cast(pl.String))
-    known = {kernel: sort_of(kernel) for kernel in kernels["name"].drop_nulls()}
+    sorts = {kernel: sort_of(kernel) for kernel in kernels["name"].drop_nulls()}
     return (
-        kernels.with_columns(sort=pl.col("name").replace_strict(known, default="copies", return_dtype=pl.String))
+        kernels.with_columns(sort=pl.col("name").replace_strict(sorts, default="copies", return_dtype=pl.String))
         .sort("ns", "name", descending=[True, False])
         .group_by("sort", maintain_order=True)
         .agg(pl.col("ns").sum(), pl.col("calls").sum(), pl.col("name").first())
@@ -278,9 +217,9 @@ def for_optimizer(facts: Facts, *, loop: bool) -> str:
     )
 
 
-def for_attention(facts: Facts, found: Attention) -> str:
+def for_attention(facts: Facts, attention: Attention) -> str:
     """How to fuse the attention."""
-    fp32 = kernel_kinds.by_name(facts.launches.filter(pl.Series(found.gemms)), fp32_matrix_work).any()
+    fp32 = kernel_kinds.by_name(facts.launches.filter(pl.Series(attention.gemms)), fp32_matrix_work).any()
     backends = " Flash and cuDNN backends need fp16 or bf16; in fp32 the memory-efficient one serves." if fp32 else ""
     called = facts.trace.host.filter(pl.col("kind") == "operator")["name"].cast(pl.String)
     if called.str.contains("_scaled_dot_product_attention_math").any():
@@ -459,25 +398,22 @@ def after_convolution(facts: Facts) -> Bools:
 
 @looks_for(F20)
 def batch_norm_not_folded(facts: Facts, limits: Limits) -> Finding | None:
-    mask = after_convolution(facts)
-    spent, share = kernel_kinds.spent(facts, mask)
-    if share is None or share <= limits.share_percent or trains(facts):
+    part = Part(facts, after_convolution(facts))
+    if part.percent <= limits.share_percent or trains(facts):
         return None
     if kernel_kinds.by_name(facts.launches, lambda name: BATCH_STATISTICS.search(name) is not None).any():
         return None
-    rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
-    bound = gain.of_kernels(facts, rows, fewer_launches=True)
-    count = facts.per_step(int(mask.sum()))
-    return Finding(
-        bound.severity,
+    bound = gain.of_kernels(facts, part.rows, fewer_launches=True)
+    count = facts.per_step(part.launches)
+    return bound.finding(
         f"{words.things(count, 'batch norm')} {program.per(facts)} could be folded into the convolutions before them:"
-        f" {words.percent(share)} of {kernel_kinds.base(facts)}",
+        f" {words.percent(part.percent)} of {kernel_kinds.base(facts)}",
         (
-            Evidence(f"batch norms {program.per(facts)}", facts.per_step(spent), "ns", kernel_kinds.proof(facts, mask)),
-            Evidence(f"of {kernel_kinds.base(facts)}", share, "%", Query("kernels", "norm")),
+            part.spent("batch norms"),
+            part.share(Query("kernels", "norm")),
             Evidence("backward pass, optimizer, statistics", "none recorded"),
         ),
-        f"{kernel_kinds.worked_out(facts, mask)}; without them: {bound.why}",
+        f"{part.worked_out}; without them: {bound.why}",
         advice=facts.program.say(
             pytorch="model.eval(), then torch.nn.utils.fusion.fuse_conv_bn_eval for each pair (or"
             " torch.ao.quantization.fuse_modules); torch.compile does it with torch._inductor.config.freezing = True."
@@ -485,9 +421,4 @@ def batch_norm_not_folded(facts: Facts, limits: Limits) -> Finding | None:
             other="Multiply each convolution's weights by gamma / sqrt(variance + epsilon) of its channel, and put what"
             " is left in its bias, once when the model is loaded. Compare the outputs.",
         ),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=rows,
-        host=gain.launching(facts, rows),
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Query
@@ -18,29 +19,17 @@ from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_key import function_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Severity
+    from tracetui.analysis.findings.core.gain import Gain
+    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.gpu.occupancy import SmLimits
 
 MOST = 3
 """How many kernels a rule names at most."""
 STREAMING = frozenset({"elementwise", "copy", "reduce", "norm", "softmax", "optimizer"})
 """Categories that read their input once: a cache can't help them, and a few blocks keep memory busy."""
-
-
-class Stake(Struct, frozen=True):
-    """What a step could gain from faster kernels."""
-
-    ns: float | None
-    """Time per step; None without a time line."""
-    ceiling_percent: float | None
-    severity: Severity
-    why: str
-    rows: Ints | None = None
-    """Device rows of these kernels; None without a time line."""
 
 
 class Shape(Struct, frozen=True):
@@ -70,12 +59,7 @@ def speedup_ceiling(share: float, factor: float) -> float:
     return share * (1 - 1 / factor)
 
 
-def is_beside_timeline(facts: Facts) -> bool:
-    """Whether these are counters of a run with a time line; its facts then judge the same kernels by their step."""
-    return not facts.trace.has_timeline and facts.run.main.has_timeline
-
-
-def stake(facts: Facts, names: list[str], remaining: float) -> Stake:
+def stake(facts: Facts, names: list[str], remaining: float) -> Gain:
     """The gain if these kernels took `remaining` of their time, 0 to 1.
 
     Without a time line the gain is only of the profiled kernel time and promises nothing for the step.
@@ -88,17 +72,26 @@ def stake(facts: Facts, names: list[str], remaining: float) -> Stake:
         what = (
             f"{words.percent(100 * share)} of the recorded kernel time × (1 - {remaining:.3g}) = {words.percent(saved)}"
         )
-        return Stake(None, None, "info", f"{what} of it; only a time line tells what the step gains")
-    rows = mine["row"].cast(pl.Int64).to_numpy()
-    found = gain.of_kernels(facts, rows, factor=remaining)
-    return Stake(found.ns, found.ceiling_percent, found.severity, found.why, rows)
+        return gain.unclaimed(f"{what} of it; only a time line tells what the step gains")
+    bound = gain.of_kernels(facts, mine["row"].cast(pl.Int64).to_numpy(), factor=remaining)
+    return replace(bound, says_sure=False)
 
 
-def largest(facts: Facts, least_percent: float) -> Iterator[dict[str, object]]:
-    """Kernels by name with at least this share of the kernel time, most time first."""
-    for row in facts.kernels.iter_rows(named=True):
-        if row["percent"] is not None and row["percent"] >= least_percent:
-            yield row
+def stake_if(counts: bool, facts: Facts, name: str, remaining: float, bottleneck: str) -> Gain:
+    """The same of one kernel, claimed only where what is saved is its bottleneck."""
+    if counts:
+        return stake(facts, [name], remaining)
+    return gain.unclaimed(f"{bottleneck} is not known to be the bottleneck, so no gain is claimed")
+
+
+def large(
+    facts: Facts, rows: Iterable[dict[str, Any]], limits: Limits, name: str = "name", *, sort: bool = True
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """Rows of kernels with at least `share_percent` of the kernel time, and that share; the largest first if sorted."""
+    shares = dict(facts.kernels.select("name", pl.col("percent").fill_null(0.0)).iter_rows())
+    for row in sorted(rows, key=lambda row: -shares.get(row[name], 0.0)) if sort else rows:
+        if (share := shares.get(row[name], 0.0)) >= limits.share_percent:
+            yield row, share
 
 
 def limits_of_sm(facts: Facts) -> tuple[SmLimits | None, int | None]:
@@ -124,7 +117,7 @@ def shapes(facts: Facts) -> list[Shape] | None:
     table = known.group_by(keys, maintain_order=True).agg(total=pl.col("duration").sum(), launches=pl.len())
     found = []
     for row in table.iter_rows(named=True):
-        threads, blocks = _product(row["block"]), _product(row["grid"]) if row["grid"] else 0
+        threads, blocks = math.prod(row["block"]), math.prod(row["grid"]) if row["grid"] else 0
         held = occupancy(threads, row["registers"], row["shared_memory"], sm)
         if held is None or kernel_names.category(str(row["name"])) == "communication":
             continue
@@ -134,10 +127,6 @@ def shapes(facts: Facts) -> list[Shape] | None:
                   row["launches"], held, filled)
         )  # fmt: skip
     return found
-
-
-def _product(size: object) -> int:
-    return int(np.prod(np.asarray(size, dtype=np.int64)))
 
 
 def limiter_text(shape: Shape, sm_warps: int) -> str:

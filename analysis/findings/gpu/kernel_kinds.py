@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +17,8 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.graph import threads_of
-from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Query
+from tracetui.analysis.findings.core import program, words
+from tracetui.analysis.findings.core.finding import Evidence, Query
 from tracetui.analysis.matching.join import conventions_of
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_makers import BACKWARD, LOG_SOFTMAX
@@ -72,25 +74,61 @@ def base(facts: Facts) -> str:
     return "kernel time" if whole_ns(facts) == facts.kernel_ns else "kernel time without communication"
 
 
-def spent(facts: Facts, mask: Bools) -> tuple[int, float | None]:
-    """Time of the chosen launches, ns, and its share of `whole_ns`, percent."""
-    total, whole = int(np.where(mask, facts.launches["duration"].fill_null(0).to_numpy(), 0).sum()), whole_ns(facts)
-    return total, 100 * total / whole if whole else None
+@dataclass(frozen=True)
+class Part:
+    """Launches, and what they take of all kernel time except communication (`whole_ns`)."""
 
+    facts: Facts
+    mask: Bools
 
-def worked_out(facts: Facts, mask: Bools) -> str:
-    """How that share is computed: ``2.45 ms of 23.1 ms = 10.6 %``."""
-    total, share = spent(facts, mask)
-    return f"{words.ns(total)} of {words.ns(whole_ns(facts))} = {words.percent(share or 0.0)}"
+    @cached_property
+    def ns(self) -> int:
+        """Their time."""
+        return int(np.where(self.mask, self.facts.launches["duration"].fill_null(0).to_numpy(), 0).sum())
 
+    @property
+    def percent(self) -> float:
+        """Its share; 0 without any kernel time."""
+        whole = whole_ns(self.facts)
+        return 100 * self.ns / whole if whole else 0.0
 
-def proof(facts: Facts, mask: Bools) -> Query:
-    """Query that leads to the kernel with the most chosen time in the Kernels tab."""
-    found = facts.launches.filter(pl.Series(mask)).group_by("name").agg(pl.col("duration").sum())
-    if not found.height:
-        return Query("kernels")
-    name = str(found.sort("duration", "name", descending=[True, False])["name"].cast(pl.String)[0])
-    return Query("kernels", kernel_names.category(name), name)
+    @property
+    def launches(self) -> int:
+        """How many they are."""
+        return int(self.mask.sum())
+
+    @property
+    def rows(self) -> Ints:
+        """Their device rows."""
+        rows: Ints = self.facts.launches["row"].to_numpy()[self.mask].astype(np.int64)
+        return rows
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Their rows of `Facts.launches`."""
+        return self.facts.launches.filter(pl.Series(self.mask))
+
+    @property
+    def worked_out(self) -> str:
+        """How the share is computed: ``2.45 ms of 23.1 ms = 10.6 %``."""
+        return f"{words.part_of(self.ns, whole_ns(self.facts), self.percent)}"
+
+    @cached_property
+    def proof(self) -> Query:
+        """Query that leads to the kernel with the most of their time in the Kernels tab."""
+        sums = self.frame.group_by("name").agg(pl.col("duration").sum())
+        if not sums.height:
+            return Query("kernels")
+        name = str(sums.sort("duration", "name", descending=[True, False])["name"].cast(pl.String)[0])
+        return Query("kernels", kernel_names.category(name), name)
+
+    def spent(self, what: str, query: Query | None = None) -> Evidence:
+        """Evidence on their time per step."""
+        return Evidence(f"{what} {program.per(self.facts)}", self.facts.per_step(self.ns), "ns", query or self.proof)
+
+    def share(self, query: Query | None = None) -> Evidence:
+        """Evidence on their share."""
+        return Evidence(f"of {base(self.facts)}", self.percent, "%", query or self.proof)
 
 
 def undecided(facts: Facts) -> Bools:

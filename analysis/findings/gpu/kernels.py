@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.findings.core import gain, program, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.kernels import K1, K2, K3, K4, K5, K6, K12, K13, K14, K18
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu.kernel_facts import (
@@ -16,7 +18,7 @@ from tracetui.analysis.findings.gpu.kernel_facts import (
     STREAMING,
     attained,
     bounds,
-    is_beside_timeline,
+    large,
     limiter_text,
     limits_of_sm,
     ncu_command,
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.findings.core.facts import Facts, Pair
-    from tracetui.analysis.findings.core.finding import Severity
     from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.findings.gpu.kernel_facts import Shape
 
@@ -53,39 +54,33 @@ _BY_BOUND = {
 @looks_for(K1)
 def bound_class(facts: Facts, limits: Limits) -> Iterator[Finding]:
     measured = facts.counters
-    if measured is None or is_beside_timeline(facts):
+    if measured is None:
         return
-    totals = {row["name"]: row for row in facts.kernels.iter_rows(named=True)}
-    rows = measured.kernels.filter(pl.col("bound").is_not_null()).to_dicts()
+    means = dict(facts.kernels.select("name", "mean_ns").iter_rows())
     rows = [
         row
-        for row in rows
-        if (totals.get(row["name"], {}).get("percent") or 0) >= limits.share_percent
-        and (totals[row["name"]]["mean_ns"] or 0) >= 1000 * limits.mean_us
+        for row in measured.kernels.filter(pl.col("bound").is_not_null()).to_dicts()
+        if (means.get(row["name"]) or 0) >= 1000 * limits.mean_us
     ]
-    rows.sort(key=lambda row: -totals[row["name"]]["total_ns"])
-    for row in rows[:MOST]:
+    for row, share in islice(large(facts, rows, limits), MOST):
         busiest = max(row["sm_percent"], row["memory_percent"])
         found = stake(facts, [row["name"]], min(busiest / 100, 1.0))
         verdict = {"latency": "waits for latency"}.get(row["bound"], f"is bound by {row['bound']}")
         verdict = "uses arithmetic and memory alike" if row["bound"] == "balanced" else verdict
         proof = Query("counters", row=row["name"])
-        yield Finding(
-            found.severity if row["bound"] == "latency" else "info",
+        yield found.finding(
             f"{short(row['name'])} {verdict}: SM {words.percent(row['sm_percent'])}, memory"
             f" {words.percent(row['memory_percent'])} of peak",
             (
                 Evidence("compute throughput, of the SMs' peak", row["sm_percent"], "%", proof),
                 Evidence("busiest part of memory, of its peak", row["memory_percent"], "%", proof),
-                share_of(row["name"], totals[row["name"]]["percent"]),
+                share_of(row["name"], share),
                 Evidence("launches measured", row["launches"], "", proof),
             ),
             f"max({words.percent(row['sm_percent'])}, {words.percent(row['memory_percent'])}) ="
             f" {words.percent(busiest)} of peak; {found.why}",
+            severity=None if row["bound"] == "latency" else "info",
             advice=_BY_BOUND[row["bound"]],
-            impact_ns=found.ns,
-            ceiling_percent=found.ceiling_percent,
-            work=found.rows,
         )
 
 
@@ -95,16 +90,13 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
     if peaks.bandwidth is None or not peaks.compute:
         yield Abstention(f"the roofs: {'; '.join(peaks.unknown) or 'no peak is known'}")
         return
-    known = bounds(facts)
     points = facts.roofline.points.filter(
         (pl.col("origin") == "shapes")
         & (pl.col("attained_percent") < limits.attained_percent)
         & (pl.col("total_ns") / pl.col("launches") >= 1000 * limits.mean_us)
     )
-    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
-    for row in points.filter(~pl.col("name").is_in(list(known))).iter_rows(named=True):
-        if share.get(row["name"], 0.0) < limits.share_percent:
-            continue
+    points = points.filter(~pl.col("name").is_in(list(bounds(facts))))
+    for row, share in large(facts, points.to_dicts(), limits, sort=False):
         found = stake(facts, [row["name"]], row["attained_percent"] / 100)
         mean, least = row["total_ns"] / row["launches"], row["total_ns"] - row["gap_ns"]
         peak = peaks.compute.get(row["precision"] or "")
@@ -112,29 +104,23 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
         if row["roof"] == "compute" and peak is not None:
             roof = f"{words.number(peak.value / 1e12)} TFLOP/s ({peak.source})"
         proof = Query("counters:roofline", row=row["name"])
-        yield Finding(
-            found.severity,
+        yield found.finding(
             f"{short(row['name'])} attains {words.percent(row['attained_percent'])} of its {row['roof']} roof",
             (
                 Evidence("time at the roof, of its time", row["attained_percent"], "%", proof),
                 Evidence("mean duration", mean, "ns", Query("kernels", row=row["name"])),
                 Evidence("FLOPs per call", row["flops"], "FLOP"),
                 Evidence("bytes per call, each once", row["bytes"], "byte"),
-                share_of(row["name"], share[row["name"]]),
+                share_of(row["name"], share),
             ),
             f"at {roof} a call takes {words.ns(least / row['launches'])} of {words.ns(mean)} ="
             f" {words.percent(row['attained_percent'])}; {found.why}",
-            impact_ns=found.ns,
-            ceiling_percent=found.ceiling_percent,
-            work=found.rows,
             next_command=ncu_command(row["name"]),
         )
 
 
 @looks_for(K3)
 def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    if is_beside_timeline(facts):
-        return
     found = shapes(facts)
     sm, _ = limits_of_sm(facts)
     if found is None or sm is None:
@@ -159,10 +145,10 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
             continue
         remaining = max(held / 100, at_roof[0] / 100 if at_roof else 0.0)
         gained = stake(facts, [name], min(remaining, 1.0))
+        limiters = " and ".join("block slots" if limiter == "blocks" else limiter for limiter in most.held.limiters)
         told = name in classes or at_roof is not None
-        yield Finding(
-            gained.severity if told else "info",
-            f"{short(name)} can fill {words.percent(held)} of an SM's warps, limited by {_limiter_title(most)}",
+        yield gained.finding(
+            f"{short(name)} can fill {words.percent(held)} of an SM's warps, limited by {limiters}",
             (
                 Evidence("theoretical occupancy", held, "%", Query("kernels", row=name)),
                 Evidence("limited by", ", ".join(most.held.limiters)),
@@ -173,19 +159,15 @@ def low_occupancy(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention
                 share_of(name, share),
             ),
             f"{limiter_text(most, sm.warps)} = {words.percent(most.held.percent)}; {gained.why}",
+            severity=None if told else "info",
             advice=_limiter_advice(most)
             + ("" if told else " Only counters tell whether more warps help; they don't if memory is the bottleneck."),
-            impact_ns=gained.ns,
-            ceiling_percent=gained.ceiling_percent,
-            work=gained.rows,
             next_command="" if name in classes else ncu_command(name),
         )
 
 
 @looks_for(K4)
 def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    if is_beside_timeline(facts):
-        return None
     found = shapes(facts)
     _, sms = limits_of_sm(facts)
     if found is None or all(part.waves is None for part in found):
@@ -199,11 +181,12 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None
     idle = sum(loss * part.total_ns for part, loss in guilty) / time if time else 0.0
     below = sum(part.total_ns for part, _ in guilty if (part.waves or 0) < 1)
-    gained = stake(facts, sorted({part.name for part, _ in guilty}), 1 - idle * time / _time_of(facts, guilty))
+    names = sorted({part.name for part, _ in guilty})
+    mine = facts.launches.filter(pl.col("name").cast(pl.String).is_in(names))
+    gained = stake(facts, names, 1 - idle * time / (float(mine["duration"].sum()) or 1.0))
     guilty.sort(key=lambda pair: -pair[1] * pair[0].total_ns)
     worst, _ = guilty[0]
-    return Finding(
-        "info" if gained.severity == "info" else "warning",
+    return gained.finding(
         f"{words.percent(share)} of the kernel time runs on grids that do not fill the GPU and could take"
         f" {words.percent(100 * idle)} less on a full one",
         (
@@ -217,9 +200,7 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{short(worst.name)}: {words.things(worst.grid, 'block')}, {worst.held.blocks} per SM ="
         f" {words.number(worst.waves or 0)} waves; {gained.why}",
-        impact_ns=gained.ns,
-        ceiling_percent=gained.ceiling_percent,
-        work=gained.rows,
+        severity="info" if gained.severity == "info" else "warning",
     )
 
 
@@ -244,17 +225,6 @@ def _loss(part: Shape, limits: Limits, sms: int, near: dict[str, tuple[float, st
     return min(loss, max(1 - near[part.name][0] / 100, 0.0)) if part.name in near else loss
 
 
-def _time_of(facts: Facts, guilty: list[tuple[Shape, float]]) -> float:
-    names = {part.name for part, _ in guilty}
-    mine = facts.launches.filter(pl.col("name").cast(pl.String).is_in(sorted(names)))
-    return float(mine["duration"].sum()) or 1.0
-
-
-def _limiter_title(part: Shape) -> str:
-    words_of = {"blocks": "block slots"}
-    return " and ".join(words_of.get(name, name) for name in part.held.limiters)
-
-
 def _limiter_advice(part: Shape) -> str:
     first = part.held.limiters[0]
     if first == "blocks":
@@ -272,33 +242,28 @@ def _limiter_advice(part: Shape) -> str:
 @looks_for(K5)
 def cache_misses(facts: Facts, limits: Limits) -> Iterator[Finding]:
     measured = facts.counters
-    if measured is None or is_beside_timeline(facts):
+    if measured is None:
         return
     again = {name: factor for name, factor, *_ in reread(facts)}
-    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
-    for row in measured.kernels.filter(pl.col("bound") == "memory").iter_rows(named=True):
+    rows = measured.kernels.filter(pl.col("bound") == "memory").to_dicts()
+    for row, share in large(facts, rows, limits, sort=False):
         name, rates = row["name"], (row["l1_hit_percent"], row["l2_hit_percent"])
         low = [rate for rate in rates if rate is not None and rate < limits.hit_percent]
         is_once = kernel_names.category(name) in STREAMING or again.get(name, 9.9) <= limits.streaming
-        if not low or is_once or share.get(name, 0.0) < limits.share_percent:
+        if not low or is_once:
             continue
         found = stake(facts, [name], min(row["sm_percent"] / 100, 1.0))
         proof = Query("counters", row=name)
-        yield Finding(
-            found.severity,
+        yield found.finding(
             f"{short(name)} is bound by memory and hits {words.percent(min(low))} in its worst cache",
-            (
+            evidence(
                 *(
-                    Evidence(f"{cache} hit rate, of sectors", rate, "%", proof)
+                    (f"{cache} hit rate, of sectors", rate, "%", proof)
                     for cache, rate in zip(("L1", "L2"), rates, strict=True)
-                    if rate is not None
                 ),
-                share_of(name, share[name]),
+                share_of(name, share),
             ),
             f"with memory out of the way arithmetic takes {words.percent(row['sm_percent'])} of the time; {found.why}",
-            impact_ns=found.ns,
-            ceiling_percent=found.ceiling_percent,
-            work=found.rows,
         )
 
 
@@ -312,8 +277,7 @@ def moved_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
         spared = (moved - needed) / bandwidth.value * 1e9 if bandwidth is not None else duration
         found = stake(facts, [name], 1 - min(spared / duration, 1.0) if duration else 1.0)
         rate = f"{words.size(moved)} / {words.size(needed)} = {words.number(factor)}"
-        yield Finding(
-            found.severity,
+        yield found.finding(
             f"{short(name)} moves {words.number(factor)} times the bytes that its work needs",
             (
                 Evidence("DRAM traffic per launch", moved, "byte", Query("counters", row=name)),
@@ -321,9 +285,6 @@ def moved_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
                 share_of(name, share[name]),
             ),
             f"{rate}; {words.size(moved - needed)} at the memory's peak take {words.ns(spared)}; {found.why}",
-            impact_ns=found.ns,
-            ceiling_percent=found.ceiling_percent,
-            work=found.rows,
         )
 
 
@@ -332,8 +293,6 @@ NOTHING_PERCENT = 0.05
 
 @looks_for(K12)
 def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
-    if is_beside_timeline(facts):
-        return None
     table = facts.kernels.filter(pl.col("category") != "communication")
     whole = int(table["total_ns"].sum()) if table.height else 0
     if not whole:
@@ -343,23 +302,21 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
     if hot > limits.hot_percent and table.height > 1:
         at_roof = attained(facts).get(first["name"])
         found = stake(facts, [first["name"]], min(at_roof[0] / 100, 1.0) if at_roof else 0.0)
-        unsure: Severity = "warning" if at_roof is None and found.severity == "critical" else found.severity
         healthy = at_roof is not None and at_roof[0] >= limits.attained_percent
-        told = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ""
-        return Finding(
-            "info" if healthy else unsure,
-            f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{told}",
+        unsure = at_roof is None and found.severity == "critical"
+        attains = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ""
+        proof = Query("kernels", row=first["name"])
+        return replace(found, claimed=found.claimed and not healthy).finding(
+            f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{attains}",
             (
-                Evidence("share of the kernel time", hot, "%", Query("kernels", row=first["name"])),
-                Evidence("calls", first["calls"], "", Query("kernels", row=first["name"])),
+                Evidence("share of the kernel time", hot, "%", proof),
+                Evidence("calls", first["calls"], "", proof),
                 Evidence("mean duration", first["mean_ns"], "ns"),
             ),
-            f"{words.ns(first['total_ns'])} of {words.ns(whole)} = {words.percent(hot)};"
+            f"{words.part_of(first['total_ns'], whole, hot)};"
             f" {'at its roof' if at_roof else 'without it'}: {found.why}",
+            severity="warning" if unsure else None,
             advice=_hot_advice(facts, healthy=healthy),
-            impact_ns=None if healthy else found.ns,
-            ceiling_percent=None if healthy else found.ceiling_percent,
-            work=found.rows,
         )
     top = float(table["total_ns"].head(10).sum())
     share = 100 * top / whole
@@ -369,7 +326,7 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         "info",
         f"No hot spot: the ten longest of {table.height} kernels take {words.percent(share)} of the kernel time",
         (Evidence("ten longest kernels, of kernel time", share, "%", Query("kernels")),),
-        f"{words.ns(top)} of {words.ns(whole)} = {words.percent(share)}",
+        words.part_of(top, whole, share),
         threshold=f"less than {words.percent(limits.flat_percent)}",
         advice="Tuning one kernel pays little here: fuse, do less, or give each kernel more work.",
     )
@@ -412,11 +369,8 @@ def slow_alike(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"quartiles {words.percent(100 * float(np.quantile(factors, 0.25)))} to"
         f" {words.percent(100 * float(np.quantile(factors, 0.75)))} around {words.percent(100 * median)}: spread"
         f" {words.percent(spread)}",
-        advice=(
-            "Check the clock and the power mode that the run had, its temperature, and who else used the GPU; or the"
-            " roofs"
-            f" are those of another mode ({peaks.bandwidth.about})."
-        ),
+        advice="Check the clock and the power mode that the run had, its temperature, and who else used the GPU; or the"
+        f" roofs are those of another mode ({peaks.bandwidth.about}).",
         next_command="tracetui doctor --measure-peaks",
     )
 
@@ -466,12 +420,9 @@ def amdahl(facts: Facts, limits: Limits) -> Finding | None:
             Evidence(f"kernel time {program.per(facts)}", facts.per_step(facts.kernel_ns), "ns", Query("kernels")),
             Evidence(f"time {program.per(facts)}", step_ns, "ns"),
         ),
-        f"{words.ns(found.ns)} of {words.ns(step_ns)} = {words.percent(found.ceiling_percent)}; {found.why}",
-        advice=(
-            f"Do not tune kernels ({words.listed([str(name) for name in first])}), occupancy or precision here"
-            " before the"
-            " GPU stops waiting."
-        ),
+        f"{words.part_of(found.ns, step_ns, found.ceiling_percent)}; {found.why}",
+        advice=f"Do not tune kernels ({words.listed([str(name) for name in first])}), occupancy or precision here"
+        " before the GPU stops waiting.",
     )
 
 

@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from tracetui.analysis.counters.counters import launch_counters
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.gain import unclaimed
 from tracetui.analysis.findings.declared.kernels import K7, K8, K9, K11, K15
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.findings.gpu.kernel_facts import MOST, bounds, is_beside_timeline, share_of, short, stake
+from tracetui.analysis.findings.gpu.kernel_facts import MOST, bounds, large, share_of, short, stake, stake_if
 from tracetui.analysis.matching.join import joined
 from tracetui.parsers.names import kernel_names
 
@@ -136,28 +137,26 @@ _IN_WORDS = (
 _NO_STALLS = "why warps wait: ncu --section WarpStateStats"
 
 
-@looks_for(K11)  # fmt: skip
+@looks_for(K11)
 def stall_reason(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    if is_beside_timeline(facts):
-        return
-    known = {row["name"]: row for row in facts.kernels.iter_rows(named=True)}
+    kernels = {row["name"]: row for row in facts.kernels.iter_rows(named=True)}
     bound = bounds(facts)
     launches = _launches(facts)
     long = {
         kernel
         for kernel in launches
-        if kernel in known
-        and (known[kernel]["percent"] or 0.0) >= limits.share_percent
-        and (known[kernel]["mean_ns"] or 0) >= 1000 * limits.mean_us
+        if kernel in kernels
+        and (kernels[kernel]["percent"] or 0.0) >= limits.share_percent
+        and (kernels[kernel]["mean_ns"] or 0) >= 1000 * limits.mean_us
         and bound.get(kernel) != "compute"
     }
     table = [stall for kernel in launches if kernel in long and (stall := _reason_of(kernel, launches[kernel]))]
     if not table and not any(_reason_of(*each) for each in launches.items() if each[0] not in long):
         yield Abstention(_NO_STALLS)
         return
-    table.sort(key=lambda one: -(known[one.kernel]["total_ns"] or 0))
-    for one in [one for one in table if one.percent >= limits.stall_percent][:MOST]:
-        yield _stalled(facts, one, bound.get(one.kernel), known[one.kernel]["percent"], limits)
+    table.sort(key=lambda stall: -(kernels[stall.kernel]["total_ns"] or 0))
+    for stall in [stall for stall in table if stall.percent >= limits.stall_percent][:MOST]:
+        yield _stalled(facts, stall, bound.get(stall.kernel), kernels[stall.kernel]["percent"])
 
 
 class Stall(Struct, frozen=True):
@@ -176,34 +175,26 @@ class Stall(Struct, frozen=True):
     """Percent of the cycles in which instructions are issued."""
 
 
-def _stalled(facts: Facts, one: Stall, bound: str | None, share: float, limits: Limits) -> Finding:
-    what, sort = REASONS[one.reason]
-    proof = Query("counters", row=one.kernel)
-    if one.issuing is None:
-        gained = None
-        bounded = "how much issuing leaves idle was not counted, so no gain is claimed"
+def _stalled(facts: Facts, stall: Stall, bound: str | None, share: float) -> Finding:
+    what, sort = REASONS[stall.reason]
+    proof = Query("counters", row=stall.kernel)
+    if stall.issuing is None:
+        gained = unclaimed("how much issuing leaves idle was not counted, so no gain is claimed")
+        why = gained.why
     else:
-        gained = stake(facts, [one.kernel], min(one.issuing / 100, 1.0))
-        bounded = f"instructions are issued in {words.percent(one.issuing)} of the cycles; {gained.why}"
-    return Finding(
-        "info" if gained is None else gained.severity,
-        f"Warps of {short(one.kernel)} wait {words.percent(one.percent)} of their time for {what}",
+        gained = stake(facts, [stall.kernel], min(stall.issuing / 100, 1.0))
+        why = f"instructions are issued in {words.percent(stall.issuing)} of the cycles; {gained.why}"
+    return gained.finding(
+        f"Warps of {short(stall.kernel)} wait {words.percent(stall.percent)} of their time for {what}",
         (
-            Evidence("of a warp's cycles between two instructions", one.percent, "%", proof),
-            *(
-                (Evidence("cycles in which instructions are issued", one.issuing, "%", proof),)
-                if one.issuing is not None
-                else ()
-            ),
+            Evidence("of a warp's cycles between two instructions", stall.percent, "%", proof),
+            *evidence(("cycles in which instructions are issued", stall.issuing, "%", proof)),
             Evidence("bound", bound or "unknown", "", proof),
-            share_of(one.kernel, share),
+            share_of(stall.kernel, share),
         ),
-        f"{words.number(one.cycles)} of {words.number(one.whole)} cycles per instruction ="
-        f" {words.percent(one.percent)}; {bounded}",
+        f"{words.number(stall.cycles)} of {words.number(stall.whole)} cycles per instruction ="
+        f" {words.percent(stall.percent)}; {why}",
         advice=_ADVICE[sort],
-        impact_ns=None if gained is None else gained.ns,
-        ceiling_percent=None if gained is None else gained.ceiling_percent,
-        work=None if gained is None else gained.rows,
     )
 
 
@@ -246,42 +237,32 @@ def _reason(text: str) -> str:
 
 @looks_for(K15)
 def divergence(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    if is_beside_timeline(facts):
-        return
     table = counted(
         facts, {"threads": ("smsp__thread_inst_executed_per_inst_executed.ratio", "Avg. Active Threads Per Warp")}
     )
     if not table.height:
         yield Abstention("threads per instruction: ncu --section WarpStateStats")
         return
-    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
     bound = bounds(facts)
     means = table.group_by("kernel", maintain_order=True).agg(threads=by_time("threads"))
     few = means.filter(pl.col("threads") < limits.threads)
-    for name, threads in sorted(few.iter_rows(), key=lambda row: -share.get(row[0], 0.0)):
-        if share.get(name, 0.0) < limits.share_percent:
-            continue
-        gained = stake(facts, [name], threads / WARP)
-        counts = bound.get(name) == "compute"
+    for row, share in large(facts, few.to_dicts(), limits, "kernel"):
+        name, threads = row["kernel"], row["threads"]
+        gained = stake_if(bound.get(name) == "compute", facts, name, threads / WARP, "arithmetic")
         proof = Query("counters", row=name)
-        yield Finding(
-            gained.severity if counts else "info",
+        yield gained.finding(
             f"An instruction of {short(name)} works for {words.number(threads)} of the {WARP} threads of a warp",
             (
                 Evidence("threads per instruction", threads, "", proof),
                 Evidence("bound", bound.get(name) or "unknown", "", proof),
-                share_of(name, share[name]),
+                share_of(name, share),
             ),
-            f"{words.number(threads)} / {WARP} = {words.percent(100 * threads / WARP)}; "
-            f"{gained.why if counts else 'arithmetic is not known to be the bottleneck, so no gain is claimed'}",
-            impact_ns=gained.ns if counts else None,
-            ceiling_percent=gained.ceiling_percent if counts else None,
-            work=gained.rows if counts else None,
+            f"{words.number(threads)} / {WARP} = {words.percent(100 * threads / WARP)}; {gained.why}",
         )
 
 
 SHARED_RULE = "UncoalescedSharedAccess"
-_EXCESSIVE_WAVEFRONTS = r"total of (\d+) excessive wavefronts \(\d+% of the total (\d+) wavefronts\)"
+_EXCESSIVE = r"total of (\d+) excessive \w+ \(\d+% of the total (\d+) \w+\)"
 SHARED = {
     "wavefronts": ("memory_l1_wavefronts_shared",),
     "ideal": ("memory_l1_wavefronts_shared_ideal",),
@@ -294,59 +275,54 @@ LOCAL = {
     "loads": ("l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum",),
     "stores": ("l1tex__t_requests_pipe_lsu_mem_local_op_st.sum",),
 }
-_NO_GAIN = "memory is not known to be the bottleneck, so no gain is claimed"
 
 
 @looks_for(K8)
 def bank_conflicts(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    if is_beside_timeline(facts):
-        return
     table = counted(facts, SHARED, SHARED_RULE)
     if table.height:
-        numbers = pl.col("text").str.extract_groups(_EXCESSIVE_WAVEFRONTS).struct
-        whole, surplus = (numbers.field(part).cast(pl.Float64) for part in ("2", "1"))
-        table = table.with_columns(
-            wavefronts=pl.coalesce("wavefronts", whole), ideal=pl.coalesce("ideal", whole - surplus)
-        )
+        table = with_said(table, "wavefronts", "ideal")
     if not table.height or not (table["ideal"].count() or table["conflicts"].count()):
         yield Abstention(
             "wavefronts of shared memory: ncu --section SourceCounters --section MemoryWorkloadAnalysis_Tables"
         )
         return
-    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
     bound = bounds(facts)
     sums = table.group_by("kernel", maintain_order=True).agg(**{name: total(name) for name in SHARED})
-    for row in sorted(sums.iter_rows(named=True), key=lambda one: -share.get(one["kernel"], 0.0)):
+    for row, share in large(facts, sums.to_dicts(), limits, "kernel"):
         name, passes = row["kernel"], _passes(row)
-        if passes is None or share.get(name, 0.0) < limits.share_percent:
+        if passes is None:
             continue
-        whole_passes, needed = passes
-        percent = 100 * (1 - needed / whole_passes)
+        taken, needed = passes
+        percent = 100 * (1 - needed / taken)
         if percent < limits.surplus_percent:
             continue
-        gained = stake(facts, [name], needed / whole_passes)
-        counts = bound.get(name) == "memory"
+        gained = stake_if(bound.get(name) == "memory", facts, name, needed / taken, "memory")
         proof = Query("counters", row=name)
-        yield Finding(
-            gained.severity if counts else "info",
+        yield gained.finding(
             f"{words.percent(percent)} of the shared-memory accesses of {short(name)} are repeated for bank conflicts",
-            (
-                Evidence("wavefronts of shared memory", whole_passes, "", proof),
-                Evidence("wavefronts that would do", needed, "", proof),
-                *((Evidence("bank conflicts", row["conflicts"], "", proof),) if row["conflicts"] is not None else ()),
-                Evidence("bound", bound.get(name) or "unknown", "", proof),
-                share_of(name, share[name]),
+            evidence(
+                ("wavefronts of shared memory", taken, "", proof),
+                ("wavefronts that would do", needed, "", proof),
+                ("bank conflicts", row["conflicts"], "", proof),
+                ("bound", bound.get(name) or "unknown", "", proof),
+                share_of(name, share),
             ),
-            f"1 - {words.count(needed)} / {words.count(whole_passes)} = {words.percent(percent)};"
-            f" {gained.why if counts else _NO_GAIN}",
+            f"1 - {words.count(needed)} / {words.count(taken)} = {words.percent(percent)}; {gained.why}",
             advice="A library chose this kernel: another layout or other sizes may choose one without conflicts."
             if kernel_names.is_product(name)
             else "Pad the rows of the array in shared memory by one element, or permute (swizzle) its columns, so that"
             " the threads of a warp access different banks.",
-            impact_ns=gained.ns if counts else None,
-            ceiling_percent=gained.ceiling_percent if counts else None,
-            work=gained.rows if counts else None,
         )
+
+
+def with_said(table: pl.DataFrame, whole: str, ideal: str) -> pl.DataFrame:
+    """Fills in what was not counted with the numbers that ncu's own rule names; a details page prints only these."""
+    numbers = pl.col("text").str.extract_groups(_EXCESSIVE).struct
+    in_all, surplus = (numbers.field(part).cast(pl.Float64) for part in ("2", "1"))
+    return table.with_columns(
+        pl.coalesce(whole, in_all).alias(whole), pl.coalesce(ideal, in_all - surplus).alias(ideal)
+    )
 
 
 def _passes(row: dict[str, float | None]) -> tuple[float, float] | None:
@@ -361,39 +337,35 @@ def _passes(row: dict[str, float | None]) -> tuple[float, float] | None:
 
 @looks_for(K9)
 def spills(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    if is_beside_timeline(facts):
-        return
     table = counted(facts, LOCAL)
     if not table.height:
         yield Abstention("accesses to local memory: ncu --section MemoryWorkloadAnalysis")
         return
-    known = {row["name"]: row for row in facts.kernels.iter_rows(named=True)}
+    kernels = {row["name"]: row for row in facts.kernels.iter_rows(named=True)}
     sums = table.group_by("kernel", maintain_order=True).agg(
         **{name: total(name) for name in LOCAL if name != "percent"}, percent=pl.col("percent").max()
     )
-    for row in sums.iter_rows(named=True):
-        kernel = known.get(row["kernel"])
+    for row, share in large(facts, sums.to_dicts(), limits, "kernel", sort=False):
+        kernel = kernels.get(row["kernel"])
         exact = row["spills"] is not None
         requests = row["spills"] if exact else (row["loads"] or 0.0) + (row["stores"] or 0.0)
-        if not requests or kernel is None or (kernel["percent"] or 0.0) < limits.share_percent:
+        if not requests or kernel is None:
             continue
         proof = Query("counters", row=row["kernel"])
-        registers = kernel.get("registers")
         yield Finding(
             "info",
             f"{short(row['kernel'])} {'spills registers' if exact else 'keeps values'} to local memory:"
             f" {words.things(requests, 'request')}",
-            (
-                Evidence("requests to local memory", requests, "", proof),
-                *((Evidence("of its requests", row["percent"], "%", proof),) if row["percent"] is not None else ()),
-                *((Evidence("registers per thread", registers, "", proof),) if registers is not None else ()),
-                share_of(row["kernel"], kernel["percent"]),
+            evidence(
+                ("requests to local memory", requests, "", proof),
+                ("of its requests", row["percent"], "%", proof),
+                ("registers per thread", kernel.get("registers"), "", proof),
+                share_of(row["kernel"], share),
             ),
             f"{words.count(requests)} requests in {words.things(kernel['calls'], 'launch', 'launches')}; how long they"
             " take was not counted, so no gain is claimed",
-            advice="Compile with --ptxas-options=-v to see how much spills; then smaller tiles, less unrolling,"
-            " fewer live"
-            " values, or a looser __launch_bounds__ or maxrregcount."
+            advice="Compile with --ptxas-options=-v to see how much spills; then smaller tiles, less unrolling, fewer"
+            " live values, or a looser __launch_bounds__ or maxrregcount."
             + ("" if exact else " Arrays that are indexed by computed numbers live in local memory too."),
         )
 
@@ -403,18 +375,16 @@ SECTOR = 32
 _NO_SECTORS = "sectors of global accesses: ncu --section SourceCounters --section MemoryWorkloadAnalysis_Tables"
 WIDEST = 16
 """Sectors that a warp's widest load needs: 32 threads × 16 bytes. Loads of 4 bytes each need 4."""
-METRICS = {
-    "memory_l2_theoretical_sectors_global": "sectors",
-    "memory_l2_theoretical_sectors_global_ideal": "ideal",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "loaded",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": "requests",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": "stored",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": "store_requests",
-    "derived__memory_l2_theoretical_sectors_global_excessive": "surplus",
+SECTORS = {
+    "sectors": ("memory_l2_theoretical_sectors_global",),
+    "ideal": ("memory_l2_theoretical_sectors_global_ideal",),
+    "loaded": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
+    "requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "stored": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",),
+    "store_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",),
+    "surplus": ("derived__memory_l2_theoretical_sectors_global_excessive",),
 }
 GLOBAL_RULE = "UncoalescedGlobalAccess"
-_EXCESSIVE_SECTORS = r"total of (\d+) excessive sectors \(\d+% of the total (\d+) sectors\)"
-_PARTS = ("device_row", "metric", "value")
 
 
 class Access(Struct, frozen=True):
@@ -444,13 +414,12 @@ def accesses(facts: Facts) -> list[Access]:
     With section SourceCounters it knows how many sectors would do, or how many are too many. Otherwise sectors per
     request tell: no load or store of a warp needs more than `WIDEST`, whatever its type.
     """
-    tables = [_of_launches(facts, trace) for trace in facts.run.of_kind("ncu")]
-    tables = [table for table in tables if table.height]
+    table = counted(facts, SECTORS, GLOBAL_RULE)
     found: list[Access] = []
-    if not tables:
+    if not table.height:
         return found
-    known = pl.concat(tables, how="diagonal")
-    for row in known.group_by("kernel", maintain_order=True).agg(pl.col(*METRICS.values()).sum()).to_dicts():
+    table = with_said(table, "sectors", "ideal")
+    for row in table.group_by("kernel", maintain_order=True).agg(pl.col(*SECTORS).sum()).to_dicts():
         ways = [(row["loaded"], row["requests"]), (row["stored"], row["store_requests"])]
         each = [sectors / requests if requests else None for sectors, requests in ways]
         touched = row["sectors"] or row["loaded"] + row["stored"]
@@ -458,99 +427,48 @@ def accesses(facts: Facts) -> list[Access]:
             found.append(Access(row["kernel"], touched, row["ideal"], each[0], each[1]))
         elif 0 < row["surplus"] < touched:
             found.append(Access(row["kernel"], touched, touched - row["surplus"], each[0], each[1]))
-        elif any(one is not None for one in each):
-            wide = [way for way, one in zip(ways, each, strict=True) if one is not None and one > WIDEST] or ways
+        elif any(rate is not None for rate in each):
+            wide = [way for way, rate in zip(ways, each, strict=True) if rate is not None and rate > WIDEST] or ways
             sectors, requests = (sum(part) for part in zip(*wide, strict=True))
             found.append(Access(row["kernel"], sectors, WIDEST * requests, each[0], each[1], is_least=True))
     return found
 
 
-def _of_the_rule(said: pl.DataFrame) -> pl.DataFrame:
-    """The sectors that ncu's own rule names in its text, as metrics; a details page prints only these."""
-    numbers = pl.col("text").str.extract_groups(_EXCESSIVE_SECTORS).struct
-    whole, surplus = numbers.field("2").cast(pl.Float64), numbers.field("1").cast(pl.Float64)
-    told = said.select("device_row", whole=whole, ideal=whole - surplus).drop_nulls()
-    return pl.concat(
-        [
-            told.select("device_row", pl.lit(metric).alias("metric"), pl.col(column).alias("value"))
-            for metric, column in zip(METRICS, ("whole", "ideal"), strict=False)
-        ]
-    )
-
-
-def _of_launches(facts: Facts, other: Trace) -> pl.DataFrame:
-    """A row per measured launch: the kernel as this recording spells it, and `METRICS` (0 where not counted)."""
-    counters = other.counters.select("device_row", "kind", "value", "text", pl.col("metric").cast(pl.String))
-    counted = counters.filter((pl.col("kind") == "metric") & pl.col("metric").is_in(list(METRICS))).select(_PARTS)
-    counters = pl.concat([counted, _of_the_rule(counters.filter(pl.col("metric") == GLOBAL_RULE))])
-    counters = counters.unique(["device_row", "metric"], keep="first", maintain_order=True)
-    if not counters.height:
-        return pl.DataFrame()
-    table = counters.group_by("device_row").agg(
-        *(pl.col("value").filter(pl.col("metric") == metric).sum().alias(name) for metric, name in METRICS.items())
-    )
-    if other is facts.trace:
-        spelled = other.device.select(kernel=pl.col("name").cast(pl.String)).with_row_index("device_row")
-        return table.join(spelled, on="device_row")
-    matched = [each.join.launches for each in joined(facts.run, facts.trace, "ncu") if each.other is other]
-    if not matched:
-        return pl.DataFrame()
-    ours = matched[0].filter(pl.col("status") == "matched")
-    return table.join(ours.select(pl.col("row").alias("device_row"), pl.col("kernel").cast(pl.String)), on="device_row")
-
-
 @looks_for(K7)
 def uncoalesced(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    if is_beside_timeline(facts):
-        return
-    found = accesses(facts)
+    found = {access.name: access for access in accesses(facts)}
     if not found:
         yield Abstention(_NO_SECTORS)
         return
-    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
-    bound = {row["name"]: row["bound"] for row in facts.counters.kernels.to_dicts()} if facts.counters else {}
-    for access in sorted(found, key=lambda one: -share.get(one.name, 0.0)):
+    bound = bounds(facts)
+    for row, share in large(facts, [{"name": name} for name in found], limits):
+        access = found[row["name"]]
         used = 100 / access.factor if access.sectors else 100.0
         most = max(access.per_request or 0.0, access.per_store or 0.0)
-        few = most <= limits.per_request if access.is_least else used >= limits.used_percent
-        if few or share.get(access.name, 0.0) < limits.share_percent:
+        if most <= limits.per_request if access.is_least else used >= limits.used_percent:
             continue
-        gained = stake(facts, [access.name], min(1 / access.factor, 1.0))
-        counts = bound.get(access.name) == "memory"
+        gained = stake_if(bound.get(access.name) == "memory", facts, access.name, min(1 / access.factor, 1.0), "memory")
         proof = Query("counters", row=access.name)
         at_least = "at least " if access.is_least else ""
-        yield Finding(
-            gained.severity if counts else "info",
+        yield gained.finding(
             f"{short(access.name)} moves {at_least}{words.number(access.factor)} times the sectors that its accesses"
             " need",
-            (
-                Evidence("sectors touched", access.sectors, "", proof),
-                Evidence("sectors that would do", access.ideal, "", proof),
-                *(
-                    (Evidence("sectors per load of a warp", access.per_request, "", proof),)
-                    if access.per_request is not None
-                    else ()
-                ),
-                *(
-                    (Evidence("sectors per store of a warp", access.per_store, "", proof),)
-                    if access.per_store is not None
-                    else ()
-                ),
-                Evidence("bound", bound.get(access.name) or "unknown", "", proof),
-                share_of(access.name, share[access.name]),
+            evidence(
+                ("sectors touched", access.sectors, "", proof),
+                ("sectors that would do", access.ideal, "", proof),
+                ("sectors per load of a warp", access.per_request, "", proof),
+                ("sectors per store of a warp", access.per_store, "", proof),
+                ("bound", bound.get(access.name) or "unknown", "", proof),
+                share_of(access.name, share),
             ),
             f"{words.count(access.ideal)} / {words.count(access.sectors)} = {words.percent(used)} of the sectors are"
-            f" needed; {gained.why if counts else 'memory is not known to be the bottleneck, so no gain is claimed'}",
+            f" needed; {gained.why}",
             threshold=f"more than {limits.per_request:g} sectors per load or store of a warp"
             if access.is_least
             else f"below {words.percent(limits.used_percent)} needed",
             advice="A library chose this kernel: another layout (channels last), sizes that are multiples of 8 or"
-            " another"
-            " algorithm may choose one whose accesses are aligned."
+            " another algorithm may choose one whose accesses are aligned."
             if kernel_names.is_product(access.name)
             else "Let neighbouring threads read neighbouring addresses: swap the loops or the layout (structure of"
             " arrays, channels last), or load a tile in order and transpose it in shared memory.",
-            impact_ns=gained.ns if counts else None,
-            ceiling_percent=gained.ceiling_percent if counts else None,
-            work=gained.rows if counts else None,
         )

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import basis, gain, program, words
@@ -136,8 +136,7 @@ def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
     most = found.group_by("name").agg(pl.col("duration").sum(), pl.len()).sort("duration", descending=True)
     name = str(most["name"].cast(pl.String)[0])
     calls, spent = facts.per_step(found.height), facts.per_step(float(found["duration"].sum()))
-    return Finding(
-        bound.severity,
+    return bound.finding(
         f"Memory is taken from the driver within steps: without these calls {basis.host_span(facts)} would be"
         f" {words.percent(share)} shorter, most by {name}",
         (
@@ -152,8 +151,4 @@ def allocation_in_steps(facts: Facts, limits: Limits) -> Finding | None:
             jax="XLA_PYTHON_CLIENT_PREALLOCATE=true takes the memory once; keep shapes the same.",
             other="Allocate once, before the loop, or from a pool (cudaMallocAsync).",
         ),
-        impact_ns=bound.ns,
-        ceiling_percent=share,
-        sure_percent=bound.sure_percent,
-        host=intervals.union(start, end),
     )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.findings.core import gain, program, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.gpu import F1, F2, F3, F12
 from tracetui.analysis.findings.declared.kernels import K10, K16, K19
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
-from tracetui.analysis.findings.gpu.kernel_facts import attained, is_beside_timeline, share_of, short, stake
+from tracetui.analysis.findings.gpu.kernel_facts import attained, large, share_of, short, stake
+from tracetui.analysis.findings.gpu.kernel_kinds import Part
 from tracetui.analysis.roofline import peaks
 from tracetui.parsers.names import kernel_names, matrix_work
 from tracetui.parsers.names.kernel_types import CAST_OF_MIOPEN, bytes_at_a_time, operand_type
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.declared.rule import Limits
 
 
@@ -56,13 +55,11 @@ def _faster(found: Ratio | None) -> str:
     return f"{found.value:.3g}×, {found.about}" if found else "peaks unknown, so all of it"
 
 
-def _evidence(facts: Facts, mask: Bools, half: Ratio | None) -> Iterator[Evidence]:
+def _evidence(part: Part, half: Ratio | None) -> Iterator[Evidence]:
     """Evidence on matrix work without tensor cores: how much there is, and how fast tensor cores would be."""
-    spent, share = kernel_kinds.spent(facts, mask)
-    proof = kernel_kinds.proof(facts, mask)
-    yield Evidence(f"GEMMs, convolutions, attention {program.per(facts)}", facts.per_step(spent), "ns", proof)
-    yield Evidence(f"of {kernel_kinds.base(facts)}", share or 0.0, "%", proof)
-    yield Evidence("compute capability", program.capability(facts) or "")
+    yield part.spent("GEMMs, convolutions, attention")
+    yield part.share()
+    yield Evidence("compute capability", program.capability(part.facts) or "")
     if half:
         yield Evidence("fp16 peak by fp32 peak", half.value, "×")
 
@@ -76,18 +73,13 @@ def _with_tf32(facts: Facts, rows: Ints, around: Ints) -> Iterator[Evidence]:
         yield Evidence("step shorter with TF32, at most", bound.ceiling_percent or 0.0, "%")
 
 
-def _around(facts: Facts, chosen: Bools) -> Ints:
+def _around(part: Part) -> Ints:
     """Device rows of what the operators of these products launch beside them: Fourier transforms, partial sums."""
-    launched = facts.launches.select("row", "operator")
-    operators = launched["operator"].filter(pl.Series(chosen)).drop_nulls().unique()
-    beside = launched.filter(pl.col("operator").is_in(operators.implode()) & ~pl.Series(chosen))
+    launched = part.facts.launches.select("row", "operator")
+    operators = part.frame["operator"].drop_nulls().unique()
+    beside = launched.filter(pl.col("operator").is_in(operators.implode()) & ~pl.Series(part.mask))
     rows: Ints = beside["row"].cast(pl.Int64).to_numpy()
     return rows
-
-
-def _regex(name: str) -> str:
-    """The part of a short name that a regular expression can contain unescaped."""
-    return re.split(r"[^\w]", name)[0]
 
 
 def _tera(flops: float) -> str:
@@ -107,28 +99,23 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
         return Abstention(_UNKNOWN)
     if float(capability) < limits.capability:
         return None
-    slow = kernel_kinds.by_name(facts.launches, matrix_work.fp32_matrix_work) & ~kernel_kinds.on_tensor_cores(facts)
-    share = kernel_kinds.spent(facts, slow)[1]
-    if share is None or share <= limits.share_percent:
+    part = _fp32_off_tensor_cores(facts)
+    if part.percent <= limits.share_percent:
         return None
-    half, rows = ratio(facts, "fp16_tensor"), facts.launches["row"].to_numpy()[slow].astype(np.int64)
-    around = _around(facts, slow)
-    bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0, around=around)
-    return Finding(
-        bound.severity,
-        f"{words.percent(share)} of {kernel_kinds.base(facts)} is fp32 matrix work on plain FMA units, none of"
+    half, around = ratio(facts, "fp16_tensor"), _around(part)
+    bound = gain.of_kernels(facts, part.rows, factor=1 / half.value if half else 0.0, around=around)
+    return bound.finding(
+        f"{words.percent(part.percent)} of {kernel_kinds.base(facts)} is fp32 matrix work on plain FMA units, none of"
         " it on tensor cores",
-        (
-            *_evidence(facts, slow, half),
-            *_with_tf32(facts, rows, around),
-        ),
-        f"{kernel_kinds.worked_out(facts, slow)}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
+        (*_evidence(part, half), *_with_tf32(facts, part.rows, around)),
+        f"{part.worked_out}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         advice=_in_fewer_bits(facts),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=rows,
     )
+
+
+def _fp32_off_tensor_cores(facts: Facts) -> Part:
+    products = kernel_kinds.by_name(facts.launches, matrix_work.fp32_matrix_work)
+    return Part(facts, products & ~kernel_kinds.on_tensor_cores(facts))
 
 
 def _in_fewer_bits(facts: Facts) -> str:
@@ -168,131 +155,103 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     if capability is None:
         return Abstention(_UNKNOWN)
     launched = facts.launches
-    used, share_used = kernel_kinds.spent(facts, kernel_kinds.on_tensor_cores(facts))
-    if float(capability) < limits.capability or share_used is None or share_used > limits.used_percent:
+    used = Part(facts, kernel_kinds.on_tensor_cores(facts))
+    if float(capability) < limits.capability or used.percent > limits.used_percent:
         return None
-    unknown = kernel_kinds.undecided(facts)
-    if (kernel_kinds.spent(facts, unknown)[1] or 0.0) > limits.eligible_percent:
-        name = kernel_names.short_name(kernel_kinds.proof(facts, unknown).row)
-        return Abstention(f"whether {name} uses tensor cores: {_MEASURE} -k regex:{_regex(name)} …")
-    could = kernel_kinds.by_name(launched, matrix_work.matrix_work) & ~unknown
+    unknown = Part(facts, kernel_kinds.undecided(facts))
+    if unknown.percent > limits.eligible_percent:
+        name = kernel_names.short_name(unknown.proof.row)
+        plain = re.split(r"[^\w]", name)[0]  # what a regular expression can contain unescaped
+        return Abstention(f"whether {name} uses tensor cores: {_MEASURE} -k regex:{plain} …")
+    could = kernel_kinds.by_name(launched, matrix_work.matrix_work) & ~unknown.mask
     could &= ~kernel_kinds.by_name(launched, matrix_work.fp64_work)
     if float(capability) >= 8:
         could &= ~kernel_kinds.by_name(launched, matrix_work.fp32_matrix_work)
-    share = kernel_kinds.spent(facts, could)[1]
-    if share is None or share <= limits.eligible_percent:
+    part = Part(facts, could)
+    if part.percent <= limits.eligible_percent:
         return None
     half = ratio(facts, "fp16_tensor")
-    rows = launched["row"].to_numpy()[could].astype(np.int64)
-    bound = gain.of_kernels(facts, rows, factor=1 / half.value if half else 0.0)
-    fp32 = bool(kernel_kinds.by_name(launched.filter(pl.Series(could)), matrix_work.fp32_matrix_work).any())
-    return Finding(
-        bound.severity,
-        f"No kernel uses tensor cores, and {words.percent(share)} of {kernel_kinds.base(facts)} could",
+    bound = gain.of_kernels(facts, part.rows, factor=1 / half.value if half else 0.0)
+    fp32 = bool(kernel_kinds.by_name(part.frame, matrix_work.fp32_matrix_work).any())
+    return bound.finding(
+        f"No kernel uses tensor cores, and {words.percent(part.percent)} of {kernel_kinds.base(facts)} could",
         (
-            *_evidence(facts, could, half),
-            Evidence("on tensor cores", used, "ns", Query("kernels")),
+            *_evidence(part, half),
+            Evidence("on tensor cores", used.ns, "ns", Query("kernels")),
             *((Evidence("judged by", "Nsight Compute's counters where they measured"),) if facts.counters else ()),
         ),
-        f"{kernel_kinds.worked_out(facts, could)}; on tensor cores ({_faster(half)}): {bound.why}",
+        f"{part.worked_out}; on tensor cores ({_faster(half)}): {bound.why}",
         advice=(
-            facts.program.say(pytorch=_MIXED, other=_MIXED_IN_C)
+            facts.program.say(
+                pytorch="Mixed precision: torch.autocast('cuda', dtype=torch.float16) with a GradScaler in training"
+                " (bf16 needs compute capability 8); convolutions in channels_last.",
+                other="Mixed precision: fp16 operands with fp32 accumulation (bf16 needs compute capability 8), and a"
+                " scaled loss in training; convolutions in NHWC.",
+            )
             if fp32
             else "The types fit, the shapes or strides may not: make channels, hidden and vocabulary sizes multiples of"
             " 8, align the tensors to 16 bytes, and pass contiguous ones."
         ),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=rows,
     )
-
-
-_MIXED = (
-    "Mixed precision: torch.autocast('cuda', dtype=torch.float16) with a GradScaler in training (bf16 needs compute"
-    " capability 8); convolutions in channels_last."
-)
-_MIXED_IN_C = (
-    "Mixed precision: fp16 operands with fp32 accumulation (bf16 needs compute capability 8), and a scaled loss in"
-    " training; convolutions in NHWC."
-)
 
 
 @looks_for(F12)
 def casts(facts: Facts, limits: Limits) -> Finding | None:
-    mask = kernel_kinds.casts(facts)
-    spent, share = kernel_kinds.spent(facts, mask)
-    if share is None or share <= limits.share_percent:
+    part = Part(facts, kernel_kinds.casts(facts))
+    if part.percent <= limits.share_percent:
         return None
-    rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
-    bound = gain.of_kernels(facts, rows, fewer_launches=True)
-    number = int(mask.sum())
-    return Finding(
-        bound.severity,
-        f"Converting types takes {words.percent(share)} of {kernel_kinds.base(facts)}, in"
-        f" {words.things(facts.per_step(number), 'launch', 'launches')} {program.per(facts)}",
+    bound = gain.of_kernels(facts, part.rows, fewer_launches=True)
+    return bound.finding(
+        f"Converting types takes {words.percent(part.percent)} of {kernel_kinds.base(facts)}, in"
+        f" {words.things(facts.per_step(part.launches), 'launch', 'launches')} {program.per(facts)}",
         (
-            Evidence(f"conversions {program.per(facts)}", facts.per_step(spent), "ns", kernel_kinds.proof(facts, mask)),
-            Evidence(f"of {kernel_kinds.base(facts)}", share, "%", kernel_kinds.proof(facts, mask)),
-            Evidence("launches, of all", 100 * number / mask.size, "%", kernel_kinds.proof(facts, mask)),
+            part.spent("conversions"),
+            part.share(),
+            Evidence("launches, of all", 100 * part.launches / part.mask.size, "%", part.proof),
         ),
-        f"{kernel_kinds.worked_out(facts, mask)}; without them: {bound.why}",
-        advice=_advice(facts, mask),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=rows,
-        host=gain.launching(facts, rows),
+        f"{part.worked_out}; without them: {bound.why}",
+        advice=_advice(part),
     )
 
 
-def _advice(facts: Facts, mask: Bools) -> str:
+def _advice(part: Part) -> str:
     """By who converts with most of the time: the program, or MIOpen within its convolutions."""
-    by_library = kernel_kinds.by_name(facts.launches, lambda name: CAST_OF_MIOPEN.search(name) is not None) & mask
-    if 2 * kernel_kinds.spent(facts, by_library)[0] > kernel_kinds.spent(facts, mask)[0]:
-        return _IN_MIOPEN
-    return facts.program.say(pytorch=_ONCE, other=_ONCE_IN_C)
-
-
-_IN_MIOPEN = (
-    "MIOpen converts for convolutions whose solver computes in another type than their tensors have. Let it look for"
-    " other solvers (MIOPEN_FIND_ENFORCE=SEARCH once, torch.backends.cudnn.benchmark = True in PyTorch), or give these"
-    " convolutions tensors of the type that it converts to."
-)
-_ONCE = (
-    "Keep weights in the type they are used in: for inference model.to(torch.bfloat16) or .half() in place of autocast;"
-    " in training one autocast around the whole forward pass, so that its cache holds converted weights (torch.no_grad"
-    " turns that cache off); torch.compile fuses those that are left into their neighbours."
-)
-_ONCE_IN_C = (
-    "Keep each array in the type it is used in; convert while the kernel that writes or reads it has the value in a"
-    " register, in place of a kernel of its own."
-)
+    facts = part.facts
+    by_library = kernel_kinds.by_name(facts.launches, lambda name: CAST_OF_MIOPEN.search(name) is not None)
+    if 2 * Part(facts, by_library & part.mask).ns > part.ns:
+        return (
+            "MIOpen converts for convolutions whose solver computes in another type than their tensors have. Let it"
+            " look for other solvers (MIOPEN_FIND_ENFORCE=SEARCH once, torch.backends.cudnn.benchmark = True in"
+            " PyTorch), or give these convolutions tensors of the type that it converts to."
+        )
+    return facts.program.say(
+        pytorch="Keep weights in the type they are used in: for inference model.to(torch.bfloat16) or .half() in place"
+        " of autocast; in training one autocast around the whole forward pass, so that its cache holds converted"
+        " weights (torch.no_grad turns that cache off); torch.compile fuses those that are left into their neighbours.",
+        other="Keep each array in the type it is used in; convert while the kernel that writes or reads it has the"
+        " value in a register, in place of a kernel of its own.",
+    )
 
 
 WHOLE_BYTES = 16
 """What a thread reads at a time at most, and TMA needs."""
 
 
-def _is_narrow(name: str) -> bool:
-    return (bytes_at_a_time(name) or WHOLE_BYTES) < WHOLE_BYTES
-
-
-def _left_at_roof(facts: Facts, mask: Bools) -> float:
+def _left_at_roof(part: Part) -> float:
     """Which part of their time these launches would need at their roofs; nothing of those whose roof is not known."""
-    spent = facts.launches.select(pl.col("name").cast(pl.String), "duration").filter(pl.Series(mask))
-    known = attained(facts)
+    spent = part.frame.select(pl.col("name").cast(pl.String), "duration")
+    roofs = attained(part.facts)
     least = whole = 0.0
     for name, ns in spent.group_by("name").agg(pl.col("duration").sum()).iter_rows():
         whole += ns
-        least += ns * min(known[name][0] / 100, 1.0) if name in known else 0.0
+        least += ns * min(roofs[name][0] / 100, 1.0) if name in roofs else 0.0
     return least / whole if whole else 0.0
 
 
-def _sizes(facts: Facts, mask: Bools) -> Iterator[Evidence]:
+def _sizes(part: Part) -> Iterator[Evidence]:
     """Evidence on the shapes behind most of this time, if shapes were recorded."""
-    operators = facts.launches["operator"].filter(pl.Series(mask)).drop_nulls()
-    shapes = facts.trace.host["input_shapes"].gather(operators).cast(pl.String).drop_nulls()
+    shapes = part.facts.trace.host["input_shapes"].gather(part.frame["operator"].drop_nulls())
+    shapes = shapes.cast(pl.String).drop_nulls()
     most = shapes.filter(shapes != "").value_counts(sort=True)
     if most.height:
         yield Evidence("shapes of most launches", str(most["input_shapes"][0]))
@@ -302,24 +261,17 @@ def _sizes(facts: Facts, mask: Bools) -> Iterator[Evidence]:
 def unaligned_products(facts: Facts, limits: Limits) -> Finding | None:
     if not program.is_nvidia(facts):
         return None
-    mask = kernel_kinds.by_name(facts.launches, _is_narrow)
-    spent, share = kernel_kinds.spent(facts, mask)
-    if share is None or share <= limits.share_percent:
+    narrow = kernel_kinds.by_name(facts.launches, lambda name: (bytes_at_a_time(name) or WHOLE_BYTES) < WHOLE_BYTES)
+    part = Part(facts, narrow)
+    if part.percent <= limits.share_percent:
         return None
-    rows = facts.launches["row"].to_numpy()[mask].astype(np.int64)
-    left = _left_at_roof(facts, mask)
-    bound = gain.of_kernels(facts, rows, factor=left)
-    proof = kernel_kinds.proof(facts, mask)
-    return Finding(
-        bound.severity,
-        f"Operands not aligned to {WHOLE_BYTES} bytes: matrix work on them takes {words.percent(share)} of"
+    left = _left_at_roof(part)
+    bound = gain.of_kernels(facts, part.rows, factor=left)
+    return bound.finding(
+        f"Operands not aligned to {WHOLE_BYTES} bytes: matrix work on them takes {words.percent(part.percent)} of"
         f" {kernel_kinds.base(facts)}",
-        (
-            Evidence(f"such products {program.per(facts)}", facts.per_step(spent), "ns", proof),
-            Evidence(f"of {kernel_kinds.base(facts)}", share, "%", proof),
-            *_sizes(facts, mask),
-        ),
-        f"{kernel_kinds.worked_out(facts, mask)}; {'at their roofs' if left else 'without them'}: {bound.why}",
+        (part.spent("such products"), part.share(), *_sizes(part)),
+        f"{part.worked_out}; {'at their roofs' if left else 'without them'}: {bound.why}",
         advice=facts.program.say(
             pytorch="Make channels, hidden, head and vocabulary sizes multiples of 8 in fp16 and bf16 (of 4 in TF32):"
             " pad weights and inputs once, where they are made, and cut the result. Batch and sequence length count"
@@ -327,10 +279,6 @@ def unaligned_products(facts: Facts, limits: Limits) -> Finding | None:
             other="Make the leading dimensions multiples of 16 bytes (8 elements of a 16-bit type, 4 of fp32 as TF32)"
             " and allocate operands at such addresses: pad once, where the arrays are made.",
         ),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=rows,
     )
 
 
@@ -339,7 +287,7 @@ HALF = frozenset({"fp16", "bf16"})
 
 @looks_for(K10)
 def fp32_measured(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    if facts.trace.has_timeline or is_beside_timeline(facts):
+    if facts.trace.has_timeline:
         return None
     capability = program.capability(facts)
     if capability is None:
@@ -348,122 +296,103 @@ def fp32_measured(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         return None
     if not facts.kernel_ns:
         return Abstention("how long the kernels take: ncu --section SpeedOfLight")
-    slow = kernel_kinds.by_name(facts.launches, matrix_work.fp32_matrix_work) & ~kernel_kinds.on_tensor_cores(facts)
-    share = kernel_kinds.spent(facts, slow)[1]
-    if share is None or share <= limits.share_percent:
+    part = _fp32_off_tensor_cores(facts)
+    if part.percent <= limits.share_percent:
         return None
     fast = ratio(facts, "tf32_tensor")
-    kernels = sorted(facts.launches.filter(pl.Series(slow))["name"].cast(pl.String).unique().to_list())
-    found = stake(facts, kernels, 1 / fast.value if fast else 0.0)
+    bound = stake(facts, _names(part), 1 / fast.value if fast else 0.0)
     return Finding(
         "warning",
-        f"{words.percent(share)} of the profiled {kernel_kinds.base(facts)} is fp32 matrix work, none of it on tensor"
-        " cores",
-        (
-            Evidence("of the profiled kernel time", share, "%", kernel_kinds.proof(facts, slow)),
-            Evidence("launches", int(slow.sum()), "", Query("counters")),
-            Evidence("compute capability", capability),
-            *((Evidence("TF32 peak by fp32 peak", fast.value, "×"),) if fast else ()),
+        f"{words.percent(part.percent)} of the profiled {kernel_kinds.base(facts)} is fp32 matrix work, none of it on"
+        " tensor cores",
+        evidence(
+            ("of the profiled kernel time", part.percent, "%", part.proof),
+            ("launches", part.launches, "", Query("counters")),
+            ("compute capability", capability),
+            ("TF32 peak by fp32 peak", fast and fast.value, "×"),
         ),
-        f"{kernel_kinds.worked_out(facts, slow)}; {found.why}",
+        f"{part.worked_out}; {bound.why}",
         advice=facts.program.say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C),
         next_command="nsys profile --trace=cuda,nvtx PROGRAM",
     )
 
 
+def _names(part: Part) -> list[str]:
+    return sorted(part.frame["name"].cast(pl.String).unique().to_list())
+
+
 @looks_for(K19)
 def tensor_pipe(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
-    if is_beside_timeline(facts) or facts.counters is None:
+    if facts.counters is None:
         return
     capability = program.capability(facts)
-    known = facts.counters.kernels.filter(pl.col("tensor_cores").is_not_null())
-    if capability is None or not known.height:
+    kernels = facts.counters.kernels.filter(pl.col("tensor_cores").is_not_null())
+    if capability is None or not kernels.height:
         missing = "ncu --section ComputeWorkloadAnalysis --csv --page raw"
         yield Abstention(f"the GPU's compute capability and whether kernels use tensor cores: {missing}")
         return
     if float(capability) < limits.capability:
         return
-    share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
-    for row in sorted(known.iter_rows(named=True), key=lambda one: -share.get(one["name"], 0.0)):
+    for row, share in large(facts, kernels.to_dicts(), limits):
         name, busy = row["name"], row["tensor_percent"]
-        if share.get(name, 0.0) < limits.share_percent or not matrix_work.matrix_work(name):
+        if not matrix_work.matrix_work(name):
             continue
         precision = operand_type(name)
         if not row["tensor_cores"] and precision in HALF:
-            yield _off_tensor_cores(facts, name, precision, share[name], capability)
+            yield _off_tensor_cores(facts, name, precision, share, capability)
         elif row["tensor_cores"] and busy is not None and busy < limits.busy_percent:
-            yield _idle_pipe(name, busy, row, share[name], limits)
+            yield _idle_pipe(name, busy, row, share)
 
 
 def _off_tensor_cores(facts: Facts, name: str, precision: str, share: float, capability: str) -> Finding:
     fast = ratio(facts, f"{precision}_tensor")
-    found = stake(facts, [name], 1 / fast.value if fast else 0.0)
-    proof = Query("counters", row=name)
-    return Finding(
-        "warning" if found.ns is None else found.severity,
+    bound = stake(facts, [name], 1 / fast.value if fast else 0.0)
+    return bound.finding(
         f"{short(name)} multiplies {precision} matrices without tensor cores",
         (
-            Evidence("tensor cores used", "no", "", proof),
+            Evidence("tensor cores used", "no", "", Query("counters", row=name)),
             share_of(name, share),
             Evidence("compute capability", capability),
-            *((Evidence(f"{precision} peak of tensor cores by fp32 peak", fast.value, "×"),) if fast else ()),
+            *evidence((f"{precision} peak of tensor cores by fp32 peak", fast and fast.value, "×")),
         ),
-        found.why,
+        bound.why,
+        severity=None if bound.claimed else "warning",
         threshold="no instruction of tensor cores",
-        advice=(
-            "Make channels, hidden and vocabulary sizes multiples of 8, align the tensors to 16 bytes, and pass"
-            " contiguous"
-            " ones."
-        ),
-        impact_ns=found.ns,
-        ceiling_percent=found.ceiling_percent,
-        work=found.rows,
+        advice="Make channels, hidden and vocabulary sizes multiples of 8, align the tensors to 16 bytes, and pass"
+        " contiguous ones.",
     )
 
 
-def _idle_pipe(name: str, busy: float, row: dict[str, Any], share: float, limits: Limits) -> Finding:
+def _idle_pipe(name: str, busy: float, row: dict[str, Any], share: float) -> Finding:
     proof = Query("counters", row=name)
     return Finding(
         "info",
         f"{short(name)} keeps the tensor pipe {words.percent(busy)} busy",
         (
             Evidence("tensor pipe active, of its peak", busy, "%", proof),
-            *((Evidence("waves", round(row["waves"], 2), "", proof),) if row["waves"] is not None else ()),
+            *evidence(("waves", None if row["waves"] is None else round(row["waves"], 2), "", proof)),
             Evidence("bound", row["bound"] or "unknown", "", proof),
             share_of(name, share),
         ),
         f"{words.percent(busy)} of the tensor pipe's peak; K1 and the roofline bound how much faster it could be",
-        advice=(
-            "The product is too small for the GPU: a larger batch, several products in one call (bmm, grouped GEMM), or"
-            " split-K for narrow ones."
-        ),
+        advice="The product is too small for the GPU: a larger batch, several products in one call (bmm, grouped GEMM),"
+        " or split-K for narrow ones.",
     )
 
 
 @looks_for(K16)
 def double_precision(facts: Facts, limits: Limits) -> Finding | None:
-    if is_beside_timeline(facts):
+    part = Part(facts, kernel_kinds.by_name(facts.launches, matrix_work.fp64_work))
+    if part.percent <= limits.share_percent:
         return None
-    mask = kernel_kinds.by_name(facts.launches, matrix_work.fp64_work)
-    share = kernel_kinds.spent(facts, mask)[1]
-    if share is None or share <= limits.share_percent:
-        return None
-    kernels = sorted(facts.launches.filter(pl.Series(mask))["name"].cast(pl.String).unique().to_list())
     slow, fast = (ratio(facts, name) for name in ("fp64", "fp32"))
-    found = stake(facts, kernels, slow.value / fast.value if slow and fast else 0.0)
-    return Finding(
-        found.severity,
-        f"{words.percent(share)} of the {kernel_kinds.base(facts)} computes in double precision",
-        (
-            Evidence(f"of {kernel_kinds.base(facts)}", share, "%", kernel_kinds.proof(facts, mask)),
-            Evidence("launches", int(mask.sum()), "", Query("counters")),
-        ),
-        f"{kernel_kinds.worked_out(facts, mask)}; as fast as fp32: {found.why}",
+    bound = stake(facts, _names(part), slow.value / fast.value if slow and fast else 0.0)
+    return bound.finding(
+        f"{words.percent(part.percent)} of the {kernel_kinds.base(facts)} computes in double precision",
+        (part.share(), Evidence("launches", part.launches, "", Query("counters"))),
+        f"{part.worked_out}; as fast as fp32: {bound.why}",
         advice=facts.program.say(
             pytorch="tensor.float(), and dtype=torch.float32 where NumPy arrays (float64) become tensors.",
             other="float in place of double, and literals with f (1.0f).",
         ),
-        impact_ns=found.ns,
-        ceiling_percent=found.ceiling_percent,
-        work=found.rows,
     )

@@ -11,7 +11,7 @@ import polars as pl
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.findings.core import basis, gain, program, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.host import S8, S10, S27
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.activities import activities
@@ -92,8 +92,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         left = 1e9 * moved / link.bytes_per_s
         why = f"pinned copies still take {words.ns(left)} at the peak of {link.name}"
         bound = gain.limited(bound, max(facts.model.step_ns - left, 0.0), facts.model.step_ns, why)
-    return Finding(
-        bound.severity,
+    return bound.finding(
         f"Copies from pageable memory: {words.size(moved)} {program.per(facts)} go through the driver's own buffer, and"
         f" hold the host up for {words.ns(host_ns)}{basis.as_recorded(facts)}",
         (
@@ -104,31 +103,18 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
             Evidence("achieved", 1e9 * moved / spent if spent else 0.0, "byte/s"),
         ),
         f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host{basis.as_recorded(facts)}"
-        f" {program.per(facts)};"
-        f" {bound.why}",
-        advice=facts.program.say(pytorch=_PINNED, jax=_PINNED_JAX, other=_PINNED_IN_C),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=slow["row"].to_numpy(),
-        host=intervals.union(start, end),
+        f" {program.per(facts)}; {bound.why}",
+        advice=facts.program.say(
+            pytorch="Put the source in pinned memory: DataLoader(pin_memory=True), or tensor.pin_memory() once for"
+            " buffers that are used again; then .to(device, non_blocking=True). To the host: copy into a pinned tensor,"
+            " non_blocking, and wait with an event.",
+            jax="Call jax.device_put for the next batch before this step's results are asked for, and keep on the GPU"
+            " what the steps use again; results come to the host once, in one jax.device_get.",
+            other="Put the buffers in pinned memory: cudaHostAlloc or cudaHostRegister (HIP: hipHostMalloc,"
+            " hipHostRegister; OpenMP: omp_alloc with the trait omp_atk_pinned) once, for buffers that are used again;"
+            " then the asynchronous copy returns at once. Wait for it with an event, only where its data is needed.",
+        ),
     )
-
-
-_PINNED = (
-    "Put the source in pinned memory: DataLoader(pin_memory=True), or tensor.pin_memory() once for buffers that are"
-    " used again; then .to(device, non_blocking=True). To the host: copy into a pinned tensor, non_blocking, and"
-    " wait with an event."
-)
-_PINNED_JAX = (
-    "Call jax.device_put for the next batch before this step's results are asked for, and keep on the GPU what the"
-    " steps use again; results come to the host once, in one jax.device_get."
-)
-_PINNED_IN_C = (
-    "Put the buffers in pinned memory: cudaHostAlloc or cudaHostRegister (HIP: hipHostMalloc, hipHostRegister; OpenMP:"
-    " omp_alloc with the trait omp_atk_pinned) once, for buffers that are used again; then the asynchronous copy"
-    " returns at once. Wait for it with an event, only where its data is needed."
-)
 
 
 def _slow_copies(facts: Facts, found: pl.DataFrame, least: int) -> pl.DataFrame:
@@ -173,8 +159,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     if facts.model is not None:
         why = f"no more than {words.ns(rest)} of copies and kernels can run at the same time that don't yet"
         bound = gain.limited(bound, rest, facts.model.step_ns, why)
-    return Finding(
-        bound.severity,
+    return bound.finding(
         f"Copies to the GPU take {words.percent(share)} of {base.span}, and"
         f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
         (
@@ -184,36 +169,22 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
             Evidence(base.span.removeprefix("the "), base.step_ns, "ns", Query("timeline")),
             Evidence(f"bytes {program.per(facts)}", base.per_step(float(found["bytes"].sum())), "byte"),
         ),
-        f"{words.ns(spent)} of {words.ns(base.step_ns)} = {words.percent(share)},"
+        f"{words.part_of(spent, base.step_ns, share)},"
         f" {words.ns(base.per_step(total - beside))} of it without a kernel; {bound.why}",
-        advice=_ON_BOARD
+        advice="Copies on this board are within one memory: try mapped (cudaHostAllocMapped) or managed memory in their"
+        " place, and keep it only if a test shows that the kernels do not get slower."
         if program.is_integrated(facts)
-        else facts.program.say(pytorch=_BESIDE, jax=_PREFETCH, other=_STREAM),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=rows,
+        else facts.program.say(
+            pytorch="Copy the next batch on a stream of its own while the present one computes: pinned memory,"
+            " .to(device, non_blocking=True) under torch.cuda.stream(copy_stream), and"
+            " compute_stream.wait_stream(copy_stream) before its use; send uint8 images and convert on the GPU.",
+            jax="Call jax.device_put for the next batch before the present step is waited for (a queue of two batches);"
+            " send uint8 images and convert on the GPU.",
+            other="Copy the next piece on a stream of its own while the present one computes: two pinned buffers,"
+            " cudaMemcpyAsync (HIP: hipMemcpyAsync) on the copy stream, an event that the computing stream waits for;"
+            " in OpenMP target data with nowait and depend.",
+        ),
     )
-
-
-_ON_BOARD = (
-    "Copies on this board are within one memory: try mapped (cudaHostAllocMapped) or managed memory in their place, and"
-    " keep it only if a test shows that the kernels do not get slower."
-)
-_BESIDE = (
-    "Copy the next batch on a stream of its own while the present one computes: pinned memory, .to(device,"
-    " non_blocking=True) under torch.cuda.stream(copy_stream), and compute_stream.wait_stream(copy_stream) before its"
-    " use; send uint8 images and convert on the GPU."
-)
-_PREFETCH = (
-    "Call jax.device_put for the next batch before the present step is waited for (a queue of two batches); send uint8"
-    " images and convert on the GPU."
-)
-_STREAM = (
-    "Copy the next piece on a stream of its own while the present one computes: two pinned buffers, cudaMemcpyAsync"
-    " (HIP: hipMemcpyAsync) on the copy stream, an event that the computing stream waits for; in OpenMP target data"
-    " with nowait and depend."
-)
 
 
 _WAY = {HTOD: "to the GPU", DTOH: "to the host"}
@@ -260,8 +231,7 @@ def copies_limit(facts: Facts, limits: Limits) -> Finding | None:
         return None
     link = host_link_of(facts.run, facts.trace)
     first = max(moved, key=lambda one: one.busy_ns)
-    return Finding(
-        bound.severity,
+    return bound.finding(
         f"Copies between host and GPU limit the run: {', '.join(_said(one, link) for one in moved)}"
         f" {program.per(facts)}",
         (
@@ -270,10 +240,6 @@ def copies_limit(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{'; '.join(f'{words.ns(one.busy_ns)} {one.way}' for one in moved)}; with these copies free: {bound.why}",
         advice=_advice(facts, limits, moved, first, link),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        work=rows,
     )
 
 
@@ -311,7 +277,7 @@ def _said(one: Moved, link: Link | None) -> str:
 def _evidence(facts: Facts, one: Moved, link: Link | None) -> Iterator[Evidence]:
     proof = Query("kernels:copies", row=one.direction)
     of = f"of the peak of {link.name}" if link is not None else ""
-    yield from known(
+    yield from evidence(
         (f"bytes {one.way} {program.per(facts)}", one.bytes, "byte", proof),
         (f"copies {one.way} {program.per(facts)}", one.copies, "", proof),
         (f"{one.way}, time {program.per(facts)}", one.busy_ns, "ns", proof),

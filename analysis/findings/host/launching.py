@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from tracetui.analysis.dependencies.critical_path import critical_path
 from tracetui.analysis.dependencies.host_layers import loading_time
 from tracetui.analysis.dependencies.model import LAUNCHING_NS
 from tracetui.analysis.findings.core import basis, gain, program, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.host import S2, S13, S19
 from tracetui.analysis.findings.declared.rule import looks_for
 
@@ -87,55 +87,54 @@ def without_host(facts: Facts, *, launching: bool) -> Gain | None:
         ways = _ways(facts, model, costs, close=launching)
         return replace(costs, stretch=np.where(ways, 0, costs.stretch), call=np.where(ways, 0, costs.call))
 
-    return gain.of_change(model, without, " without it")
+    return gain.of_change(model, without, " without it", _host_time(facts, launching=launching))
 
 
-def _bound(facts: Facts, limits: Limits, *, launching: bool) -> Gain | None:
-    """The same; None also if it is too small."""
-    found = without_host(facts, launching=launching)
-    return found if found is not None and (found.ceiling_percent or 0.0) >= limits.late_percent else None
+def _late(
+    facts: Facts, limits: Limits, title: str, numbers: tuple[Evidence, ...], advice: str, *, launching: bool
+) -> Finding | None:
+    """What such a gain finds; None where there is none, or one that is too small."""
+    model, bound = deciding(facts), without_host(facts, launching=launching)
+    if model is None or bound is None or (bound.ceiling_percent or 0.0) < limits.late_percent:
+        return None
+    ways = f"ways of {'at most' if launching else 'more than'} {words.ns(LAUNCHING_NS)}"
+    return bound.finding(
+        f"{title} {_span(facts)} would be {words.percent(bound.ceiling_percent)} shorter",
+        (*_evidence(facts, model), *numbers),
+        f"{words.part_of(bound.ns, model.step_ns, bound.ceiling_percent)}; {bound.why}",
+        threshold=f"above {words.percent(limits.late_percent)} of the step; {ways} from one launch to the next",
+        advice=advice,
+    )
 
 
 def _evidence(facts: Facts, model: Model) -> tuple[Evidence, ...]:
     """The two numbers behind the verdict, and the path's shares."""
     path = facts.path if model is facts.host_model else None
     path = critical_path(model.sel, model) if path is None else path
-    return (
-        Evidence(f"{program.span(facts)} as recorded", model.recorded_ns, "ns", Query("timeline")),
-        *((Evidence("without the profiler", model.clean_ns, "ns"),) if model.clean_ns is not None else ()),
-        Evidence("left with the host free", model.host_free_ns, "ns", Query("host:critical path")),
-        Evidence("left with all GPU work free", max(model.kernels_free_ns), "ns", Query("host:critical path")),
-        Evidence("API calls on the critical path", path.share("api"), "%", Query("host:API calls", "launch")),
+    return evidence(
+        (f"{program.span(facts)} as recorded", model.recorded_ns, "ns", Query("timeline")),
+        ("without the profiler", model.clean_ns, "ns"),
+        ("left with the host free", model.host_free_ns, "ns", Query("host:critical path")),
+        ("left with all GPU work free", max(model.kernels_free_ns), "ns", Query("host:critical path")),
+        ("API calls on the critical path", path.share("api"), "%", Query("host:API calls", "launch")),
     )
 
 
 @looks_for(S2)
 def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    model = deciding(facts)
     if facts.api["name"].str.contains(_CAPTURE).any():
         return Abstention("steps that run: here CUDA graphs are being captured, which is done once")
-    bound = _bound(facts, limits, launching=True)
-    if model is None or bound is None:
-        return None
-    kernels = facts.per_step(facts.launches.height)
-    return Finding(
-        bound.severity,
-        f"Launch-bound: without the host's time between launches {_span(facts)} would be"
-        f" {words.percent(bound.ceiling_percent)} shorter",
+    median: Any = facts.launches["duration"].median()
+    return _late(
+        facts,
+        limits,
+        "Launch-bound: without the host's time between launches",
         (
-            *_evidence(facts, model),
-            Evidence(f"kernels {program.per(facts)}", kernels, "", Query("kernels")),
-            Evidence("median kernel", float(facts.launches["duration"].median() or 0), "ns", Query("kernels")),  # type: ignore[arg-type]
+            Evidence(f"kernels {program.per(facts)}", facts.per_step(facts.launches.height), "", Query("kernels")),
+            Evidence("median kernel", float(median or 0), "ns", Query("kernels")),
         ),
-        f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(bound.ceiling_percent)}; {bound.why}",
-        threshold=f"above {words.percent(limits.late_percent)} of the step; ways of at most {words.ns(LAUNCHING_NS)}"
-        " from one"
-        " launch to the next",
-        advice=_launch_advice(facts),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        host=_host_time(facts, launching=True),
+        _launch_advice(facts),
+        launching=True,
     )
 
 
@@ -170,41 +169,21 @@ def _launch_advice(facts: Facts) -> str:
 
 @looks_for(S13)
 def host_work(facts: Facts, limits: Limits) -> Finding | None:
-    model, path = deciding(facts), facts.path
-    bound = _bound(facts, limits, launching=False)
-    if model is None or path is None or bound is None:
+    if facts.path is None:
         return None
-    working = path.stretches.filter(pl.col("resource").is_in(["python", "operator", "host"]))
-    most = _most_of(working)
-    return Finding(
-        bound.severity,
-        f"The GPU waits for other work of the host than launching{most}: without it {_span(facts)} would be"
-        f" {words.percent(bound.ceiling_percent)} shorter",
-        (
-            *_evidence(facts, model),
-            *(
-                Evidence(
-                    f"{row['name']}, on the critical path {program.per(facts)}",
-                    row["ns"],
-                    "ns",
-                    # time outside any call has no row among the functions
-                    Query("host", row=row["name"])
-                    if row["row"] >= 0
-                    else Query("host:critical path", row=row["resource"]),
-                )
-                for row in working.head(MOST_CALLS).iter_rows(named=True)
-            ),
-        ),
-        f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(bound.ceiling_percent)}; {bound.why}",
-        threshold=f"above {words.percent(limits.late_percent)} of the step; ways of more than"
-        f" {words.ns(LAUNCHING_NS)} from one"
-        " launch to the next",
-        advice=_work_advice(facts),
-        impact_ns=bound.ns,
-        ceiling_percent=bound.ceiling_percent,
-        sure_percent=bound.sure_percent,
-        host=_host_time(facts, launching=False),
+    working = facts.path.stretches.filter(pl.col("resource").is_in(["python", "operator", "host"]))
+    calls = tuple(
+        Evidence(
+            f"{row['name']}, on the critical path {program.per(facts)}",
+            row["ns"],
+            "ns",
+            # time outside any call has no row among the functions
+            Query("host", row=row["name"]) if row["row"] >= 0 else Query("host:critical path", row=row["resource"]),
+        )
+        for row in working.head(MOST_CALLS).iter_rows(named=True)
     )
+    title = f"The GPU waits for other work of the host than launching{_most_of(working)}: without it"
+    return _late(facts, limits, title, calls, _work_advice(facts), launching=False)
 
 
 def _most_of(working: pl.DataFrame) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, parents_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
@@ -23,7 +22,7 @@ from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.host.copies import DTOH, copies, pageable_waits
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.steps import step_slots
-from tracetui.parsers.nesting import LaneClock
+from tracetui.parsers.nesting import LaneClock, nearest
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
@@ -38,19 +37,15 @@ ASKS = frozenset(
 """Operators that need a result from the GPU, and so wait for it."""
 
 
-class Waits(Struct, frozen=True):
-    """The calls in which the host waits for the GPU, within the steps."""
-
-    frame: pl.DataFrame
-    """row, name (of the call), owner (who called it), start, waited_ns, stall_ns: the time for which the GPU then had
-    nothing to do, at most the wait itself."""
-
-
-def waits(facts: Facts) -> Waits:
+def waits(facts: Facts) -> pl.DataFrame:
     """Finds who waits for the GPU, for how long, and how long the GPU is idle afterwards.
 
     A wait delays nothing if no work follows it, or if the GPU was already idle when it started; its stall is then 0.
     S8 judges waits for the end of a copy from pageable memory.
+
+    Returns:
+        The calls in which the host waits, within the steps: row, name (of the call), owner (who called it), start,
+        waited_ns, stall_ns: the time for which the GPU then had nothing to do, at most the wait itself.
     """
     host = facts.trace.host
     slots = step_slots(facts.sel)
@@ -73,17 +68,15 @@ def waits(facts: Facts) -> Waits:
     follows = (following < busy[0].size) & (following == last + 1) & (drained > start)
     resumed = busy[0][np.minimum(following, max(busy[0].size - 1, 0))] if busy[0].size else end
     stall = np.where(follows, np.minimum(resumed - drained, drained - start), 0)
-    return Waits(
-        pl.DataFrame(
-            {
-                "row": calls["row"],
-                "name": calls["name"].cast(pl.String),
-                "owner": _owners(host, calls["row"].to_numpy()),
-                "start": start,
-                "waited_ns": end - start,
-                "stall_ns": stall,
-            }
-        )
+    return pl.DataFrame(
+        {
+            "row": calls["row"],
+            "name": calls["name"].cast(pl.String),
+            "owner": _owners(host, calls["row"].to_numpy()),
+            "start": start,
+            "waited_ns": end - start,
+            "stall_ns": stall,
+        }
     )
 
 
@@ -91,16 +84,8 @@ def _owners(host: pl.DataFrame, rows: Ints) -> pl.Series:
     """The caller: an operator that needs a result from the GPU, else the innermost one, else the call and its range."""
     parent = parents_of(host)
     operator = (host["kind"] == "operator").to_numpy()
-    asks = names.matching(host["name"], ASKS.__contains__) & operator
-    asking, inner = np.full(rows.size, NONE, np.int64), np.full(rows.size, NONE, np.int64)
-    at = parent[rows]
-    while (at != NONE).any():
-        real = at != NONE
-        for found, chosen in ((asking, asks), (inner, operator)):
-            fits = real & (found == NONE) & chosen[at]
-            found[fits] = at[fits]
-        at = np.where(real, parent[at], NONE)
-    owner = np.where(asking != NONE, asking, inner)
+    asking = nearest(parent, names.matching(host["name"], ASKS.__contains__) & operator, rows)
+    owner = np.where(asking >= 0, asking, nearest(parent, operator, rows))
     named = host["name"]
     call = named.gather(rows).cast(pl.String)
     around = named.gather(_or_null(_range_around(host, rows))).cast(pl.String)
@@ -141,13 +126,15 @@ def _range_around(host: pl.DataFrame, calls: Ints) -> Ints:
 
 @looks_for(S7)
 def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
-    found = waits(facts).frame
+    found = waits(facts)
     frame = found.filter(pl.col("stall_ns") > 0)
     model = facts.host_model
     if not frame.height or model is None:
         return None
     free = frozenset(np.flatnonzero(np.isin(model.graph.calls.row, frame["row"].to_numpy())).tolist())
-    bound = gain.of_change(model, lambda costs: replace(costs, no_wait=costs.no_wait | free), " without these waits")
+    bound = gain.of_change(
+        model, lambda costs: replace(costs, no_wait=costs.no_wait | free), " without these waits", _waiting(model, free)
+    )
     stall = float(frame["stall_ns"].sum())
     per_step = facts.per_step(stall)
     ceiling = bound.ceiling_percent
@@ -156,8 +143,7 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     owners = _by_owner(frame)
     first = owners.row(0, named=True)
     benign = found.height - frame.height
-    return Finding(
-        bound.severity,
+    return bound.finding(
         f"Waits for the GPU stall it: without them {basis.host_span(facts)} would be {words.percent(ceiling)} shorter,"
         f" most by {first['owner']}",
         (
@@ -169,14 +155,10 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
                 Query("host:API calls", "Synchronize"),
             ),
         ),
-        f"{words.ns(bound.ns)} of {words.ns(model.step_ns)} = {words.percent(ceiling)}; {bound.why};"
+        f"{words.part_of(bound.ns, model.step_ns, ceiling)}; {bound.why};"
         f" {words.ns(per_step)} idle{basis.as_recorded(facts)} {program.per(facts)} after"
         f" {words.things(int(owners['calls'].sum()), 'wait')}, {words.things(benign, 'wait')} stalled nothing",
         advice=_wait_advice(facts, first["owner"], first["call"]),
-        impact_ns=bound.ns,
-        ceiling_percent=ceiling,
-        sure_percent=bound.sure_percent,
-        host=_waiting(model, free),
     )
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.findings.core import basis, gain, program, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.host import S1, S5, S6, S12, S18
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.steps import step_slots
@@ -69,8 +70,7 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
         return None
     sure = (bound.sure_percent or 0.0) >= limits.critical_percent
     loud: Severity = "critical" if share >= limits.critical_percent and sure else "warning"
-    return Finding(
-        loud if share >= limits.warning_percent else "info",
+    return bound.finding(
         f"The data loader holds up the run: without its waits {basis.host_span(facts)} would be {words.percent(share)}"
         " shorter",
         (
@@ -81,11 +81,8 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.ns(bound.ns)} = {words.percent(share)}; {bound.why}; waits of {words.ns(found.waited_ns)} in all"
         + basis.as_recorded(facts),
+        severity=loud if share >= limits.warning_percent else "info",
         advice=_loader_advice(facts, in_main_process=found.in_main_process),
-        impact_ns=bound.ns,
-        ceiling_percent=share,
-        sure_percent=bound.sure_percent,
-        host=found.waits,
     )
 
 
@@ -120,7 +117,7 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
             Evidence(basis.recorded_span(facts).removeprefix("the "), facts.step_ns, "ns", Query("timeline")),
             Evidence("seen as", found.name),
         ),
-        f"{words.ns(found.waited_ns)} of {words.ns(facts.step_ns)} = {words.percent(share)}",
+        words.part_of(found.waited_ns, facts.step_ns, share),
         advice=facts.program.say(
             pytorch="Do not tune num_workers or prefetch_factor for this run: data is there when the step asks for it.",
             other="Do not tune the reading of data for this run: it is there when the step asks for it.",
@@ -142,13 +139,12 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
     spare &= names.matching(launched["name"], lambda name: kernel_names.category(name) not in _OWN_KERNEL)
     rows = launched["row"].to_numpy()[spare].astype(np.int64)
     bound = gain.of_kernels(facts, rows, fewer_launches=True)
-    ceiling = bound.ceiling_percent if spare.any() else None
+    bound = replace(bound, claimed=bool(spare.any()), says_sure=False)
     proof = Query("kernels", f"mean_ns<{limits.kernel_us:g}us")
     each, of = (
         (facts.per_step(runs), f" {program.per(facts)}") if facts.per_step(runs) >= 1 else (float(runs), " in all")
     )
-    return Finding(
-        bound.severity if spare.any() else "info",
+    return bound.finding(
         f"{words.percent(by_count)} of the kernel launches take less than {limits.kernel_us:g} µs, in"
         f" {words.things(each, 'chain')} of {limits.run:g} or more{of}",
         (
@@ -161,35 +157,23 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         + (
             f"with one of each chain and the GEMMs left: {bound.why}" if spare.any() else "none that fusing could spare"
         ),
-        advice=facts.program.say(pytorch=_FEWER, jax=_FEWER_IN_XLA, other=_FEWER_IN_C)
+        advice=facts.program.say(
+            pytorch="Fuse elementwise chains with torch.compile, use foreach=True or fused=True in the optimizer, and"
+            " one wide GEMM in place of several narrow ones; launch what is left as CUDA graphs; a larger batch makes"
+            " each kernel worth its launch.",
+            jax="Keep what belongs together in one jit, so that XLA fuses it; one wide GEMM in place of several narrow"
+            " ones; a larger batch makes each kernel worth its launch.",
+            other="Put what follows one another in one kernel, process many small problems in one launch (a batched"
+            " call, a grid over all of them), and launch what is left as a CUDA or HIP graph.",
+        )
         if program.graph_percent(facts) <= 50
-        else _FEWER_IN_GRAPHS,
-        impact_ns=bound.ns if spare.any() else None,
-        ceiling_percent=ceiling,
-        work=rows,
-        host=gain.launching(facts, rows),
+        else "CUDA graphs spare their launches already: use a larger batch, one wide GEMM in place of several narrow"
+        " ones, or fuse what stands between them, so that each kernel does more than start and stop.",
     )
 
 
 _OWN_KERNEL = frozenset({"gemm", "conv", "attention", "scan", "communication"})
 """Categories of kernels that fusing can't remove; they stay, whatever is fused into them."""
-_FEWER = (
-    "Fuse elementwise chains with torch.compile, use foreach=True or fused=True in the optimizer, and one wide GEMM in"
-    " place of several narrow ones; launch what is left as CUDA graphs; a larger batch makes each kernel worth its"
-    " launch."
-)
-_FEWER_IN_XLA = (
-    "Keep what belongs together in one jit, so that XLA fuses it; one wide GEMM in place of several narrow ones; a"
-    " larger batch makes each kernel worth its launch."
-)
-_FEWER_IN_C = (
-    "Put what follows one another in one kernel, process many small problems in one launch (a batched call, a grid over"
-    " all of them), and launch what is left as a CUDA or HIP graph."
-)
-_FEWER_IN_GRAPHS = (
-    "CUDA graphs spare their launches already: use a larger batch, one wide GEMM in place of several narrow ones, or"
-    " fuse what stands between them, so that each kernel does more than start and stop."
-)
 
 
 def _rows_of_small(launched: pl.DataFrame, small: Bools, least: int) -> tuple[int, Bools]:
@@ -275,7 +259,7 @@ def competing_threads(facts: Facts, limits: Limits) -> Finding | Abstention | No
     return Finding(
         "warning",
         f"{title} on {words.things(count, 'core')}: the thread that launches work may wait for one",
-        known(
+        evidence(
             ("cores", count),
             ("cores told by", who),
             ("load during the run, median of a minute", load),

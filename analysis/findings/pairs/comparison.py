@@ -156,9 +156,8 @@ def kernel_count(pair: Pair, limits: Limits) -> Finding | None:
         ),
         f"{words.count(after)} - {words.count(before)} = {after - before:+,.0f} kernels; their time changes by "
         f"{'+' if time > 0 else '-'}{words.ns(abs(time))} per step",
-        advice="Fuse the added kernels, or launch them through a CUDA graph, if the step waits for the host; else"
-        " only GPU "
-        "time counts."
+        advice="Fuse the added kernels, or launch them through a CUDA graph, if the step waits for the host; else only"
+        " GPU time counts."
         if after > before
         else "Fewer launches help if the step waits for the host (S2), else only GPU time counts.",
     )

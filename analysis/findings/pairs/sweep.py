@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import wraps
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.findings.core import words
@@ -14,12 +15,13 @@ from tracetui.analysis.sweeps.model import SIZES, shown
 from tracetui.analysis.sweeps.scaling import anomalies, flat, flat_until, work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from tracetui.analysis.captures.names import Value
     from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.sweeps.compare import Comparison, Row
     from tracetui.analysis.sweeps.model import Point, Sweep
+
+    Findings = Iterator[Finding] | Abstention
 
 INVALID = "the sweep's batches are wrong (D9): its points say nothing about size"
 
@@ -29,12 +31,7 @@ def _step(point: Point) -> Evidence:
     return Evidence(point.label, point.step_ns or 0.0, "ns", Query("sweep", row=point.label))
 
 
-def _within(fixed: dict[str, Value]) -> str:
-    """The options that all points of a line share, in words: `` at keep 0.1``."""
-    return f" at {', '.join(f'{name} {shown(value)}' for name, value in fixed.items())}" if fixed else ""
-
-
-@looks_for(D9)  # fmt: skip
+@looks_for(D9)
 def invalid_sweep(sweep: Sweep, limits: Limits) -> Finding | None:
     wrong = wrong_batches(sweep, limits.batch_percent)
     known = [point for point in sweep.points if point.seen is not None and point.batch]
@@ -69,82 +66,91 @@ def invalid_sweep(sweep: Sweep, limits: Limits) -> Finding | None:
             for p in wrong
         ),
         formula,
-        advice="Check how the benchmark builds its input: it ignores the batch option, or its data loader has a"
-        " batch of its "
-        "own. If the latency is per sample instead, multiply it by the batch and read the table again."
+        advice="Check how the benchmark builds its input: it ignores the batch option, or its data loader has a batch"
+        " of its own. If the latency is per sample instead, multiply it by the batch and read the table again."
         if by_table
         else "Find where the batch gets lost between the option and the model, then sweep again.",
     )
 
 
+def _of_valid(look: Callable[[Sweep, Limits], Iterator[Finding]]) -> Callable[[Sweep, Limits], Findings]:
+    """A rule on sizes, which abstains where all points did the same work."""
+
+    @wraps(look)
+    def judge(sweep: Sweep, limits: Limits) -> Findings:
+        return Abstention(INVALID) if same_work(sweep) is not None else look(sweep, limits)
+
+    return judge
+
+
+def _lines(sweep: Sweep) -> Iterator[tuple[str, str, list[Point]]]:
+    """Each axis along which work grows, with the points of each of its lines and what these share, in words."""
+    for axis in (name for name in SIZES if name in sweep.axes):
+        for fixed, points in sweep.lines(axis):
+            shared = ", ".join(f"{name} {shown(value)}" for name, value in fixed.items())
+            yield axis, f" at {shared}" if fixed else "", points
+
+
 @looks_for(S4)
-def size_flat(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
-    if same_work(sweep) is not None:
-        yield Abstention(INVALID)
-        return
-    for axis in (name for name in SIZES if name in sweep.axes):
-        for fixed, points in sweep.lines(axis):
-            stretch = flat(points, axis, limits.change_percent, limits.work_ratio, sweep.cv)
-            if stretch is None:
-                continue
-            first, last = stretch[0], stretch[-1]
-            times = [point.step_ns or 0.0 for point in stretch]
-            counted, ratio = work_of(first, last, axis)
-            what = "FLOPs" if counted else axis
-            change = 100 * (max(times) / min(times) - 1)
-            yield Finding(
-                "warning",
-                f"The step takes as long at {axis} {shown(last.axes[axis])} as at {shown(first.axes[axis])}"
-                f"{_within(fixed)} ({words.ns(times[0])}, then {words.ns(times[-1])}): work up to there is hidden",
-                tuple(_step(point) for point in stretch),
-                f"{what} grow {words.number(ratio)} times, step times differ by {words.percent(change)}",
-            )
+@_of_valid
+def size_flat(sweep: Sweep, limits: Limits) -> Iterator[Finding]:
+    for axis, within, points in _lines(sweep):
+        stretch = flat(points, axis, limits.change_percent, limits.work_ratio, sweep.cv)
+        if stretch is None:
+            continue
+        first, last = stretch[0], stretch[-1]
+        times = [point.step_ns or 0.0 for point in stretch]
+        counted, ratio = work_of(first, last, axis)
+        what = "FLOPs" if counted else axis
+        change = 100 * (max(times) / min(times) - 1)
+        yield Finding(
+            "warning",
+            f"The step takes as long at {axis} {shown(last.axes[axis])} as at {shown(first.axes[axis])}"
+            f"{within} ({words.ns(times[0])}, then {words.ns(times[-1])}): work up to there is hidden",
+            tuple(_step(point) for point in stretch),
+            f"{what} grow {words.number(ratio)} times, step times differ by {words.percent(change)}",
+        )
 
 
-@looks_for(D7)  # fmt: skip
-def flat_sweep(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
-    if same_work(sweep) is not None:
-        yield Abstention(INVALID)
-        return
-    for axis in (name for name in SIZES if name in sweep.axes):
-        for fixed, points in sweep.lines(axis):
-            found = flat_until(points, axis, limits.slope, sweep.cv)
-            if found is None:
-                continue
-            end, slope, after = found
-            end_of = f"{axis} {shown(end.axes[axis])}"
-            grows = "" if after is None else f"; from there the slope is {after:.2f}"
-            yield Finding(
-                "info",
-                f"Step time is flat up to {end_of}{_within(fixed)}: launches or the host decide until there",
-                (_step(points[0]), _step(end)),
-                f"slope of log(time) against log({axis}) from {shown(points[0].axes[axis])} to "
-                f"{shown(end.axes[axis])}: {slope:.2f}{grows}",
-                advice=f"Run at {end_of} or more where the task allows it"
-                + ("; larger sizes were not tried." if after is None else "."),
-            )
+@looks_for(D7)
+@_of_valid
+def flat_sweep(sweep: Sweep, limits: Limits) -> Iterator[Finding]:
+    for axis, within, points in _lines(sweep):
+        found = flat_until(points, axis, limits.slope, sweep.cv)
+        if found is None:
+            continue
+        end, slope, after = found
+        end_of = f"{axis} {shown(end.axes[axis])}"
+        grows = "" if after is None else f"; from there the slope is {after:.2f}"
+        yield Finding(
+            "info",
+            f"Step time is flat up to {end_of}{within}: launches or the host decide until there",
+            (_step(points[0]), _step(end)),
+            f"slope of log(time) against log({axis}) from {shown(points[0].axes[axis])} to "
+            f"{shown(end.axes[axis])}: {slope:.2f}{grows}",
+            advice=f"Run at {end_of} or more where the task allows it"
+            + ("; larger sizes were not tried." if after is None else "."),
+        )
 
 
 @looks_for(D8)
-def anomaly(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
-    if same_work(sweep) is not None:
-        yield Abstention(INVALID)
-        return
-    for axis in (name for name in SIZES if name in sweep.axes):
-        for fixed, points in sweep.lines(axis):
-            for point, bound, sigmas in anomalies(points, axis, sweep.cv or 0.0):
-                if sigmas <= limits.sigmas:
-                    continue
-                time = point.step_ns or 0.0
-                side = "longer" if time > bound else "shorter"
-                yield Finding(
-                    "warning",
-                    f"{point.label} is off its line: its step is {words.percent(100 * abs(time / bound - 1))} {side} "
-                    f"than its neighbours allow{_within(fixed)}",
-                    tuple(_step(p) for p in _around(points, point)),
-                    f"{words.ns(time)} against {words.ns(bound)}, {words.number(sigmas)} standard errors "
-                    f"({words.percent(100 * (sweep.cv or 0.0))} per run, {words.things(point.repeats, 'repeat')})",
-                )
+@_of_valid
+def anomaly(sweep: Sweep, limits: Limits) -> Iterator[Finding]:
+    for axis, within, points in _lines(sweep):
+        for point, bound, sigmas in anomalies(points, axis, sweep.cv or 0.0):
+            if sigmas <= limits.sigmas:
+                continue
+            time = point.step_ns or 0.0
+            side = "longer" if time > bound else "shorter"
+            at = points.index(point)
+            yield Finding(
+                "warning",
+                f"{point.label} is off its line: its step is {words.percent(100 * abs(time / bound - 1))} {side} "
+                f"than its neighbours allow{within}",
+                tuple(_step(neighbour) for neighbour in points[max(at - 1, 0) : at + 2]),
+                f"{words.ns(time)} against {words.ns(bound)}, {words.number(sigmas)} standard errors "
+                f"({words.percent(100 * (sweep.cv or 0.0))} per run, {words.things(point.repeats, 'repeat')})",
+            )
 
 
 def _choice(one: Comparison) -> str:
@@ -180,16 +186,9 @@ def account(row: Row) -> str:
     return "; ".join(parts)
 
 
-def _around(points: list[Point], point: Point) -> list[Point]:
-    at = points.index(point)
-    return points[max(at - 1, 0) : at + 2]
-
-
-@looks_for(D6)  # fmt: skip
-def crossovers(sweep: Sweep, limits: Limits) -> Iterator[Finding | Abstention]:
-    if same_work(sweep) is not None:
-        yield Abstention(INVALID)
-        return
+@looks_for(D6)
+@_of_valid
+def crossovers(sweep: Sweep, limits: Limits) -> Iterator[Finding]:
     for one in comparisons(sweep):
         evidence = []
         for row in one.rows[:: max(len(one.rows) - 1, 1)]:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_where
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V19, V22, V23
 
@@ -96,11 +96,11 @@ def late_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "critical",
         title,
-        (
-            Evidence("shortest from launch to start, at the beginning", first, "ns", Query("host:API calls", "Launch")),
-            Evidence("the same at the end", last, "ns"),
-            *((Evidence("largest of the shortest starts of a part", max(starts), "ns"),) if starts else ()),
-            *((Evidence("work ends after its wait returned, at most", max(waits), "ns"),) if waits else ()),
+        evidence(
+            ("shortest from launch to start, at the beginning", first, "ns", Query("host:API calls", "Launch")),
+            ("the same at the end", last, "ns"),
+            ("largest of the shortest starts of a part", max(starts, default=None), "ns"),
+            ("work ends after its wait returned, at most", max(waits, default=None), "ns"),
         ),
         f"launch to start on an idle GPU, or the end of work after its wait: {words.ns(worst)}; "
         f"{len(late)} of {len(known)} parts of the recording",
@@ -235,7 +235,7 @@ def unit_of(durations: NDArray[np.int64]) -> tuple[int, str] | None:
     return None
 
 
-@looks_for(V22)  # fmt: skip
+@looks_for(V22)
 def too_short(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     rows = facts.trace.device.filter(pl.col("kind") == "kernel").select("name", "grid", "block", "duration")
     rows = rows.drop_nulls("duration")

@@ -11,7 +11,7 @@ import polars as pl
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.counters.metrics import stopped_at
 from tracetui.analysis.findings.core import program, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V4, V5, V27, V28
 from tracetui.analysis.roofline.counters import matrix_time
@@ -55,7 +55,7 @@ def coverage(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             Evidence("largest that was not", largest["short_name"], "", Query("kernels", row=largest["name"])),
             Evidence("its share of the kernel time", facts.share_of_kernels(largest["total_ns"]) or 0.0, "%"),
         ),
-        f"{words.ns(share / 100 * facts.kernel_ns)} of {words.ns(facts.kernel_ns)} = {words.percent(share)}",
+        words.part_of(share / 100 * facts.kernel_ns, facts.kernel_ns, share),
         advice=(f"Measure these {len(kernels)} functions: they make {words.percent(taken)} of the kernel time."),
         next_command=ncu_command(facts, kernels, launches),
     )
@@ -78,11 +78,8 @@ def _only_moves(facts: Facts) -> Finding | Abstention | None:
         ),
         f"{names.len()} of {names.len()} launches move data only",
         threshold="a measured launch that computes",
-        advice=(
-            "--launch-skip and --launch-count fell into copies. Record a time line first, then measure the kernels"
-            " that "
-            "take the time by name."
-        ),
+        advice="--launch-skip and --launch-count fell into copies. Record a time line first, then measure the kernels"
+        " that take the time by name.",
         next_command="tracetui profile --tool torch,ncu MODEL",
     )
 
@@ -122,9 +119,9 @@ def mixed_precision(facts: Facts, limits: Limits) -> Finding | Abstention | None
     return Finding(
         "info",
         f"The capture mixes precisions: {listed} of its matrix work",
-        (
-            *(Evidence(f"matrix work in {name}", ns, "ns", Query("counters")) for name, ns in told.items()),
-            *((Evidence("matrix work of unknown precision", untold, "ns"),) if untold else ()),
+        evidence(
+            *((f"matrix work in {name}", ns, "ns", Query("counters")) for name, ns in told.items()),
+            ("matrix work of unknown precision", untold or None, "ns"),
         ),
         f"{' + '.join(words.ns(ns) for ns in told.values())} = {words.ns(whole)} of matrix work",
         next_command="tracetui profile --tool ncu MODEL --sweep dtype=fp32,bf16",
@@ -179,7 +176,7 @@ def conditions(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "warning",
         f"Under Nsight Compute kernels of {words.number(limits.least_us)} µs and more take {words.number(ratio)} times "
         "as long as in the run",
-        known(
+        evidence(
             *(
                 (f"{row['short_name']}: ncu over run", round(row["ratio"], 2), "", Query("kernels", row=row["name"]))
                 for row in both.head(4).iter_rows(named=True)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import lane_order, numbered_by, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V9, V10, V11, V12, V16, V17, V20, V21
 from tracetui.parsers.nesting import LaneClock
@@ -54,7 +53,7 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "invalid",
         f"{done}, but {what}: nothing can be said of the GPU",
-        known(
+        evidence(
             ("launching calls", calls, "", Query("host:API calls", "Launch")),
             ("kernels recorded", kernels.height),
             ("kernels with counters only", counted or None),
@@ -63,8 +62,7 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         f"{words.count(calls)} launches, {words.count(kernels.height)} kernels, "
         f"{words.ns(int(kernels['duration'].sum()))} of kernel time",
         advice="Counters were asked for (profiler_metrics in torch.profiler's experimental_config), and CUPTI then"
-        " records no "
-        "kernel's time: record again without them, and counters with Nsight Compute."
+        " records no kernel's time: record again without them, and counters with Nsight Compute."
         if counted
         else "Ask for the GPU (ProfilerActivity.CUDA), and let CUPTI see it: run as root on a Jetson before CUDA 13, "
         "end other profilers, and use a torch whose CUPTI fits the driver.",
@@ -131,7 +129,7 @@ def empty_capture(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "invalid",
         f"The capture is empty: 0 CUDA events; {why}",
-        known(
+        evidence(
             ("GPU activities", work),
             ("CUDA calls", calls),
             ("other events", trace.host.height),
@@ -310,12 +308,12 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "invalid" if share > limits.refuted_percent else "warning" if many or certain else "info",
         title,
-        (
-            Evidence("launches without a kernel", lost.height, query=Query("host:API calls", "Launch")),
-            Evidence("launches", calls),
-            *((Evidence("kernels absent from replays of graphs", absent),) if absent else ()),
-            *((Evidence("dropped, as the profiler counts", dropped),) if dropped else ()),
-            *(Evidence("the profiler says", _reason(note)) for note in told),
+        evidence(
+            ("launches without a kernel", lost.height, "", Query("host:API calls", "Launch")),
+            ("launches", calls),
+            ("kernels absent from replays of graphs", absent or None),
+            ("dropped, as the profiler counts", dropped or None),
+            *(("the profiler says", _reason(note)) for note in told),
         ),
         f"{words.count(lost.height)} of {words.count(calls)} launches without a kernel; "
         f"{words.count(dropped)} counted as dropped",
@@ -412,17 +410,17 @@ def _at_one_moment(work: pl.DataFrame) -> pl.DataFrame:
 
 @looks_for(V21)
 def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    items = _in_order(facts)
-    inside, size = items.inside, items.start.size
+    work, order, inside, holder = _in_order(facts)
+    size = order.size
     if not size:
         return Abstention("GPU work with a place in time")
     if not inside.size:
         return None
-    lasting = items.end - items.start
-    holders = items.holder[np.append(True, items.holder[1:] != items.holder[:-1])]  # they ascend
+    lasting = (work["end"] - work["start"]).to_numpy()[order]
+    holders = holder[np.append(True, holder[1:] != holder[:-1])]  # they ascend
     held, time = int(lasting[inside].sum()), int(lasting.sum())
     at = int(holders[lasting[holders].argmax()])
-    longest = items.work.row(int(items.row[at]), named=True)
+    longest = work.row(int(order[at]), named=True)
     few = holders.size == 1 or 100 * holders.size / size <= limits.few_percent
     blamed = int(lasting[holders].sum()) if few else held
     share = 100 * blamed / time
@@ -442,7 +440,7 @@ def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             Evidence("GPU time of all work", time, "ns"),
         ),
         f"{words.count(inside.size)} of {words.count(size)} activities lie inside {holders.size} others; "
-        f"{words.ns(blamed)} of {words.ns(time)} = {words.percent(share)}",
+        f"{words.part_of(blamed, time, share)}",
         advice="Leave out the step that holds this activity (--steps), or record again."
         if few
         else "Look at each process or rank by itself; if the file was merged of several, take those.",
@@ -450,21 +448,12 @@ def inside_others(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     )
 
 
-class _Ordered(Struct, frozen=True):
-    """What streams do one after the other."""
+def _in_order(facts: Facts) -> tuple[pl.DataFrame, Ints, Ints, Ints]:
+    """What streams do one after the other, and what lies inside something that began before on its stream.
 
-    start: Ints
-    end: Ints
-    row: Ints
-    """Row of `work`."""
-    work: pl.DataFrame
-    inside: Ints
-    """Positions of what lies inside something that began before on its stream."""
-    holder: Ints
-    """The position of what holds each of them."""
-
-
-def _in_order(facts: Facts) -> _Ordered:
+    Returns:
+        The work, its rows in that order, positions in it of what lies inside, and of what holds each of these.
+    """
     columns = ("kind", "name", "device", "stream", "context", "process", "start", "duration", "launch", "graph_node")
     work = facts.trace.device.select(*columns, "correlation").filter(pl.col("kind").is_in(WORK))
     work = work.drop_nulls(["start", "duration"])
@@ -493,4 +482,4 @@ def _in_order(facts: Facts) -> _Ordered:
     holder = np.maximum.accumulate(np.where(key > before, np.arange(key.size), 0))
     holder = np.append(0, holder)[: key.size]
     inside = np.flatnonzero((lanes[holder] == lanes) & (end < end[holder]) & (start >= start[holder]))
-    return _Ordered(start, end, order, work, inside, holder[inside])
+    return work, order, inside, holder[inside]

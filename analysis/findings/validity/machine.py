@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, evidence
 from tracetui.analysis.findings.declared.machine import T1, T2, T3, T4, T5
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.steps import extent
@@ -18,7 +18,7 @@ from tracetui.parsers.names import kernel_names
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.parsers.runs.manifest import Device, GpuState, Power, PowerState, RunManifest
+    from tracetui.parsers.runs.manifest import Device, GpuState, PowerState, RunManifest
 
 MHZ = 1e6
 ORIN_EMC_HZ = 3_199_000_000
@@ -52,7 +52,7 @@ def throttled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "info" if only_power else "warning",
         title,
-        known(
+        evidence(
             ("samples slowed down", share, "%"),
             *(("reason", reason) for reason in reasons),
             *((name, f"+{count}") for name, count in rose.items()),
@@ -88,7 +88,7 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "critical" if far else "warning",
         title,
-        known(
+        evidence(
             ("lowest clock", min(clocks, default=None), "Hz"),
             ("highest clock", max(clocks, default=None), "Hz"),
             ("kernels' time, last step over first", ratio and round(ratio, 3), "", Query("kernels")),
@@ -163,13 +163,13 @@ def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     share = 100 * cap / (device.max_clock_hz or 1)
     if share >= limits.share_percent:
         return None
-    mode = _state(manifest).mode_name
+    mode = _states(manifest)[0].mode_name
     jetson = bool(device.integrated or device.module_id)
     return Finding(
         "info",
         f"The GPU's clock was capped at {words.percent(share)} of its highest: {cap / MHZ:.0f} of "
         f"{(device.max_clock_hz or 0) / MHZ:.0f} MHz",
-        known(
+        evidence(
             ("cap", cap, "Hz"),
             ("highest clock of the chip", device.max_clock_hz, "Hz"),
             ("power mode", mode),
@@ -177,8 +177,7 @@ def below_maximum(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{cap / MHZ:.0f} / {(device.max_clock_hz or 0) / MHZ:.0f} MHz = {words.percent(share)}",
         advice="sudo nvpmodel -m ID with the fastest mode (grep POWER_MODEL /etc/nvpmodel.conf), then sudo"
-        " jetson_clocks; "
-        "or keep it, and say the cap with every figure."
+        " jetson_clocks; or keep it, and say the cap with every figure."
         if jetson
         else f"sudo nvidia-smi -i {device.index or 0} -rac resets the application clocks, -rgc a locked clock.",
     )
@@ -203,11 +202,7 @@ def capped_memory(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "warning",
         f"The memory clock was capped at {words.percent(share)} of its highest: {cap / MHZ:.0f} of "
         f"{highest / MHZ:.0f} MHz",
-        (
-            Evidence("EMC cap", cap, "Hz"),
-            Evidence("highest EMC clock", highest, "Hz"),
-            *((Evidence("power mode", state.mode_name),) if state.mode_name else ()),
-        ),
+        evidence(("EMC cap", cap, "Hz"), ("highest EMC clock", highest, "Hz"), ("power mode", state.mode_name or None)),
         f"{cap / MHZ:.0f} / {highest / MHZ:.0f} MHz = {words.percent(share)}; kernels bound by memory take "
         f"{words.number(highest / cap)} times as long",
     )
@@ -215,10 +210,10 @@ def capped_memory(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 
 @looks_for(T5)
 def swapping(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    power = _manifest(facts).power
-    states = [state.memory for state in (power.before, *power.during, power.after) if state and state.memory]
+    states = [state.memory for state in _states(_manifest(facts)) if state.memory]
     swapped = [memory.pages_swapped_in for memory in states if memory.pages_swapped_in is not None]
     used = [memory.swap_used_bytes for memory in states if memory.swap_used_bytes is not None]
+    available = [memory.available_bytes for memory in states if memory.available_bytes is not None]
     if len(swapped) < 2 and len(used) < 2:
         return Abstention("swap before and after the run: launch with tracetui profile")
     pages = swapped[-1] - swapped[0] if len(swapped) > 1 else 0
@@ -229,11 +224,11 @@ def swapping(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         "warning",
         f"The machine swapped during the run: {words.size(pages * PAGE)} came back from swap, "
         f"{words.size(grown)} more of it were used",
-        (
-            Evidence("pages read from swap", pages),
-            Evidence("growth of the used swap", grown, "byte"),
-            Evidence("used before", used[0] if used else 0, "byte"),
-            *known(("least memory available", _least(power), "byte")),
+        evidence(
+            ("pages read from swap", pages),
+            ("growth of the used swap", grown, "byte"),
+            ("used before", used[0] if used else 0, "byte"),
+            ("least memory available", min(available, default=None), "byte"),
         ),
         f"{words.count(pages)} pages of 4 KiB; {words.size(used[0] if used else 0)} + {words.size(grown)} of swap",
     )
@@ -249,21 +244,12 @@ def _states(manifest: RunManifest) -> list[PowerState]:
     return [state for state in (power.before, *power.during, power.after) if state is not None]
 
 
-def _state(manifest: RunManifest) -> PowerState:
-    return _states(manifest)[0]
-
-
 def _gpus(manifest: RunManifest) -> list[tuple[Device, GpuState]]:
     """Each GPU and its first known state."""
     known = {device.index or 0: device for device in manifest.device}
-    return [(known[gpu.index or 0], gpu) for gpu in own_gpus(manifest, _state(manifest)) if (gpu.index or 0) in known]
-
-
-def _least(power: Power) -> int | None:
-    """The least memory that was available at any time, bytes."""
-    states = (power.before, *power.during, power.after)
-    known = [state.memory.available_bytes for state in states if state and state.memory]
-    return min((value for value in known if value is not None), default=None)
+    return [
+        (known[gpu.index or 0], gpu) for gpu in own_gpus(manifest, _states(manifest)[0]) if (gpu.index or 0) in known
+    ]
 
 
 def busy_clocks(facts: Facts) -> list[float]:

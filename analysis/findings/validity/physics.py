@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V15
 
@@ -77,22 +77,22 @@ def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     over.sort(key=lambda rate: -rate.percent)
     worst = over[0]
     allowed = _allowed(worst, limits)
+    before = facts.manifest.power.before if facts.manifest else None
+    clock = "memory bandwidth" if worst.unit == "byte/s" else "clock"
     return Finding(
         "critical",
         f"{worst.what} reaches {words.percent(worst.percent)} of the peak of this GPU: what is recorded can't be right",
-        known(
+        evidence(
             *((rate.what, rate.achieved, rate.unit, rate.query) for rate in over[:6]),
             ("peak", worst.peak.value, worst.unit),
             ("peak from", worst.peak.source),
-            ("power mode", _mode(facts)),
+            ("power mode", before.mode_name if before else None),
         ),
         f"{_rate(worst.achieved, worst.unit)} / {_rate(worst.peak.value, worst.unit)} = "
         f"{words.percent(worst.percent)}; peak: {worst.peak.about}",
         threshold=f"more than {words.percent(allowed)} of the peak ({worst.peak.source})",
-        advice=(
-            f"The run needs at least {words.number(worst.percent / 100)} times the recorded {_clock_of(worst.unit)}: "
-            "look up the power mode, the clocks and the GPU it really had, and the real shapes."
-        ),
+        advice=f"The run needs at least {words.number(worst.percent / 100)} times the recorded {clock}:"
+        " look up the power mode, the clocks and the GPU it really had, and the real shapes.",
         next_command="tracetui doctor",
         doubts=("gpu", "shares", "whole", "clock") if worst.percent > limits.wrong_percent else None,
     )
@@ -107,15 +107,6 @@ def _rate(value: float, unit: str) -> str:
         if value >= scale:
             return f"{words.number(value / scale)} {prefix}{'B' if unit == 'byte/s' else 'FLOP'}/s"
     return f"{words.number(value)} {unit}"
-
-
-def _clock_of(unit: str) -> str:
-    return "memory bandwidth" if unit == "byte/s" else "clock"
-
-
-def _mode(facts: Facts) -> str | None:
-    before = facts.manifest.power.before if facts.manifest else None
-    return before.mode_name if before else None
 
 
 def _of_operators(facts: Facts, peaks: Peaks, limits: Limits) -> list[Rate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from tracetui.analysis.captures.observed_batch import (
     samples_copied,
 )
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, known
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V1, V8, V14, V18, V24, V25
 from tracetui.analysis.matching.one_program import COMMON_PERCENT, apart
@@ -57,7 +58,7 @@ def real_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "critical",
         f"A step holds {words.things(real, 'sample')}, not the {words.count(asked)} asked for",
-        known(
+        evidence(
             (f"asked for ({source})", asked),
             ("counted by the run", counted),
             (f"input of {seen.operator}" if seen else "", shape, "", Query("operators", row=row)),
@@ -85,10 +86,7 @@ def _image_bytes(facts: Facts, seen: BatchSeen | None) -> int | None:
     image = next((shape for shape in shapes if len(shape) >= IMAGE_AXES), None)
     if image is None:
         return None
-    size = FLOAT_BYTES
-    for length in image[1:]:
-        size *= length
-    return size
+    return FLOAT_BYTES * math.prod(image[1:])
 
 
 def _contradicting(
@@ -129,7 +127,7 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
         "info",
         f"Under the profiler a step takes {words.number(ratio)} times as long as without: "
         f"{words.ns(profiled)} instead of {words.ns(clean)}",
-        known(
+        evidence(
             ("step without the profiler", clean, "ns"),
             ("step under the profiler", profiled, "ns"),
             ("GPU busy per step", busy, "ns"),
@@ -176,10 +174,8 @@ def not_comparable(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         else f"The runs are not comparable: they differ in {names}",
         tuple(Evidence(str(row["field"]), f"{row['a']} / {row['b']}") for row in matters[:12]),
         "; ".join(f"{row['field']}: {row['a']} / {row['b']}" for row in matters[:4]),
-        advice=(
-            "Repeat one of the runs under the conditions of the other, or take the difference as that of all of them "
-            "together."
-        ),
+        advice="Repeat one of the runs under the conditions of the other, or take the difference as that of all of them"
+        " together.",
     )
 
 
@@ -227,9 +223,9 @@ def reference_backend(facts: Facts, limits: Limits) -> Finding | Abstention | No
         "critical",
         "A reference implementation was profiled instead of the CUDA kernels"
         + (f": {words.listed(calls, 2)}" if calls else ""),
-        (
-            *((Evidence("backend, as run.json says", backend),) if backend else ()),
-            *(Evidence("function", name, "", Query("host", row=name)) for name in calls[:4]),
+        evidence(
+            ("backend, as run.json says", backend or None),
+            *(("function", name, "", Query("host", row=name)) for name in calls[:4]),
         ),
         f"backend {backend or 'unknown'}; {words.things(len(calls), 'reference function')} in the recording",
         next_command="tracetui doctor",

@@ -11,17 +11,16 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import NONE, codes_of, lanes_of
 from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
-from tracetui.analysis.base import names
+from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds, rows_where
+from tracetui.analysis.captures.roles import named_phases, phase_of
 from tracetui.analysis.captures.step_ranges import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.basis import is_verdicts
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
+from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V2, V3, V6, V7, V13, V29
-from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.parsers.names import kernel_names
@@ -29,7 +28,6 @@ from tracetui.parsers.names.range_roles import MADE_BY_TORCH
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.captures.roles import Phase
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.declared.rule import Limits
@@ -44,7 +42,7 @@ T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 def scope_mismatch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if (too_much := _too_much(facts, limits)) is not None:
         return too_much
-    warmup = facts.warm_up_phase
+    warmup = phase_of(facts.sel, "warmup")
     if warmup is not None and not warmup.launched_ns:
         warmup = None
     steps = facts.step_ranges
@@ -61,22 +59,22 @@ def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | No
     outside, all_ns = outside_steps(facts.sel, steps)
     outside -= _left_out(facts)
     share = 100 * outside / all_ns if all_ns else 0.0
-    if share > limits.outside_percent:
-        return Finding(
-            "warning",
-            f"{words.percent(share)} of the GPU time is from outside of the {_named(steps.frame.height, steps.name)}",
-            (
-                Evidence("GPU time outside of the steps", outside, "ns"),
-                Evidence("GPU time of the recording", all_ns, "ns", Query("kernels")),
-                *((Evidence("of it in warm-up ranges", warmup.launched_ns or 0, "ns"),) if warmup else ()),
-            ),
-            f"{words.ns(outside)} of {words.ns(all_ns)} = {words.percent(share)}",
-            advice=(
-                "Cut the numbers to the steps, or start the capture after the warm-up "
-                "(torch.profiler.schedule, cudaProfilerStart); compare per step only."
-            ),
-        )
-    return None
+    if share <= limits.outside_percent:
+        return None
+    number = steps.frame.height
+    named = words.things(number, "step") if steps.name == "step" else f"{words.count(number)} {steps.name} ranges"
+    return Finding(
+        "warning",
+        f"{words.percent(share)} of the GPU time is from outside of the {named}",
+        evidence(
+            ("GPU time outside of the steps", outside, "ns"),
+            ("GPU time of the recording", all_ns, "ns", Query("kernels")),
+            ("of it in warm-up ranges", warmup.launched_ns or 0 if warmup else None, "ns"),
+        ),
+        words.part_of(outside, all_ns, share),
+        advice="Cut the numbers to the steps, or start the capture after the warm-up"
+        " (torch.profiler.schedule, cudaProfilerStart); compare per step only.",
+    )
 
 
 def _left_out(facts: Facts) -> int:
@@ -109,16 +107,9 @@ def _unlike(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"({words.count(max(counts))} - {words.count(min(counts))}) / {words.count(middle)} = {words.percent(spread)}",
         threshold=f"more than {words.percent(limits.spread_percent)} of the median",
-        advice=(
-            "Leave out the steps that do other work (--steps, --skip-steps): a first one that captures or compiles,"
-            " a last "
-            "one that was cut off."
-        ),
+        advice="Leave out the steps that do other work (--steps, --skip-steps): a first one that captures or compiles,"
+        " a last one that was cut off.",
     )
-
-
-def _named(count: int, name: str) -> str:
-    return words.things(count, "step") if name == "step" else f"{words.count(count)} {name} ranges"
 
 
 def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
@@ -131,7 +122,7 @@ def _with_warmup(facts: Facts, warmup: Phase, limits: Limits) -> Finding | None:
         "warning",
         f"{words.percent(share)} of the GPU time is warm-up",
         (Evidence("GPU time of warm-up", spent, "ns"), Evidence("GPU time of the recording", whole, "ns")),
-        f"{words.ns(spent)} of {words.ns(whole)} = {words.percent(share)}",
+        words.part_of(spent, whole, share),
         advice="Start the capture after the warm-up, or mark the steps so that the numbers can be cut to them.",
     )
 
@@ -175,7 +166,10 @@ def _too_much(facts: Facts, limits: Limits) -> Finding | None:
 def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     durations = _durations(facts)
     light = light_selection(facts.sel)
-    loads, spent = _loads(facts.sel, facts.step_ranges.frame) if light is None else _loads(light, _spans(light))
+    if light is None:
+        loads, spent = _loads(facts.sel, facts.step_ranges.frame)
+    else:
+        loads, spent = _loads(light, light.steps.select("start", end=pl.col("start") + pl.col("duration")))
     base = sum(durations) or facts.step_ns
     if len(durations) < 2 and not loads:
         return Abstention("two steps or more, or calls that load GPU code (nsys records them)")
@@ -195,14 +189,11 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     return Finding(
         "critical" if raised > limits.average_percent else "warning",
         f"{first}; {loading}" if slow and share > limits.load_percent else first if slow else loading,
-        (
-            *(
-                (Evidence("first step", durations[0], "ns"), Evidence("median of the others", rest, "ns"))
-                if ratio
-                else ()
-            ),
-            Evidence("loading of GPU code", spent, "ns", Query("host:API calls", "Load")),
-            Evidence("loading calls", loads),
+        evidence(
+            ("first step", durations[0] if ratio else None, "ns"),
+            ("median of the others", rest if ratio else None, "ns"),
+            ("loading of GPU code", spent, "ns", Query("host:API calls", "Load")),
+            ("loading calls", loads),
         ),
         (f"{words.ns(durations[0])} / {words.ns(rest)} = {words.number(ratio)}; " if ratio else "")
         + f"{words.ns(spent)} of loading in {words.ns(base)} = {words.percent(share)}",
@@ -238,11 +229,6 @@ def _of_which(facts: Facts) -> str:
     if is_verdicts(facts):
         return ""
     return "recorded " if light_selection(facts.sel) is None else "light "
-
-
-def _spans(sel: Selection) -> pl.DataFrame:
-    """When the steps of a recording begin and end on the host."""
-    return sel.steps.select("start", end=pl.col("start") + pl.col("duration"))
 
 
 def _loads(sel: Selection, steps: pl.DataFrame) -> tuple[int, int]:
@@ -329,7 +315,9 @@ class Setup(Struct, frozen=True):
 def before_computing(facts: Facts) -> Setup | None:
     """The time from the first GPU work to the first kernel that does not just copy or fill; None without kernels."""
     span, launched = facts.sel.work_span, facts.launches
-    computes = names.matching(launched["name"], _computes)
+    computes = names.matching(
+        launched["name"], lambda name: _PREPARES.search(name) is None and kernel_names.category(name) != "copy"
+    )
     first = launched["start"].filter(pl.Series(computes)).min()
     if span is None or first is None:
         return None
@@ -342,24 +330,16 @@ def before_computing(facts: Facts) -> Setup | None:
     loads = names.matching(host["name"], lambda name: _LOADS_CODE.search(name) is not None)
     inside = (host["start"] >= span[0]).to_numpy()
     longest = made.sort("duration", descending=True)["name"].cast(pl.String)
+    copies = facts.sel.device.select("kind", "name", "start")
+    copies = copies.filter((pl.col("kind") == "memcpy") & (pl.col("start") < end))
     return Setup(
         span[0],
         end,
         made.height,
         str(longest[0]) if made.height else "",
         int(np.count_nonzero(loads & inside)),
-        _copied(facts, end),
+        int(names.matching(copies["name"], lambda name: "HtoD" in name or "Host-to-Device" in name).sum()),
     )
-
-
-def _computes(name: str) -> bool:
-    return _PREPARES.search(name) is None and kernel_names.category(name) != "copy"
-
-
-def _copied(facts: Facts, end: int) -> int:
-    copies = facts.sel.device.select("kind", "name", "start")
-    copies = copies.filter((pl.col("kind") == "memcpy") & (pl.col("start") < end))
-    return int(names.matching(copies["name"], lambda name: "HtoD" in name or "Host-to-Device" in name).sum())
 
 
 @looks_for(V29)
@@ -376,18 +356,14 @@ def setup_inside(facts: Facts, limits: Limits) -> Finding | None:
     return Finding(
         "critical" if share >= limits.critical_percent else "warning",
         f"The first {words.percent(share)} of the analysed time are setup: no kernel computes anything yet",
-        (
-            Evidence("from the first GPU work to the first kernel that computes", lasts, "ns", Query("timeline")),
-            Evidence("from first to last GPU work", whole, "ns", Query("timeline")),
-            Evidence("copies to the GPU before it", found.copies, query=Query("kernels:copies")),
-            *(
-                (Evidence(f"calls that make or load weights before it, such as {found.example}", found.initialisers),)
-                if found.initialisers
-                else ()
-            ),
-            *((Evidence("calls that load GPU code in it", found.loads),) if found.loads else ()),
+        evidence(
+            ("from the first GPU work to the first kernel that computes", lasts, "ns", Query("timeline")),
+            ("from first to last GPU work", whole, "ns", Query("timeline")),
+            ("copies to the GPU before it", found.copies, "", Query("kernels:copies")),
+            (f"calls that make or load weights before it, such as {found.example}", found.initialisers or None),
+            ("calls that load GPU code in it", found.loads or None),
         ),
-        f"{words.ns(lasts)} of {words.ns(whole)} = {words.percent(share)}",
+        words.part_of(lasts, whole, share),
         advice=facts.program.say(
             pytorch="Call profiler.step() after each step, or put a record_function range around it; or start the"
             " profiler after the model is on the GPU and has run once (torch.profiler.schedule).",
@@ -403,75 +379,63 @@ def impossible_shares(facts: Facts, limits: Limits) -> Finding | Abstention | No
     if not steps.height:
         return Abstention("steps and ranges inside them: call profiler.step(), or put an NVTX range around each")
     longest = int((steps["end"] - steps["start"]).max())
-    said = f"more than {words.percent(limits.part_percent)} of the longest step"
     found = _longest_part(facts)
-    if found is not None and longest > 0 and 100 * found[1] / longest > limits.part_percent:
-        name, part, instances = found
-        share = 100 * part / longest
-        return Finding(
-            "invalid",
-            f"{name} takes {words.percent(share)} of the {facts.step_ranges.name} it is part of",
-            (
-                Evidence(f"{name}, median", part, "ns", Query("host:ranges", row=name)),
-                Evidence(f"longest {facts.step_ranges.name}", longest, "ns"),
-                Evidence("instances", instances),
-            ),
-            f"{words.ns(part)} of {words.ns(longest)} = {words.percent(share)}",
-            threshold=said,
-            advice=(
-                "Do not show this share. See whether the step ran to its end (an error such as out of memory cuts it "
-                "short), and compare each range with the step that it was in."
-            ),
-        )
-    return _overlap(steps, limits.overlap_percent)
+    if found is None or longest <= 0 or 100 * found[1] / longest <= limits.part_percent:
+        return _overlap(steps, limits.overlap_percent)
+    name, part, instances = found
+    share = 100 * part / longest
+    return Finding(
+        "invalid",
+        f"{name} takes {words.percent(share)} of the {facts.step_ranges.name} it is part of",
+        (
+            Evidence(f"{name}, median", part, "ns", Query("host:ranges", row=name)),
+            Evidence(f"longest {facts.step_ranges.name}", longest, "ns"),
+            Evidence("instances", instances),
+        ),
+        words.part_of(part, longest, share),
+        threshold=f"more than {words.percent(limits.part_percent)} of the longest step",
+        advice="Do not show this share. See whether the step ran to its end (an error such as out of memory cuts it"
+        " short), and compare each range with the step that it was in.",
+    )
 
 
 def _overlap(steps: pl.DataFrame, most_percent: float) -> Finding | None:
     """Finds steps whose times add up to more than the time that passed."""
-    whole, wall = int((steps["end"] - steps["start"]).sum()), _covered(steps)
-    if wall and 100 * (whole - wall) / wall > most_percent:
-        return Finding(
-            "invalid",
-            f"The steps add up to {words.percent(100 * whole / wall)} of the time they take: they overlap",
-            (Evidence("steps", steps.height), Evidence("sum", whole, "ns"), Evidence("time they take", wall, "ns")),
-            f"{words.ns(whole)} of {words.ns(wall)} = {words.percent(100 * whole / wall)}",
-            threshold=f"more than {words.percent(most_percent)} above it",
-            advice="Mark steps on one thread only, and end each before the next begins.",
-        )
-    return None
+    whole = int((steps["end"] - steps["start"]).sum())
+    wall = intervals.length(intervals.union(steps["start"].to_numpy(), steps["end"].to_numpy()))
+    if not wall or 100 * (whole - wall) / wall <= most_percent:
+        return None
+    share = 100 * whole / wall
+    return Finding(
+        "invalid",
+        f"The steps add up to {words.percent(share)} of the time they take: they overlap",
+        (Evidence("steps", steps.height), Evidence("sum", whole, "ns"), Evidence("time they take", wall, "ns")),
+        words.part_of(whole, wall, share),
+        threshold=f"more than {words.percent(most_percent)} above it",
+        advice="Mark steps on one thread only, and end each before the next begins.",
+    )
 
 
 def _longest_part(facts: Facts) -> tuple[str, int, int] | None:
     """The range with the longest lower median among those inside steps on their thread: name, ns, count."""
-    steps = facts.step_ranges.frame.drop_nulls(["process", "thread"]).sort("start")
+    steps = facts.step_ranges.frame.drop_nulls(["process", "thread"])
+    steps = steps.select("process", "thread", begin="start", until="end").sort("begin", "until")
     host = facts.trace.host
-    chosen = _nesting(host) & scope_mask(facts.sel)
-    lane = lanes_of(host)
-    of_steps = _lanes(host, steps)
-    with_steps = np.zeros(int(lane[-1]) + 1 if lane.size else 0, np.bool_)
-    with_steps[of_steps[of_steps != NONE]] = True
-    chosen &= with_steps[lane]
-    if not chosen.any():
-        return None
-    name = codes_of(host["name"])[chosen]
-    begin, duration = host["start"].to_numpy()[chosen], host["duration"].to_numpy()[chosen]
-    end = begin + duration
-    at = _step_before(lane[chosen], begin, of_steps, steps["start"].to_numpy())
-    inside = (at >= 0) & (end <= steps["end"].to_numpy()[at])
-    is_step = inside & (begin == steps["start"].to_numpy()[at]) & (end == steps["end"].to_numpy()[at])
-    parts = np.zeros(int(name.max()) + 1, np.bool_)
-    parts[name[inside]] = True
-    parts[name[is_step]] = False
-    mine = parts[name]
-    low = pl.col("duration").sort().get((pl.len() - 1) // 2)
-    found = (
-        pl.DataFrame({"name": name[mine], "duration": duration[mine]})
-        .group_by("name")
-        .agg(low.alias("ns"), pl.len().alias("n"))
-        .with_columns(pl.col("name").cat.to(pl.Categorical).cast(pl.String))
-        .sort("ns", "name", descending=[True, False])
+    ranges = host.select("name", "process", "thread", "start", "duration")
+    ranges = ranges.filter(pl.Series(_nesting(host) & scope_mask(facts.sel)))
+    ranges = ranges.join(steps.select("process", "thread").unique(), on=["process", "thread"], how="semi")
+    # the last step of its thread that began before it or with it
+    ranges = ranges.sort("start").join_asof(
+        steps, left_on="start", right_on="begin", by=["process", "thread"], check_sortedness=False
     )
-    return found.row(0) if found.height else None
+    end = pl.col("start") + pl.col("duration")
+    inside = (end <= pl.col("until")).fill_null(value=False)
+    is_step = inside & (pl.col("start") == pl.col("begin")) & (end == pl.col("until"))
+    parts = ranges.group_by("name").agg(
+        pl.col("duration").sort().get((pl.len() - 1) // 2), n=pl.len(), inside=inside.any(), is_step=is_step.any()
+    )
+    parts = parts.filter(pl.col("inside") & ~pl.col("is_step")).select(pl.col("name").cast(pl.String), "duration", "n")
+    return parts.sort("duration", "name", descending=[True, False]).row(0) if parts.height else None
 
 
 def _nesting(host: pl.DataFrame) -> Bools:
@@ -486,44 +450,13 @@ def _nesting(host: pl.DataFrame) -> Bools:
     return chosen
 
 
-def _lanes(host: pl.DataFrame, steps: pl.DataFrame) -> Ints:
-    """The thread of each step as `lanes_of` numbers it, or -1."""
-    lane = lanes_of(host)
-    first = np.searchsorted(lane, np.arange(int(lane[-1]) + 1 if lane.size else 0))
-    known = {key: number for number, key in enumerate(host.select("process", "thread")[first].rows())}
-    return np.array([known.get(key, NONE) for key in steps.select("process", "thread").rows()], np.int64)
-
-
-def _step_before(lane: Ints, start: Ints, of_steps: Ints, begin: Ints) -> Ints:
-    """For each range the last step of its thread that began before it or with it, or -1.
-
-    Args:
-        lane: the thread of each range, ascending.
-        start: of the ranges.
-        of_steps: the thread of each step.
-        begin: of the steps, ascending.
-    """
-    found = np.full(lane.size, NONE, np.int64)
-    for number, steps in by_value(of_steps):
-        rows = slice(*np.searchsorted(lane, (number, number + 1)).tolist())
-        mine = np.arange(of_steps.size)[steps]
-        place = np.searchsorted(begin[mine], start[rows], side="right") - 1
-        found[rows] = np.where(place >= 0, mine[place], NONE)
-    return found
-
-
-def _covered(steps: pl.DataFrame) -> int:
-    from tracetui.analysis.base import intervals
-
-    return intervals.length(intervals.union(steps["start"].to_numpy(), steps["end"].to_numpy()))
-
-
 @looks_for(V13)
 def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     steps = facts.step_ranges.frame
     base = float((steps["end"] - steps["start"]).sum()) if steps.height else facts.step_ns
     found = []
-    for phase in facts.named_phases:
+    phases = named_phases(facts.sel)
+    for phase in phases:
         if phase.role == "step" or MADE_BY_TORCH.match(phase.name) or not phase.launched_ops:
             continue
         if not phase.host_ns or phase.span_ns is None:
@@ -545,5 +478,5 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
             for _, factor, phase in found[:6]
         ),
         f"{words.ns(worst.span_ns or 0)} / {words.ns(worst.host_ns or 0)} = {words.number(ratio)}; "
-        f"{len(found)} of {words.things(len(facts.named_phases), 'range')}",
+        f"{len(found)} of {words.things(len(phases), 'range')}",
     )

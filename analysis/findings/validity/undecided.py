@@ -8,7 +8,7 @@ from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.graph import longest_delay
 from tracetui.analysis.dependencies.limit import lost_wait, missed
 from tracetui.analysis.findings.core import program, words
-from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, known
+from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V26
 from tracetui.analysis.findings.validity.events import ends_early
@@ -34,8 +34,7 @@ _NOT_ITS_FAULT: dict[Why, str] = {
 
 
 @looks_for(V26)
-def undecided(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    del limits
+def undecided(facts: Facts, _: Limits) -> Finding | Abstention | None:
     why = facts.run_overview.verdict.why
     if why is None:
         return None
@@ -58,7 +57,7 @@ def _by_recording_cost(facts: Facts) -> Finding:
     return Finding(
         "warning",
         f"Can't be told from this recording whether {slow} or the GPU limits the run",
-        known(
+        evidence(
             ("step as recorded", model.recorded_ns, "ns", Query("timeline")),
             ("left with the host free", model.host_free_ns, "ns"),
             ("left with all GPU work free, as recorded", high, "ns"),
@@ -69,7 +68,9 @@ def _by_recording_cost(facts: Facts) -> Finding:
         f"with {hosts} free {words.ns(model.host_free_ns)} of {step} would be left, with the GPU free"
         f" {words.ns(low)} to {words.ns(high)}",
         threshold="the limit is the same at both ends",
-        advice=_AS_A_JOB
+        advice="The step without the profiler is known, but not how much of what its collectives waited the profiler"
+        " cost other ranks: open the recordings of all ranks together, which tells who is late, or record the GPU alone"
+        " on all of them (activities=[ProfilerActivity.CUDA])."
         if model.clean_ns is not None
         else facts.program.say(
             pytorch="Record without stacks (with_stack=False): they cost the host most. Or time ten steps without the"
@@ -101,7 +102,7 @@ def _by_replay(facts: Facts) -> Finding:
     return Finding(
         "warning",
         f"{_TITLE}: its launches don't explain the steps",
-        known(
+        evidence(
             ("step as recorded", model.recorded_ns, "ns", Query("timeline")),
             ("step in a replay of its launches", model.replayed_ns, "ns"),
             ("steps that the replay misses", len(model.unexplained)),
@@ -113,7 +114,13 @@ def _by_replay(facts: Facts) -> Finding:
         ),
         "; ".join((missed(model), *filter(None, lacks))),
         threshold="the limit is the same whether what is missed is the host's time or the GPU's",
-        advice=(_FROM_THE_START if queued else _ALL_OF_IT) + _BY_TRIAL,
+        advice=(
+            "Wait for the GPU before the recording starts (torch.cuda.synchronize(), cudaDeviceSynchronize), so that no"
+            " work from before runs in it, and record a few steps more."
+            if queued
+            else _ALL_OF_IT
+        )
+        + _BY_TRIAL,
         next_command=program.rerun(facts),
     )
 
@@ -125,14 +132,20 @@ def _by_lost_wait(facts: Facts) -> Finding:
     return Finding(
         "warning",
         f"{_TITLE}: the host waits for something that was not recorded",
-        known(
+        evidence(
             ("waits for it, of the critical path", share, "%", Query("host:critical path", row="wait")),
             ("most in", call, "", Query("host:API calls", row=call)),
         ),
         f"{words.percent(share)} of the critical path is in calls that wait for long while no recorded GPU work ends,"
         f" most in {call}",
         threshold="another part of the host's or the GPU's path is longer",
-        advice=(_TOGETHER if (facts.trace.info.world_size or 1) > 1 else _ALL_OF_IT) + _BY_TRIAL,
+        advice=(
+            "Open the recordings of all ranks together: who comes last to collectives is told then, and the Timeline"
+            " shows on one clock whose work runs while this rank waits, as that of a rank on the same GPU does."
+            if (facts.trace.info.world_size or 1) > 1
+            else _ALL_OF_IT
+        )
+        + _BY_TRIAL,
         next_command=program.rerun(facts),
     )
 
@@ -165,26 +178,15 @@ def _without_host(facts: Facts, lacks: str, advice: str) -> Finding:
     return Finding(
         "info",
         f"{_TITLE}: {lacks}",
-        known(("step as recorded" if facts.sel.steps.height else "recorded", facts.step_ns, "ns", Query("timeline"))),
+        evidence(
+            ("step as recorded" if facts.sel.steps.height else "recorded", facts.step_ns, "ns", Query("timeline"))
+        ),
         lacks,
         advice=advice,
         doubts=(),
     )
 
 
-_TOGETHER = (
-    "Open the recordings of all ranks together: who comes last to collectives is told then, and the Timeline shows on"
-    " one clock whose work runs while this rank waits, as that of a rank on the same GPU does."
-)
-_AS_A_JOB = (
-    "The step without the profiler is known, but not how much of what its collectives waited the profiler cost other"
-    " ranks: open the recordings of all ranks together, which tells who is late, or record the GPU alone on all of them"
-    " (activities=[ProfilerActivity.CUDA])."
-)
-_FROM_THE_START = (
-    "Wait for the GPU before the recording starts (torch.cuda.synchronize(), cudaDeviceSynchronize), so that no work"
-    " from before runs in it, and record a few steps more."
-)
 _ALL_OF_IT = (
     "Record all GPUs and processes that this one waits for, from before the work is launched that is waited for, and a"
     " few steps more."
