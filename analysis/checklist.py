@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.findings.core import basis, program, words
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.host.copies import copies
 from tracetui.analysis.findings.engine import findings_of
+from tracetui.analysis.findings.host.copies import HTOD, copies, copies_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +38,6 @@ def host_work(facts: Facts) -> str:
 
 def loading(facts: Facts) -> str:
     """How long the step waits for data and copies it."""
-    from tracetui.analysis.findings.host.copies import HTOD, copies_of
-
     if not facts.trace.has_timeline or not facts.step_ns:
         return ""
     parts = []
@@ -90,7 +89,7 @@ def waits(facts: Facts) -> str:
         return ""
     from tracetui.analysis.findings.host.synchronisation import waits as waits_of
 
-    frame = waits_of(facts).frame
+    frame = waits_of(facts)
     stalls = frame.filter(pl.col("stall_ns") > 0)
     if not frame.height:
         return "the host never waits for the GPU"
@@ -189,8 +188,6 @@ def compiled(facts: Facts) -> str:
 
 def pinned(facts: Facts) -> str:
     """How much is copied from and to memory that may be paged out."""
-    from tracetui.analysis.findings.host.copies import copies
-
     if not facts.trace.has_timeline:
         return ""
     found = copies(facts)
@@ -373,66 +370,77 @@ def command_for(facts: Facts, record: str) -> str:
     return RECORDING[record].get(framework, RECORDING[record][""])
 
 
-Status = Literal["done", "failed", "not_recorded"]
-STATUSES: tuple[Status, ...] = ("done", "failed", "not_recorded")
+STATUSES = ("done", "failed", "not_recorded")
 TOO_LITTLE = "K14"
 """The rule that sets aside advice which would gain too little."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A point of the checklist with its answer."""
+class CheckPoint(Struct, frozen=True, kw_only=True):
+    """A point of the checklist with its answer, as the JSON contract has it."""
 
     group: str
-    question: str
-    status: Status
-    figure: str
+    point: str
+    status: Annotated[str, Meta(description="done, failed or not_recorded")]
+    figure: str | None
     """What the answer rests on; of a point that was not recorded, what is known of it, if anything."""
-    findings: tuple[Finding, ...] = ()
-    """Those that failed it, the worst first."""
-    beside: str = ""
+    findings: list[str]
+    """Ids of those that failed it, the worst first; `doubted_by` and `advice` are the worst one's."""
+    doubted_by: list[str]
+    advice: str | None
+    beside: str | None
     """Of a point that failed, its own figure beside the finding."""
-    missing: str = ""
+    missing: str | None
     """What is missing and how to record it, in words."""
-    command: str = ""
+    command: str | None
     """The command that records it."""
 
 
-def check(
-    facts: Facts, config: Config | None = None, on_error: Callable[[Exception], None] | None = None
-) -> list[Answer]:
-    """Answers every point, in the order of the list.
+def _answer(facts: Facts, point: Point, findings: Findings) -> CheckPoint:
+    """The answer to a point, which fails if a finding of its rules stands.
 
-    A point fails if a finding of its rules stands. It is done if they looked and found nothing, or nothing worth the
-    trouble (K14), and its figure is known; else the recording does not tell.
+    It is done if they looked and found nothing, or nothing worth the trouble (K14), and its figure is known; else the
+    recording does not tell.
     """
-    findings = findings_of(facts, config, on_error)
-    return [_answer(facts, point, findings) for point in POINTS]
-
-
-def _answer(facts: Facts, point: Point, findings: Findings) -> Answer:
-    standing = tuple(silent for silent in findings.found if silent.id in point.rules and point.fails(facts, silent))
+    standing = [finding for finding in findings.found if finding.id in point.rules and point.fails(facts, finding)]
+    figure = point.figure(facts) if point.beside or not standing else ""
+    answer = CheckPoint(
+        group=point.group,
+        point=point.question,
+        status="done",
+        figure=figure or None,
+        findings=[],
+        doubted_by=[],
+        advice=None,
+        beside=None,
+        missing=None,
+        command=None,
+    )
     if standing:
-        beside = point.figure(facts) if point.beside else ""
-        return Answer(point.group, point.question, "failed", standing[0].title, standing, beside)
-    figure = point.figure(facts)
+        worst = standing[0]
+        return replace(
+            answer,
+            status="failed",
+            figure=worst.title or None,
+            findings=list(dict.fromkeys(finding.id for finding in standing)),
+            doubted_by=list(worst.doubted_by),
+            advice=worst.advice,
+            beside=figure or None,
+        )
     missing = "" if point.settled(facts) else _missing(point, findings)
     if missing or not figure:
-        words, command = missing or missing_of(facts, point.record), command_for(facts, point.record)
-        if not words and (unknown := facts.roofline.peaks.unknown):
-            words, command = "; ".join(unknown), PEAKS
-        words = words or _abstained(point, findings)
-        return Answer(point.group, point.question, "not_recorded", figure, missing=words, command=command)
-    aside = [
-        silent.finding for silent in findings.suppressed if silent.finding.id in point.rules and silent.by == TOO_LITTLE
-    ]
-    small = next((silent for silent in aside if point.fails(facts, silent)), None)
+        missing, command = missing or missing_of(facts, point.record), command_for(facts, point.record)
+        if not missing and (unknown := facts.roofline.peaks.unknown):
+            missing, command = "; ".join(unknown), PEAKS
+        missing = missing or _abstained(point, findings)
+        return replace(answer, status="not_recorded", missing=missing or None, command=command or None)
+    aside = [each.finding for each in findings.suppressed if each.finding.id in point.rules and each.by == TOO_LITTLE]
+    small = next((finding for finding in aside if point.fails(facts, finding)), None)
     if small is not None:
         figure += f"; set aside as worth too little: {small.title} ({small.id})"
     for silent in findings.silenced:
         if silent.finding.id in point.rules:
             figure += f"; silenced ({silent.by}): {silent.finding.title} ({silent.finding.id})"
-    return Answer(point.group, point.question, "done", figure)
+    return replace(answer, figure=figure)
 
 
 def _missing(point: Point, findings: Findings) -> str:
@@ -453,21 +461,6 @@ def _abstained(point: Point, findings: Findings) -> str:
     return next(reasons, "work whose size is known")
 
 
-class CheckPoint(Struct, frozen=True, kw_only=True):
-    """A point of the checklist as the JSON contract has it."""
-
-    group: str
-    point: str
-    status: Annotated[str, Meta(description="done, failed or not_recorded")]
-    figure: str | None
-    findings: list[str]
-    doubted_by: list[str]
-    advice: str | None
-    beside: str | None
-    missing: str | None
-    command: str | None
-
-
 class CheckReport(Struct, frozen=True, kw_only=True):
     """Every point of the checklist of one run."""
 
@@ -482,22 +475,6 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     waits_for: str | None
     points: list[CheckPoint]
     counts: dict[str, int]
-
-
-def answer_row(answer: Answer) -> CheckPoint:
-    """An answer as the JSON contract has it."""
-    return CheckPoint(
-        group=answer.group,
-        point=answer.question,
-        status=answer.status,
-        figure=answer.figure or None,
-        findings=list(dict.fromkeys(finding.id for finding in answer.findings)),
-        doubted_by=list(answer.findings[0].doubted_by) if answer.findings else [],
-        advice=answer.findings[0].advice if answer.findings else None,
-        beside=answer.beside or None,
-        missing=answer.missing or None,
-        command=answer.command or None,
-    )
 
 
 SCHEMA = "tracetui.check/1"
@@ -519,7 +496,8 @@ def check_report(
     """
     trace = _chosen(run, scope)
     facts = Facts(run, trace, scope)
-    rows = [answer_row(answer) for answer in check(facts, config, on_error)]
+    findings = findings_of(facts, config, on_error)
+    points = [_answer(facts, point, findings) for point in POINTS]
     return CheckReport(
         schema=SCHEMA,
         path=str(run.path),
@@ -530,8 +508,8 @@ def check_report(
         other_runs=len(run.others),
         base=facts.sel.describe() if trace.has_timeline or facts.sel.by_steps else "whole recording",
         waits_for=facts.verdict.sentence if trace.has_timeline else None,
-        points=rows,
-        counts={status: sum(row.status == status for row in rows) for status in STATUSES},
+        points=points,
+        counts={status: sum(point.status == status for point in points) for status in STATUSES},
     )
 
 

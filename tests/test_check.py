@@ -116,6 +116,7 @@ def test_a_silenced_rule_fails_nothing_and_says_so() -> None:
     silenced = Suppressed(Finding("info", "a larger batch fits", (), "", id="G5"), "one request at a time")
     answer = _answer(Facts(run_of(TORCH)), one, Findings((), silenced=(silenced,), checked=("G5",)))
     assert answer.status == "done"
+    assert answer.figure is not None
     assert answer.figure.endswith("; silenced (one request at a time): a larger batch fits (G5)")
 
 
