@@ -13,13 +13,14 @@ from tracetui.analysis.report.model import SECTIONS, PassRow
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.jobs import job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title
-from tracetui.app.text.fitting import fit
+from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tracetui.analysis.report.model import Device, LightRecording, Report, Row, Run, Trace
+    from tracetui.analysis.report.model import Device, JoinRow, LightRecording, Report, Row, Run, Trace
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
     from tracetui.parsers import Run as OpenedRun
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 COMMENTED = 60
 """Letters of the name of a row with a comment."""
+NAMES_SHOWN = 5
+"""Kernels that match nothing, by name."""
 
 
 def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
@@ -81,10 +84,7 @@ def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
         yield from configurations.blocks(run.configurations, run.configuration_weights or {}, layout)
     if others:
         yield Sentences(tuple(map(_how_to_print, others)), heading="Other recordings in this run")
-    for join in run.joins:
-        from tracetui.app.reports.content.joins import sentences
-
-        yield Sentences((" ".join(sentences(join)),))
+    yield from (Sentences((" ".join(join_sentences(join)),)) for join in run.joins)
     yield from _others(run)
     yield _comments(run.comments or [])
 
@@ -262,3 +262,46 @@ def _others(run: Run) -> Iterator[Part]:
         said.append(f"{path} ({len(paths)} files)" if len(paths) > 1 else str(path))
     heading = f"{len(run.other_runs)} other runs in this folder; open one by its path"
     yield Sentences(tuple(said), heading=heading)
+
+
+def join_sentences(found: JoinRow) -> list[str]:
+    """What a recording covers, and what of it matches nothing; or why it is set aside."""
+    if found.set_aside:
+        return [
+            f"{Path(found.trace).name} is set aside: it is of another run than {Path(found.with_).name}"
+            f" ({printable(found.set_aside)})."
+        ]
+    return [_coverage(found), *_unmatched(found)]
+
+
+def _coverage(found: JoinRow) -> str:
+    """How much of the GPU time a recording covers."""
+    name = Path(found.trace).name
+    share = format_percent(found.gpu_time_percent)
+    launches = _launches(found.launches)
+    if found.kind == "ncu":
+        return (
+            f"Counters of {name}: {format_count(found.matched)} of {launches} found their kernel; these kernels "
+            f"take {share} of the kernel time."
+        )
+    return f"{WORDS[found.kind].recording} {name}: {share} of the kernel time is of kernels that match."
+
+
+def _unmatched(found: JoinRow) -> list[str]:
+    texts = []
+    if found.ambiguous:
+        texts.append(f"{_launches(found.ambiguous)} could be of several kernels.")
+    names = found.unmatched
+    if names:
+        listed = ", ".join(
+            short_name(row.name) + (f" ×{row.launches}" if row.launches > 1 else "") for row in names[:NAMES_SHOWN]
+        )
+        more = f" and {len(names) - NAMES_SHOWN} more kernels" if len(names) > NAMES_SHOWN else ""
+        count = sum(row.launches for row in names)
+        verb = "is" if count == 1 else "are"
+        texts.append(f"{_launches(count)} {verb} not in {Path(found.with_).name}: {listed}{more}.")
+    return texts
+
+
+def _launches(count: int) -> str:
+    return f"{format_count(count)} {'launch' if count == 1 else 'launches'}"
