@@ -24,8 +24,7 @@ from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.host import ranked, session_path
-from tracetui.app.views.texts.overview_text import TOP_HOST, TOP_KERNELS, overview_text
-from tracetui.app.views.texts.overview_writer import OverviewData, StepPicture
+from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, StepPicture, overview_text
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
+from tracetui.app.reports.finding_words import WORK_TIME, whole_of
 from tracetui.app.reports.parts import Chart
 from tracetui.app.text.fitting import fit, printable
 
@@ -56,23 +57,25 @@ def steps_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
 
 def lanes_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
     """One step as lanes: what is busy when."""
-    from tracetui.app.charts.gantt import GanttLane, gantt, lanes_svg
+    from tracetui.analysis.timeline.lanes import Lane
+    from tracetui.app.charts.gantt import gantt, lanes_svg
+    from tracetui.app.charts.lanes import gantt_lane
 
     picture = found.lanes
     if not picture or not picture.lanes:
         return _chart("", [])
     lanes = [
-        GanttLane(
-            printable(_lane(row), ascii=ascii),
-            [(cell or 0) / 100 for cell in row.cells],
-            named=_named(row, ascii=ascii),
+        gantt_lane(
+            Lane(row.kind, _source(row), (), row.device, row.stream, row.process, row.thread),
+            [cell / 100 for cell in row.cells],
+            [(event.name, event.begin_percent / 100, event.end_percent / 100) for event in row.events],
+            ascii=ascii,
         )
         for row in picture.lanes
     ]
     time = format_us(picture.us, ascii=ascii)
-    whole = "First to last GPU work" if found.base.startswith("first to last") else "The whole file"
     recorded = " as recorded" if found.as_recorded else ""
-    what = f"{whole if picture.step is None else 'Step ' + str(picture.step)}, {time}{recorded}"
+    what = f"{whole_words(found) if picture.step is None else f'Step {picture.step}'}, {time}{recorded}"
     title, lasting = f"{what} (how busy each lane is)", round(1000 * (picture.us or 0))
 
     return _chart(
@@ -80,23 +83,13 @@ def lanes_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
     )
 
 
-def _named(row: BusyLane, *, ascii: bool) -> list[tuple[str, float, float]]:
-    from tracetui.app.charts.lanes import shown_name
-
-    source, kind = ("host", "python") if row.kind == "calls" else ("device", "kernel")
-    return [
-        (shown_name(source, kind, event.name, ascii=ascii), event.begin_percent / 100, event.end_percent / 100)
-        for event in row.events
-    ]
+def _source(row: BusyLane) -> str:
+    return "host" if row.kind == "calls" else "device"
 
 
-def _lane(row: BusyLane) -> str:
-    from tracetui.analysis.timeline.lanes import Lane
-    from tracetui.app.charts.lanes import lane_title
-
-    source = "host" if row.kind == "calls" else "device"
-    lane = Lane(row.kind, source, (), row.device, row.stream, row.process, row.thread)
-    return lane_title(lane, short=True)
+def whole_words(found: Overview) -> str:
+    """What stands for one step in a recording without steps."""
+    return "First to last GPU work" if whole_of(found.base) == WORK_TIME else "The whole file"
 
 
 def launches_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:

@@ -15,7 +15,7 @@ from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNE
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
 from tracetui.app.reports.content import beside, tensor_words
-from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart
+from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart, whole_words
 from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
 from tracetui.app.tables.columns import own_time
@@ -126,11 +126,6 @@ def _category_rows(found: Overview | Averages) -> list[Row]:
         {"category": CATEGORY_LABELS[name], "us": cost.us, "percent": cost.percent}
         for name, cost in found.categories.items()
     ]
-
-
-def whole_words(found: Overview) -> str:
-    """What stands for one step in a recording without steps."""
-    return "First to last GPU work" if found.base.startswith("first to last") else "The whole file"
 
 
 def _setup(found: Overview, layout: Layout) -> tuple[str, ...]:
