@@ -11,22 +11,22 @@ from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.report.model import Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
-from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
+from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR, USES
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
-from tracetui.app.reports.content import beside, tensor_words
+from tracetui.app.reports.content import beside
 from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart, whole_words
 from tracetui.app.reports.layout import WIDTH, Shown
-from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
+from tracetui.app.reports.parts import Block, FindingList, Sentences, cell, listed, shown
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import fit, short_function
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, group_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tracetui.analysis.report.model import Averages, Row, Trace
+    from tracetui.analysis.report.model import Averages, Row, TensorCores, Trace
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -204,7 +204,44 @@ def kernels(trace: Trace, layout: Layout) -> Iterator[Part]:
     block = listed(
         KERNELS, rows, layout, fields=columns, chart=launches_chart(rows, CHART_WIDTH, ascii=layout.ascii)
     )  # fmt: skip
-    yield tensor_words.marked(block, rows, trace.tensor_cores) if trace.tensor_cores else block
+    yield _with_tensor_cores(block, rows, trace.tensor_cores) if trace.tensor_cores else block
+
+
+def _with_tensor_cores(block: Block, rows: Sequence[Row], found: TensorCores) -> Block:
+    """A table of kernels with the sentence above it, a sign for each row, and a column where there is room.
+
+    Args:
+        block: the table as it is listed.
+        rows: all kernels of the report.
+        found: the report's key `tensor_cores`.
+    """
+    unclear = frozenset(found.unclear)
+    column = KERNELS.field("tensor_cores")
+    listed = [{**row, "tensor_cores": None} if row["name"] in unclear else row for row in rows[: len(block.cells)]]
+    marks = tuple(UNCLEAR if row["name"] in unclear else USES if row["tensor_cores"] else "" for row in listed)
+    at = next(number for number, one in enumerate(block.columns) if one.is_name)
+    cells = [[*cells[:at], cell(column, row), *cells[at:]] for cells, row in zip(block.cells, listed, strict=True)]
+    columns = (*block.columns[:at], replace(shown(column), wide=True), *block.columns[at:])
+    return replace(block, columns=columns, cells=cells, marks=marks, before=(_tensor_cores(found),))
+
+
+def _tensor_cores(found: TensorCores) -> str:
+    """How much of the kernel time runs on tensor cores, how much can't be told, and how much could run there."""
+    if found.percent is None:
+        return "Tensor cores: unknown: no kernel has a duration, or the device is no GPU whose kernels' names tell."
+    said = [f"{format_percent(found.percent)} of kernel time"]
+    if found.kernels:
+        said[0] += f" in {_counted(found.kernels)} ({USES})"
+    if found.unclear:
+        share = format_percent(found.unclear_percent)
+        said.append(f"unknown: {share} in {_counted(len(found.unclear))} ({UNCLEAR})")
+    if found.eligible_percent is not None:
+        said.append(f"eligible operators launched {format_percent(found.eligible_percent)}")
+    return f"Tensor cores: {'; '.join(said)}."
+
+
+def _counted(many: int) -> str:
+    return f"{format_count(many)} kernel{'' if many == 1 else 's'}"
 
 
 def launched_by(kernels: list[Row]) -> str:
