@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tracetui.analysis.report.model import BusyLane, Memory, Overview, Row
-    from tracetui.app.charts.icicle import IcicleTree
+    from tracetui.app.tables.trees import TreeRow
 
 MOST_STEPS = 8
 SAMPLES_ROWS = 7
@@ -119,50 +119,39 @@ def launches_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> C
     )
 
 
-def modules_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
+def modules_chart(rows: Sequence[TreeRow], width: int, *, ascii: bool = False) -> Chart:
     """The module tree as boxes, by GPU time, else host time."""
-    from tracetui.app.charts.icicle import IcicleTree
-
-    gpu = [(row["device_total_us"] or 0) + (row["backward_device_us"] or 0) for row in rows]
-    both = any(row["backward_device_us"] for row in rows)
-    values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
-    what = ("GPU time, both passes" if both else "GPU time") if any(gpu) else "host time"
-    tree = IcicleTree.of([row["name"] for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
-    return _boxes_chart(f"The same as boxes, the largest first (share of {what})", tree, width)
+    gpu = [(row.device_total_us or 0) + (row.backward_device_us or 0) for row in rows]
+    both = any(row.backward_device_us for row in rows)
+    return _boxes_chart(rows, gpu, "GPU time, both passes" if both else "GPU time", width, ascii=ascii)
 
 
-def ranges_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
+def ranges_chart(rows: Sequence[TreeRow], width: int, *, ascii: bool = False) -> Chart:
     """The tree of ranges as boxes, by GPU time, else host time."""
-    from tracetui.app.charts.icicle import IcicleTree
-    from tracetui.app.tables.range_tree import spelled
-
-    gpu = _of_any_thread(rows) or [row["device_total_us"] or 0 for row in rows]
-    values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
-    tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
-    what = "GPU" if any(gpu) else "host"
-    return _boxes_chart(f"The same as boxes, the largest first (share of {what} time)", tree, width)
+    gpu = _of_any_thread(rows) or [row.device_total_us or 0 for row in rows]
+    return _boxes_chart(rows, gpu, "GPU time", width, ascii=ascii)
 
 
-def _of_any_thread(rows: Sequence[Row]) -> list[float]:
+def _of_any_thread(rows: Sequence[TreeRow]) -> list[float]:
     """What any thread launched in each range, the rest in none; empty where ranges of several threads share work."""
-    if any(row["device_meanwhile_us"] is None and row["calls"] for row in rows):
+    if any(row.device_meanwhile_us is None and row.calls for row in rows):
         return []
-    whole = sum(row["device_total_us"] or 0 for row in rows if not row["depth"])
-    found = [row["device_meanwhile_us"] or 0.0 for row in rows]
-    rest = whole - sum(value for value, row in zip(found, rows, strict=True) if not row["depth"])
+    whole = sum(row.device_total_us or 0 for row in rows if not row.depth)
+    rest = whole - sum(row.device_meanwhile_us or 0.0 for row in rows if not row.depth)
     if rest < -1e-3 * whole:
         return []
-    told = (row["device_meanwhile_us"] is not None for row in rows)
-    return [value if known else max(rest, 0.0) for value, known in zip(found, told, strict=True)]
+    return [max(rest, 0.0) if row.device_meanwhile_us is None else row.device_meanwhile_us for row in rows]
 
 
-def _boxes_chart(title: str, tree: IcicleTree, width: int) -> Chart:
-    """An icicle; without rows for a single level, since the table shows the same."""
-    from tracetui.app.charts.icicle import boxes_svg, icicle
+def _boxes_chart(rows: Sequence[TreeRow], gpu: Sequence[float], what: str, width: int, *, ascii: bool) -> Chart:
+    """An icicle by these GPU times, else by host time; without rows for one level, since the table shows the same."""
+    from tracetui.app.charts.icicle import IcicleTree, boxes_svg, icicle
 
-    rows = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=tree.ascii)
-
-    return _chart(title, rows if len(rows) > 1 else [], lambda: boxes_svg(tree, ICICLE_LEVELS, title))
+    values = gpu if any(gpu) else [row.host_total_us or 0 for row in rows]
+    tree = IcicleTree.of([row.spelled for row in rows], [row.depth for row in rows], values, ascii=ascii)
+    title = f"The same as boxes, the largest first (share of {what if any(gpu) else 'host time'})"
+    drawn = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=ascii)
+    return _chart(title, drawn if len(drawn) > 1 else [], lambda: boxes_svg(tree, ICICLE_LEVELS, title))
 
 
 def samples_chart(row: Row, width: int, *, ascii: bool = False) -> Chart:

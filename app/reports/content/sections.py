@@ -252,7 +252,7 @@ def launched_by(kernels: list[Row]) -> str:
 
 def operators(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The operators that take most GPU time, or host time where there is none."""
-    from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
+    from tracetui.app.tables.trees import NOT_ATTRIBUTED
 
     rows = trace.operators or []
     if all(row["name"] == NOT_ATTRIBUTED for row in rows):
@@ -306,19 +306,22 @@ def range_tree(trace: Trace, layout: Layout) -> Iterator[Part]:
 
 def ranges(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Annotations: what the author of the program named."""
-    from tracetui.app.reports.content.trees import launched_elsewhere, shown_ranges
-    from tracetui.app.tables.range_tree import spelled
+    from tracetui.app.tables.trees import spelled
 
     rows = trace.ranges
-    if rows:
-        # time outside of ranges is not an instance of a range
-        named = [{**row, "name": spelled(row), "instances": row["instances"] or None} for row in rows]
-        shown_rows = shown_ranges(named, layout.limit)
-        fields = RANGES.chosen(RANGES.reports)
-        if not launched_elsewhere(rows, "device_us"):
-            fields = tuple(one for one in fields if one.name != "device_meanwhile_ns")
-        block = listed(RANGES, shown_rows, replace(layout, limit=None), fields=fields)
-        yield replace(block, whole=len(rows))
+    if not rows:
+        return
+    # time outside of ranges is not an instance of a range
+    named = [
+        {**row, "name": spelled(row["domain"], row["name"]), "instances": row["instances"] or None} for row in rows
+    ]
+    kept = named[: layout.limit]
+    if not named[-1]["instances"] and len(kept) < len(named):
+        kept[-1:] = named[-1:]
+    fields = RANGES.chosen(RANGES.reports)
+    if all(row["device_meanwhile_us"] in (None, row["device_us"]) for row in rows):
+        fields = tuple(one for one in fields if one.name != "device_meanwhile_ns")
+    yield listed(RANGES, kept, replace(layout, limit=None), fields=fields, whole=len(rows))
 
 
 def memops(trace: Trace, layout: Layout) -> Iterator[Part]:
