@@ -214,28 +214,14 @@ def trace_report(
         groups, many = filled.kernel_groups(by)
         found |= {"kernels_by": by, "kernel_groups": groups}
         counts["kernel_groups"] = many or 0
-    if found.get("range_tree") and range_kernels:
-        from tracetui.analysis.ranges import range_tree_kernels
-
-        frame = range_tree_kernels(sel)
-        found["range_tree_kernels"] = table_rows(frame, TABLES_OF["range_tree_kernels"], limit)
-        counts["range_tree_kernels"] = frame.height
-    if found.get("modules") and range_kernels:
-        from tracetui.analysis.tree_kernels import module_tree_kernels
-
-        frame = module_tree_kernels(sel)
-        found["module_kernels"] = table_rows(frame, TABLES_OF["module_kernels"], limit)
-        counts["module_kernels"] = frame.height
-    if "kernels" in found:
-        found |= filled.kernel_extras()
-    if "counters" in found:
-        found |= filled.counter_extras()
-    if "collectives" in found:
-        found |= filled.collective_extras()
-    if "roofline" in found:
-        found |= filled.roofline_extras()
-    if "findings" in found:
-        found |= filled.finding_extras()
+    if range_kernels:
+        for name in ("range_tree", "modules"):
+            if found.get(name):
+                below, rows, many = filled.kernels_below(name)
+                found[below], counts[below] = rows, many
+    for name in ("kernels", "counters", "collectives", "roofline", "findings"):
+        if name in found:
+            found |= getattr(filled, f"{name}_extras")()
     return model.Trace(
         source=report_sections.source(trace),
         device=report_sections.devices(trace),

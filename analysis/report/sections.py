@@ -12,6 +12,7 @@ from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report.beside import ON_REQUEST, BesideSections
 from tracetui.analysis.report.model import (
     Averages,
+    Bandwidth,
     Bounds,
     BusyLane,
     Communication,
@@ -23,8 +24,11 @@ from tracetui.analysis.report.model import (
     Judged,
     LaneEvent,
     Launches,
+    Link,
     Note,
     Overview,
+    Roof,
+    Roofs,
     Source,
     Step,
     StepLanes,
@@ -32,14 +36,24 @@ from tracetui.analysis.report.model import (
     WaitsFor,
 )
 from tracetui.analysis.report.rows import rows, table_rows
+from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR
 from tracetui.analysis.tables.nsight.counters import ROOFLINE
-from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES
+from tracetui.analysis.tables.program import (
+    API_CALLS,
+    HOST_FUNCTIONS,
+    MODULE_KERNELS,
+    MODULES,
+    OPERATORS,
+    RANGE_TREE,
+    RANGE_TREE_KERNELS,
+    RANGES,
+)
 from tracetui.analysis.tables.runs import GPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tracetui.analysis.base.conventions import Conventions
     from tracetui.analysis.dependencies.limit import Limit
@@ -49,28 +63,17 @@ if TYPE_CHECKING:
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.overview import Overview as Averaged
     from tracetui.analysis.report.counters import Counters
+    from tracetui.analysis.roofline.roofline import Roofline
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.table import Table
     from tracetui.analysis.timeline.step_lanes import BusyLane as Lane
     from tracetui.parsers import Run, Trace
 
 Section = tuple[Any, "int | None"]
-NEED_TIMELINE = frozenset(
-    (
-        "overview",
-        "critical_path",
-        "operators",
-        "modules",
-        "host_functions",
-        "api",
-        "ranges",
-        "range_tree",
-        "launches",
-        "communication",
-        *ON_REQUEST,
-        "collectives",
-    )
-)
+NEED_TIMELINE = {
+    "overview", "critical_path", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches",
+    "communication", "collectives", *ON_REQUEST,
+}  # fmt: skip
 """The sections that are empty for a recording without a timeline."""
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
 
@@ -183,7 +186,7 @@ class Sections(BesideSections):
             setup_us=us(found.setup_ns),
             recorded_us=us(found.recorded_ns),
             categories=_categories(found),
-            per_step=[_step(row, found.average["category"]) for row in steps.iter_rows(named=True)],
+            per_step=_steps(steps, found.average["category"].to_list()),
             gpu=table_rows(found.gpu, GPUS),
             idle=_idle(found.idle),
             overlap_percent=known(found.overlap_percent),
@@ -227,15 +230,29 @@ class Sections(BesideSections):
 
     def collectives(self) -> Section:
         """Collectives by kind, group and size."""
-        from tracetui.analysis.report.collectives import collective_rows
+        from tracetui.analysis.collectives import by_size
+        from tracetui.analysis.roofline.peaks import link_of
 
-        return collective_rows(self.sel, self.run, self.limit)
+        matched = None
+        if self.run is not None and len(self.run.ranks) > 1:
+            from tracetui.analysis.ranks.files.at_hand import jobs_of
+            from tracetui.analysis.ranks.together.own_calls import own_calls
 
-    def collective_extras(self) -> Json:
-        """What accompanies the section `collectives`: pairs of ranks, and the link of the GPUs."""
-        from tracetui.analysis.report.collectives import link, pair_rows
+            matched = own_calls(jobs_of(self.run, make=False), self.sel.trace)
+        return self._table(by_size(self.sel.recorded, link_of(self.run, self.sel.trace), matched), COLLECTIVES)
 
-        return {"collective_pairs": pair_rows(self.sel, self.limit), "collectives_link": link(self.sel, self.run)}
+    def collectives_extras(self) -> Json:
+        """What accompanies the section `collectives`: sends and receives by pair of ranks, and the link of the GPUs."""
+        from tracetui.analysis.collectives import by_pair
+        from tracetui.analysis.roofline.peaks import link_of
+
+        pairs, link = by_pair(self.sel.recorded), link_of(self.run, self.sel.trace)
+        return {
+            "collective_pairs": table_rows(pairs, PAIRS, self.limit),
+            "collectives_link": None
+            if link is None
+            else Link(name=link.name, gbps=link.bytes_per_s / 1e9, ranks=link.ranks, source=link.source),
+        }
 
     def kernels(self) -> Section:
         """One row per kernel name."""
@@ -255,7 +272,7 @@ class Sections(BesideSections):
             row["counters"] = counters.get(row["name"], {})
         return found, frame.height
 
-    def kernel_extras(self) -> Json:
+    def kernels_extras(self) -> Json:
         """What accompanies the section `kernels`: how much of their time runs on tensor cores."""
         from tracetui.analysis.operators import tensor_cores, tensor_marks
 
@@ -276,6 +293,16 @@ class Sections(BesideSections):
         from tracetui.analysis.kernels import kernel_groups
 
         return self._table(kernel_groups(self.sel, by), KERNEL_GROUPS)
+
+    def kernels_below(self, tree: str) -> tuple[str, list[Json], int]:
+        """The kernels under each range of the tree, or under each module: their key, the rows, and how many."""
+        from tracetui.analysis.ranges import range_tree_kernels
+        from tracetui.analysis.tree_kernels import module_tree_kernels
+
+        of_ranges = tree == "range_tree"
+        table = RANGE_TREE_KERNELS if of_ranges else MODULE_KERNELS
+        frame = range_tree_kernels(self.sel) if of_ranges else module_tree_kernels(self.sel)
+        return table.id, table_rows(frame, table, self.limit), frame.height
 
     def memops(self) -> Section:
         """Copies and fills by kind."""
@@ -337,7 +364,7 @@ class Sections(BesideSections):
         """Hardware counters per profiled launch."""
         return ([], 0) if self._counters is None else (self._counters.launches(), self._counters.count)
 
-    def counter_extras(self) -> Json:
+    def counters_extras(self) -> Json:
         """What accompanies the section `counters`: the same by kernel, and what was not collected."""
         found = self._counters
         return {
@@ -351,8 +378,6 @@ class Sections(BesideSections):
 
     def roofline_extras(self) -> Json:
         """What accompanies the section `roofline`: the roofs and their sources."""
-        from tracetui.analysis.report.roofline import roofs
-
         return {"roofline_peaks": roofs(self._facts.roofline)}
 
     @cached_property
@@ -367,7 +392,7 @@ class Sections(BesideSections):
         """What is wrong and what to do about it."""
         return self._judged.findings, len(self._findings.found)
 
-    def finding_extras(self) -> Json:
+    def findings_extras(self) -> Json:
         """What accompanies the section `findings`: what was set aside, and what could not be judged."""
         return asdict(self._judged)
 
@@ -396,8 +421,8 @@ class Sections(BesideSections):
 
 def _categories(found: Averaged) -> dict[str, Cost]:
     """The average step by category."""
-    rows = found.average.iter_rows(named=True)
-    return {row["category"]: Cost(us=us(row["ns"]), percent=known(row["percent"])) for row in rows}
+    rows = found.average.select("category", "ns", "percent").iter_rows()
+    return {category: Cost(us=us(ns), percent=known(percent)) for category, ns, percent in rows}
 
 
 def _as_recorded(found: Averaged) -> Averages:
@@ -419,11 +444,10 @@ def _lanes(trace: Trace, found: Averaged) -> StepLanes:
 
     if not found.per_step.height:
         return StepLanes(step=None, us=None, lanes=[])
-    row = found.per_step.row(typical_step(found.per_step), named=True)
-    lanes = step_lanes(trace, row["start"], row["start"] + row["duration_ns"])
-    return StepLanes(
-        step=row["index"] if found.steps else None, us=us(row["duration_ns"]), lanes=list(map(_lane, lanes))
-    )
+    steps = found.per_step.select("index", "start", "duration_ns")
+    index, start, lasting = steps.row(typical_step(found.per_step))
+    lanes = step_lanes(trace, start, start + lasting)
+    return StepLanes(step=index if found.steps else None, us=us(lasting), lanes=list(map(_lane, lanes)))
 
 
 def _lane(busy: Lane) -> BusyLane:
@@ -445,18 +469,20 @@ def _lane(busy: Lane) -> BusyLane:
     )
 
 
-def _step(row: Json, categories: Iterable[str]) -> Step:
-    whole = row["duration_ns"]
-    costs = {name: row[f"{name}_ns"] for name in categories}
-    return Step(
-        index=row["index"],
-        name=row["name"],
-        us=us(whole),
-        categories={
-            name: Cost(us=us(cost), percent=100 * cost / whole if whole and cost is not None else None)
-            for name, cost in costs.items()
-        },
-    )
+def _steps(frame: pl.DataFrame, categories: Sequence[str]) -> list[Step]:
+    columns = ("index", "name", "duration_ns", *(f"{name}_ns" for name in categories))
+    return [
+        Step(
+            index=index,
+            name=name,
+            us=us(lasting),
+            categories={
+                category: Cost(us=us(cost), percent=100 * cost / lasting if lasting and cost is not None else None)
+                for category, cost in zip(categories, costs, strict=True)
+            },
+        )
+        for index, name, lasting, *costs in frame.select(columns).iter_rows()
+    ]
 
 
 def _mean_us(values: pl.Series) -> float | None:
@@ -485,4 +511,28 @@ def _idle(frame: pl.DataFrame) -> Idle:
         other_percent=share(device.other_percent for device in per_device),
         idle_us=total if per_device else None,
         per_device=per_device,
+    )
+
+
+def roofs(found: Roofline) -> Roofs:
+    """The roofs of the points: each peak with its source, and what is not known."""
+    bandwidth, ridge = found.peaks.bandwidth, found.ridge
+    return Roofs(
+        device=found.peaks.device,
+        compute_capability=found.peaks.capability,
+        compute=[
+            Roof(
+                precision=name,
+                flops=peak.value,
+                ridge=known(ridge.get(name)),
+                source=peak.source,
+                about=peak.about,
+            )
+            for name, peak in found.peaks.compute.items()
+        ],
+        bandwidth=None
+        if bandwidth is None
+        else Bandwidth(bytes=bandwidth.value, source=bandwidth.source, about=bandwidth.about),
+        covered_percent=known(found.covered_percent),
+        unknown=list(found.peaks.unknown),
     )

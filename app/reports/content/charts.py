@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
 from tracetui.app.reports.finding_words import WORK_TIME, whole_of
 from tracetui.app.reports.parts import Chart
@@ -25,6 +27,30 @@ FINE = 330
 """Spans of time that a picture's memory curve has."""
 TOO_FAR = 4
 """Reserved memory is drawn in the same chart up to this multiple of the allocated memory."""
+
+
+class Spread(Struct, frozen=True):
+    """How the launches of a kernel are distributed over durations."""
+
+    log: bool
+    edges_us: list[float]
+    counts: list[int]
+
+
+class KernelRow(Struct, frozen=True):
+    """A kernel of the report, as far as its chart and what is said of it need it."""
+
+    name: str
+    short_name: str | None
+    calls: int
+    median_us: float | None
+    p95_us: float | None
+    max_us: float | None
+    tensor_cores: bool | None
+    module: str | None
+    operator: str | None
+    range: str | None
+    distribution: Spread | None = None
 
 
 def _chart(title: str, rows: Iterable[str], drawn: Callable[[], str] | None = None) -> Chart:
@@ -92,25 +118,25 @@ def whole_words(found: Overview) -> str:
     return "First to last GPU work" if whole_of(found.base) == WORK_TIME else "The whole file"
 
 
-def launches_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
+def launches_chart(rows: Sequence[KernelRow], width: int, *, ascii: bool = False) -> Chart:
     """Shows how long the launches of the kernel with most time take."""
     from tracetui.analysis.base.distribution import Distribution
     from tracetui.app.charts.histogram import histogram, histogram_svg
 
-    row = rows[0] if rows else {}
-    spread = row.get("distribution")
-    if spread is None:
+    row = rows[0] if rows else None
+    if row is None or row.distribution is None:
         return _chart("", [])
+    spread = row.distribution
     found = Distribution(
-        spread["log"],
-        tuple(round(1000 * edge) for edge in spread["edges_us"]),
-        tuple(spread["counts"]),
-        1000 * row["median_us"],
-        round(1000 * row["p95_us"]),
-        round(1000 * row["max_us"]),
+        spread.log,
+        tuple(round(1000 * edge) for edge in spread.edges_us),
+        tuple(spread.counts),
+        1000 * (row.median_us or 0),
+        round(1000 * (row.p95_us or 0)),
+        round(1000 * (row.max_us or 0)),
     )
-    title = f"The {row['calls']:,} launches of "
-    name = fit(printable(row["short_name"] or row["name"], ascii=ascii), width - len(title), ascii=ascii)
+    title = f"The {row.calls:,} launches of "
+    name = fit(printable(row.short_name or row.name, ascii=ascii), width - len(title), ascii=ascii)
 
     return _chart(
         title + name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, convert
 
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
@@ -15,9 +15,9 @@ from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNE
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
 from tracetui.app.reports.content import beside
-from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart, whole_words
+from tracetui.app.reports.content.charts import KernelRow, lanes_chart, launches_chart, steps_chart, whole_words
 from tracetui.app.reports.layout import WIDTH, Shown
-from tracetui.app.reports.parts import Block, FindingList, Sentences, cell, listed, shown
+from tracetui.app.reports.parts import Block, FindingList, Sentences, listed, shown, value_cell
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import fit, short_function
 from tracetui.app.text.tool_words import WORDS
@@ -167,25 +167,23 @@ def critical_path(trace: Trace, layout: Layout) -> Iterator[Part]:
     found = trace.critical_path
     if not found:
         return
-    rows = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found.resources]
+    rows = in_words(found.resources, "resource", RESOURCE_LABELS.__getitem__)
     steps = f"mean of {found.steps} steps" if found.steps > 1 else "one step"
     heading = f"Critical path: {layout.time(found.step_us)}, {steps}"
     yield listed(CRITICAL_PATH, rows, replace(layout, limit=None), heading=heading, whole=0)
     if trace.overview is UNSET:
-        named = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found.stretches]
-        yield listed(STRETCHES, named, layout)
+        yield listed(STRETCHES, in_words(found.stretches, "resource", RESOURCE_LABELS.__getitem__), layout)
+
+
+def in_words(rows: Iterable[Row], key: str, words: Callable[[str], str]) -> list[Row]:
+    """The rows with one of their values in words; what is unknown stays so."""
+    return [{**row, key: words(row[key]) if row[key] else None} for row in rows]
 
 
 def gaps(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The longest stretches in which a GPU is idle."""
-    rows = [
-        {
-            **row,
-            "host": short_function(row["host"]) if row["host"] else None,
-            "path": RESOURCE_LABELS[row["path"]] if row["path"] else None,
-        }
-        for row in trace.gaps or ()
-    ]
+    rows = in_words(trace.gaps or (), "host", short_function)
+    rows = in_words(rows, "path", RESOURCE_LABELS.__getitem__)
     yield listed(GAPS, rows, layout, whole=trace.counts.get("gaps", len(rows)))
 
 
@@ -199,28 +197,30 @@ def kernels(trace: Trace, layout: Layout) -> Iterator[Part]:
         table = KERNEL_GROUPS.having("group", title=by.capitalize())
         yield listed(table, trace.kernel_groups or (), layout, heading=f"Kernels by {by}")
         return
-    launcher = launched_by(rows[: layout.limit])
+    listed_rows = convert(rows[: layout.limit], list[KernelRow])
+    launcher = launched_by(listed_rows)
     columns = KERNELS.chosen(launcher if name == "module" else name for name in KERNELS.reports)
-    block = listed(
-        KERNELS, rows, layout, fields=columns, chart=launches_chart(rows, CHART_WIDTH, ascii=layout.ascii)
-    )  # fmt: skip
-    yield _with_tensor_cores(block, rows, trace.tensor_cores) if trace.tensor_cores else block
+    chart = launches_chart(listed_rows, CHART_WIDTH, ascii=layout.ascii)
+    block = listed(KERNELS, rows, layout, fields=columns, chart=chart)
+    yield _with_tensor_cores(block, listed_rows, trace.tensor_cores) if trace.tensor_cores else block
 
 
-def _with_tensor_cores(block: Block, rows: Sequence[Row], found: TensorCores) -> Block:
+def _with_tensor_cores(block: Block, rows: Sequence[KernelRow], found: TensorCores) -> Block:
     """A table of kernels with the sentence above it, a sign for each row, and a column where there is room.
 
     Args:
         block: the table as it is listed.
-        rows: all kernels of the report.
+        rows: its kernels.
         found: the report's key `tensor_cores`.
     """
     unclear = frozenset(found.unclear)
     column = KERNELS.field("tensor_cores")
-    listed = [{**row, "tensor_cores": None} if row["name"] in unclear else row for row in rows[: len(block.cells)]]
-    marks = tuple(UNCLEAR if row["name"] in unclear else USES if row["tensor_cores"] else "" for row in listed)
+    marks = tuple(UNCLEAR if row.name in unclear else USES if row.tensor_cores else "" for row in rows)
     at = next(number for number, one in enumerate(block.columns) if one.is_name)
-    cells = [[*cells[:at], cell(column, row), *cells[at:]] for cells, row in zip(block.cells, listed, strict=True)]
+    cells = [
+        [*cells[:at], value_cell(column, None if row.name in unclear else row.tensor_cores), *cells[at:]]
+        for cells, row in zip(block.cells, rows, strict=True)
+    ]
     columns = (*block.columns[:at], replace(shown(column), wide=True), *block.columns[at:])
     return replace(block, columns=columns, cells=cells, marks=marks, before=(_tensor_cores(found),))
 
@@ -244,9 +244,9 @@ def _counted(many: int) -> str:
     return f"{format_count(many)} kernel{'' if many == 1 else 's'}"
 
 
-def launched_by(kernels: list[Row]) -> str:
+def launched_by(kernels: Sequence[KernelRow]) -> str:
     """Returns the best description of who launched these kernels: modules, else operators, else ranges."""
-    known = (key for key in ("module", "operator", "range") if any(row[key] for row in kernels))
+    known = (key for key in ("module", "operator", "range") if any(getattr(row, key) for row in kernels))
     return next(known, "operator")
 
 
@@ -274,12 +274,11 @@ def host_functions(trace: Trace, layout: Layout) -> Iterator[Part]:
     verdict = trace.overview.waits_for if trace.overview else None
     if not rows or (verdict is not None and verdict.what in ("gpu", "copies")):
         return
-    ranked = [{**row, "short_name": short_function(row["name"])} for row in most_per_step(rows)]
+    named = in_words(most_per_step(rows), "name", short_function)
     steps = "(no steps" not in trace.base
     chosen = own_time(HOST_FUNCTIONS.chosen(HOST_FUNCTIONS.reports), per_step=steps)
     columns = [replace(one, short="", tail=one.flex) for one in chosen]
     whole = "step time" if steps else "the recorded time"
-    named = [{**row, "name": row["short_name"]} for row in ranked]
     outside = any(row["self_us"] and not row["self_per_step_us"] for row in named[: layout.limit])
     after = ("Self/step and % are of calls in steps: 0 where all were made outside of them.",) if outside else ()
     yield listed(HOST_FUNCTIONS, named, layout, fields=columns, base=f"self time, % of {whole}", after=after)
