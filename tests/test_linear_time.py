@@ -35,8 +35,8 @@ from tracetui.analysis.findings.validity import ranges as range_rules
 from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.host import CALLS, api_calls
 from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order
-from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
-from tracetui.analysis.report.report import SECTIONS
+from tracetui.analysis.report.report import SECTIONS, SOURCE_LINES
+from tracetui.analysis.report.sections import ON_REQUEST
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.registry import OF_RUNS
 from tracetui.analysis.timeline import step_lanes

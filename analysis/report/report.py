@@ -9,7 +9,6 @@ from msgspec.structs import asdict
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report import model
 from tracetui.analysis.report import sections as report_sections
-from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
 from tracetui.analysis.report.model import JoinRow, LightRecording, OtherRun, PassRow, Report, UnmatchedKernel
 from tracetui.analysis.report.ranks import SECTIONS as JOB_SECTIONS
 from tracetui.analysis.report.ranks import job_sections
@@ -99,6 +98,8 @@ def rests_on(sel: Selection, sections: Iterable[str]) -> dict[str, str] | None:
 
 SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
+SOURCE_LINES = "source_lines"
+"""The section of ncu's source page, which has nothing else."""
 SECTIONS = (*model.SECTIONS, "ranks", *JOB_SECTIONS, "captures", "configurations")
 """What ``--section`` takes: a trace's sections, the run's table of ranks and what they say together, the folder's
 table of captures, and that of configurations by their counters."""
@@ -121,8 +122,8 @@ def report(
     Args:
         run: what `open_path` returned.
         scope: the steps, devices or stretch of time the numbers are about.
-        sections: names out of `SECTIONS`; by default all but `ON_REQUEST`, which read the file again. Only these are
-            computed.
+        sections: names out of `SECTIONS`; by default all but `sections.ON_REQUEST`, which read the file again. Only
+            these are computed.
         limit: at most so many rows of each list; `counts` still tells how many there are.
         open_file: opens one of the folder's other files for the table of captures. For Chrome traces that table is
             filled only if it is asked for by name: reading many takes long.
@@ -175,7 +176,7 @@ def _by_default(run: Run) -> list[str]:
 
     if run.traces and all(map(has_lines, run.traces)):
         return [SOURCE_LINES]
-    left_out = {*ON_REQUEST} if any(map(has_lines, run.traces)) else {*ON_REQUEST, SOURCE_LINES}
+    left_out = {*report_sections.ON_REQUEST} | (set() if any(map(has_lines, run.traces)) else {SOURCE_LINES})
     return [name for name in SECTIONS if name not in left_out]
 
 

@@ -9,7 +9,6 @@ import polars as pl
 from msgspec.structs import asdict
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.report.beside import ON_REQUEST, BesideSections
 from tracetui.analysis.report.model import (
     Averages,
     Bandwidth,
@@ -39,7 +38,8 @@ from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR
-from tracetui.analysis.tables.nsight.counters import ROOFLINE
+from tracetui.analysis.tables.nsight import system
+from tracetui.analysis.tables.nsight.counters import ROOFLINE, SOURCE_LINES
 from tracetui.analysis.tables.program import (
     API_CALLS,
     HOST_FUNCTIONS,
@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
 
 Section = tuple[Any, "int | None"]
+ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
+"""The sections that read the file again (what nsys recorded beside CUDA), and the list of gaps: where asked for."""
 NEED_TIMELINE = {
     "overview", "critical_path", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches",
     "communication", "collectives", *ON_REQUEST,
@@ -128,7 +130,7 @@ def devices(trace: Trace) -> list[Device]:
     ]
 
 
-class Sections(BesideSections):
+class Sections:
     """The sections of one selection. Each method is a section of that name.
 
     A method returns what the section holds, and how many rows its whole list has (null where it is no list).
@@ -379,6 +381,42 @@ class Sections(BesideSections):
     def roofline_extras(self) -> Json:
         """What accompanies the section `roofline`: the roofs and their sources."""
         return {"roofline_peaks": roofs(self._facts.roofline)}
+
+    def threads(self) -> Section:
+        """Who keeps the CPU: a row per thread."""
+        from tracetui.analysis.nsys.threads import threads
+
+        return self._table(threads(self.sel), system.THREADS)
+
+    def cpu_functions(self) -> Section:
+        """Where CPU samples found the threads: a row per function and thread."""
+        from tracetui.analysis.nsys.threads import cpu_functions
+
+        return self._table(cpu_functions(self.sel), system.CPU_FUNCTIONS)
+
+    def os_calls(self) -> Section:
+        """What the threads waited for in the operating system: a row per function and thread."""
+        from tracetui.analysis.nsys.threads import os_calls
+
+        return self._table(os_calls(self.sel), system.OS_CALLS)
+
+    def gpu_samples(self) -> Section:
+        """The GPU's sampled metrics: a row per GPU, then per kernel."""
+        from tracetui.analysis.nsys.gpu_samples import gpu_samples
+
+        return self._table(gpu_samples(self.sel), system.GPU_SAMPLES)
+
+    def unified_memory(self) -> Section:
+        """Migrations of unified memory by cause, and page faults."""
+        from tracetui.analysis.nsys.unified_memory import unified_memory
+
+        return self._table(unified_memory(self.sel), system.UNIFIED_MEMORY)
+
+    def source_lines(self) -> Section:
+        """Where in the source a kernel waits and how it accesses memory."""
+        from tracetui.analysis.counters.source_lines import source_lines
+
+        return self._table(source_lines(self.sel.trace), SOURCE_LINES)
 
     @cached_property
     def _counters(self) -> Counters | None:

@@ -116,12 +116,7 @@ OPERATOR_GROUPS = Table(
         *OPERATORS.chosen(("device_self_ns", "percent", "host_self_ns", "calls")),
         Field("operators", "Operators", "count", width=9, priority=2, about="number of different operators, by name"),
         Field(
-            "name",
-            "Top operator",
-            width=16,
-            priority=2,
-            flex=True,
-            about="the operator with most of the group's time",
+            "name", "Top operator", width=16, priority=2, flex=True, about="the operator with most of the group's time"
         ),
         OPERATORS.field("kernels"),
     ),
