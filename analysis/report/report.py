@@ -14,8 +14,8 @@ from tracetui.analysis.report.ranks import SECTIONS as JOB_SECTIONS
 from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
-from tracetui.analysis.tables import comparison
 from tracetui.analysis.tables.ranks import RANKS
+from tracetui.analysis.tables.registry import COMPARED
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.parsers.tool_registry import BY_KIND
 
@@ -278,15 +278,11 @@ def diff_report(
             "per_sample": _per_sample(pair),
             "recorded": None if found.compared.rests_on == RECORDED else _step(found.recorded),
         },
-        "split": table_rows(found.split, comparison.STEP),
-        "waiting": table_rows(found.waiting, comparison.STEP),
+        "split": table_rows(found.split, COMPARED["split"]),
+        "waiting": table_rows(found.waiting, COMPARED["split"]),
         "counters": _counters_of_pair(pair, limit),
-        "waterfall": table_rows(found.waterfall, comparison.WATERFALL),
-        "kernels": table_rows(found.kernels, comparison.KERNELS, limit),
-        "operators": table_rows(found.operators, comparison.OPERATORS, limit),
-        "modules": table_rows(found.modules, comparison.MODULES, limit),
-        "ranges": table_rows(found.ranges, comparison.RANGES, limit),
-        "kinds": table_rows(found.kinds, comparison.KINDS, limit),
+        "waterfall": table_rows(found.waterfall, COMPARED["waterfall"]),
+        **{name: table_rows(frame, COMPARED[name], limit) for name, frame in lists.items()},
         **asdict(judged(said, limit)),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }

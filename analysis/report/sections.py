@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec.structs import asdict
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.timeline.step_lanes import BusyLane as Lane
     from tracetui.parsers import Run, Trace
 
-Section = tuple[Any, "int | None"]
+Section = tuple[object, "int | None"]
 ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
 """The sections that read the file again (what nsys recorded beside CUDA), and the list of gaps: where asked for."""
 NEED_TIMELINE = {
@@ -130,27 +131,20 @@ def devices(trace: Trace) -> list[Device]:
     ]
 
 
+@dataclass
 class Sections:
     """The sections of one selection. Each method is a section of that name.
 
     A method returns what the section holds, and how many rows its whole list has (null where it is no list).
     """
 
-    def __init__(
-        self,
-        sel: Selection,
-        limit: int | None = None,
-        run: Run | None = None,
-        config: Config | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-    ) -> None:
-        self.sel = sel
-        self.limit = limit
-        self.run = run
-        """The run that the selection's trace belongs to: its other recordings know more about the kernels."""
-        self.config = config
-        """The rules' thresholds."""
-        self.on_error = on_error
+    sel: Selection
+    limit: int | None = None
+    run: Run | None = None
+    """The run that the selection's trace belongs to: its other recordings know more about the kernels."""
+    config: Config | None = None
+    """The rules' thresholds."""
+    on_error: Callable[[Exception], None] | None = None
 
     @cached_property
     def _overview(self) -> Averaged:

@@ -168,9 +168,9 @@ def cell(one: Field, row: Json, *, ascii: bool = False) -> str:
     return value_cell(one, row.get(one.short) or value if one.short else value, ascii=ascii)
 
 
-def value_cell(one: Field, value: Any, *, ascii: bool = False) -> str:
+def value_cell(one: Field, value: object, *, ascii: bool = False) -> str:
     """The text of a column's value, or of the short form of a name."""
-    if one.kind in ("time", "delta") and value is not None:
+    if one.kind in ("time", "delta") and isinstance(value, int | float):
         value = round(value * 1e3, 6)  # whole ns, which a product may miss by the last bit
     return cell_text(value, one.kind, ascii=ascii)
 

@@ -5,7 +5,7 @@ Each chart imports what draws it when it is drawn: a report of one section draws
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -235,7 +235,7 @@ def levels(times: Sequence[float | None], values: Iterable[float | None], column
     first = min(known, default=0.0)  # clocks that were set back order the events otherwise than their times
     span = (max(known, default=0.0) - first) or 1.0
     found: list[float | None] = [None] * columns
-    last: list[Any] = [None] * columns
+    last: list[float | None] = [None] * columns
     for time, value in zip(known, values, strict=True):
         at = min(int((time - first) / span * columns), columns - 1)
         if value is not None:
