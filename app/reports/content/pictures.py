@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import convert
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.ranks.together.said import in_title
@@ -13,6 +14,7 @@ from tracetui.app.charts.heat import cells_of, heat_svg
 from tracetui.app.charts.slide import NOTE_LETTERS, slide
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
+from tracetui.app.reports.content.roofline import Kernel
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.parts import Block
 from tracetui.app.text.fitting import fit_apart, printable
@@ -166,8 +168,8 @@ def picture(name: str, trace: Trace, said: str, foot: str, *, ascii: bool = Fals
     found = PICTURES[name](trace, Layout(BARS, ascii=ascii, charts=True))
     if found is None:
         return None
-    rows = (trace.roofline or [])[:BARS] if name == "roofline" else []
-    notes = letters({row["letter"]: row["short_name"] or row["name"] for row in rows if row["letter"]}, ascii=ascii)
+    rows = convert((trace.roofline or [])[:BARS] if name == "roofline" else [], list[Kernel])
+    notes = letters({row.letter: row.short_name or row.name for row in rows if row.letter}, ascii=ascii)
     return slide(found[1], found[0], said, foot, notes=notes, ascii=ascii)
 
 

@@ -30,6 +30,8 @@ class Kernel(Struct, frozen=True):
     """A row of the section, as far as its chart and sentences need it."""
 
     letter: str | None
+    name: str
+    short_name: str | None
     origin: str
     launches: int
     flops: float | None

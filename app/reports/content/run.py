@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, convert
 from msgspec.structs import replace
 
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us, spans
@@ -31,6 +31,14 @@ COMMENTED = 60
 """Letters of the name of a row with a comment."""
 NAMES_SHOWN = 5
 """Kernels that match nothing, by name."""
+
+
+class RankRow(Struct, frozen=True):
+    """A rank of the report, as far as it says which is the latest."""
+
+    rank: int
+    straggler: bool | None
+    excess_us: float | None
 
 
 def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
@@ -61,7 +69,8 @@ def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
     yield from job_parts(run, layout)
     if run.ranks:
         traces = [_slowest(run)]
-        ranks = spans(_other_ranks(run, traces[0]))
+        shown_rank = traces[0].source.rank
+        ranks = spans(row.rank for row in convert(run.ranks, list[RankRow]) if row.rank != shown_rank)
         yield Sentences((f"Below: rank {traces[0].source.rank}; --rank N shows another ({ranks}).",))
     elif run.job and len(own := [trace for trace in traces if trace.sections()]) == 1:
         ranks = spans(trace.source.rank for trace in traces if trace is not own[0] and trace.source.rank is not None)
@@ -243,12 +252,8 @@ def _slowest(run: Run) -> Trace:
 
 def _straggler(ranks: list[Row]) -> int | None:
     """The rank that is late in the program, of several the latest; None where there is none."""
-    late = [row for row in ranks if row["straggler"]]
-    return max(late, key=lambda row: row["excess_us"])["rank"] if late else None
-
-
-def _other_ranks(run: Run, shown: Trace) -> list[int]:
-    return [row["rank"] for row in run.ranks or () if row["rank"] != shown.source.rank]
+    late = [row for row in convert(ranks, list[RankRow]) if row.straggler]
+    return max(late, key=lambda row: row.excess_us or 0.0).rank if late else None
 
 
 def _others(run: Run) -> Iterator[Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, convert
+from msgspec import UNSET, Struct, convert
 
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
@@ -250,22 +250,29 @@ def launched_by(kernels: Sequence[KernelRow]) -> str:
     return next(known, "operator")
 
 
+class OperatorRow(Struct, frozen=True):
+    """An operator of the report, as far as its order and the sentence on the rest need it."""
+
+    name: str
+    percent: float | None
+    memory_self_bytes: int | None
+    allocated_self_bytes: int | None
+
+
 def operators(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The operators that take most GPU time, or host time where there is none."""
     from tracetui.app.tables.trees import NOT_ATTRIBUTED
 
     rows = trace.operators or []
-    if all(row["name"] == NOT_ATTRIBUTED for row in rows):
+    own = convert(rows, list[OperatorRow])
+    if all(row.name == NOT_ATTRIBUTED for row in own):
         return
-    lost = next((row["percent"] for row in rows if row["name"] == NOT_ATTRIBUTED), None)
+    lost = next((row.percent for row in own if row.name == NOT_ATTRIBUTED), None)
     after = (f"{format_percent(lost)} of GPU time is of no operator.",) if lost else ()
     yield listed(OPERATORS, rows, layout, base="", after=after)
-    allocating = [row for row in rows if row["allocated_self_bytes"] or row["memory_self_bytes"]]
-    yield listed(
-        OPERATORS_BY_MEMORY,
-        sorted(allocating, key=lambda row: (-row["memory_self_bytes"], row["name"])),
-        layout,
-    )
+    allocating = [at for at, row in enumerate(own) if row.allocated_self_bytes or row.memory_self_bytes]
+    allocating.sort(key=lambda at: (-(own[at].memory_self_bytes or 0), own[at].name))
+    yield listed(OPERATORS_BY_MEMORY, [rows[at] for at in allocating], layout)
 
 
 def host_functions(trace: Trace, layout: Layout) -> Iterator[Part]:
