@@ -472,14 +472,12 @@ def _as_recorded(found: Averaged) -> Averages:
 
 def _lanes(trace: Trace, found: Averaged) -> StepLanes:
     """The most typical step as lanes in equal parts."""
-    from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
+    from tracetui.analysis.timeline.step_lanes import typical_picture
 
-    if not found.per_step.height:
+    picture = typical_picture(trace, found.per_step, marked=bool(found.steps))
+    if picture is None:
         return StepLanes(step=None, us=None, lanes=[])
-    steps = found.per_step.select("index", "start", "duration_ns")
-    index, start, lasting = steps.row(typical_step(found.per_step))
-    lanes = step_lanes(trace, start, start + lasting)
-    return StepLanes(step=index if found.steps else None, us=us(lasting), lanes=list(map(_lane, lanes)))
+    return StepLanes(step=picture.step, us=us(picture.lasting), lanes=list(map(_lane, picture.lanes)))
 
 
 def _lane(busy: Lane) -> BusyLane:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.findings.core.finding import Finding
     from tracetui.analysis.overview import Overview
-    from tracetui.analysis.timeline.step_lanes import BusyLane
+    from tracetui.analysis.timeline.step_lanes import StepPicture
     from tracetui.app.charts.cells import Run
     from tracetui.parsers import Note
 
@@ -58,17 +58,6 @@ IDLE_SHARES = {
     "other_percent": "idle: other",
 }
 RANK_TIMES = ("step_ns", "own_gpu_ns", "silent_ns", "wait_ns", "late_ns")
-
-
-@dataclass(frozen=True)
-class StepPicture:
-    """One step as lanes."""
-
-    step: int | None
-    """Its index; None where the whole file stands for one."""
-    lasting: int
-    """ns."""
-    lanes: list[BusyLane]
 
 
 @dataclass(frozen=True)
