@@ -31,7 +31,7 @@ from generated_docs import (
 from report_page import documented, keys_of
 
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.analysis.schemas.others import json_schema
+from tracetui.analysis.schemas.outputs import json_schema
 from tracetui.analysis.tables.registry import TABLES
 from tracetui.app.cli.command import COMMANDS, build_parser, chosen
 from tracetui.app.cli.commands.completion import known_commands

@@ -33,8 +33,7 @@ from tracetui.app.charts.roofline import Ceiling, Point, roofline_svg
 from tracetui.app.charts.steps import GROUPS, LABELS, TIMES, Step, steps_svg
 from tracetui.app.cli.main import main
 from tracetui.app.reports.content.sweep import sweep_parts
-from tracetui.app.reports.html.page import html
-from tracetui.app.reports.html.tables import amount_of, column_values
+from tracetui.app.reports.html.page import amount_of, column_values, html
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block, Chart, Facts, FindingList, Sentences, Title

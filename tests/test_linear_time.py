@@ -35,13 +35,13 @@ from tracetui.analysis.findings.validity import steps as range_rules
 from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.host import CALLS, api_calls
 from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order
-from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
-from tracetui.analysis.report.report import SECTIONS
+from tracetui.analysis.report.report import SECTIONS, SOURCE_LINES
+from tracetui.analysis.report.sections import ON_REQUEST
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.registry import OF_RUNS
 from tracetui.analysis.timeline import step_lanes
 from tracetui.app.reports.content.run import printed_sections
-from tracetui.app.tables.range_tree import merged_ranges
+from tracetui.app.tables.trees import merged_ranges, tree_rows
 from tracetui.parsers import Run, Trace, open_path, schema
 from tracetui.parsers.names.range_roles import NUMBERED, ROLES, any_of_role, role_of
 
@@ -168,14 +168,16 @@ def test_merged_ranges_stand_as_their_paths_sort() -> None:
         seen[tuple(way)] = seen.get(tuple(way), 0) + 1
     place = {key: number for number, key in enumerate(seen)}
     order = sorted(seen, key=lambda key: [place[key[: depth + 1]] for depth in range(len(key))])
-    found = merged_ranges(rows)
+    found = merged_ranges(tree_rows(rows))
     assert [(one.base, one.depth, one.calls) for one in found] == [(key[-1], len(key) - 1, seen[key]) for key in order]
 
 
 def test_ranges_ten_thousand_deep_are_merged() -> None:
     times = dict.fromkeys(("calls", "host_total_us", "device_self_us", "device_total_us"), 1)
     row = {"path": "p", "name": "again", "domain": "", "device_meanwhile_us": None, **times}
-    assert [one.depth for one in merged_ranges({**row, "depth": depth} for depth in range(10_000))] == [*range(10_000)]
+    assert [one.depth for one in merged_ranges(tree_rows({**row, "depth": depth} for depth in range(10_000)))] == [
+        *range(10_000)
+    ]
 
 
 @pytest.mark.parametrize("path", [FP32, GPT], ids=["vim", "gpt"])

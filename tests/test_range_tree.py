@@ -17,7 +17,7 @@ from tracetui.analysis.kernels import NOT_IN_ANY_RANGE
 from tracetui.analysis.ranges import LAYOUT, range_kernels, range_launches, range_tree
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.cli import main as cli
-from tracetui.app.tables.range_tree import largest, merged_ranges
+from tracetui.app.tables.trees import largest, merged_ranges, tree_rows
 from tracetui.app.text.words import nothing
 from tracetui.parsers import Source, Trace, TraceInfo
 
@@ -296,7 +296,7 @@ def test_numbered_ranges_are_one_line_of_the_text_report() -> None:
         row(0, "step 1", 9), row(1, "forward", 5), row(0, "step 2", 8), row(1, "forward", 4), row(1, "log", 1),
         row(0, "conv1", 1), row(0, "conv2", 1),
     ]  # fmt: skip
-    nodes = merged_ranges(rows)
+    nodes = merged_ranges(tree_rows(rows))
     assert [(node.depth, node.label, node.calls, node.device_total_us) for node in nodes] == [
         (0, "step ×2", 2, 17),
         (1, "forward", 2, 9),

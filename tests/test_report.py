@@ -32,9 +32,9 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.overview import overview
-from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
-from tracetui.analysis.report.report import SECTIONS, diff_report
+from tracetui.analysis.report.report import SECTIONS, SOURCE_LINES, diff_report
 from tracetui.analysis.report.rows import rows
+from tracetui.analysis.report.sections import ON_REQUEST
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.json_report import to_json

@@ -10,7 +10,7 @@ from as_json import report
 from sample_runs import DATA, SWEEP, recorded, report_of
 
 from tracetui.analysis.report.report import SECTIONS
-from tracetui.analysis.schemas.others import OUTPUTS, json_schema, part_of
+from tracetui.analysis.schemas.outputs import OUTPUTS, json_schema, part_of
 from tracetui.app.cli.commands.reference.schema import OUTPUTS as NAMES
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path

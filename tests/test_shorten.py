@@ -62,7 +62,7 @@ def main_trace(found):
 
 def test_each_form_has_its_schema() -> None:
     validate = pytest.importorskip("jsonschema").Draft202012Validator
-    from tracetui.analysis.schemas.others import json_schema
+    from tracetui.analysis.schemas.outputs import json_schema
 
     schemas = {name: validate(json_schema(name, closed=True)) for name in ("report", "headline")}
     found = report_of("two_passes")

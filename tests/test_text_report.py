@@ -18,7 +18,7 @@ from tracetui.app.cli.main import main
 from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import code, plain
-from tracetui.app.tables.module_tree import merged_tree
+from tracetui.app.tables.trees import largest, merged_modules, not_attributed_percent, tree_rows
 from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
 
@@ -283,20 +283,18 @@ def test_merged_modules_are_a_tree_that_adds_up() -> None:
         row("Net_0/Block_1/Norm_0", 0.5),
         row("Net_0/Head_0", 1.0),
     ]
-    tree = merged_tree(rows)
-    assert [(node.label, node.depth) for node in tree.shown] == [
+    tree = merged_modules(tree_rows(rows))
+    assert [(node.label, node.depth) for node in tree] == [
         ("Net", 0),
         ("Block ×2", 1),
         ("Linear ×2", 2),
         ("Norm", 2),
         ("Head", 1),
     ]
-    assert tree.shown[1].device_total_us == 9.0
-    assert tree.shown[1].backward_us == 1.0
-    assert tree.not_attributed_percent == 0
-    cut = merged_tree(rows, 3)
-    assert [node.label for node in cut.shown] == ["Net", "Block ×2", "Linear ×2"]
-    assert cut.whole == 5
+    assert tree[1].device_total_us == 9.0
+    assert tree[1].backward_device_us == 1.0
+    assert not_attributed_percent(tree) == 0
+    assert [node.label for node in largest(tree, 3)] == ["Net", "Block ×2", "Linear ×2"]
 
 
 def test_sections_of_a_job_are_of_the_rank_that_the_whole_report_shows(capsys: pytest.CaptureFixture[str]) -> None:

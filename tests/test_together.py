@@ -19,7 +19,7 @@ from tracetui.analysis.findings.declared.rule import Rule
 from tracetui.analysis.matching.join import joined, run_joins
 from tracetui.analysis.matching.one_program import one_program, reason
 from tracetui.analysis.report.report import join_row
-from tracetui.app.reports.content.joins import sentences
+from tracetui.app.reports.content.run import join_sentences
 from tracetui.parsers import Run, open_path
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_a_recording_of_another_program_is_not_matched() -> None:
     rows = {row.kind: row for row in map(join_row, run_joins(subject.run))}
     assert rows["ncu"].set_aside is None
     assert "longest kernel" in rows["nsys"].set_aside
-    (told,) = sentences(rows["nsys"])
+    (told,) = join_sentences(rows["nsys"])
     assert told.startswith("gpt_small_ctx256.sqlite.gz is set aside: it is of another run than ops.trace.json.gz")
 
 

@@ -25,7 +25,7 @@ from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block
 from tracetui.app.reports.text import text
 from tracetui.app.tables.columns import Placed
-from tracetui.app.tables.module_tree import Mean, merged_tree
+from tracetui.app.tables.trees import Mean, merged_modules, tree_rows
 from tracetui.app.widgets.frame_table import FrameTable
 
 DEIT = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
@@ -165,9 +165,9 @@ def test_occupancy_and_tensor_cores_of_a_module_are_those_of_its_kernels() -> No
 def test_instances_of_a_class_are_averaged_by_the_time_that_each_share_is_of() -> None:
     """In the blocks of this GPT the occupancy of only some kernels is known."""
     rows = report(run_of("gpt_train"), sections=["modules"])["run"]["traces"][0]["modules"]
-    merged = next(node for node in merged_tree(rows).shown if node.depth == 3 and node.class_name == "Linear")
+    merged = next(node for node in merged_modules(tree_rows(rows)) if node.depth == 3 and node.base == "Linear")
     mine = [row for row in rows if row["class_name"] == "Linear" and "CausalSelfAttention" in row["path"]]
-    assert len(mine) == merged.instances > 1
+    assert len(mine) == len(merged.paths) > 1
     weights = [row["known_occupancy_us"] for row in mine]
     assert len(set(weights)) > 2
     shares = [row["occupancy_percent"] or 0 for row in mine]

@@ -49,10 +49,10 @@ def latest(compute: Callable[..., Found]) -> Callable[..., Found]:
 
     The first argument is compared by identity, the others by value. Callers must not write into the result.
     """
-    slot: list[tuple[weakref.ref[Any], tuple[Any, ...], dict[str, Any], Found]] = []
+    slot: list[tuple[weakref.ref[object], tuple[object, ...], dict[str, object], Found]] = []
 
     @wraps(compute)
-    def known(owner: Any, *arguments: Any, **named: Any) -> Found:
+    def known(owner: object, *arguments: object, **named: object) -> Found:
         for held, given, called, answer in tuple(slot):
             if held() is owner and given == arguments and called == named:
                 return answer
@@ -63,7 +63,7 @@ def latest(compute: Callable[..., Found]) -> Callable[..., Found]:
     return known
 
 
-def _answers(owner: Any) -> dict[Any, Any]:
+def _answers(owner: object) -> dict[object, Any]:
     # as functools.cached_property does: even a frozen dataclass has a dictionary of its own
-    answers: dict[Any, Any] = owner.__dict__.setdefault(_KEPT, {})
+    answers: dict[object, Any] = owner.__dict__.setdefault(_KEPT, {})
     return answers

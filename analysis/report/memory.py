@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -15,7 +15,9 @@ from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.memory import HOLDERS, LONG_LIVED, OUT_OF_MEMORY, STEPS
 
 if TYPE_CHECKING:
+    from tracetui.analysis.report.model import Row
     from tracetui.analysis.selection import Selection
+    from tracetui.analysis.tables.table import Table
 
 POINTS = 200
 """The most points of the curve; its peak is one of them."""
@@ -29,9 +31,7 @@ def memory_section(sel: Selection, limit: int | None) -> Memory:
     peaks, most, end = memory(sel), peak(sel), end_state(sel)
     whole = curve(sel, most)
     owners = callers(sel)
-    held = [_named(holders(sel, by, most), by).head(_most(limit)) for by in owners]
-    longer = [_named(long_lived(sel, by), by).head(_most(limit)) for by in owners]
-    last = _last(whole)
+    allocated, reserved = whole.select("allocated", "reserved").row(-1) if whole.height else (None, None)
     return Memory(
         peak_allocated_bytes=peaks.peak_allocated_bytes,
         peak_reserved_bytes=peaks.peak_reserved_bytes,
@@ -40,15 +40,15 @@ def memory_section(sel: Selection, limit: int | None) -> Memory:
         peak_time_us=_since(sel, None if most is None else most.time),
         peaks=[MemoryPeak(**row) for row in rows(peaks.peaks.rename(_BYTES, strict=False), PEAKS)],
         unused_percent=None if most is None else known(most.unused_percent),
-        end_allocated_bytes=last["allocated"] if end.allocated_bytes is None else end.allocated_bytes,
-        end_reserved_bytes=last["reserved"] if end.reserved_bytes is None else end.reserved_bytes,
+        end_allocated_bytes=allocated if end.allocated_bytes is None else end.allocated_bytes,
+        end_reserved_bytes=reserved if end.reserved_bytes is None else end.reserved_bytes,
         fragmentation_percent=None if end.fragmentation_percent is None else known(end.fragmentation_percent),
         segments=_segments(end),
         curve=[
             MemoryPoint(**row) for row in rows(_since_begin(sel, curve_points(whole, POINTS)).rename(_BYTES), CURVE)
         ],
-        holders=table_rows(pl.concat(held), HOLDERS) if held else [],
-        long_lived=table_rows(pl.concat(longer), LONG_LIVED) if longer else [],
+        holders=_by_owner({by: holders(sel, by, most) for by in owners}, HOLDERS, limit),
+        long_lived=_by_owner({by: long_lived(sel, by) for by in owners}, LONG_LIVED, limit),
         growth=table_rows(growth(sel), STEPS, limit),
         oom=table_rows(_since_begin(sel, ooms(sel)), OUT_OF_MEMORY, limit),
     )
@@ -63,12 +63,9 @@ def callers(sel: Selection) -> tuple[By, ...]:
     return ("operator", "module") if (sel.trace.host["kind"] == "module").any() else ("operator",)
 
 
-def _named(frame: pl.DataFrame, by: str) -> pl.DataFrame:
-    return frame.with_columns(pl.lit(by).alias("by"))
-
-
-def _most(limit: int | None) -> int:
-    return 1 << 62 if limit is None else limit
+def _by_owner(frames: dict[By, pl.DataFrame], table: Table, limit: int | None) -> list[Row]:
+    """The first rows by each kind of owner."""
+    return [row for by, frame in frames.items() for row in table_rows(frame.with_columns(by=pl.lit(by)), table, limit)]
 
 
 def _since_begin(sel: Selection, frame: pl.DataFrame) -> pl.DataFrame:
@@ -81,11 +78,6 @@ def _since_begin(sel: Selection, frame: pl.DataFrame) -> pl.DataFrame:
 def _since(sel: Selection, time: int | None) -> float | None:
     window = sel.trace.info.window
     return None if time is None or window is None else us(time - window[0])
-
-
-def _last(whole: pl.DataFrame) -> dict[str, Any]:
-    """What was still allocated at the end of a recording of events."""
-    return whole.row(-1, named=True) if whole.height else {"allocated": None, "reserved": None}
 
 
 def _segments(end: EndState) -> Segments | None:

@@ -9,14 +9,13 @@ from msgspec.structs import asdict
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report import model
 from tracetui.analysis.report import sections as report_sections
-from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
 from tracetui.analysis.report.model import JoinRow, LightRecording, OtherRun, PassRow, Report, UnmatchedKernel
 from tracetui.analysis.report.ranks import SECTIONS as JOB_SECTIONS
 from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
-from tracetui.analysis.tables import comparison
 from tracetui.analysis.tables.ranks import RANKS
+from tracetui.analysis.tables.registry import COMPARED
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.parsers.tool_registry import BY_KIND
 
@@ -99,6 +98,8 @@ def rests_on(sel: Selection, sections: Iterable[str]) -> dict[str, str] | None:
 
 SCHEMA = "tracetui.report/1"
 DIFF_SCHEMA = "tracetui.diff/1"
+SOURCE_LINES = "source_lines"
+"""The section of ncu's source page, which has nothing else."""
 SECTIONS = (*model.SECTIONS, "ranks", *JOB_SECTIONS, "captures", "configurations")
 """What ``--section`` takes: a trace's sections, the run's table of ranks and what they say together, the folder's
 table of captures, and that of configurations by their counters."""
@@ -121,8 +122,8 @@ def report(
     Args:
         run: what `open_path` returned.
         scope: the steps, devices or stretch of time the numbers are about.
-        sections: names out of `SECTIONS`; by default all but `ON_REQUEST`, which read the file again. Only these are
-            computed.
+        sections: names out of `SECTIONS`; by default all but `sections.ON_REQUEST`, which read the file again. Only
+            these are computed.
         limit: at most so many rows of each list; `counts` still tells how many there are.
         open_file: opens one of the folder's other files for the table of captures. For Chrome traces that table is
             filled only if it is asked for by name: reading many takes long.
@@ -175,7 +176,7 @@ def _by_default(run: Run) -> list[str]:
 
     if run.traces and all(map(has_lines, run.traces)):
         return [SOURCE_LINES]
-    left_out = {*ON_REQUEST} if any(map(has_lines, run.traces)) else {*ON_REQUEST, SOURCE_LINES}
+    left_out = {*report_sections.ON_REQUEST} | (set() if any(map(has_lines, run.traces)) else {SOURCE_LINES})
     return [name for name in SECTIONS if name not in left_out]
 
 
@@ -214,28 +215,14 @@ def trace_report(
         groups, many = filled.kernel_groups(by)
         found |= {"kernels_by": by, "kernel_groups": groups}
         counts["kernel_groups"] = many or 0
-    if found.get("range_tree") and range_kernels:
-        from tracetui.analysis.ranges import range_tree_kernels
-
-        frame = range_tree_kernels(sel)
-        found["range_tree_kernels"] = table_rows(frame, TABLES_OF["range_tree_kernels"], limit)
-        counts["range_tree_kernels"] = frame.height
-    if found.get("modules") and range_kernels:
-        from tracetui.analysis.tree_kernels import module_tree_kernels
-
-        frame = module_tree_kernels(sel)
-        found["module_kernels"] = table_rows(frame, TABLES_OF["module_kernels"], limit)
-        counts["module_kernels"] = frame.height
-    if "kernels" in found:
-        found |= filled.kernel_extras()
-    if "counters" in found:
-        found |= filled.counter_extras()
-    if "collectives" in found:
-        found |= filled.collective_extras()
-    if "roofline" in found:
-        found |= filled.roofline_extras()
-    if "findings" in found:
-        found |= filled.finding_extras()
+    if range_kernels:
+        for name in ("range_tree", "modules"):
+            if found.get(name):
+                below, rows, many = filled.kernels_below(name)
+                found[below], counts[below] = rows, many
+    for name in ("kernels", "counters", "collectives", "roofline", "findings"):
+        if name in found:
+            found |= getattr(filled, f"{name}_extras")()
     return model.Trace(
         source=report_sections.source(trace),
         device=report_sections.devices(trace),
@@ -291,15 +278,11 @@ def diff_report(
             "per_sample": _per_sample(pair),
             "recorded": None if found.compared.rests_on == RECORDED else _step(found.recorded),
         },
-        "split": table_rows(found.split, comparison.STEP),
-        "waiting": table_rows(found.waiting, comparison.STEP),
+        "split": table_rows(found.split, COMPARED["split"]),
+        "waiting": table_rows(found.waiting, COMPARED["split"]),
         "counters": _counters_of_pair(pair, limit),
-        "waterfall": table_rows(found.waterfall, comparison.WATERFALL),
-        "kernels": table_rows(found.kernels, comparison.KERNELS, limit),
-        "operators": table_rows(found.operators, comparison.OPERATORS, limit),
-        "modules": table_rows(found.modules, comparison.MODULES, limit),
-        "ranges": table_rows(found.ranges, comparison.RANGES, limit),
-        "kinds": table_rows(found.kinds, comparison.KINDS, limit),
+        "waterfall": table_rows(found.waterfall, COMPARED["waterfall"]),
+        **{name: table_rows(frame, COMPARED[name], limit) for name, frame in lists.items()},
         **asdict(judged(said, limit)),
         "counts": {**{name: frame.height for name, frame in lists.items()}, "findings": len(said.found)},
     }

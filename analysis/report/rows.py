@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.json_values import key_of, known, us
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     import polars as pl
 
@@ -22,7 +22,7 @@ def table_rows(frame: pl.DataFrame, table: Table, limit: int | None = None) -> l
     return [{renamed.get(key, key): value for key, value in row.items()} for row in found] if renamed else found
 
 
-def object_row(fields: Iterable[Field], value: Callable[[str], Any], **more: Any) -> Json:
+def object_row(fields: Iterable[Field], value: Callable[[str], object], **more: object) -> Json:
     """A row of declared columns: what `value` says of each, or `more` where that has it."""
     return {
         field.json_key: more[field.name] if field.name in more else _value(field.name, value(field.name))
@@ -43,28 +43,25 @@ def rows(frame: pl.DataFrame, columns: Iterable[str], limit: int | None = None) 
     return [dict(zip(keys, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
-def _cells(frame: pl.DataFrame, column: str) -> list[Any]:
+def _cells(frame: pl.DataFrame, column: str) -> list[object]:
     """A column's values as the report has them."""
     if column not in frame.columns:
         return [None] * frame.height
     series = frame[column]
-    values: list[Any] = series.to_list()
+    values: list[object] = series.to_list()
     if column.endswith("_ns") or column == "ns" or series.dtype.is_float() or series.dtype.is_nested():
         return [_value(column, value) for value in values]
     return values
 
 
-def _value(column: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if column == "ns" or column.endswith("_ns"):
+def _value(column: str, value: object) -> object:
+    if isinstance(value, int | float) and (column == "ns" or column.endswith("_ns")):
         return us(value)
     if isinstance(value, float):
         return known(value)
     if isinstance(value, list):
-        return [_struct(item) if isinstance(item, dict) else item for item in value]
+        return [
+            {key_of(name): _value(name, part) for name, part in item.items()} if isinstance(item, dict) else item
+            for item in value
+        ]
     return value
-
-
-def _struct(item: Mapping[str, Any]) -> Json:
-    return {key_of(name): _value(name, value) for name, value in item.items()}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec.structs import asdict
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.report.beside import ON_REQUEST, BesideSections
 from tracetui.analysis.report.model import (
     Averages,
+    Bandwidth,
     Bounds,
     BusyLane,
     Communication,
@@ -23,8 +24,11 @@ from tracetui.analysis.report.model import (
     Judged,
     LaneEvent,
     Launches,
+    Link,
     Note,
     Overview,
+    Roof,
+    Roofs,
     Source,
     Step,
     StepLanes,
@@ -32,14 +36,25 @@ from tracetui.analysis.report.model import (
     WaitsFor,
 )
 from tracetui.analysis.report.rows import rows, table_rows
+from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR
-from tracetui.analysis.tables.nsight.counters import ROOFLINE
-from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES
+from tracetui.analysis.tables.nsight import system
+from tracetui.analysis.tables.nsight.counters import ROOFLINE, SOURCE_LINES
+from tracetui.analysis.tables.program import (
+    API_CALLS,
+    HOST_FUNCTIONS,
+    MODULE_KERNELS,
+    MODULES,
+    OPERATORS,
+    RANGE_TREE,
+    RANGE_TREE_KERNELS,
+    RANGES,
+)
 from tracetui.analysis.tables.runs import GPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tracetui.analysis.base.conventions import Conventions
     from tracetui.analysis.dependencies.limit import Limit
@@ -49,28 +64,19 @@ if TYPE_CHECKING:
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.overview import Overview as Averaged
     from tracetui.analysis.report.counters import Counters
+    from tracetui.analysis.roofline.roofline import Roofline
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.table import Table
     from tracetui.analysis.timeline.step_lanes import BusyLane as Lane
     from tracetui.parsers import Run, Trace
 
-Section = tuple[Any, "int | None"]
-NEED_TIMELINE = frozenset(
-    (
-        "overview",
-        "critical_path",
-        "operators",
-        "modules",
-        "host_functions",
-        "api",
-        "ranges",
-        "range_tree",
-        "launches",
-        "communication",
-        *ON_REQUEST,
-        "collectives",
-    )
-)
+Section = tuple[object, "int | None"]
+ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
+"""The sections that read the file again (what nsys recorded beside CUDA), and the list of gaps: where asked for."""
+NEED_TIMELINE = {
+    "overview", "critical_path", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches",
+    "communication", "collectives", *ON_REQUEST,
+}  # fmt: skip
 """The sections that are empty for a recording without a timeline."""
 IDLE_SHARES = ("host_wait_percent", "kernel_wait_percent", "other_percent")
 
@@ -125,27 +131,20 @@ def devices(trace: Trace) -> list[Device]:
     ]
 
 
-class Sections(BesideSections):
+@dataclass
+class Sections:
     """The sections of one selection. Each method is a section of that name.
 
     A method returns what the section holds, and how many rows its whole list has (null where it is no list).
     """
 
-    def __init__(
-        self,
-        sel: Selection,
-        limit: int | None = None,
-        run: Run | None = None,
-        config: Config | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-    ) -> None:
-        self.sel = sel
-        self.limit = limit
-        self.run = run
-        """The run that the selection's trace belongs to: its other recordings know more about the kernels."""
-        self.config = config
-        """The rules' thresholds."""
-        self.on_error = on_error
+    sel: Selection
+    limit: int | None = None
+    run: Run | None = None
+    """The run that the selection's trace belongs to: its other recordings know more about the kernels."""
+    config: Config | None = None
+    """The rules' thresholds."""
+    on_error: Callable[[Exception], None] | None = None
 
     @cached_property
     def _overview(self) -> Averaged:
@@ -183,7 +182,7 @@ class Sections(BesideSections):
             setup_us=us(found.setup_ns),
             recorded_us=us(found.recorded_ns),
             categories=_categories(found),
-            per_step=[_step(row, found.average["category"]) for row in steps.iter_rows(named=True)],
+            per_step=_steps(steps, found.average["category"].to_list()),
             gpu=table_rows(found.gpu, GPUS),
             idle=_idle(found.idle),
             overlap_percent=known(found.overlap_percent),
@@ -227,15 +226,29 @@ class Sections(BesideSections):
 
     def collectives(self) -> Section:
         """Collectives by kind, group and size."""
-        from tracetui.analysis.report.collectives import collective_rows
+        from tracetui.analysis.collectives import by_size
+        from tracetui.analysis.roofline.peaks import link_of
 
-        return collective_rows(self.sel, self.run, self.limit)
+        matched = None
+        if self.run is not None and len(self.run.ranks) > 1:
+            from tracetui.analysis.ranks.files.at_hand import jobs_of
+            from tracetui.analysis.ranks.together.own_calls import own_calls
 
-    def collective_extras(self) -> Json:
-        """What accompanies the section `collectives`: pairs of ranks, and the link of the GPUs."""
-        from tracetui.analysis.report.collectives import link, pair_rows
+            matched = own_calls(jobs_of(self.run, make=False), self.sel.trace)
+        return self._table(by_size(self.sel.recorded, link_of(self.run, self.sel.trace), matched), COLLECTIVES)
 
-        return {"collective_pairs": pair_rows(self.sel, self.limit), "collectives_link": link(self.sel, self.run)}
+    def collectives_extras(self) -> Json:
+        """What accompanies the section `collectives`: sends and receives by pair of ranks, and the link of the GPUs."""
+        from tracetui.analysis.collectives import by_pair
+        from tracetui.analysis.roofline.peaks import link_of
+
+        pairs, link = by_pair(self.sel.recorded), link_of(self.run, self.sel.trace)
+        return {
+            "collective_pairs": table_rows(pairs, PAIRS, self.limit),
+            "collectives_link": None
+            if link is None
+            else Link(name=link.name, gbps=link.bytes_per_s / 1e9, ranks=link.ranks, source=link.source),
+        }
 
     def kernels(self) -> Section:
         """One row per kernel name."""
@@ -255,7 +268,7 @@ class Sections(BesideSections):
             row["counters"] = counters.get(row["name"], {})
         return found, frame.height
 
-    def kernel_extras(self) -> Json:
+    def kernels_extras(self) -> Json:
         """What accompanies the section `kernels`: how much of their time runs on tensor cores."""
         from tracetui.analysis.operators import tensor_cores, tensor_marks
 
@@ -276,6 +289,16 @@ class Sections(BesideSections):
         from tracetui.analysis.kernels import kernel_groups
 
         return self._table(kernel_groups(self.sel, by), KERNEL_GROUPS)
+
+    def kernels_below(self, tree: str) -> tuple[str, list[Json], int]:
+        """The kernels under each range of the tree, or under each module: their key, the rows, and how many."""
+        from tracetui.analysis.ranges import range_tree_kernels
+        from tracetui.analysis.tree_kernels import module_tree_kernels
+
+        of_ranges = tree == "range_tree"
+        table = RANGE_TREE_KERNELS if of_ranges else MODULE_KERNELS
+        frame = range_tree_kernels(self.sel) if of_ranges else module_tree_kernels(self.sel)
+        return table.id, table_rows(frame, table, self.limit), frame.height
 
     def memops(self) -> Section:
         """Copies and fills by kind."""
@@ -337,7 +360,7 @@ class Sections(BesideSections):
         """Hardware counters per profiled launch."""
         return ([], 0) if self._counters is None else (self._counters.launches(), self._counters.count)
 
-    def counter_extras(self) -> Json:
+    def counters_extras(self) -> Json:
         """What accompanies the section `counters`: the same by kernel, and what was not collected."""
         found = self._counters
         return {
@@ -351,9 +374,43 @@ class Sections(BesideSections):
 
     def roofline_extras(self) -> Json:
         """What accompanies the section `roofline`: the roofs and their sources."""
-        from tracetui.analysis.report.roofline import roofs
-
         return {"roofline_peaks": roofs(self._facts.roofline)}
+
+    def threads(self) -> Section:
+        """Who keeps the CPU: a row per thread."""
+        from tracetui.analysis.nsys.threads import threads
+
+        return self._table(threads(self.sel), system.THREADS)
+
+    def cpu_functions(self) -> Section:
+        """Where CPU samples found the threads: a row per function and thread."""
+        from tracetui.analysis.nsys.threads import cpu_functions
+
+        return self._table(cpu_functions(self.sel), system.CPU_FUNCTIONS)
+
+    def os_calls(self) -> Section:
+        """What the threads waited for in the operating system: a row per function and thread."""
+        from tracetui.analysis.nsys.threads import os_calls
+
+        return self._table(os_calls(self.sel), system.OS_CALLS)
+
+    def gpu_samples(self) -> Section:
+        """The GPU's sampled metrics: a row per GPU, then per kernel."""
+        from tracetui.analysis.nsys.gpu_samples import gpu_samples
+
+        return self._table(gpu_samples(self.sel), system.GPU_SAMPLES)
+
+    def unified_memory(self) -> Section:
+        """Migrations of unified memory by cause, and page faults."""
+        from tracetui.analysis.nsys.unified_memory import unified_memory
+
+        return self._table(unified_memory(self.sel), system.UNIFIED_MEMORY)
+
+    def source_lines(self) -> Section:
+        """Where in the source a kernel waits and how it accesses memory."""
+        from tracetui.analysis.counters.source_lines import source_lines
+
+        return self._table(source_lines(self.sel.trace), SOURCE_LINES)
 
     @cached_property
     def _counters(self) -> Counters | None:
@@ -367,7 +424,7 @@ class Sections(BesideSections):
         """What is wrong and what to do about it."""
         return self._judged.findings, len(self._findings.found)
 
-    def finding_extras(self) -> Json:
+    def findings_extras(self) -> Json:
         """What accompanies the section `findings`: what was set aside, and what could not be judged."""
         return asdict(self._judged)
 
@@ -396,8 +453,8 @@ class Sections(BesideSections):
 
 def _categories(found: Averaged) -> dict[str, Cost]:
     """The average step by category."""
-    rows = found.average.iter_rows(named=True)
-    return {row["category"]: Cost(us=us(row["ns"]), percent=known(row["percent"])) for row in rows}
+    rows = found.average.select("category", "ns", "percent").iter_rows()
+    return {category: Cost(us=us(ns), percent=known(percent)) for category, ns, percent in rows}
 
 
 def _as_recorded(found: Averaged) -> Averages:
@@ -415,15 +472,12 @@ def _as_recorded(found: Averaged) -> Averages:
 
 def _lanes(trace: Trace, found: Averaged) -> StepLanes:
     """The most typical step as lanes in equal parts."""
-    from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
+    from tracetui.analysis.timeline.step_lanes import typical_picture
 
-    if not found.per_step.height:
+    picture = typical_picture(trace, found.per_step, marked=bool(found.steps))
+    if picture is None:
         return StepLanes(step=None, us=None, lanes=[])
-    row = found.per_step.row(typical_step(found.per_step), named=True)
-    lanes = step_lanes(trace, row["start"], row["start"] + row["duration_ns"])
-    return StepLanes(
-        step=row["index"] if found.steps else None, us=us(row["duration_ns"]), lanes=list(map(_lane, lanes))
-    )
+    return StepLanes(step=picture.step, us=us(picture.lasting), lanes=list(map(_lane, picture.lanes)))
 
 
 def _lane(busy: Lane) -> BusyLane:
@@ -445,18 +499,20 @@ def _lane(busy: Lane) -> BusyLane:
     )
 
 
-def _step(row: Json, categories: Iterable[str]) -> Step:
-    whole = row["duration_ns"]
-    costs = {name: row[f"{name}_ns"] for name in categories}
-    return Step(
-        index=row["index"],
-        name=row["name"],
-        us=us(whole),
-        categories={
-            name: Cost(us=us(cost), percent=100 * cost / whole if whole and cost is not None else None)
-            for name, cost in costs.items()
-        },
-    )
+def _steps(frame: pl.DataFrame, categories: Sequence[str]) -> list[Step]:
+    columns = ("index", "name", "duration_ns", *(f"{name}_ns" for name in categories))
+    return [
+        Step(
+            index=index,
+            name=name,
+            us=us(lasting),
+            categories={
+                category: Cost(us=us(cost), percent=100 * cost / lasting if lasting and cost is not None else None)
+                for category, cost in zip(categories, costs, strict=True)
+            },
+        )
+        for index, name, lasting, *costs in frame.select(columns).iter_rows()
+    ]
 
 
 def _mean_us(values: pl.Series) -> float | None:
@@ -485,4 +541,28 @@ def _idle(frame: pl.DataFrame) -> Idle:
         other_percent=share(device.other_percent for device in per_device),
         idle_us=total if per_device else None,
         per_device=per_device,
+    )
+
+
+def roofs(found: Roofline) -> Roofs:
+    """The roofs of the points: each peak with its source, and what is not known."""
+    bandwidth, ridge = found.peaks.bandwidth, found.ridge
+    return Roofs(
+        device=found.peaks.device,
+        compute_capability=found.peaks.capability,
+        compute=[
+            Roof(
+                precision=name,
+                flops=peak.value,
+                ridge=known(ridge.get(name)),
+                source=peak.source,
+                about=peak.about,
+            )
+            for name, peak in found.peaks.compute.items()
+        ],
+        bandwidth=None
+        if bandwidth is None
+        else Bandwidth(bytes=bandwidth.value, source=bandwidth.source, about=bandwidth.about),
+        covered_percent=known(found.covered_percent),
+        unknown=list(found.peaks.unknown),
     )

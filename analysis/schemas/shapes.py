@@ -1,8 +1,7 @@
 """A short notation for the shapes of JSON, and the JSON Schema that it stands for.
 
-A shape is a word (``text``, ``whole``, ``number``, ``flag``, ``any``; with ``?`` it may be null), a list of one shape,
-a dict (an object; a key that ends in ``?`` may be missing), `Maybe`, `Map`, `Rows`, `Either`, or the type of a struct's
-field.
+A shape is a type (`str`, `int | None`, `object` for anything, that of a struct's field), a list of one shape, a dict
+(an object; a key that ends in ``?`` may be missing), `Maybe`, `Map`, `Rows` or `Either`.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Shape = Any
-"""A word, a list of one shape, a dict of shapes, or one of the classes below."""
-WORDS = {"text": "string", "whole": "integer", "number": "number", "flag": "boolean"}
+"""A type, a list of one shape, a dict of shapes, or one of the classes below."""
 OF_JSON: dict[str, Json] = {
     "text": {"type": "string"},
     "flag": {"type": "boolean"},
@@ -94,7 +92,7 @@ def schema_of(name: str, title: str, shape: Shape, *, closed: bool = False) -> J
         closed: whether other keys are refused. The contract may grow, so readers must not; tests do.
     """
     if name:
-        shape = {"schema": Told("text", f"always {name}"), **shape}
+        shape = {"schema": Told(str, f"always {name}"), **shape}
     compiler = _Compiler(closed=closed)
     body = compiler.of(shape)
     if name:
@@ -142,7 +140,9 @@ class _Compiler:
             return self.of(dict.fromkeys(CATEGORIES, Cost) if costs else {} if inner[1] is Any else Map(inner[1]))
         if origin is list:
             return {"type": "array", "items": self.of(inner[0])}
-        return {"type": OF_PYTHON[hint]} if hint in OF_PYTHON else {} if hint is Any else self.of(fields_of(hint))
+        if hint in (Any, object):
+            return {}
+        return {"type": OF_PYTHON[hint]} if hint in OF_PYTHON else self.of(fields_of(hint))
 
     def _rows(self, table: str, rows: Shape) -> Json:
         """A list of rows of a declared table; of a struct, what its lists hold and what the table lacks besides."""
@@ -174,12 +174,7 @@ class _Compiler:
             return {"type": "array", "items": self.of(shape[0])}
         if isinstance(shape, dict):
             return self._object(shape)
-        if not isinstance(shape, str):
-            return self.of_type(shape)
-        word = shape.removesuffix("?")
-        if word == "any":
-            return {}
-        return _or_null({"type": WORDS[word]}) if shape.endswith("?") else {"type": WORDS[word]}
+        return self.of_type(shape)
 
     def _object(self, shape: dict[str, Shape]) -> Json:
         found: Json = {

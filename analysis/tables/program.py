@@ -116,12 +116,7 @@ OPERATOR_GROUPS = Table(
         *OPERATORS.chosen(("device_self_ns", "percent", "host_self_ns", "calls")),
         Field("operators", "Operators", "count", width=9, priority=2, about="number of different operators, by name"),
         Field(
-            "name",
-            "Top operator",
-            width=16,
-            priority=2,
-            flex=True,
-            about="the operator with most of the group's time",
+            "name", "Top operator", width=16, priority=2, flex=True, about="the operator with most of the group's time"
         ),
         OPERATORS.field("kernels"),
     ),
@@ -277,25 +272,14 @@ RANGE_TREE = Table(
             "itself",
         ),
         Field("row_kind", "Kind", width=8, priority=6, null=True, about="`range`, `kernel`, `memcpy` or `memset`"),
-        Field(
-            "device_total_ns", "GPU total", "time", priority=0, main=True, sums=True,
-            about="GPU time of what was launched inside it",
-        ),
-        Field(
-            "device_meanwhile_ns", "Any thread", "time", priority=0, sums=True, null=True,
-            about="GPU time of what any thread launched while it was open, with the backward pass, which autograd "
-            "launches",
-        ),
+        MODULES.field("device_total_ns"),
+        RANGES.field("device_meanwhile_ns"),
         Field("percent", "%", "percent", width=5, priority=0, bar=True, main=True, about="share of all GPU time"),
         Field(
             "device_self_ns", "GPU self", "time", priority=3, sums=True,
             about="GPU time of what was launched inside it, without the ranges inside it",
         ),
-        Field(
-            "gpu_projected_ns", "Projected", "time", priority=5, sums=True, null=True,
-            about="NVTX projection as nsys has it: from the start of the first GPU work that its own thread launched "
-            "to the end of the last, summed over instances",
-        ),
+        replace(RANGES.field("gpu_projected_ns"), priority=5),
         Field(
             "host_total_ns", "CPU total", "time", priority=1, sums=True, null=True,
             about="host time of all instances",
@@ -309,10 +293,7 @@ RANGE_TREE = Table(
             about="kernels, copies and fills launched inside it; each counts for its innermost range",
         ),
         Field("calls", "Calls", "count", width=5, priority=2, main=True, sums=True, about="number of instances"),
-        Field(
-            "path", "Path", width=24, priority=9, hidden=True,
-            about="where it is in the tree: the names around it and its own, joined by `/`",
-        ),
+        MODULES.field("path"),
         Field("name", screen=False, about="its name without the domain"),
         Field("domain", screen=False, about="NVTX domain; empty for none"),
         Field("depth", kind="count", screen=False, about="number of ranges around it"),
@@ -362,9 +343,7 @@ MODULE_KERNELS = Table(
             about="innermost operator around the launch, of a compiled program its operation; `(not attributed)` for "
             "none",
         ),
-        Field("name", "Kernel", short="short_name", about="kernel, copy, fill or whole graph"),
-        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
-        Field("category", "Category", about="kind of work, judged by the name"),
+        *RANGE_TREE_KERNELS.chosen(("name", "short_name", "category")),
         Field("calls", "Calls", "count", sums=True, about="number of launches in the module itself, in both passes"),
         Field(
             "device_ns", "GPU work", "time", sums=True,

@@ -43,38 +43,17 @@ TABLES: dict[str, Table] = {
     value.id: value for module in MODULES for value in vars(module).values() if isinstance(value, Table)
 }
 """Every table by its id, in the order of declaration."""
+_BY_KEY = {table.section or table.id: table for table in reversed(TABLES.values())}
+_BY_KEY |= {"communication": kernels.COMMUNICATION, "critical_path": critical_path.STRETCHES}
 SECTIONS: dict[str, Table] = {
-    "kernels": kernels.KERNELS,
-    "kernel_groups": kernels.KERNEL_GROUPS,
-    "memops": kernels.MEMOPS,
-    "operators": program.OPERATORS,
-    "modules": program.MODULES,
-    "module_kernels": program.MODULE_KERNELS,
-    "host_functions": program.HOST_FUNCTIONS,
-    "api": program.API_CALLS,
-    "ranges": program.RANGES,
-    "range_tree": program.RANGE_TREE,
-    "range_tree_kernels": program.RANGE_TREE_KERNELS,
-    "communication": kernels.COMMUNICATION,
-    "collectives": collectives.COLLECTIVES,
-    "critical_path": critical_path.STRETCHES,
-    "gaps": critical_path.GAPS,
-    "counters": counters.COUNTER_LAUNCHES,
-    "configurations": configurations.CONFIGURATIONS,
-    "roofline": counters.ROOFLINE,
-    "findings": findings.FINDINGS,
-    "source_lines": counters.SOURCE_LINES,
-    "threads": system.THREADS,
-    "cpu_functions": system.CPU_FUNCTIONS,
-    "os_calls": system.OS_CALLS,
-    "gpu_samples": system.GPU_SAMPLES,
-    "unified_memory": system.UNIFIED_MEMORY,
-    "ranks": ranks.RANKS,
-    "waiting": ranks.WAITING,
-    "stragglers": ranks.STRAGGLERS,
-    "transfers": ranks.TRANSFERS,
-    "stages": ranks.STAGES,
-}
+    name: _BY_KEY[name]
+    for name in (
+        "kernels", "kernel_groups", "memops", "operators", "modules", "module_kernels", "host_functions", "api",
+        "ranges", "range_tree", "range_tree_kernels", "communication", "collectives", "critical_path", "gaps",
+        "counters", "configurations", "roofline", "findings", "source_lines", "threads", "cpu_functions", "os_calls",
+        "gpu_samples", "unified_memory", "ranks", "waiting", "stragglers", "transfers", "stages",
+    )
+}  # fmt: skip
 """The table whose rows a section of the report lists."""
 OF_RUNS = frozenset({"ranks", "waiting", "stragglers", "transfers", "stages", "configurations"})
 """The sections that list a table of the run; the others are a trace's."""

@@ -59,6 +59,31 @@ class BusyLane(Struct, frozen=True):
         return sum(self.busy) / len(self.busy)
 
 
+class StepPicture(Struct, frozen=True):
+    """One step as lanes."""
+
+    step: int | None
+    """Its index; None where the whole file stands for one."""
+    lasting: int
+    """ns."""
+    lanes: list[BusyLane]
+
+
+def typical_picture(trace: Trace, per_step: pl.DataFrame, *, marked: bool, parts: int = PARTS) -> StepPicture | None:
+    """The most typical step as lanes; None where there is nothing that could stand for a step.
+
+    Args:
+        trace: what happened.
+        per_step: as in `Overview`.
+        marked: whether its rows are steps; otherwise one row stands for all of the recording.
+        parts: number of equal parts to divide the step into.
+    """
+    if not per_step.height:
+        return None
+    index, start, lasting = per_step.select("index", "start", "duration_ns").row(typical_step(per_step))
+    return StepPicture(index if marked else None, lasting, step_lanes(trace, start, start + lasting, parts))
+
+
 def typical_step(per_step: pl.DataFrame) -> int:
     """The row of the step whose duration is nearest to the median, the first of equals.
 

@@ -11,10 +11,13 @@ import numpy as np
 from tracetui.analysis.base import number_format
 from tracetui.analysis.timeline.rows import NONE
 from tracetui.app.charts.cells import ASCII_EIGHTHS, EIGHTHS, Run
+from tracetui.app.charts.gantt import GanttLane
 from tracetui.app.text import fitting
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
     from tracetui.analysis.timeline.lanes import Lane
@@ -175,6 +178,23 @@ def _on_path(kind: str, name: str) -> str:
     elif kind in ("python", "loader"):
         name = fitting.short_function(name)
     return {"launch": f"launch of {name}", "gap": f"gap before {name}", "return": f"return of {name}"}.get(kind, name)
+
+
+def gantt_lane(
+    lane: Lane, busy: Sequence[float], events: Iterable[tuple[str, float, float]], *, style: str = "", ascii: bool
+) -> GanttLane:
+    """Returns a lane of a step as `gantt` draws it.
+
+    Args:
+        lane: which lane.
+        busy: for each of some equal parts, the share of time in which something runs, 0 to 1.
+        events: names of long events, with their begin and end as shares of the step.
+        style: of its cells.
+        ascii: no characters outside ASCII.
+    """
+    kind = "kernel" if lane.source == "device" else "python"
+    named = [(shown_name(lane.source, kind, name, ascii=ascii), begin, end) for name, begin, end in events]
+    return GanttLane(fitting.printable(lane_title(lane, short=True), ascii=ascii), busy, style, named)
 
 
 def row_runs(timeline: Timeline, lane: int, depth: int, edges: Ints, chosen: int, *, ascii: bool) -> list[Run]:

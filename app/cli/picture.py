@@ -53,14 +53,14 @@ def check_png(request: Request) -> None:
 
 def _drawn(name: str, run: Run, config: Config, paths: Sequence[Path], request: Request) -> str | None:
     from tracetui.analysis.report.report import trace_report
-    from tracetui.app.reports.content.pictures import OF_JOB, PICTURES, of_job, picture
+    from tracetui.app.reports.content.pictures import OF_JOB, SECTION_OF, of_job, picture
     from tracetui.app.reports.open_command import TABS, spelled
 
     ascii = headless.is_ascii(request)
     foot = spelled(headless.opening(paths, request, tab=TABS.get(name, "")))
     if name == OF_JOB:
         return of_job(run, request.scope, foot, ascii=ascii)
-    section = PICTURES[name].section
+    section = SECTION_OF.get(name, name)
     for trace in sorted(run.traces, key=lambda trace: trace is not run.main):
         found = trace_report(trace, request.scope, (section,), None, run, config, request.on_error)
         if getattr(found, section) is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -137,7 +137,7 @@ def _shown(value: object, places: int, *, ascii: bool) -> str:
 def _json(sel: Selection, tables: Sequence[StatsTable], limit: int | None) -> str:
     from tracetui.app.reports.json_report import to_json
 
-    reports: list[dict[str, Any]] = [
+    reports = [
         {
             "name": table.name,
             "title": table.title,

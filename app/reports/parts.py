@@ -165,9 +165,12 @@ def shown(one: Field) -> Shown:
 def cell(one: Field, row: Json, *, ascii: bool = False) -> str:
     """The text of a column in a row of the report: the same as on the screen."""
     value = row[one.json_key]
-    if one.short:
-        value = row.get(one.short) or value
-    if one.kind in ("time", "delta") and value is not None:
+    return value_cell(one, row.get(one.short) or value if one.short else value, ascii=ascii)
+
+
+def value_cell(one: Field, value: object, *, ascii: bool = False) -> str:
+    """The text of a column's value, or of the short form of a name."""
+    if one.kind in ("time", "delta") and isinstance(value, int | float):
         value = round(value * 1e3, 6)  # whole ns, which a product may miss by the last bit
     return cell_text(value, one.kind, ascii=ascii)
 

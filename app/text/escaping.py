@@ -7,7 +7,6 @@ reads the file.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tracetui.app.text.fitting import printable
 
@@ -27,7 +26,7 @@ def cell(text: str, *, ascii: bool = False) -> str:
     return f"'{text}" if starts and not _NUMBER.fullmatch(text) and text != "-" else text
 
 
-def any_cell(value: Any) -> Any:
+def any_cell(value: object) -> object:
     """A value as a cell: numbers stay numbers, unknown is empty."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -16,7 +16,7 @@ from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.counters.source_lines import has_lines, source_lines
 from tracetui.analysis.kernels import size_text
 from tracetui.analysis.report.counters import by_file
-from tracetui.analysis.report.roofline import roofs
+from tracetui.analysis.report.sections import roofs
 from tracetui.analysis.roofline.counters import counts_flops
 from tracetui.analysis.roofline.roofline import roofline
 from tracetui.analysis.tables.nsight.counters import (

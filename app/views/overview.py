@@ -16,7 +16,7 @@ from tracetui.analysis.memory.peak import memory
 from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of
 from tracetui.analysis.ranks.together.own_verdict import in_its_job
 from tracetui.analysis.ranks.together.said import brief
-from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step
+from tracetui.analysis.timeline.step_lanes import typical_picture
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings
 from tracetui.app.session.measured import conventions
@@ -24,14 +24,11 @@ from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.host import ranked, session_path
-from tracetui.app.views.texts.overview_text import TOP_HOST, TOP_KERNELS, overview_text
-from tracetui.app.views.texts.overview_writer import OverviewData, StepPicture
+from tracetui.app.views.overview_text import TOP_HOST, TOP_KERNELS, OverviewData, overview_text
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from tracetui.analysis.overview import Overview
-    from tracetui.parsers import Trace
 
 SUMMARIES = (
     "{said}\n\nOnly summaries of its ranks are here, not their recordings: {key} compares the ranks.\n"
@@ -39,15 +36,6 @@ SUMMARIES = (
 )
 PARTS = 240
 """Of the step that is shown as lanes: as many as a wide terminal has cells."""
-
-
-def step_picture(found: Overview, trace: Trace) -> StepPicture | None:
-    """The most typical step as lanes."""
-    if not found.per_step.height:
-        return None
-    row = found.per_step.row(typical_step(found.per_step), named=True)
-    lanes = step_lanes(trace, row["start"], row["start"] + row["duration_ns"], PARTS)
-    return StepPicture(row["index"] if found.steps else None, row["duration_ns"], lanes)
 
 
 class OverviewScroll(VerticalScroll, can_focus=True):
@@ -110,7 +98,10 @@ class OverviewView(View):
             ranks=ranks,
             unread=len(run.unread),
             path=session_path(session),
-            lanes=session.cached("step_lanes", lambda: step_picture(rich, selection.trace)),
+            lanes=session.cached(
+                "step_lanes",
+                lambda: typical_picture(selection.trace, rich.per_step, marked=bool(rich.steps), parts=PARTS),
+            ),
             whole=True,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tracetui.analysis.tables.kernels import SHORT_NAME
 from tracetui.analysis.tables.table import Field, Table
 
 FILE = Field("file", "File", width=8, priority=2, flex=True, about="report it is from")
@@ -85,13 +86,7 @@ MEASURED_FIELDS = (
         about="tensor pipe active, % of its peak; a little in plain kernels since Hopper",
     ),
     Field(
-        "tensor_cores",
-        "TC",
-        "flag",
-        width=3,
-        priority=6,
-        null=True,
-        about="used tensor cores, as the counters tell",
+        "tensor_cores", "TC", "flag", width=3, priority=6, null=True, about="used tensor cores, as the counters tell"
     ),
     Field(
         "dram_bytes",
@@ -116,7 +111,6 @@ MEASURED_FIELDS = (
     Field("l2_percent", "L2 thr", "percent", width=5, priority=9, null=True, about="L2 throughput, % of its peak"),
 )
 """Columns of a launch that a kernel and a configuration have as means."""
-_SHORT = Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments")
 _MISSING = Field(
     "missing", kind="list", type="words", screen=False, about="sections and metrics that were not collected"
 )
@@ -159,7 +153,7 @@ COUNTER_LAUNCHES = Table(
             about="NVTX push/pop ranges around the launch, outermost first",
         ),
         _ADVICE,
-        _SHORT,
+        SHORT_NAME,
         Field(
             "launches", kind="count", screen=False,
             about="1, or how many launches a row of `--print-summary` stands for",
@@ -207,7 +201,7 @@ COUNTERS = Table(
             about="threads in a block; none where launches differ",
         ),
         _ADVICE,
-        _SHORT,
+        SHORT_NAME,
         _MISSING,
         Field(
             "rules", kind="list", screen=False,
@@ -373,7 +367,7 @@ ROOFLINE = Table(
             about="bytes of DRAM per launch, the mean",
         ),
         Field("unknown_text", "Not known", width=12, priority=7, flex=True, about="what is not known, or was assumed"),
-        _SHORT,
+        SHORT_NAME,
         Field("flops", kind="number", screen=False, null=True, about="FLOP per launch, the mean"),
         Field("achieved_flops", kind="number", screen=False, null=True, about="FLOP per second that it achieved"),
         Field(

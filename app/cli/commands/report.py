@@ -251,8 +251,8 @@ def print_nsys_reports(paths: Sequence[Path], names: Sequence[str], request: Req
 def print_like(paths: Sequence[Path], name: str, request: Request) -> int:
     """Prints the draft of this kind."""
     from tracetui.analysis.report.report import report
-    from tracetui.app.reports.content.drafts.draft import Draft
     from tracetui.app.reports.content.drafts.kinds import LIKES, like_parts
+    from tracetui.app.reports.content.drafts.pieces import Draft
     from tracetui.parsers import open_path
 
     if request.format not in LAID_OUT:

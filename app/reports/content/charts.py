@@ -5,9 +5,12 @@ Each chart imports what draws it when it is drawn: a report of one section draws
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tracetui.analysis.base.number_format import format_bytes, format_percent, format_us
+from tracetui.app.reports.finding_words import WORK_TIME, whole_of
 from tracetui.app.reports.parts import Chart
 from tracetui.app.text.fitting import fit, printable
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tracetui.analysis.report.model import BusyLane, Memory, Overview, Row
-    from tracetui.app.charts.icicle import IcicleTree
+    from tracetui.app.tables.trees import TreeRow
 
 MOST_STEPS = 8
 SAMPLES_ROWS = 7
@@ -24,6 +27,30 @@ FINE = 330
 """Spans of time that a picture's memory curve has."""
 TOO_FAR = 4
 """Reserved memory is drawn in the same chart up to this multiple of the allocated memory."""
+
+
+class Spread(Struct, frozen=True):
+    """How the launches of a kernel are distributed over durations."""
+
+    log: bool
+    edges_us: list[float]
+    counts: list[int]
+
+
+class KernelRow(Struct, frozen=True):
+    """A kernel of the report, as far as its chart and what is said of it need it."""
+
+    name: str
+    short_name: str | None
+    calls: int
+    median_us: float | None
+    p95_us: float | None
+    max_us: float | None
+    tensor_cores: bool | None
+    module: str | None
+    operator: str | None
+    range: str | None
+    distribution: Spread | None = None
 
 
 def _chart(title: str, rows: Iterable[str], drawn: Callable[[], str] | None = None) -> Chart:
@@ -56,23 +83,25 @@ def steps_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
 
 def lanes_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
     """One step as lanes: what is busy when."""
-    from tracetui.app.charts.gantt import GanttLane, gantt, lanes_svg
+    from tracetui.analysis.timeline.lanes import Lane
+    from tracetui.app.charts.gantt import gantt, lanes_svg
+    from tracetui.app.charts.lanes import gantt_lane
 
     picture = found.lanes
     if not picture or not picture.lanes:
         return _chart("", [])
     lanes = [
-        GanttLane(
-            printable(_lane(row), ascii=ascii),
-            [(cell or 0) / 100 for cell in row.cells],
-            named=_named(row, ascii=ascii),
+        gantt_lane(
+            Lane(row.kind, _source(row), (), row.device, row.stream, row.process, row.thread),
+            [cell / 100 for cell in row.cells],
+            [(event.name, event.begin_percent / 100, event.end_percent / 100) for event in row.events],
+            ascii=ascii,
         )
         for row in picture.lanes
     ]
     time = format_us(picture.us, ascii=ascii)
-    whole = "First to last GPU work" if found.base.startswith("first to last") else "The whole file"
     recorded = " as recorded" if found.as_recorded else ""
-    what = f"{whole if picture.step is None else 'Step ' + str(picture.step)}, {time}{recorded}"
+    what = f"{whole_words(found) if picture.step is None else f'Step {picture.step}'}, {time}{recorded}"
     title, lasting = f"{what} (how busy each lane is)", round(1000 * (picture.us or 0))
 
     return _chart(
@@ -80,44 +109,34 @@ def lanes_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
     )
 
 
-def _named(row: BusyLane, *, ascii: bool) -> list[tuple[str, float, float]]:
-    from tracetui.app.charts.lanes import shown_name
-
-    source, kind = ("host", "python") if row.kind == "calls" else ("device", "kernel")
-    return [
-        (shown_name(source, kind, event.name, ascii=ascii), event.begin_percent / 100, event.end_percent / 100)
-        for event in row.events
-    ]
+def _source(row: BusyLane) -> str:
+    return "host" if row.kind == "calls" else "device"
 
 
-def _lane(row: BusyLane) -> str:
-    from tracetui.analysis.timeline.lanes import Lane
-    from tracetui.app.charts.lanes import lane_title
-
-    source = "host" if row.kind == "calls" else "device"
-    lane = Lane(row.kind, source, (), row.device, row.stream, row.process, row.thread)
-    return lane_title(lane, short=True)
+def whole_words(found: Overview) -> str:
+    """What stands for one step in a recording without steps."""
+    return "First to last GPU work" if whole_of(found.base) == WORK_TIME else "The whole file"
 
 
-def launches_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
+def launches_chart(rows: Sequence[KernelRow], width: int, *, ascii: bool = False) -> Chart:
     """Shows how long the launches of the kernel with most time take."""
     from tracetui.analysis.base.distribution import Distribution
     from tracetui.app.charts.histogram import histogram, histogram_svg
 
-    row = rows[0] if rows else {}
-    spread = row.get("distribution")
-    if spread is None:
+    row = rows[0] if rows else None
+    if row is None or row.distribution is None:
         return _chart("", [])
+    spread = row.distribution
     found = Distribution(
-        spread["log"],
-        tuple(round(1000 * edge) for edge in spread["edges_us"]),
-        tuple(spread["counts"]),
-        1000 * row["median_us"],
-        round(1000 * row["p95_us"]),
-        round(1000 * row["max_us"]),
+        spread.log,
+        tuple(round(1000 * edge) for edge in spread.edges_us),
+        tuple(spread.counts),
+        1000 * (row.median_us or 0),
+        round(1000 * (row.p95_us or 0)),
+        round(1000 * (row.max_us or 0)),
     )
-    title = f"The {row['calls']:,} launches of "
-    name = fit(printable(row["short_name"] or row["name"], ascii=ascii), width - len(title), ascii=ascii)
+    title = f"The {row.calls:,} launches of "
+    name = fit(printable(row.short_name or row.name, ascii=ascii), width - len(title), ascii=ascii)
 
     return _chart(
         title + name,
@@ -126,50 +145,39 @@ def launches_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> C
     )
 
 
-def modules_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
+def modules_chart(rows: Sequence[TreeRow], width: int, *, ascii: bool = False) -> Chart:
     """The module tree as boxes, by GPU time, else host time."""
-    from tracetui.app.charts.icicle import IcicleTree
-
-    gpu = [(row["device_total_us"] or 0) + (row["backward_device_us"] or 0) for row in rows]
-    both = any(row["backward_device_us"] for row in rows)
-    values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
-    what = ("GPU time, both passes" if both else "GPU time") if any(gpu) else "host time"
-    tree = IcicleTree.of([row["name"] for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
-    return _boxes_chart(f"The same as boxes, the largest first (share of {what})", tree, width)
+    gpu = [(row.device_total_us or 0) + (row.backward_device_us or 0) for row in rows]
+    both = any(row.backward_device_us for row in rows)
+    return _boxes_chart(rows, gpu, "GPU time, both passes" if both else "GPU time", width, ascii=ascii)
 
 
-def ranges_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
+def ranges_chart(rows: Sequence[TreeRow], width: int, *, ascii: bool = False) -> Chart:
     """The tree of ranges as boxes, by GPU time, else host time."""
-    from tracetui.app.charts.icicle import IcicleTree
-    from tracetui.app.tables.range_tree import spelled
-
-    gpu = _of_any_thread(rows) or [row["device_total_us"] or 0 for row in rows]
-    values = gpu if any(gpu) else [row["host_total_us"] or 0 for row in rows]
-    tree = IcicleTree.of([spelled(row) for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
-    what = "GPU" if any(gpu) else "host"
-    return _boxes_chart(f"The same as boxes, the largest first (share of {what} time)", tree, width)
+    gpu = _of_any_thread(rows) or [row.device_total_us or 0 for row in rows]
+    return _boxes_chart(rows, gpu, "GPU time", width, ascii=ascii)
 
 
-def _of_any_thread(rows: Sequence[Row]) -> list[float]:
+def _of_any_thread(rows: Sequence[TreeRow]) -> list[float]:
     """What any thread launched in each range, the rest in none; empty where ranges of several threads share work."""
-    if any(row["device_meanwhile_us"] is None and row["calls"] for row in rows):
+    if any(row.device_meanwhile_us is None and row.calls for row in rows):
         return []
-    whole = sum(row["device_total_us"] or 0 for row in rows if not row["depth"])
-    found = [row["device_meanwhile_us"] or 0.0 for row in rows]
-    rest = whole - sum(value for value, row in zip(found, rows, strict=True) if not row["depth"])
+    whole = sum(row.device_total_us or 0 for row in rows if not row.depth)
+    rest = whole - sum(row.device_meanwhile_us or 0.0 for row in rows if not row.depth)
     if rest < -1e-3 * whole:
         return []
-    told = (row["device_meanwhile_us"] is not None for row in rows)
-    return [value if known else max(rest, 0.0) for value, known in zip(found, told, strict=True)]
+    return [max(rest, 0.0) if row.device_meanwhile_us is None else row.device_meanwhile_us for row in rows]
 
 
-def _boxes_chart(title: str, tree: IcicleTree, width: int) -> Chart:
-    """An icicle; without rows for a single level, since the table shows the same."""
-    from tracetui.app.charts.icicle import boxes_svg, icicle
+def _boxes_chart(rows: Sequence[TreeRow], gpu: Sequence[float], what: str, width: int, *, ascii: bool) -> Chart:
+    """An icicle by these GPU times, else by host time; without rows for one level, since the table shows the same."""
+    from tracetui.app.charts.icicle import IcicleTree, boxes_svg, icicle
 
-    rows = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=tree.ascii)
-
-    return _chart(title, rows if len(rows) > 1 else [], lambda: boxes_svg(tree, ICICLE_LEVELS, title))
+    values = gpu if any(gpu) else [row.host_total_us or 0 for row in rows]
+    tree = IcicleTree.of([row.spelled for row in rows], [row.depth for row in rows], values, ascii=ascii)
+    title = f"The same as boxes, the largest first (share of {what if any(gpu) else 'host time'})"
+    drawn = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=ascii)
+    return _chart(title, drawn if len(drawn) > 1 else [], lambda: boxes_svg(tree, ICICLE_LEVELS, title))
 
 
 def samples_chart(row: Row, width: int, *, ascii: bool = False) -> Chart:
@@ -227,7 +235,7 @@ def levels(times: Sequence[float | None], values: Iterable[float | None], column
     first = min(known, default=0.0)  # clocks that were set back order the events otherwise than their times
     span = (max(known, default=0.0) - first) or 1.0
     found: list[float | None] = [None] * columns
-    last: list[Any] = [None] * columns
+    last: list[float | None] = [None] * columns
     for time, value in zip(known, values, strict=True):
         at = min(int((time - first) / span * columns), columns - 1)
         if value is not None:

@@ -12,7 +12,7 @@ from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.content.ncu.configurations import stopped_text
 from tracetui.app.reports.counter_text import profiled_text
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
-from tracetui.app.tables.module_tree import merged_changes
+from tracetui.app.tables.trees import merged_changes
 from tracetui.app.text.fitting import fit, printable
 from tracetui.parsers.names.kernel_names import SHORT_NAME_LENGTH, short_name
 

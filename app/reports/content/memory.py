@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, convert
+
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
 from tracetui.analysis.tables.memory import CALLERS, HOLDERS, LONG_LIVED, STEPS, named_by
 from tracetui.app.reports.content.charts import memory_chart
@@ -16,6 +18,17 @@ if TYPE_CHECKING:
     from tracetui.analysis.report.model import Memory
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
+
+
+class OutOfMemory(Struct, frozen=True):
+    """A request that found no memory."""
+
+    at_us: float | None
+    requested_bytes: int
+    device_free_bytes: int | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    own: str | None
 
 
 def sentences(found: Memory, layout: Layout) -> list[str]:
@@ -42,13 +55,12 @@ def sentences(found: Memory, layout: Layout) -> list[str]:
                 "in segments also in use"
             )
         lines.append(f"{text}.")
-    for event in found.oom:
-        at = f" at {layout.time(event['at_us'])}" if event["at_us"] is not None else ""
+    for event in convert(found.oom, list[OutOfMemory]):
+        at = f" at {layout.time(event.at_us)}" if event.at_us is not None else ""
         lines.append(
-            f"Out of memory{at}: {format_bytes(event['requested_bytes'])} asked for, "
-            f"{format_bytes(event['device_free_bytes'])} free on the GPU, {format_bytes(event['allocated_bytes'])} "
-            f"allocated, {format_bytes(event['reserved_bytes'])} reserved"
-            + (f"; {event['own']}." if event["own"] else ".")
+            f"Out of memory{at}: {format_bytes(event.requested_bytes)} asked for, "
+            f"{format_bytes(event.device_free_bytes)} free on the GPU, {format_bytes(event.allocated_bytes)} "
+            f"allocated, {format_bytes(event.reserved_bytes)} reserved" + (f"; {event.own}." if event.own else ".")
         )
     return lines
 

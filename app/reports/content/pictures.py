@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import convert
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.ranks.together.said import in_title
@@ -14,6 +14,7 @@ from tracetui.app.charts.heat import cells_of, heat_svg
 from tracetui.app.charts.slide import NOTE_LETTERS, slide
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
+from tracetui.app.reports.content.roofline import Kernel
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.parts import Block
 from tracetui.app.text.fitting import fit_apart, printable
@@ -35,16 +36,6 @@ ALIKE = ("comparable", "explained")
 """The verdicts under which a diff says how the step changed."""
 BESIDE, SIDES = 2, 3
 """Columns of numbers behind a bar; of a diff the difference and both sides."""
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """One picture of a recording."""
-
-    section: str
-    """The section of the report that it is made of."""
-    of: Callable[[Trace, Layout], tuple[str, str] | None]
-    """Makes its title and the chart of that recording; None where there is nothing to draw."""
 
 
 def _own_chart(section: str) -> Callable[[Trace, Layout], tuple[str, str] | None]:
@@ -135,25 +126,28 @@ def _numbers(block: Block, at: int) -> bool:
     return all(value is None or isinstance(value, int | float) for value in (row[at] for row in block.values))
 
 
-PICTURES: Mapping[str, Picture] = {
-    "timeline": Picture("overview", _lanes),
-    "steps": Picture("overview", _own_chart("overview")),
-    "kernels": Picture("kernels", _bars("kernels")),
-    "durations": Picture("kernels", _own_chart("kernels")),
-    "operators": Picture("operators", _bars("operators")),
-    "host_functions": Picture("host_functions", _bars("host_functions")),
-    "modules": Picture("modules", _own_chart("modules")),
-    "range_tree": Picture("range_tree", _own_chart("range_tree")),
-    "ranges": Picture("ranges", _bars("ranges")),
-    "critical_path": Picture("critical_path", _bars("critical_path")),
-    "memops": Picture("memops", _bars("memops")),
-    "api": Picture("api", _bars("api")),
-    "collectives": Picture("collectives", _bars("collectives")),
-    "counters": Picture("counters", _bars("counters")),
-    "roofline": Picture("roofline", _own_chart("roofline")),
-    "memory": Picture("memory", _own_chart("memory")),
+PICTURES: Mapping[str, Callable[[Trace, Layout], tuple[str, str] | None]] = {
+    "timeline": _lanes,
+    "steps": _own_chart("overview"),
+    "kernels": _bars("kernels"),
+    "durations": _own_chart("kernels"),
+    "operators": _bars("operators"),
+    "host_functions": _bars("host_functions"),
+    "modules": _own_chart("modules"),
+    "range_tree": _own_chart("range_tree"),
+    "ranges": _bars("ranges"),
+    "critical_path": _bars("critical_path"),
+    "memops": _bars("memops"),
+    "api": _bars("api"),
+    "collectives": _bars("collectives"),
+    "counters": _bars("counters"),
+    "roofline": _own_chart("roofline"),
+    "memory": _own_chart("memory"),
 }
-"""By the name that `--section` has; `durations` is of the kernel with most time, `timeline` is one step as lanes."""
+"""What makes the title and the chart of a recording, None where there is nothing to draw; by the name that `--section`
+has. `durations` is of the kernel with most time, `timeline` is one step as lanes."""
+SECTION_OF = {"timeline": "overview", "steps": "overview", "durations": "kernels"}
+"""The section of the report that a picture is made of, where it has another name."""
 OF_JOB = "ranks"
 """The picture of a run of several ranks."""
 
@@ -171,11 +165,11 @@ def picture(name: str, trace: Trace, said: str, foot: str, *, ascii: bool = Fals
     Returns:
         None where the recording has nothing to draw.
     """
-    found = PICTURES[name].of(trace, Layout(BARS, ascii=ascii, charts=True))
+    found = PICTURES[name](trace, Layout(BARS, ascii=ascii, charts=True))
     if found is None:
         return None
-    rows = (trace.roofline or [])[:BARS] if name == "roofline" else []
-    notes = letters({row["letter"]: row["short_name"] or row["name"] for row in rows if row["letter"]}, ascii=ascii)
+    rows = convert((trace.roofline or [])[:BARS] if name == "roofline" else [], list[Kernel])
+    notes = letters({row.letter: row.short_name or row.name for row in rows if row.letter}, ascii=ascii)
     return slide(found[1], found[0], said, foot, notes=notes, ascii=ascii)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, convert
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_percent
 from tracetui.analysis.roofline.words import AT_ROOF_PERCENT, PRECISIONS
@@ -23,6 +26,29 @@ LEAST_SHARE = 0.01
 """A roof is not drawn if a smaller share of the FLOPs uses it."""
 
 
+class Kernel(Struct, frozen=True):
+    """A row of the section, as far as its chart and sentences need it."""
+
+    letter: str | None
+    name: str
+    short_name: str | None
+    origin: str
+    launches: int
+    flops: float | None
+    precision: str | None
+    intensity: float | None
+    achieved_flops: float | None
+    achieved_bytes: float | None
+    bound: str | None
+    roof: str | None
+    unknown: list[str] | None
+
+    @property
+    def bound_text(self) -> str:
+        """The bottleneck; in brackets if the kernel stays far below both roofs."""
+        return f"({self.roof})" if self.bound == "neither" else self.bound or self.roof or UNKNOWN
+
+
 def chart_lines(rows: Sequence[Row], roofs: Roofs, width: int, height: int, *, ascii: bool = False) -> list[str]:
     """The chart of the kernels that have a letter, under the roofs that they go by."""
     if roofs.bandwidth is None or not roofs.compute:
@@ -40,26 +66,27 @@ def chart_svg(rows: Sequence[Row], roofs: Roofs, *, ascii: bool = False) -> str:
 
 def _drawn(rows: Sequence[Row], roofs: Roofs) -> tuple[list[Point], list[Ceiling]]:
     """The kernels that have a letter, and the roofs that they go by."""
-    points = [Point(row["letter"], row["intensity"], row["achieved_flops"]) for row in rows if row["letter"]]
-    used = main_precisions(rows)
+    kernels = convert(rows, list[Kernel])
+    points = [Point(row.letter, row.intensity or 0.0, row.achieved_flops or 0.0) for row in kernels if row.letter]
+    used = main_precisions(kernels)
     chosen = [roof for roof in roofs.compute if roof.precision in used] or [
         roof for roof in roofs.compute if roof.precision == "fp32"
     ]
     return points, [Ceiling(PRECISIONS[roof.precision], roof.flops) for roof in chosen]
 
 
-def main_precisions(rows: Sequence[Row]) -> set[str]:
+def main_precisions(rows: Sequence[Kernel]) -> set[str]:
     """The precisions that more than a trace of the FLOPs is in: a compiler moves constants with arithmetic of fp16."""
     flops: dict[str, float] = {}
     for row in rows:
-        if row["precision"] and row["flops"]:
-            flops[row["precision"]] = flops.get(row["precision"], 0.0) + row["flops"] * row["launches"]
+        if row.precision and row.flops:
+            flops[row.precision] = flops.get(row.precision, 0.0) + row.flops * row.launches
     return {name for name, total in flops.items() if total >= LEAST_SHARE * sum(flops.values())}
 
 
 def roofs_text(rows: Sequence[Row], roofs: Roofs) -> list[str]:
     """A sentence on the roofs in use, their ridges and sources; then what is not known."""
-    used = main_precisions(rows)
+    used = main_precisions(convert(rows, list[Kernel]))
     parts = [
         f"{PRECISIONS[roof.precision]} {rate(roof.flops, 'FLOP/s')} ({roof.source}"
         + (f", ridge {roof.ridge:.3g} FLOP/byte)" if roof.ridge else ")")
@@ -72,21 +99,10 @@ def roofs_text(rows: Sequence[Row], roofs: Roofs) -> list[str]:
     return lines + [f"Not known: {text}." for text in roofs.unknown]
 
 
-def notes_text(rows: Sequence[Row]) -> list[str]:
+def notes_text(rows: Sequence[Kernel]) -> list[str]:
     """What is not known of the kernels, or was assumed, the most frequent first."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        for text in row["unknown"] or []:
-            counts[text] = counts.get(text, 0) + 1
-    most = sorted(counts.items(), key=lambda item: -item[1])[:NOTES_SHOWN]
+    most = Counter(text for row in rows for text in row.unknown or ()).most_common(NOTES_SHOWN)
     return [f"{text}: {format_count(count)} of {format_count(len(rows))} rows" for text, count in most]
-
-
-def bound_text(row: Row) -> str:
-    """Returns the bottleneck of a kernel; in brackets if the kernel stays far below both roofs."""
-    if row["bound"] == "neither":
-        return f"({row['roof']})"
-    return str(row["bound"] or row["roof"] or UNKNOWN)
 
 
 def roofline_block(trace: Trace, layout: Layout, width: int) -> Block:
@@ -94,21 +110,22 @@ def roofline_block(trace: Trace, layout: Layout, width: int) -> Block:
     everything, roofs = trace.roofline or [], trace.roofline_peaks
     assert roofs
     covered = roofs.covered_percent
-    both = len({row["origin"] for row in everything}) > 1
-    origin = "" if both else f"from {everything[0]['origin']}" if everything else ""
+    kernels = convert(everything, list[Kernel])
+    both = len({row.origin for row in kernels}) > 1
+    origin = "" if both else f"from {kernels[0].origin}" if kernels else ""
     base = ", ".join(filter(None, (origin, f"{format_percent(covered)} of kernel time" if covered is not None else "")))
     shown = everything[: layout.limit]
-    after = [*roofs_text(shown, roofs), *notes_text(everything)]
-    if any(row["bound"] == "neither" for row in shown):
+    after = [*roofs_text(shown, roofs), *notes_text(kernels)]
+    if any(row.bound == "neither" for row in kernels[: layout.limit]):
         after.append(f"Bound in brackets: the roof above a kernel that attains less than {AT_ROOF_PERCENT:g} % of it.")
     rows = [
         {
             **row,
-            "gflops": None if row["achieved_flops"] is None else row["achieved_flops"] / 1e9,
-            "gbytes": None if row["achieved_bytes"] is None else row["achieved_bytes"] / 1e9,
-            "bound": bound_text(row),
+            "gflops": None if kernel.achieved_flops is None else kernel.achieved_flops / 1e9,
+            "gbytes": None if kernel.achieved_bytes is None else kernel.achieved_bytes / 1e9,
+            "bound": kernel.bound_text,
         }
-        for row in everything
+        for row, kernel in zip(everything, kernels, strict=True)
     ]
     fields = ROOFLINE.chosen(name for name in ROOFLINE.reports if both or name != "origin")
     picture = chart_lines(shown, roofs, width, CHART_ROWS, ascii=layout.ascii)

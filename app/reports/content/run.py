@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, convert
 from msgspec.structs import replace
 
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us, spans
@@ -13,13 +13,14 @@ from tracetui.analysis.report.model import SECTIONS, PassRow
 from tracetui.app.reports.content import sections
 from tracetui.app.reports.content.job.jobs import job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title
-from tracetui.app.text.fitting import fit
+from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tracetui.analysis.report.model import Device, LightRecording, Report, Row, Run, Trace
+    from tracetui.analysis.report.model import Device, JoinRow, LightRecording, Report, Row, Run, Trace
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
     from tracetui.parsers import Run as OpenedRun
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
 
 COMMENTED = 60
 """Letters of the name of a row with a comment."""
+NAMES_SHOWN = 5
+"""Kernels that match nothing, by name."""
+
+
+class RankRow(Struct, frozen=True):
+    """A rank of the report, as far as it says which is the latest."""
+
+    rank: int
+    straggler: bool | None
+    excess_us: float | None
 
 
 def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
@@ -58,7 +69,8 @@ def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
     yield from job_parts(run, layout)
     if run.ranks:
         traces = [_slowest(run)]
-        ranks = spans(_other_ranks(run, traces[0]))
+        shown_rank = traces[0].source.rank
+        ranks = spans(row.rank for row in convert(run.ranks, list[RankRow]) if row.rank != shown_rank)
         yield Sentences((f"Below: rank {traces[0].source.rank}; --rank N shows another ({ranks}).",))
     elif run.job and len(own := [trace for trace in traces if trace.sections()]) == 1:
         ranks = spans(trace.source.rank for trace in traces if trace is not own[0] and trace.source.rank is not None)
@@ -81,10 +93,7 @@ def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
         yield from configurations.blocks(run.configurations, run.configuration_weights or {}, layout)
     if others:
         yield Sentences(tuple(map(_how_to_print, others)), heading="Other recordings in this run")
-    for join in run.joins:
-        from tracetui.app.reports.content.joins import sentences
-
-        yield Sentences((" ".join(sentences(join)),))
+    yield from (Sentences((" ".join(join_sentences(join)),)) for join in run.joins)
     yield from _others(run)
     yield _comments(run.comments or [])
 
@@ -243,12 +252,8 @@ def _slowest(run: Run) -> Trace:
 
 def _straggler(ranks: list[Row]) -> int | None:
     """The rank that is late in the program, of several the latest; None where there is none."""
-    late = [row for row in ranks if row["straggler"]]
-    return max(late, key=lambda row: row["excess_us"])["rank"] if late else None
-
-
-def _other_ranks(run: Run, shown: Trace) -> list[int]:
-    return [row["rank"] for row in run.ranks or () if row["rank"] != shown.source.rank]
+    late = [row for row in convert(ranks, list[RankRow]) if row.straggler]
+    return max(late, key=lambda row: row.excess_us or 0.0).rank if late else None
 
 
 def _others(run: Run) -> Iterator[Part]:
@@ -262,3 +267,46 @@ def _others(run: Run) -> Iterator[Part]:
         said.append(f"{path} ({len(paths)} files)" if len(paths) > 1 else str(path))
     heading = f"{len(run.other_runs)} other runs in this folder; open one by its path"
     yield Sentences(tuple(said), heading=heading)
+
+
+def join_sentences(found: JoinRow) -> list[str]:
+    """What a recording covers, and what of it matches nothing; or why it is set aside."""
+    if found.set_aside:
+        return [
+            f"{Path(found.trace).name} is set aside: it is of another run than {Path(found.with_).name}"
+            f" ({printable(found.set_aside)})."
+        ]
+    return [_coverage(found), *_unmatched(found)]
+
+
+def _coverage(found: JoinRow) -> str:
+    """How much of the GPU time a recording covers."""
+    name = Path(found.trace).name
+    share = format_percent(found.gpu_time_percent)
+    launches = _launches(found.launches)
+    if found.kind == "ncu":
+        return (
+            f"Counters of {name}: {format_count(found.matched)} of {launches} found their kernel; these kernels "
+            f"take {share} of the kernel time."
+        )
+    return f"{WORDS[found.kind].recording} {name}: {share} of the kernel time is of kernels that match."
+
+
+def _unmatched(found: JoinRow) -> list[str]:
+    texts = []
+    if found.ambiguous:
+        texts.append(f"{_launches(found.ambiguous)} could be of several kernels.")
+    names = found.unmatched
+    if names:
+        listed = ", ".join(
+            short_name(row.name) + (f" ×{row.launches}" if row.launches > 1 else "") for row in names[:NAMES_SHOWN]
+        )
+        more = f" and {len(names) - NAMES_SHOWN} more kernels" if len(names) > NAMES_SHOWN else ""
+        count = sum(row.launches for row in names)
+        verb = "is" if count == 1 else "are"
+        texts.append(f"{_launches(count)} {verb} not in {Path(found.with_).name}: {listed}{more}.")
+    return texts
+
+
+def _launches(count: int) -> str:
+    return f"{format_count(count)} {'launch' if count == 1 else 'launches'}"

@@ -5,28 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, convert
 
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
 from tracetui.analysis.report.model import Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
-from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS
+from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR, USES
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS
-from tracetui.app.reports.content import beside, tensor_words
-from tracetui.app.reports.content.charts import lanes_chart, launches_chart, steps_chart
+from tracetui.app.reports.content import beside
+from tracetui.app.reports.content.charts import KernelRow, lanes_chart, launches_chart, steps_chart, whole_words
 from tracetui.app.reports.layout import WIDTH, Shown
-from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
+from tracetui.app.reports.parts import Block, FindingList, Sentences, listed, shown, value_cell
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import fit, short_function
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, group_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tracetui.analysis.report.model import Averages, Row, Trace
+    from tracetui.analysis.report.model import Averages, Row, TensorCores, Trace
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -128,11 +128,6 @@ def _category_rows(found: Overview | Averages) -> list[Row]:
     ]
 
 
-def whole_words(found: Overview) -> str:
-    """What stands for one step in a recording without steps."""
-    return "First to last GPU work" if found.base.startswith("first to last") else "The whole file"
-
-
 def _setup(found: Overview, layout: Layout) -> tuple[str, ...]:
     """What was recorded before the first step; only where the profiler marked none, since its recordings have steps."""
     marked = found.steps and found.steps_of is None
@@ -172,25 +167,23 @@ def critical_path(trace: Trace, layout: Layout) -> Iterator[Part]:
     found = trace.critical_path
     if not found:
         return
-    rows = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found.resources]
+    rows = in_words(found.resources, "resource", RESOURCE_LABELS.__getitem__)
     steps = f"mean of {found.steps} steps" if found.steps > 1 else "one step"
     heading = f"Critical path: {layout.time(found.step_us)}, {steps}"
     yield listed(CRITICAL_PATH, rows, replace(layout, limit=None), heading=heading, whole=0)
     if trace.overview is UNSET:
-        named = [{**row, "resource": RESOURCE_LABELS[row["resource"]]} for row in found.stretches]
-        yield listed(STRETCHES, named, layout)
+        yield listed(STRETCHES, in_words(found.stretches, "resource", RESOURCE_LABELS.__getitem__), layout)
+
+
+def in_words(rows: Iterable[Row], key: str, words: Callable[[str], str]) -> list[Row]:
+    """The rows with one of their values in words; what is unknown stays so."""
+    return [{**row, key: words(row[key]) if row[key] else None} for row in rows]
 
 
 def gaps(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The longest stretches in which a GPU is idle."""
-    rows = [
-        {
-            **row,
-            "host": short_function(row["host"]) if row["host"] else None,
-            "path": RESOURCE_LABELS[row["path"]] if row["path"] else None,
-        }
-        for row in trace.gaps or ()
-    ]
+    rows = in_words(trace.gaps or (), "host", short_function)
+    rows = in_words(rows, "path", RESOURCE_LABELS.__getitem__)
     yield listed(GAPS, rows, layout, whole=trace.counts.get("gaps", len(rows)))
 
 
@@ -204,36 +197,82 @@ def kernels(trace: Trace, layout: Layout) -> Iterator[Part]:
         table = KERNEL_GROUPS.having("group", title=by.capitalize())
         yield listed(table, trace.kernel_groups or (), layout, heading=f"Kernels by {by}")
         return
-    launcher = launched_by(rows[: layout.limit])
+    listed_rows = convert(rows[: layout.limit], list[KernelRow])
+    launcher = launched_by(listed_rows)
     columns = KERNELS.chosen(launcher if name == "module" else name for name in KERNELS.reports)
-    block = listed(
-        KERNELS, rows, layout, fields=columns, chart=launches_chart(rows, CHART_WIDTH, ascii=layout.ascii)
-    )  # fmt: skip
-    yield tensor_words.marked(block, rows, trace.tensor_cores) if trace.tensor_cores else block
+    chart = launches_chart(listed_rows, CHART_WIDTH, ascii=layout.ascii)
+    block = listed(KERNELS, rows, layout, fields=columns, chart=chart)
+    yield _with_tensor_cores(block, listed_rows, trace.tensor_cores) if trace.tensor_cores else block
 
 
-def launched_by(kernels: list[Row]) -> str:
+def _with_tensor_cores(block: Block, rows: Sequence[KernelRow], found: TensorCores) -> Block:
+    """A table of kernels with the sentence above it, a sign for each row, and a column where there is room.
+
+    Args:
+        block: the table as it is listed.
+        rows: its kernels.
+        found: the report's key `tensor_cores`.
+    """
+    unclear = frozenset(found.unclear)
+    column = KERNELS.field("tensor_cores")
+    marks = tuple(UNCLEAR if row.name in unclear else USES if row.tensor_cores else "" for row in rows)
+    at = next(number for number, one in enumerate(block.columns) if one.is_name)
+    cells = [
+        [*cells[:at], value_cell(column, None if row.name in unclear else row.tensor_cores), *cells[at:]]
+        for cells, row in zip(block.cells, rows, strict=True)
+    ]
+    columns = (*block.columns[:at], replace(shown(column), wide=True), *block.columns[at:])
+    return replace(block, columns=columns, cells=cells, marks=marks, before=(_tensor_cores(found),))
+
+
+def _tensor_cores(found: TensorCores) -> str:
+    """How much of the kernel time runs on tensor cores, how much can't be told, and how much could run there."""
+    if found.percent is None:
+        return "Tensor cores: unknown: no kernel has a duration, or the device is no GPU whose kernels' names tell."
+    said = [f"{format_percent(found.percent)} of kernel time"]
+    if found.kernels:
+        said[0] += f" in {_counted(found.kernels)} ({USES})"
+    if found.unclear:
+        share = format_percent(found.unclear_percent)
+        said.append(f"unknown: {share} in {_counted(len(found.unclear))} ({UNCLEAR})")
+    if found.eligible_percent is not None:
+        said.append(f"eligible operators launched {format_percent(found.eligible_percent)}")
+    return f"Tensor cores: {'; '.join(said)}."
+
+
+def _counted(many: int) -> str:
+    return f"{format_count(many)} kernel{'' if many == 1 else 's'}"
+
+
+def launched_by(kernels: Sequence[KernelRow]) -> str:
     """Returns the best description of who launched these kernels: modules, else operators, else ranges."""
-    known = (key for key in ("module", "operator", "range") if any(row[key] for row in kernels))
+    known = (key for key in ("module", "operator", "range") if any(getattr(row, key) for row in kernels))
     return next(known, "operator")
+
+
+class OperatorRow(Struct, frozen=True):
+    """An operator of the report, as far as its order and the sentence on the rest need it."""
+
+    name: str
+    percent: float | None
+    memory_self_bytes: int | None
+    allocated_self_bytes: int | None
 
 
 def operators(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The operators that take most GPU time, or host time where there is none."""
-    from tracetui.app.tables.module_tree import NOT_ATTRIBUTED
+    from tracetui.app.tables.trees import NOT_ATTRIBUTED
 
     rows = trace.operators or []
-    if all(row["name"] == NOT_ATTRIBUTED for row in rows):
+    own = convert(rows, list[OperatorRow])
+    if all(row.name == NOT_ATTRIBUTED for row in own):
         return
-    lost = next((row["percent"] for row in rows if row["name"] == NOT_ATTRIBUTED), None)
+    lost = next((row.percent for row in own if row.name == NOT_ATTRIBUTED), None)
     after = (f"{format_percent(lost)} of GPU time is of no operator.",) if lost else ()
     yield listed(OPERATORS, rows, layout, base="", after=after)
-    allocating = [row for row in rows if row["allocated_self_bytes"] or row["memory_self_bytes"]]
-    yield listed(
-        OPERATORS_BY_MEMORY,
-        sorted(allocating, key=lambda row: (-row["memory_self_bytes"], row["name"])),
-        layout,
-    )
+    allocating = [at for at, row in enumerate(own) if row.allocated_self_bytes or row.memory_self_bytes]
+    allocating.sort(key=lambda at: (-(own[at].memory_self_bytes or 0), own[at].name))
+    yield listed(OPERATORS_BY_MEMORY, [rows[at] for at in allocating], layout)
 
 
 def host_functions(trace: Trace, layout: Layout) -> Iterator[Part]:
@@ -242,12 +281,11 @@ def host_functions(trace: Trace, layout: Layout) -> Iterator[Part]:
     verdict = trace.overview.waits_for if trace.overview else None
     if not rows or (verdict is not None and verdict.what in ("gpu", "copies")):
         return
-    ranked = [{**row, "short_name": short_function(row["name"])} for row in most_per_step(rows)]
+    named = in_words(most_per_step(rows), "name", short_function)
     steps = "(no steps" not in trace.base
     chosen = own_time(HOST_FUNCTIONS.chosen(HOST_FUNCTIONS.reports), per_step=steps)
     columns = [replace(one, short="", tail=one.flex) for one in chosen]
     whole = "step time" if steps else "the recorded time"
-    named = [{**row, "name": row["short_name"]} for row in ranked]
     outside = any(row["self_us"] and not row["self_per_step_us"] for row in named[: layout.limit])
     after = ("Self/step and % are of calls in steps: 0 where all were made outside of them.",) if outside else ()
     yield listed(HOST_FUNCTIONS, named, layout, fields=columns, base=f"self time, % of {whole}", after=after)
@@ -274,19 +312,22 @@ def range_tree(trace: Trace, layout: Layout) -> Iterator[Part]:
 
 def ranges(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Annotations: what the author of the program named."""
-    from tracetui.app.reports.content.trees import launched_elsewhere, shown_ranges
-    from tracetui.app.tables.range_tree import spelled
+    from tracetui.app.tables.trees import spelled
 
     rows = trace.ranges
-    if rows:
-        # time outside of ranges is not an instance of a range
-        named = [{**row, "name": spelled(row), "instances": row["instances"] or None} for row in rows]
-        shown_rows = shown_ranges(named, layout.limit)
-        fields = RANGES.chosen(RANGES.reports)
-        if not launched_elsewhere(rows, "device_us"):
-            fields = tuple(one for one in fields if one.name != "device_meanwhile_ns")
-        block = listed(RANGES, shown_rows, replace(layout, limit=None), fields=fields)
-        yield replace(block, whole=len(rows))
+    if not rows:
+        return
+    # time outside of ranges is not an instance of a range
+    named = [
+        {**row, "name": spelled(row["domain"], row["name"]), "instances": row["instances"] or None} for row in rows
+    ]
+    kept = named[: layout.limit]
+    if not named[-1]["instances"] and len(kept) < len(named):
+        kept[-1:] = named[-1:]
+    fields = RANGES.chosen(RANGES.reports)
+    if all(row["device_meanwhile_us"] in (None, row["device_us"]) for row in rows):
+        fields = tuple(one for one in fields if one.name != "device_meanwhile_ns")
+    yield listed(RANGES, kept, replace(layout, limit=None), fields=fields, whole=len(rows))
 
 
 def memops(trace: Trace, layout: Layout) -> Iterator[Part]:

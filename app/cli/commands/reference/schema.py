@@ -13,7 +13,7 @@ from tracetui.app.text.exit_codes import DONE, UsageError
 OUTPUTS = (
     "report", "headline", "diff", "sweep", "ranks", "check", "query", "frames", "rules", "models", "doctor", "config",
 )  # fmt: skip
-"""`analysis.schemas.others.OUTPUTS`."""
+"""`analysis.schemas.outputs.OUTPUTS`."""
 
 
 @dataclass(kw_only=True)
@@ -28,7 +28,7 @@ class Options(Bare):
 
 def run(options: Options) -> int:
     """Prints the schema of an output, or of one of its keys."""
-    from tracetui.analysis.schemas.others import json_schema, part_of
+    from tracetui.analysis.schemas.outputs import json_schema, part_of
 
     schema = json_schema(options.output)
     if options.key is not None:

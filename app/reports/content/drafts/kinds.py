@@ -12,7 +12,7 @@ from tracetui.app.reports.parts import Sentences, Title
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.app.reports.content.drafts.draft import Draft
+    from tracetui.app.reports.content.drafts.pieces import Draft
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 

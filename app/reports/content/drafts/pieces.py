@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.content.drafts.draft import says_something, section_of
-from tracetui.app.reports.content.drafts.of_folder import SWEPT, captures, side_by_side
-from tracetui.app.reports.content.drafts.of_run import PIECES
-from tracetui.app.reports.content.drafts.rules_said import about
+from tracetui.analysis.tables.nsight.counters import NCU_RULES
+from tracetui.analysis.tables.runs import GPUS
+from tracetui.app.reports.content import captures, counters, sections, sweep
+from tracetui.app.reports.content.run import facts_of, join_sentences
+from tracetui.app.reports.finding_words import cost, headline, titled, whole_of
+from tracetui.app.reports.parts import Block, FindingList, Sentences
 
 if TYPE_CHECKING:
-    from tracetui.app.reports.content.drafts.draft import Draft
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tracetui.analysis.report.model import FindingRow, Judged, Run, Trace
+    from tracetui.analysis.report.sweep import SweepReport
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
+
+MEASUREMENT = "V"
+"""What the ids of rules on the measurement begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a draft is written from."""
+
+    run: Run
+    """The run's part of the report."""
+    sweep: SweepReport | None = None
+    """The report of the folder as a sweep, where it is one."""
+    command: tuple[str, ...] = ()
+    """The command that recorded the run, if run.json has it."""
+    path: str = ""
+    """What was given, where that is not the run's own path: a folder of runs."""
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The recordings, the main one first."""
+        traces, main = self.run.traces, self.run.main or 0
+        return [*traces[main : main + 1], *traces[:main], *traces[main + 1 :]]
 
 
 def piece(draft: Draft, name: str, layout: Layout) -> list[Part]:
@@ -25,19 +56,199 @@ def piece(draft: Draft, name: str, layout: Layout) -> list[Part]:
         layout: how many rows there are room for.
     """
     kind, _, which = name.partition(":")
-    found: list[Part]
+    found: Iterable[Part]
     if kind == "about":
         found = [about(draft.traces[0].judged, draft.traces[0].base, which.split(","))]
     elif kind == "sweep_about":
         found = [about(draft.sweep.judged if draft.sweep else None, "step", which.split(","))]
     elif kind == "captures":
-        found = list(captures(draft, set(which.split("|")), layout))
-    elif kind == "side_by_side":
-        found = list(side_by_side(draft, layout))
+        found = _captures(draft, set(which.split("|")), layout)
     elif kind in SWEPT:
-        found = list(SWEPT[kind](draft.sweep, layout)) if draft.sweep else []
+        found = SWEPT[kind](draft.sweep, layout) if draft.sweep else []
     elif kind in PIECES:
-        found = list(PIECES[kind](draft, layout))
+        found = PIECES[kind](draft, layout)
     else:
-        found = section_of(draft, kind, layout)
-    return [part for part in found if says_something(part)]
+        found = _section(draft, kind, layout)
+    return [part for part in found if _says_something(part)]
+
+
+def _says_something(part: Part) -> bool:
+    """Whether a part prints anything."""
+    if isinstance(part, Sentences):
+        return bool(part.texts)
+    if isinstance(part, Block):
+        return bool(part.cells or part.before or part.after or (part.chart is not None and part.chart.rows))
+    return not isinstance(part, FindingList) or part.judged is not None
+
+
+def _section(draft: Draft, name: str, layout: Layout) -> list[Part]:
+    """A section of the first recording that has something of it."""
+    for trace in draft.traces:
+        if sections.has(trace, name):
+            found = [part for part in sections.SECTIONS[name](trace, layout) if _says_something(part)]
+            if found:
+                beside = trace is not draft.traces[0]
+                where = f"From {Path(trace.source.path).name}, beside the main recording:"
+                return [Sentences((where,)), *found] if beside else found
+    return []
+
+
+def _recorded(draft: Draft, layout: Layout) -> Iterator[Part]:
+    """The recordings (the main one, and the first of each other tool), and the command that made them."""
+    of_each_tool: dict[str, Trace] = {}
+    for trace in draft.traces:
+        of_each_tool.setdefault(trace.source.kind, trace)
+    yield from (facts_of(draft.run, trace) for trace in of_each_tool.values())
+    if draft.command:
+        yield Sentences((f"Recorded by: {shlex.join(draft.command)}",))
+    else:
+        yield Sentences(("What recorded it is not in it; runs of `tracetui profile` have their command in run.json.",))
+
+
+def _verdict(draft: Draft, layout: Layout) -> Iterator[Part]:
+    overview = next((trace.overview for trace in draft.traces if trace.overview), None)
+    if overview and overview.waits_for is not None:
+        yield Sentences((overview.waits_for.sentence,), lead=True)
+
+
+def _overview(draft: Draft, layout: Layout) -> list[Block]:
+    return [part for part in _section(draft, "overview", layout) if isinstance(part, Block)]
+
+
+def _average_step(draft: Draft, layout: Layout) -> list[Part]:
+    """The table without its chart, which is a piece of its own."""
+    return [replace(block, chart=None) for block in _overview(draft, layout)[:1]]
+
+
+def _steps(draft: Draft, layout: Layout) -> list[Part]:
+    return [Block("", chart=block.chart) for block in _overview(draft, layout)[:1]]
+
+
+def _lanes(draft: Draft, layout: Layout) -> list[Part]:
+    return [block for block in _overview(draft, layout)[1:] if not block.cells]
+
+
+def _gpu(draft: Draft, layout: Layout) -> list[Part]:
+    return [block for block in _overview(draft, layout) if block.heading == GPUS.title]
+
+
+def _counters(draft: Draft, layout: Layout) -> list[Part]:
+    return [part for part in _section(draft, "counters", layout) if not _is_advice(part)]
+
+
+def _advice_of_ncu(draft: Draft, layout: Layout) -> list[Part]:
+    return [part for part in _section(draft, "counters", layout) if _is_advice(part)]
+
+
+def _is_advice(part: Part) -> bool:
+    return isinstance(part, Block) and part.heading == NCU_RULES.title
+
+
+def _side_by_side(draft: Draft, layout: Layout) -> Iterator[Part]:
+    """Reports of Nsight Compute in one table each way; nothing of a single one."""
+    if draft.run.counters_compared:
+        yield from counters.compared_blocks(draft.run, layout)
+
+
+def _joins(draft: Draft, layout: Layout) -> list[Part]:
+    return [Sentences((" ".join(join_sentences(join)),)) for join in draft.run.joins]
+
+
+def _jax(draft: Draft, layout: Layout) -> Iterator[Part]:
+    if any("jax" in trace.source.tool.lower() for trace in draft.traces):
+        yield from _average_step(draft, layout)
+        yield from _section(draft, "ranges", layout)
+
+
+def _findings(draft: Draft, layout: Layout) -> list[Part]:
+    return [FindingList(trace.judged, trace.base) for trace in draft.traces[:1]]
+
+
+def _directions(draft: Draft, layout: Layout) -> list[Part]:
+    return [directions(trace.judged, trace.base, layout.limit) for trace in draft.traces[:1]]
+
+
+PIECES: dict[str, Callable[[Draft, Layout], Iterable[Part]]] = {
+    "recorded": _recorded,
+    "verdict": _verdict,
+    "average_step": _average_step,
+    "steps": _steps,
+    "lanes": _lanes,
+    "gpu": _gpu,
+    "counters": _counters,
+    "advice_of_ncu": _advice_of_ncu,
+    "side_by_side": _side_by_side,
+    "joins": _joins,
+    "jax": _jax,
+    "findings": _findings,
+    "directions": _directions,
+}
+"""Pieces of the run, beside its sections."""
+
+
+def _captures(draft: Draft, headings: set[str], layout: Layout) -> Iterator[Part]:
+    """The tables of several captures that have these headings."""
+    if len(draft.run.captures) > 1:
+        for part in captures.capture_parts(draft.run.captures, layout):
+            if isinstance(part, Block) and part.heading in headings:
+                yield part
+
+
+def _sweep_verdict(found: SweepReport, layout: Layout) -> list[Part]:
+    return [Sentences((sweep.verdict(found),), lead=True)]
+
+
+def _points(found: SweepReport, layout: Layout) -> Iterator[Part]:
+    yield sweep.chart_block(found.sweep, layout)
+    block = sweep.points_block(found, layout)
+    yield replace(block, cells=block.cells[: layout.limit], whole=len(block.cells))
+
+
+def _accounts(found: SweepReport, layout: Layout) -> list[Part]:
+    return [Sentences(tuple(sweep.accounts(found)), bullets=True)]
+
+
+SWEPT: dict[str, Callable[[SweepReport, Layout], Iterable[Part]]] = {
+    "sweep_verdict": _sweep_verdict,
+    "comparisons": sweep.comparison_blocks,
+    "points": _points,
+    "accounts": _accounts,
+}
+"""Pieces of the folder as a sweep."""
+
+
+def about(judged: Judged | None, base: str, ids: list[str]) -> Sentences:
+    """What these rules say: their findings with what to try, that they found nothing, or why they could not judge."""
+    if judged is None:
+        return Sentences(())
+    said: list[str] = []
+    missing = {row.id: row.missing for row in judged.findings_abstained}
+    quiet: list[str] = []
+    blind: dict[str, list[str]] = {}
+    for name in ids:
+        mine = [row for row in judged.findings if row.id == name]
+        said += [f"{headline(row)}. {_gain(row, base)}{row.advice}" for row in mine]
+        if not mine and name in missing:
+            blind.setdefault(missing[name], []).append(name)
+        elif not mine and name in judged.findings_checked:
+            quiet.append(name)
+    said += [f"{', '.join(names)} could not judge: {reason}." for reason, names in blind.items()]
+    if quiet:
+        said.append(f"{', '.join(quiet)} looked and found nothing.")
+    return Sentences(tuple(said), bullets=True)
+
+
+def _gain(row: FindingRow, base: str) -> str:
+    """The most that can be gained, as a sentence; empty where that is unknown."""
+    text = cost(row, whole_of(base))
+    return f"Costs {text}. " if row.impact_us else f"{text[:1].upper()}{text[1:]}. " if text else ""
+
+
+def directions(judged: Judged | None, base: str, limit: int | None) -> Sentences:
+    """What can be done about each finding, and the most that it can gain; not what is to be measured otherwise."""
+    rows = judged.findings if judged is not None else []
+    rows = [row for row in rows if row.advice and not row.id.startswith(MEASUREMENT)]
+    return Sentences(
+        tuple(f"{titled(row.title, row.doubted_by)}. {_gain(row, base)}{row.advice}" for row in rows[:limit]),
+        bullets=True,
+    )

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rich.style import Style
 from rich.text import Text
 
-from tracetui.analysis.base import number_format
+from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent, format_signed_ns
+from tracetui.app.charts.gantt import gantt_runs
+from tracetui.app.charts.lanes import gantt_lane
+from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
-from tracetui.app.reports.finding_words import titled, whole_of
+from tracetui.app.reports.finding_words import WORK_TIME, titled, whole_of
 from tracetui.app.text import fitting
 from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, SEVERITY_SIGNS
-from tracetui.app.views.texts.overview_pictures import lanes_picture, steps_picture, whole_words
-from tracetui.app.views.texts.overview_writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,8 +25,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetui.analysis.dependencies.critical_path import CriticalPath
+    from tracetui.analysis.dependencies.limit import Limit
+    from tracetui.analysis.findings.core.finding import Finding
     from tracetui.analysis.overview import Overview
-    from tracetui.app.views.texts.overview_writer import OverviewData
+    from tracetui.analysis.timeline.step_lanes import StepPicture
+    from tracetui.app.charts.cells import Run
     from tracetui.parsers import Note
 
 TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3
@@ -39,6 +44,104 @@ MOST_RANKS = 8
 """Of more ranks, those that are late, or that the others wait for most, are shown."""
 SIDE_BY_SIDE = 76
 """The least columns for step and GPU to be side by side."""
+GPU_SHARES = {
+    "busy_percent": "busy",
+    "utilization_percent": "utilization",
+    "sm_efficiency_percent": "SM efficiency",
+    "occupancy_percent": "occupancy (est.)",
+    "tensor_core_percent": "tensor cores",
+}
+"""What the page says of a GPU; the first four of each of several."""
+IDLE_SHARES = {
+    "host_wait_percent": "idle: not launched",
+    "kernel_wait_percent": "idle: kernel gaps",
+    "other_percent": "idle: other",
+}
+RANK_TIMES = ("step_ns", "own_gpu_ns", "silent_ns", "wait_ns", "late_ns")
+
+
+@dataclass(frozen=True)
+class OverviewData:
+    """All that the page says."""
+
+    overview: Overview
+    notes: tuple[Note, ...] = ()
+    device_names: tuple[tuple[int, str], ...] = ()
+    memory_bytes: int | None = None
+    """The most that the allocator held in tensors; None where it was not recorded."""
+    kernels: pl.DataFrame | None = None
+    """`analysis.kernels`, the first rows."""
+    kernel_count: int = 0
+    kernel_ns: int = 0
+    """Kernel time in scope: the base of their shares."""
+    host: pl.DataFrame | None = None
+    """`analysis.host.host_functions`, the first rows; None if the host is not the bottleneck."""
+    findings: tuple[Finding, ...] | None = None
+    """What the rules found, worst first; None while they look."""
+    unjudged: bool = False
+    """Whether the rules failed."""
+    ranks: pl.DataFrame | None = None
+    """`analysis.ranks.files.at_hand.ranks_of`; None for one rank."""
+    verdict: Limit | None = None
+    """What the run waits for as its job knows it; None while that is not known, or of one rank."""
+    job: str = ""
+    """What all ranks say together (`analysis.ranks.together.said.brief`); empty for one rank."""
+    unread: int = 0
+    """How many ranks of the run were not read."""
+    path: CriticalPath | None = None
+    """What the average step waited for; None where launches were not recorded."""
+    lanes: StepPicture | None = None
+    """A typical step; None while it is not known."""
+    whole: bool = False
+    """Whether the tables have been computed."""
+
+
+class Writer:
+    """Lines of styled text."""
+
+    def __init__(self, width: int, height: int, styles: Mapping[str, Style], *, ascii: bool) -> None:
+        self.width = width
+        self.roomy = height > 24
+        """Whether there are lines for what matters less."""
+        self.ascii = ascii
+        self._styles = styles
+
+    def style(self, key: str) -> Style:
+        """Returns a style by its name; none if the theme has no such style."""
+        return self._styles.get(key, Style())
+
+    def own(self, text: str) -> str:
+        """Returns one of our own texts, in ASCII if that was requested."""
+        return fitting.to_ascii(text) if self.ascii else text
+
+    def head(self, title: str, remark: str = "") -> Text:
+        """Returns the line above a section."""
+        text = Text().append(f" {self.own(title)}", self.style("head"))
+        if remark:
+            text.append(f"  {self.own(remark)}", self.style("muted"))
+        return text
+
+    def muted(self, text: str, width: int) -> list[Text]:
+        """Returns what matters less, two columns to the right, in lines of less than so many columns."""
+        lines = wrap(text, width - 1, initial_indent="  ", subsequent_indent="  ")
+        return [Text().append(line.replace(TIED, " "), self.style("muted")) for line in lines]
+
+    def styled(self, lines: Sequence[Sequence[Run]], indent: str = "") -> list[Text]:
+        """Returns the lines of a chart with its styles."""
+        return [Text.assemble(indent, *((run.text, self.style(run.style)) for run in line)) for line in lines]
+
+    def name(self, name: str, width: int) -> str:
+        """Returns a name of the recording in so many columns."""
+        safe = fitting.printable(name, ascii=self.ascii)
+        return fitting.pad(fitting.fit(safe, width, ascii=self.ascii), width)
+
+    def bar(self, percent: float, width: int) -> Text:
+        """Returns a share as a bar of at most so many columns."""
+        return Text(fitting.bar(percent / 100, width, ascii=self.ascii), self.style("bar"))
+
+    def time(self, ns: float | None) -> str:
+        """Returns a time with its unit."""
+        return format_ns(ns, ascii=self.ascii)
 
 
 def overview_text(
@@ -117,15 +220,9 @@ def _verdict(writer: Writer, data: OverviewData) -> list[Text]:
 
 def _paragraph(writer: Writer, text: str) -> list[Text]:
     """A sentence or two that answer the page's question, broken into lines."""
-    words = fitting.printable(text, ascii=writer.ascii).split()
-    lines, line = [], ""
-    for word in words:
-        if line and len(line) + len(word) + 1 > writer.width - 2:
-            lines.append(line)
-            line = ""
-        line = f"{line} {word}" if line else word
-    lines.append(line)
-    return [Text(f" {line}", writer.style("verdict")) for line in lines]
+    words = fitting.printable(text, ascii=writer.ascii)
+    lines = wrap(words, writer.width - 2, break_long_words=False, break_on_hyphens=False)
+    return [Text(f" {line}", writer.style("verdict")) for line in lines or [""]]
 
 
 def _path(writer: Writer, path: CriticalPath) -> list[Text]:
@@ -134,7 +231,7 @@ def _path(writer: Writer, path: CriticalPath) -> list[Text]:
     head = writer.head("Critical path")
     room, parts = writer.width - head.cell_len - 3, ""
     for resource, percent in shares:
-        part = f"{RESOURCE_LABELS[resource]} {number_format.format_percent(percent)}"
+        part = f"{RESOURCE_LABELS[resource]} {format_percent(percent)}"
         longer = f"{parts}, {part}" if parts else part
         if len(longer) > room or percent < SMALL_PERCENT:
             break
@@ -173,15 +270,13 @@ def _step(writer: Writer, overview: Overview) -> list[Text]:
         if not ns:
             absent += [label] if ns is not None else []
             continue
-        line = Text(f"  {label:<15}{writer.time(ns):>9} {number_format.format_percent(percent):>8} ")
+        line = Text(f"  {label:<15}{writer.time(ns):>9} {format_percent(percent):>8} ")
         line.append_text(writer.bar(percent, bar))
         lines.append(line)
     if absent:
-        said = wrap(f"no {', '.join(absent)}", width - 1, initial_indent="  ", subsequent_indent="  ")
-        lines += [Text().append(line, writer.style("muted")) for line in said]
+        lines += writer.muted(f"no {', '.join(absent)}", width)
     if rich is not None:
-        said = wrap(_of_rich(writer, overview, rich), width - 1, initial_indent="  ", subsequent_indent="  ")
-        lines += [Text().append(line.replace(TIED, " "), writer.style("muted")) for line in said]
+        lines += writer.muted(_of_rich(writer, overview, rich), width)
     return lines
 
 
@@ -200,47 +295,32 @@ def _gpu(writer: Writer, data: OverviewData) -> list[Text]:
     if not frame.height:
         return [writer.head("No GPU in this trace")]
     if frame.height > 1:
-        return _gpus(writer, data, names)
-    row = frame.row(0, named=True)
-    name = fitting.fit(fitting.printable(row.get("name") or names.get(row["device"]) or ""), 24, ascii=writer.ascii)
-    lines = [writer.head(f"GPU {row['device']}", name)]
-    for label, key in (
-        ("busy", "busy_percent"),
-        ("utilization", "utilization_percent"),
-        ("SM efficiency", "sm_efficiency_percent"),
-        ("occupancy (est.)", "occupancy_percent"),
-        ("tensor cores", "tensor_core_percent"),
-    ):
-        lines.append(Text(f"  {label:<18}{number_format.format_percent(row[key]):>8}"))
+        return _gpus(writer, data)
+    device, name, *shares = frame.select("device", "name", *GPU_SHARES).row(0)
+    name = fitting.fit(fitting.printable(name or names.get(device) or ""), 24, ascii=writer.ascii)
+    lines = [writer.head(f"GPU {device}", name)]
+    for label, share in zip(GPU_SHARES.values(), shares, strict=True):
+        lines.append(Text(f"  {label:<18}{format_percent(share):>8}"))
     idle = data.overview.idle
-    whole = idle.filter(idle["stream"].is_null()) if idle.height else idle
-    if whole.height:
-        causes = whole.row(0, named=True)
-        leads = f" ({commands.key('go.gaps')})" if writer.width >= WIDE else ""
-        for label, key in (
-            ("idle: not launched", "host_wait_percent"),
-            ("idle: kernel gaps", "kernel_wait_percent"),
-            ("idle: other", "other_percent"),
-        ):
-            if causes[key]:
-                lines.append(Text(f"  {label:<18}{number_format.format_percent(causes[key]):>8} of idle{leads}"))
-                leads = ""
+    causes = idle.filter(idle["stream"].is_null()).select(*IDLE_SHARES) if idle.height else idle
+    leads = f" ({commands.key('go.gaps')})" if writer.width >= WIDE else ""
+    for label, share in zip(IDLE_SHARES.values(), causes.row(0) if causes.height else (), strict=False):
+        if share:
+            lines.append(Text(f"  {label:<18}{format_percent(share):>8} of idle{leads}"))
+            leads = ""
     if data.memory_bytes is not None and writer.roomy:
-        lines.append(Text(f"  memory, peak      {number_format.format_bytes(data.memory_bytes):>10} allocated"))
+        lines.append(Text(f"  memory, peak      {format_bytes(data.memory_bytes):>10} allocated"))
     if data.overview.overlap_percent is not None:
-        lines.append(Text(f"  comm. overlapped  {number_format.format_percent(data.overview.overlap_percent):>8}"))
+        lines.append(Text(f"  comm. overlapped  {format_percent(data.overview.overlap_percent):>8}"))
     return lines
 
 
-def _gpus(writer: Writer, data: OverviewData, names: Mapping[int, str]) -> list[Text]:
+def _gpus(writer: Writer, data: OverviewData) -> list[Text]:
     """Several devices: a line each."""
     lines = [writer.head("GPU", "busy  kernels  SM eff  occup")]
-    for row in data.overview.gpu.iter_rows(named=True):
-        shares = "".join(
-            f"{number_format.format_percent(row[key]).removesuffix(' %'):>7}"
-            for key in ("busy_percent", "utilization_percent", "sm_efficiency_percent", "occupancy_percent")
-        )
-        lines.append(Text(f"  {row['device']:<3}{shares}"))
+    for device, *shares in data.overview.gpu.select("device", *list(GPU_SHARES)[:4]).iter_rows():
+        texts = "".join(f"{format_percent(share).removesuffix(' %'):>7}" for share in shares)
+        lines.append(Text(f"  {device:<3}{texts}"))
     return lines
 
 
@@ -248,23 +328,27 @@ def _top_kernels(writer: Writer, data: OverviewData, frame: pl.DataFrame) -> lis
     more = data.kernel_count - TOP_KERNELS
     rest = f", {more} more in tab {commands.key('tab.kernels')}" if more > 0 else ""
     lines = [writer.head("Top kernels", f"share of {writer.time(data.kernel_ns)} kernel time{rest}")]
-    modules = frame["module"].fill_null("").head(TOP_KERNELS).to_list()
-    module_width = min(max(map(len, modules)), 40 if writer.width >= 110 else 16 if writer.width >= 70 else 12)
+    top = frame.head(TOP_KERNELS)
+    module_width = min(
+        max(map(len, top["module"].fill_null(""))), 40 if writer.width >= 110 else 16 if writer.width >= 70 else 12
+    )
     bar = 10 if writer.width >= 76 else 0
     calls = 7 if writer.width >= 70 else 0
     room = writer.width - 2 - 8 - 10 - calls - (bar + 1 if bar else 0) - (module_width + 1) - 2
-    name_width = _name_width(frame.head(TOP_KERNELS), room)
-    for row in frame.head(TOP_KERNELS).iter_rows(named=True):
-        line = Text(f"  {writer.name(str(row['short_name'] or row['name']), name_width)} ")
+    name_width = _name_width(top, room)
+    for short, name, module, percent, ns, many in top.select(
+        "short_name", "name", "module", "percent", "total_ns", "calls"
+    ).iter_rows():
+        line = Text(f"  {writer.name(short or name, name_width)} ")
         if module_width:
-            line.append(writer.name(str(row["module"] or ""), module_width) + " ", writer.style("muted"))
-        line.append(f"{number_format.format_percent(row['percent']):>8} ")
+            line.append(writer.name(module or "", module_width) + " ", writer.style("muted"))
+        line.append(f"{format_percent(percent):>8} ")
         if bar:
-            line.append_text(writer.bar(row["percent"] or 0.0, bar))
+            line.append_text(writer.bar(percent or 0.0, bar))
             line.append(" ")
-        line.append(f"{writer.time(row['total_ns']):>9}")
+        line.append(f"{writer.time(ns):>9}")
         if calls:
-            line.append(f" {row['calls']:>5}x")
+            line.append(f" {many:>5}x")
         lines.append(line)
     return lines
 
@@ -279,10 +363,11 @@ def _host(writer: Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]
     remark = "self time per step, share of the step" if data.overview.steps else "self time, share of the recorded time"
     lines = [writer.head("Top host functions", remark)]
     name_width = _name_width(frame.head(TOP_HOST), writer.width - 2 - 10 - 9 - 10 - 2)
-    for row in frame.head(TOP_HOST).iter_rows(named=True):
-        line = Text(f"  {writer.name(str(row['short_name']), name_width)} ")
-        line.append(f"{row['kind']!s:<9}", writer.style("muted"))
-        line.append(f"{writer.time(row['self_per_step_ns']):>10} {number_format.format_percent(row['percent']):>8}")
+    shown = frame.head(TOP_HOST).select("short_name", "kind", "self_per_step_ns", "percent")
+    for name, kind, own, percent in shown.iter_rows():
+        line = Text(f"  {writer.name(name, name_width)} ")
+        line.append(f"{kind:<9}", writer.style("muted"))
+        line.append(f"{writer.time(own):>10} {format_percent(percent):>8}")
         lines.append(line)
     return lines
 
@@ -306,7 +391,7 @@ def _findings(writer: Writer, data: OverviewData) -> list[Text]:
         line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
         line.append(f"{finding.id:<4}", writer.style("muted"))
         title = titled(finding.title, finding.doubted_by)
-        gain = "" if finding.ceiling_percent is None else number_format.format_percent(finding.ceiling_percent)
+        gain = "" if finding.ceiling_percent is None else format_percent(finding.ceiling_percent)
         line.append(f"{writer.name(title, max(writer.width - 18, 12))} {gain:>8}", Style())
         lines.append(line)
     return lines
@@ -321,13 +406,10 @@ def _ranks(writer: Writer, ranks: pl.DataFrame) -> list[Text]:
         )
     lines = [writer.head("Ranks", "per step; excess: over the median rank (R: next rank)")]
     lines.append(Text("  rank      step   own GPU    silent     waits      late    excess", writer.style("muted")))
-    for row in shown.iter_rows(named=True):
-        times = "".join(
-            f"{writer.time(row[key]):>10}" for key in ("step_ns", "own_gpu_ns", "silent_ns", "wait_ns", "late_ns")
-        )
-        excess = number_format.format_signed_ns(row["excess_ns"], ascii=writer.ascii)
-        line = Text(f"  {row['rank']!s:<4}{times}{excess:>10}")
-        if row["straggler"]:
+    for rank, excess, late, *times in shown.select("rank", "excess_ns", "straggler", *RANK_TIMES).iter_rows():
+        cells = "".join(f"{writer.time(time):>10}" for time in times)
+        line = Text(f"  {rank!s:<4}{cells}{format_signed_ns(excess, ascii=writer.ascii):>10}")
+        if late:
             line.append("  straggler", writer.style("warn"))
         lines.append(line)
     if shown.height < ranks.height:
@@ -351,3 +433,51 @@ def _notes(writer: Writer, notes: Sequence[Note]) -> Text:
     text = Text().append(" Notes  ", writer.style("head"))
     text.append(fitting.fit(words, max(writer.width - 9 - len(tail), 10), ascii=writer.ascii) + tail)
     return text
+
+
+def whole_words(overview: Overview) -> str:
+    """What stands for one step in a recording without steps."""
+    return "First to last GPU work" if whole_of(overview.base) == WORK_TIME else "Whole file"
+
+
+def steps_picture(writer: Writer, overview: Overview, most: int) -> list[Text]:
+    """A stacked bar for each step, all on one scale."""
+    frame = overview.per_step
+    shown = frame.head(most - 1) if frame.height > most else frame
+    groups = [sum(frame[f"{name}_ns"].fill_null(0) for name in names) for _, _, _, names, _ in GROUPS]
+    rows = zip(frame["index"], frame["duration_ns"], zip(*groups, strict=True), strict=True)
+    every = marked([Step(str(index), ns, parts) for index, ns, parts in rows])
+    title = writer.head("Steps")
+    for sign, key, meaning in legend(every, ascii=writer.ascii):
+        title.append("  ")
+        title.append(sign, writer.style(key))
+        title.append(f" {meaning}")
+    lines = [title]
+    longest = max((step.lasting for step in every), default=0)
+    lines += writer.styled(step_runs(every[: shown.height], writer.width, longest=longest, ascii=writer.ascii))
+    if shown.height < frame.height:
+        lines.append(Text(f"  and {frame.height - shown.height} more steps", writer.style("muted")))
+    return lines
+
+
+def lanes_picture(writer: Writer, data: OverviewData) -> list[Text]:
+    """One step as lanes, where there is width for them."""
+    if data.lanes is None or not data.lanes.lanes or writer.width < WIDE:
+        return []
+    picture = data.lanes
+    lanes = [
+        gantt_lane(
+            busy.lane,
+            busy.busy,
+            [(event.name, event.begin, event.end) for event in busy.events],
+            style={"calls": "runtime", "copies": "loader"}.get(busy.lane.kind, "gpu"),
+            ascii=writer.ascii,
+        )
+        for busy in picture.lanes
+    ]
+    what = f"Step {picture.step}" if picture.step is not None else whole_words(data.overview)
+    remark = f"how busy each lane is; {commands.key('tab.timeline')} has the events"
+    recorded = " as recorded" if data.overview.as_recorded is not None else ""
+    lines = [writer.head(f"{what}, {writer.time(picture.lasting)}{recorded}", remark)]
+    runs = gantt_runs(lanes, writer.width - 2, picture.lasting, ascii=writer.ascii)
+    return [*lines, *writer.styled(runs, indent="  ")]

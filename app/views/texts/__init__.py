@@ -1,1 +1,0 @@
-"""What tabs write as text: findings, memory, the overview, what is selected in the timeline."""
