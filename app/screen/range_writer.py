@@ -26,14 +26,9 @@ class RangeWriter:
     """Writes one range at a time."""
 
     def __init__(self, session: Session, shell: Shell, target: MessagePump) -> None:
-        """Sets up.
-
-        Args:
-            session: holds the run in view and its range.
-            shell: shows messages.
-            target: receives the message when a range is written, for `finish`.
-        """
-        self._session, self._shell, self._target = session, shell, target
+        self._session, self._shell = session, shell
+        self._target = target
+        """Receives the message when a range is written, for `finish`."""
         self._ends = threading.Event()
         """Set when the program ends: a partly written file is removed."""
 

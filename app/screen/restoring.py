@@ -42,15 +42,6 @@ class Restorer:
         *,
         keeps: Callable[[], bool],
     ) -> None:
-        """Sets up.
-
-        Args:
-            runs: holds the open runs.
-            shell: shows them.
-            navigation: holds the navigation history.
-            set_timer: calls a function later.
-            keeps: whether anything may be saved.
-        """
         self._runs, self._shell, self._navigation = runs, shell, navigation
         self._session = runs.session
         self._set_timer, self._keeps = set_timer, keeps
@@ -106,8 +97,7 @@ class Restorer:
         """Adds the run that this one was last compared with to the list, unread; returns a message."""
         if path is None or not is_there(path):
             return ""
-        entry = next((entry for entry in self._session.open.values() if entry.is_of((path,))), None)
-        entry = entry or self._session.add((path,))
+        entry = self._runs.entry_of((path,))
         if entry.run is not None:
             return ""
         entry.remark = "compared last time"

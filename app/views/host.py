@@ -30,7 +30,7 @@ from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import IDLE_CAUSES, RESOURCE_LABELS, nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.ranges import launched_elsewhere
+from tracetui.app.views.kernel_pages import launched_elsewhere
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.nsys.unread import held

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, NOT_RECORDED
 from tracetui.analysis.operators import (
-    group_operator_kernels,
     group_operators,
     known_groupings,
     operator_groups,
@@ -16,11 +15,10 @@ from tracetui.analysis.operators import (
 from tracetui.analysis.tables.program import OPERATOR_GROUPS, OPERATORS, OPERATORS_BY_SHAPE
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.words import nothing
-from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView, in_units
-from tracetui.app.views.common.launch_picture import PicturedView
+from tracetui.app.views.common.counted import GROUPED, CountedView, in_units
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.drill import inside_row, member_page
-from tracetui.app.views.kernel_pages import kernel_page
+from tracetui.app.views.kernel_pages import inside_group_operator
+from tracetui.app.views.kernels import PicturedView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,22 +84,6 @@ def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callab
         return in_units(session, page)
 
     return work
-
-
-def inside_group_operator(session: Session, place: tuple[str, str], row: Mapping[str, Any]) -> Callable[[], Page]:
-    """What Enter on an operator of a group opens: the kernels that it launched there."""
-    within, group = place
-    by, name = within.removeprefix(GROUPED), str(row["name"])
-    return lambda: kernel_page(
-        session,
-        session.of_counted(
-            ("group operator kernels", by, group, name),
-            lambda counted: group_operator_kernels(counted, by, group, name),
-        ),
-        title=name,
-        empty=f"{name} launched no kernels itself here.\n\nThe operators it called may have: Esc goes back.",
-        within=(f"{OPERATOR_IN}{by}\t{group}", name),
-    )
 
 
 def _told(columns: tuple[Field, ...], *, on_gpu: bool) -> tuple[Field, ...]:
@@ -171,13 +153,9 @@ class OperatorsView(CountedView, PicturedView):
         """A group's operators; an operator's kernels; a kernel's launches."""
         if page.id == "operator_groups":
             return inside_group(self.session, page, row)
-        if page.id == "group_operators":
-            return inside_group_operator(self.session, page.within or ("", ""), row)
-        if page.id == "operator_shapes":
-            shapes = str(row["input_shapes"] or NOT_RECORDED)
-            return inside_group_operator(self.session, (f"{GROUPED}input_shapes", shapes), row)
-        return inside_row(self.session, page, row)
-
-    def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
-        """A kernel's operators or modules."""
-        return member_page(self.session, row, kind) if page.id == "kernels" else None
+        if page.id not in ("group_operators", "operator_shapes"):
+            return super().inside(page, row)
+        by, group = page.within or (f"{GROUPED}input_shapes", str(row.get("input_shapes") or NOT_RECORDED))
+        name = str(row["name"])
+        none = f"{name} launched no kernels itself here.\n\nThe operators it called may have: Esc goes back."
+        return inside_group_operator(self.session, by.removeprefix(GROUPED), group, name, none)

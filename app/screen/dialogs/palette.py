@@ -54,25 +54,11 @@ def still_cursor(palette: Screen[object]) -> None:
 class Parts(Protocol):
     """The parts of the application that the palette uses."""
 
-    @property
-    def session(self) -> Session:
-        """What is open."""
-
-    @property
-    def shell(self) -> Shell:
-        """The tabs."""
-
-    @property
-    def keyboard(self) -> Keyboard:
-        """Takes keys in their order."""
-
-    @property
-    def runs(self) -> RunLoader:
-        """Opens recordings."""
-
-    @property
-    def navigation(self) -> Navigation:
-        """Goes to places."""
+    session: Session
+    shell: Shell
+    keyboard: Keyboard
+    runs: RunLoader
+    navigation: Navigation
 
 
 class EverythingProvider(Provider):
