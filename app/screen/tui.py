@@ -390,27 +390,18 @@ class TracetuiApp(App[None]):
 
     def action_picture(self) -> None:
         """Asks where to save the screen as an SVG, if there is no table to save in another form."""
-        if "a" in self.session.runs and self.tab not in tabs.TABLES:
-            from tracetui.app.screen.picture import ask_for_picture
-
-            if self.view is not None:
-                ask_for_picture(self.view, self.session, lambda: self.export_screenshot(title=self.TITLE))
+        if self.tab not in tabs.TABLES:
+            self._save_picture(of_chart=False)
 
     def action_save_chart(self) -> None:
         """Asks where to save the view's chart as an SVG; where it has none, the screen."""
-        if "a" in self.session.runs and self.view is not None:
-            from tracetui.app.screen.picture import ask_for_picture
-            from tracetui.app.views.common.chart import as_slide
+        self._save_picture(of_chart=True)
 
-            view, session, tab = self.view, self.session.frozen(), self.tab
+    def _save_picture(self, *, of_chart: bool) -> None:
+        if self.view is not None:
+            from tracetui.app.views.common.saving import ask_for_picture
 
-            def draw() -> str:
-                chart = view.chart()
-                if chart is None:
-                    return self.call_from_thread(self.export_screenshot, title=self.TITLE)
-                return as_slide(session, tab, "", chart)
-
-            ask_for_picture(view, self.session, draw, in_thread=True)
+            ask_for_picture(self.view, lambda: self.export_screenshot(title=self.TITLE), of_chart=of_chart)
 
     # --- keys: the program
 

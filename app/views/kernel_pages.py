@@ -1,4 +1,4 @@
-"""Pages of kernels in any tab: by name or group, of a module, operator or range; launches of one; the tree of ranges."""
+"""Pages of kernels in any tab: by name or group, of a module, operator or range; launches of one; a tree of ranges."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tracetui.app.text.paths import is_file, typed
 from tracetui.app.text.pictures import without_fonts
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import as_slide
-from tracetui.app.views.common.comments import row_name
+from tracetui.app.views.common.page import row_name
 from tracetui.app.widgets.prompt import SAVE_HINTS, Question
 from tracetui.app.widgets.tree_table import TreeTable
 from tracetui.parsers.errors import TraceError
@@ -77,11 +77,16 @@ class SavingView(View):
 
     def action_export(self) -> None:
         """Asks for a file name."""
+        self._ask_where(".csv", self._export, ".csv .json .parquet .md")
+
+    def action_save_picture(self) -> None:
+        """Asks for the name of a picture."""
+        self._ask_where(".svg", self._save_picture, " ".join(PICTURES))
+
+    def _ask_where(self, suffix: str, save: Callable[[Path, bool], object], forms: str) -> None:
         if self.state is not None:
-            run = fitting.printable(self.session.runs["a"].name)
-            name = f"{run}-{self.state.page.saved_as or self.state.page.id}.csv".replace("/", "_")
-            ask_where(self, name, self._export)
-            self.host.remark(".csv .json .parquet .md")
+            ask_where(self, file_name(self, self.state.page.saved_as or self.state.page.id, suffix), save)
+            self.host.remark(forms)
 
     def _export(self, path: Path, force: bool) -> None:
         """Writes the view to a file; with `force`, over the one that is there."""
@@ -95,14 +100,6 @@ class SavingView(View):
         else:
             frame, columns = self.table.view(), self.table.columns
             self._write(path, lambda part: export.write(frame, columns, part), "wrote ", force=force)
-
-    def action_save_picture(self) -> None:
-        """Asks for the name of a picture."""
-        if self.state is not None:
-            run = fitting.printable(self.session.runs["a"].name)
-            name = f"{run}-{self.state.page.saved_as or self.state.page.id}.svg".replace("/", "_")
-            ask_where(self, name, self._save_picture)
-            self.host.remark(" ".join(PICTURES))
 
     def _save_picture(self, path: Path, force: bool) -> None:
         """Writes the view's chart; with `force`, over the file that is there."""
@@ -168,14 +165,56 @@ class SavingView(View):
             self._write(path, lambda part: part.write_bytes(content), "wrote ", force=force)
 
     def _write(self, path: Path, write: Callable[[Path], object], words: str, *, force: bool = False) -> None:
-        sources = [trace.source.path for run in self.session.runs.values() for trace in run.traces]
-        try:
-            with written(path, force=force, sources=sources) as part:
-                write(part)
-        except TraceError as error:
-            self.host.say(str(error))
-        else:
-            self.host.say(f"{words}{path.resolve()}")
+        self.host.say(write_file(self, path, write, words, force=force))
+
+
+def write_file(view: View, path: Path, write: Callable[[Path], object], words: str = "wrote ", *, force: bool) -> str:
+    """Writes a file, over one that is there with `force`; returns a line that says where, or why not."""
+    sources = [trace.source.path for run in view.session.runs.values() for trace in run.traces]
+    try:
+        with written(path, force=force, sources=sources) as part:
+            write(part)
+    except TraceError as error:
+        return str(error)
+    return f"{words}{path.resolve()}"
+
+
+def file_name(view: View, what: str, suffix: str) -> str:
+    """Returns a name for what is saved of a run."""
+    return f"{fitting.printable(view.session.runs['a'].name)}-{what}{suffix}".replace("/", "_")
+
+
+def ask_for_picture(view: View, screen: Callable[[], str], *, of_chart: bool) -> None:
+    """Asks where to save a view that has no table as SVG.
+
+    Args:
+        view: the view in view.
+        screen: what the terminal shows, as SVG.
+        of_chart: of the view's chart, if it has one; drawn beside the screen's thread, since the lanes of millions of
+            events take a moment.
+    """
+    session = view.session.frozen()
+
+    def save(path: Path, force: bool, draw: Callable[[], str] = screen) -> str:
+        if path.suffix.lower() != ".svg":
+            return "The suffix says the form: a picture of this view is .svg"
+        svg = without_fonts(draw())
+        return write_file(view, path, lambda part: part.write_text(svg, encoding="utf-8", newline=""), force=force)
+
+    def draw_chart() -> str:
+        chart = view.chart()
+        return view.app.call_from_thread(screen) if chart is None else as_slide(session, view.TAB, "", chart)
+
+    def save_chart(path: Path, force: bool) -> None:
+        def work() -> None:
+            line = save(path, force, draw_chart)
+            view.app.call_from_thread(view.host.say, line)
+
+        view.run_worker(work, thread=True, exclusive=True, group="picture")
+
+    name = file_name(view, view.TAB, ".svg")
+    ask_where(view, name, save_chart if of_chart else lambda path, force: view.host.say(save(path, force)))
+    view.host.remark(".svg")
 
 
 def in_a_line(text: str) -> str:

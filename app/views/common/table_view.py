@@ -11,7 +11,6 @@ from rich.text import Text
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
-from tracetui.app.views.common.comments import by_row, note_text
 from tracetui.app.views.common.filtered import FilteredView
 from tracetui.app.views.common.messages import (
     BackToFinding,
@@ -22,7 +21,7 @@ from tracetui.app.views.common.messages import (
     ShowInTimeline,
     WentBack,
 )
-from tracetui.app.views.common.page import Page, PageState
+from tracetui.app.views.common.page import Page, PageState, by_row, note_text
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
@@ -330,10 +329,7 @@ class TableView(FilteredView):
             return
         if state.page.id == "launches":
             self.post_message(ShowInTimeline("device", cast("int", row["row"])))
-        elif (
-            state.page.id in ("critical_path_stretches", "collective_calls", "lane_events")
-            and cast("int", row["row"]) >= 0
-        ):
+        elif state.page.id in _WITH_FRAME and cast("int", row["row"]) >= 0:
             self.post_message(ShowInTimeline(str(row["frame"]), cast("int", row["row"])))
         elif state.page.id == "gaps":
             start = cast("int", row["start"])
