@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from textual.events import Event
     from textual.timer import Timer
 
-    from tracetui.app.keys.command import Command
+    from tracetui.app.keys.keymap import Command
     from tracetui.app.screen.shell import Shell
     from tracetui.app.widgets.prompt import Question
 

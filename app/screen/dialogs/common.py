@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.events import Paste
 
-    from tracetui.app.keys.command import Command
+    from tracetui.app.keys.keymap import Command
 
 Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
 """A run to choose: its name, and the paths to read."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.fuzzy import Matcher
     from textual.screen import Screen
 
-    from tracetui.app.keys.command import Command
+    from tracetui.app.keys.keymap import Command
     from tracetui.app.screen.history import Navigation
     from tracetui.app.screen.keyboard import Keyboard
     from tracetui.app.screen.opening import RunLoader
