@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
+from rich.text import Text
+
 from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.dependencies.critical_path import path_lane, slack
 from tracetui.analysis.dependencies.model import model
@@ -13,6 +15,7 @@ from tracetui.analysis.ranks.files.at_hand import jobs_of
 from tracetui.analysis.ranks.one_clock import ranks_timeline
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
+from tracetui.analysis.timeline.facts import facts
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.analysis.timeline.rows import NONE, Curve
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline, with_curves, with_path
@@ -23,8 +26,8 @@ from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.messages import NothingToClose, ShowRows
-from tracetui.app.views.timeline_keys import Marking
-from tracetui.app.views.timeline_text import Described
+from tracetui.app.views.timeline_keys import LanesView
+from tracetui.app.views.timeline_text import arrivals_line, facts_text, selected_lines
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.prompt import Question
@@ -112,7 +115,7 @@ Spot: TypeAlias = "tuple[tuple[int, ...], int, int, Place | None]"
 """Whose lanes are shown, the stretch in sight, the selected event."""
 
 
-class TimelineView(Described, Marking):
+class TimelineView(LanesView):
     """The picture; below it what is selected."""
 
     BINDINGS = commands.bindings("timeline")
@@ -326,6 +329,73 @@ class TimelineView(Described, Marking):
         else:
             self.post_message(NothingToClose())
         self.host.refresh_lines()
+
+    # --- what it says of the lanes in view and of the selected event
+
+    def on_timeline_picture_moved(self, event: TimelineWidget.Moved) -> None:
+        """Follows the cursor."""
+        event.stop()
+        self._describe()
+
+    def _describe(self) -> None:
+        built, picture = self._built, self.picture
+        if built is None:
+            return
+        own, ascii = self.host.own, self.session.ascii
+        left = Text(f" {printable(picture.title, ascii=ascii)}", "bold")
+        shown = self._stretch(picture.start, picture.end)
+        is_all = picture.start <= built.start and picture.end >= built.end
+        left.append(own(f"  {shown}{' · all' if is_all else ' of'} {format_ns(built.end - built.start)}"), "not bold")
+        if picture.lanes.hidden:
+            left.append(f"  {len(picture.lanes.hidden)} hidden (X)", "not bold")
+        self.query_one("#title", Line).show(left, self._count())
+        if self.searched:
+            left.append(f"  {printable(self.searched, ascii=ascii)}", "not bold")
+        if isinstance(built, RanksTimeline):
+            # how far moments of different ranks can be told apart
+            certain = "" if built.residual_ns is None else f" ±{format_ns(built.residual_ns)}"
+            left.append(own(f"  ranks {spans(built.ranks)}{certain}"), "not bold")
+        place = picture.selected
+        of, here = (built, None) if place is None else built.local(place)
+        first, second = selected_lines(of, here, self.size.width, ascii=ascii)
+        if isinstance(built, RanksTimeline) and place is not None and (arrivals := built.arrivals(place)):
+            second = arrivals_line(arrivals)
+        self.query_one("#selected", Line).show(own(f" {first}"))
+        self.query_one("#context", Line).show(own(f" {second}"))
+        if self.detail.display:
+            self._show_detail()
+
+    def _count(self) -> str:
+        place, built = self.picture.selected, self._built
+        return f"{place.position + 1:,}/{built.row(place).size:,} " if place is not None and built is not None else ""
+
+    def action_details(self) -> None:
+        """Shows or hides everything about the selected event."""
+        self.detail.display = not self.detail.display
+        if self.detail.display:
+            self.call_after_refresh(self._show_detail)
+        self.host.refresh_lines()
+
+    def _show_detail(self) -> None:
+        self.detail.show_text(Text("\n".join(self._detail_lines())))
+
+    def _detail_lines(self) -> list[str]:
+        built, place = self._built, self.picture.selected
+        if built is None or place is None:
+            return ["Nothing is selected."]
+        width = (self.detail.size.width or self.size.width) - 2
+        return facts_text(facts(*built.local(place)), built.zero, width, ascii=self.session.ascii)
+
+    def action_scroll_detail(self, lines: int) -> None:
+        """Scrolls the details."""
+        if not self.detail.display:
+            self.host.say(f"The details are closed: {commands.key('timeline.details')} opens them")
+        self.detail.scroll_relative(y=lines, animate=False)
+
+    def action_copy(self) -> None:
+        """Copies everything about the selected event."""
+        self.app.copy_to_clipboard("\n".join(self._detail_lines()))
+        self.host.say("Copied the details")
 
     # --- around it
 

@@ -22,14 +22,20 @@ if TYPE_CHECKING:
     from tracetui.analysis.timeline.timeline import Hits, Place, Timeline
 
 
+_STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
+_API = frozenset({"runtime", "driver"})
+
+
 class LanesView(View):
-    """The lanes, and the lines around them."""
+    """The lanes, and the keys that lead to other events or mark a range."""
 
     TAB = "timeline"
 
     def __init__(self) -> None:
         super().__init__()
         self._built: Timeline | None = None
+        self._hits: Hits | None = None
+        """What was searched for, until Esc."""
 
     @property
     def picture(self) -> TimelineWidget:
@@ -60,9 +66,7 @@ class LanesView(View):
         """Shows or hides everything about the selected event."""
         raise NotImplementedError
 
-
-class Marking(LanesView):
-    """The keys for both ends of a range."""
+    # --- both ends of a range
 
     def action_mark(self, end: str) -> None:
         """Marks the start or end of a range, at the selected event's start or end; both together restrict all tabs."""
@@ -96,18 +100,7 @@ class Marking(LanesView):
         self.picture.marks = None, None
         self.picture.changed(moved=False)
 
-
-_STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
-_API = frozenset({"runtime", "driver"})
-
-
-class Moving(LanesView):
-    """The keys that lead to other events."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._hits: Hits | None = None
-        """What was searched for, until Esc."""
+    # --- other events
 
     def action_same(self, step: int) -> None:
         """To the next or the previous hit of the search; without one, event of the same name in the lane."""
