@@ -19,7 +19,7 @@ from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.words import RESOURCE_LABELS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tracetui.analysis.timeline.facts import Fact
     from tracetui.analysis.timeline.lanes import Lane
@@ -56,6 +56,11 @@ def facts_text(facts: Sequence[Fact], zero: int, width: int, *, ascii: bool) -> 
     return lines
 
 
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "bytes": format_bytes, "count": format_count, "percent": format_percent, "number": format_number,
+}  # fmt: skip
+
+
 def value_text(fact: Fact, zero: int, *, ascii: bool) -> str:
     """A value with its unit."""
     value = fact.value
@@ -65,15 +70,7 @@ def value_text(fact: Fact, zero: int, *, ascii: bool) -> str:
         return format_ns(cast("float", value), ascii=ascii)
     if fact.kind == "at":
         return time_label(cast("int", value) - zero, 1, ascii=ascii)
-    if fact.kind == "bytes":
-        return format_bytes(cast("float", value))
-    if fact.kind == "count":
-        return format_count(cast("int", value))
-    if fact.kind == "percent":
-        return format_percent(cast("float", value))
-    if fact.kind == "number":
-        return format_number(cast("float", value))
-    return printable(str(value), ascii=ascii)
+    return _FORMATS[fact.kind](value) if fact.kind in _FORMATS else printable(str(value), ascii=ascii)
 
 
 def selected_lines(timeline: Timeline, place: Place | None, width: int, *, ascii: bool) -> tuple[str, str]:

@@ -237,21 +237,11 @@ class Icicle(Painted, can_focus=True):
             self.way, self._ways = [], []
             self.relay(rows)
 
-    def action_expand_chain(self) -> None:
-        """Nothing is folded here."""
+    def _refuse(self, *_: object) -> None:
+        """Nothing is folded here, and there is one order."""
         self.post_message(self.Refused())
 
-    def action_expand_all(self) -> None:
-        """Nothing is folded here."""
-        self.post_message(self.Refused())
-
-    def action_sort_by(self, step: int) -> None:
-        """An icicle has one order."""
-        self.post_message(self.Refused())
-
-    def action_reverse(self) -> None:
-        """An icicle has one order."""
-        self.post_message(self.Refused())
+    action_expand_chain = action_expand_all = action_sort_by = action_reverse = _refuse
 
     def on_click(self, event: Click) -> None:
         """Puts the cursor on the box; twice zooms in."""
