@@ -233,8 +233,17 @@ class Navigation:
             view.receive(page)
         self._shell.refresh_lines()
 
-    def to_timeline(self) -> TimelineView | None:
-        """Goes to the timeline, and returns it."""
+    def show_in_timeline(self, source: str, row: int) -> None:
+        """Goes to the timeline, and there to a row of one of the trace's frames."""
+        if (view := self._to_timeline()) is not None:
+            view.seek(source, row)
+
+    def show_gap(self, device: int | None, start: int, end: int) -> None:
+        """Goes to the timeline, and there to a stretch in which a GPU is idle (ns on the trace's clock)."""
+        if (view := self._to_timeline()) is not None:
+            view.seek_gap(device, start, end)
+
+    def _to_timeline(self) -> TimelineView | None:
         from tracetui.app.views.timeline import TimelineView
 
         self.jump("timeline")

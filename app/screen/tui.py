@@ -30,7 +30,7 @@ from tracetui.app.settings import theme as themes
 from tracetui.app.settings.schema import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import RenderableType
     from textual.app import ComposeResult, SystemCommand
@@ -60,7 +60,13 @@ class ViewHost:
     """What views use of the application's parts: a `views.common.base.Host`."""
 
     def __init__(
-        self, session: Session, loader: Loader, shell: Shell, navigation: Navigation, preferences: Preferences
+        self,
+        session: Session,
+        loader: Loader,
+        shell: Shell,
+        navigation: Navigation,
+        preferences: Preferences,
+        stop_loading: Callable[[], None],
     ) -> None:
         self._shell, self._navigation, self._preferences = shell, navigation, preferences
         self.session = session
@@ -70,6 +76,11 @@ class ViewHost:
         )  # fmt: skip
         self.failure, self.is_loading = loader.failure, loader.is_loading
         self.here, self.leave = navigation.here, navigation.leave
+        self.open_rows, self.show_in_timeline = navigation.open_rows, navigation.show_in_timeline
+        self.show_gap, self.restrict = navigation.show_gap, shell.restrict
+        self.come_back, self.back, self.went_back = navigation.come_back, navigation.back, navigation.went_back
+        self.stop_loading = stop_loading
+        self.keep, self.keep_columns = preferences.keep, preferences.keep_columns
 
     @property
     def tab(self) -> str:
@@ -163,7 +174,9 @@ class TracetuiApp(App[None]):
         self.lists = RunLists(self, self.runs, self.shell, self.restorer, cache=cache, samples=samples)
         self.ranges = RangeWriter(session, self.shell, self)
         self.queries = Queries(session, self.shell, self.navigation, self)
-        self.host: Host = ViewHost(session, self.loader, self.shell, self.navigation, self.preferences)
+        self.host: Host = ViewHost(
+            session, self.loader, self.shell, self.navigation, self.preferences, self.action_stop_loading
+        )
         self._give_keys_to_parts()
         if len(paths) == 1:
             self.restorer.recall(paths[0], tab=not tab, filter=filter is None)
@@ -282,58 +295,11 @@ class TracetuiApp(App[None]):
         """Goes to the rows that a finding rests on."""
         self.navigation.show_rows(event.query)
 
-    def on_show_rows(self, event: messages.ShowRows) -> None:
-        """Goes to a row of another tab."""
-        self.navigation.open_rows(event.tab, event.table, event.name)
-
     def on_show_rank(self, event: messages.ShowRank) -> None:
         """Shows a rank of the run."""
         self.navigation.show_rank(event.rank)
         if self.session.runs["a"].summaries_in is None:
             self.navigation.jump("overview")
-
-    def on_show_in_timeline(self, event: messages.ShowInTimeline) -> None:
-        """Goes to an event of the timeline."""
-        if (view := self.navigation.to_timeline()) is not None:
-            view.seek(event.source, event.row)
-
-    def on_show_gap(self, event: messages.ShowGap) -> None:
-        """Goes to a gap of the timeline."""
-        if (view := self.navigation.to_timeline()) is not None:
-            view.seek_gap(event.device, event.start, event.end)
-
-    def on_show_ranks(self, event: messages.ShowRanks) -> None:
-        """Goes to the timeline of several ranks."""
-        if (view := self.navigation.to_timeline()) is not None:
-            view.show_ranks(event.ranks, event.start, event.end)
-
-    def on_range_marked(self, event: messages.RangeMarked) -> None:
-        """Restricts every tab to the range."""
-        self.shell.restrict(event.window, event.words)
-
-    def on_back_to_finding(self, event: messages.BackToFinding) -> None:
-        """Goes back from the rows to their finding."""
-        self.navigation.come_back(only_here=True)
-
-    def on_back_to_place(self, event: messages.BackToPlace) -> None:
-        """Goes back to where a query was asked."""
-        self.navigation.back()
-
-    def on_went_back(self, event: messages.WentBack) -> None:
-        """Updates the navigation history."""
-        self.navigation.went_back()
-
-    def on_nothing_to_close(self, event: messages.NothingToClose) -> None:
-        """Handles Esc that the view did not use."""
-        self.action_stop_loading()
-
-    def on_names_chosen(self, event: messages.NamesChosen) -> None:
-        """Saves the choice of name form."""
-        self.preferences.keep("names", self.session.names)
-
-    def on_columns_chosen(self, event: messages.ColumnsChosen) -> None:
-        """Saves the choice of columns of a page."""
-        self.preferences.keep_columns(event.page, event.columns)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Returns none of Textual's own commands: the registry has them all."""

@@ -17,7 +17,7 @@ from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.facts import facts
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
-from tracetui.analysis.timeline.rows import NONE, Curve
+from tracetui.analysis.timeline.rows import Curve
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline, with_curves, with_path
 from tracetui.app.charts.lanes import LEGEND, lane_title
 from tracetui.app.keys import commands
@@ -25,7 +25,6 @@ from tracetui.app.text.fitting import printable
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
-from tracetui.app.views.common.messages import NothingToClose, ShowRows
 from tracetui.app.views.timeline_keys import LanesView
 from tracetui.app.views.timeline_text import arrivals_line, facts_text, selected_lines
 from tracetui.app.widgets.detail_pane import DetailPane
@@ -250,29 +249,10 @@ class TimelineView(LanesView):
             self.picture.select(place)
         self.picture.show_window(start - (end - start) // 2, end + (end - start) // 2)
 
-    def show_ranks(self, ranks: Sequence[int], start: int | None = None, end: int | None = None) -> None:
-        """Shows the lanes of several ranks on their common clock.
-
-        Args:
-            ranks: whose; empty for the trace in view alone, on its own clock.
-            start: where to go: ns on the job's clock; None for the whole recording.
-            end: where that ends.
-        """
+    def show_ranks(self, ranks: Sequence[int]) -> None:
+        """Shows the lanes of several ranks on their common clock; of none, the trace in view alone on its own clock."""
         if not self._will_be(tuple(ranks)):
-            self._wanted = lambda: self.show_ranks(ranks, start, end)
-            return
-        if start is not None:
-            self.seek_time(start, end)
-
-    def seek_time(self, start: int, end: int | None) -> None:
-        """Shows a stretch with a little around it, and selects the collective that begins in it, if one does."""
-        assert self._built is not None
-        room = max(((end or start) - start) // 3, 1000)
-        lane = next((n for n in self._built.order() if self._built.lanes[n].kind == "collectives"), None)
-        self.picture.show_window(start - room, (end or start) + room)
-        if lane is not None and (near := self._built.lanes[lane].rows[0].nearest(start)) != NONE:
-            self.picture.select(Place(lane, 0, near))
-        self.picture.show_window(start - room, (end or start) + room)
+            self._wanted = lambda: self.show_ranks(ranks)
 
     def _will_be(self, ranks: tuple[int, ...]) -> bool:
         """Whether the lanes of these ranks are there; if not, they are being made."""
@@ -316,7 +296,7 @@ class TimelineView(LanesView):
     def action_area(self) -> None:
         """Opens the list of what ran in the marked range, by lane."""
         if self._built is not None:
-            self.post_message(ShowRows("host", "lanes", self.picture.title))
+            self.app.call_later(self.host.open_rows, "host", "lanes", self.picture.title)
 
     def action_back(self) -> None:
         """Closes the details, else ends the restriction to the marked range."""
@@ -327,7 +307,7 @@ class TimelineView(LanesView):
         elif self.picture.marks != (None, None) and self.session.scope.window is None:
             self.forget_marks()
         else:
-            self.post_message(NothingToClose())
+            self.app.call_later(self.host.stop_loading)
         self.host.refresh_lines()
 
     # --- what it says of the lanes in view and of the selected event

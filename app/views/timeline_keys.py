@@ -13,7 +13,6 @@ from tracetui.app.keys import commands
 from tracetui.app.text.times import parse_time
 from tracetui.app.text.words import RESOURCE_LABELS
 from tracetui.app.views.common.base import View
-from tracetui.app.views.common.messages import RangeMarked, ShowRows
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.prompt import Question
 from tracetui.app.widgets.timeline import TimelineWidget
@@ -88,12 +87,12 @@ class LanesView(View):
         picture.marks = begin, finish
         picture.changed(moved=False)
         if begin is None or finish is None:
-            self.post_message(RangeMarked(None))
+            self.app.call_later(self.host.restrict, None)
             self.host.say(
                 f"{'Begin' if finish is None else 'End'} marked: {']' if finish is None else '['} marks the other end"
             )
         else:
-            self.post_message(RangeMarked((begin, finish), f"range {self._stretch(begin, finish)}"))
+            self.app.call_later(self.host.restrict, (begin, finish), f"range {self._stretch(begin, finish)}")
 
     def forget_marks(self) -> None:
         """Removes the marks, because the range is no longer in force."""
@@ -193,7 +192,7 @@ class LanesView(View):
         if not tab:
             self.action_details()
             return
-        self.post_message(ShowRows(tab, table, name))
+        self.app.call_later(self.host.open_rows, tab, table, name)
 
     def action_time(self) -> None:
         """Asks for a time to go to."""

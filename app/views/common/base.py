@@ -34,7 +34,7 @@ _job = threading.local()
 
 
 class Host(Protocol):
-    """What views use of the application; whatever can wait is a message instead (`messages`)."""
+    """What views use of the application, beside a few messages (`messages`)."""
 
     session: Session
 
@@ -88,6 +88,12 @@ class Host(Protocol):
 
     # --- what must have happened before the view goes on
 
+    def keep(self, key: str, value: object) -> None:
+        """Keeps a choice for the next start."""
+
+    def keep_columns(self, page: str, columns: Sequence[Field]) -> None:
+        """Keeps which of a page's columns are shown."""
+
     def configure_columns(self, page: str, columns: Sequence[Field]) -> None:
         """Applies which columns of a page the settings show and hide."""
 
@@ -104,6 +110,32 @@ class Host(Protocol):
 
     def leave(self, place: Visit | None = None) -> None:
         """Adds a place to the history, by default the current one, before the view goes to another."""
+
+    # --- to other places: with `App.call_later`, once the view has done what the key asks for
+
+    def open_rows(self, tab: str, table: str, name: str) -> None:
+        """Goes to a table of a tab, and to the row of this name."""
+
+    def show_in_timeline(self, source: str, row: int) -> None:
+        """Goes to the timeline, and there to a row of one of the trace's frames."""
+
+    def show_gap(self, device: int | None, start: int, end: int) -> None:
+        """Goes to the timeline, and there to a stretch in which a GPU is idle (ns on the trace's clock)."""
+
+    def restrict(self, window: tuple[int, int] | None, words: str = "") -> None:
+        """Restricts every tab to a time range (ns on the trace's clock), or ends that; the header says the words."""
+
+    def come_back(self, *, only_here: bool = False) -> bool:
+        """Goes back to the finding that led to the rows in view; returns whether there was one."""
+
+    def back(self) -> None:
+        """Goes back to the previous place, as Ctrl+O does."""
+
+    def went_back(self) -> None:
+        """Says that Esc has led to a page that was in view before, so that the history may shrink."""
+
+    def stop_loading(self) -> None:
+        """Handles Esc that found nothing to close in the view."""
 
 
 class View(Vertical, Painted, can_focus=True):

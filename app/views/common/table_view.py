@@ -12,15 +12,6 @@ from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
 from tracetui.app.views.common.filtered import FilteredView
-from tracetui.app.views.common.messages import (
-    BackToFinding,
-    ColumnsChosen,
-    NamesChosen,
-    NothingToClose,
-    ShowGap,
-    ShowInTimeline,
-    WentBack,
-)
 from tracetui.app.views.common.page import Page, PageState, by_row, note_text
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
@@ -298,21 +289,21 @@ class TableView(FilteredView):
         elif self.detail.display and not self.KEEPS_DETAIL:
             self.action_detail()
         elif state is None:
-            self.post_message(NothingToClose())
+            self.app.call_later(self.host.stop_loading)
         elif len(self._stack) == 1 and self.host.came_from_finding:
-            self.post_message(BackToFinding())
+            self.app.call_later(self.host.come_back, only_here=True)
             return
         elif state.filter:
             self._set_filter("")
-            self.post_message(WentBack())
+            self.app.call_later(self.host.went_back)
         elif len(self._stack) > 1:
             self._computing = ""
             self._stack.pop()
             self._show_page()
-            self.post_message(WentBack())
+            self.app.call_later(self.host.went_back)
             self.call_after_refresh(self.take_focus)
         else:
-            self.post_message(NothingToClose())
+            self.app.call_later(self.host.stop_loading)
         self.host.refresh_lines()
 
     def action_detail(self) -> None:
@@ -328,17 +319,17 @@ class TableView(FilteredView):
         if state is None or row is None:
             return
         if state.page.id == "launches":
-            self.post_message(ShowInTimeline("device", cast("int", row["row"])))
+            self.app.call_later(self.host.show_in_timeline, "device", cast("int", row["row"]))
         elif state.page.id in _WITH_FRAME and cast("int", row["row"]) >= 0:
-            self.post_message(ShowInTimeline(str(row["frame"]), cast("int", row["row"])))
+            self.app.call_later(self.host.show_in_timeline, str(row["frame"]), cast("int", row["row"]))
         elif state.page.id == "gaps":
             start = cast("int", row["start"])
             lasting = cast("int", row["duration_ns"])
-            self.post_message(ShowGap(cast("int | None", row["device"]), start, start + lasting))
+            self.app.call_later(self.host.show_gap, cast("int | None", row["device"]), start, start + lasting)
         elif state.page.id == "host_launches":
             host = self.session.trace().host
             called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
-            self.post_message(ShowInTimeline("host", int(called.arg_true()[0])))
+            self.app.call_later(self.host.show_in_timeline, "host", int(called.arg_true()[0]))
         else:
             here, inside = commands.key("go.timeline"), commands.key("go.in")
             self.host.say(f"{here} shows a launch in the timeline: {inside} on a kernel opens its launches")
@@ -423,7 +414,7 @@ class TableView(FilteredView):
             if choice is not None and choice != before:
                 self.session.hidden[state.page.id], self.session.pinned[state.page.id] = choice
                 self.table.choose_columns(hidden=choice[0], pinned=choice[1])
-                self.post_message(ColumnsChosen(state.page.id, table.columns))
+                self.keep_columns(state.page.id)
 
         table = self.table
         before = (table.hidden, table.pinned)
@@ -436,13 +427,17 @@ class TableView(FilteredView):
         )
         self.app.push_screen(chooser, done)
 
+    def keep_columns(self, page: str) -> None:
+        """Keeps which columns of a page are shown for the next start."""
+        self.host.keep_columns(page, self.table.columns)
+
     def action_names(self) -> None:
         """Switches from short to full names, and then to raw ones if the file has different ones, in all tabs."""
         raw = self.table.knows_raw_names
         following: dict[Names, Names] = {"short": "full", "full": "raw" if raw else "short"}
         self.session.names = following.get(self.session.names, "short")
         self.table.set_names(self.session.names)
-        self.post_message(NamesChosen())
+        self.host.keep("names", self.session.names)
         words = {"short": "Short names", "full": "Full names", "raw": "Raw names, as the file has them"}
         self.host.say(words[self.session.names])
 
