@@ -38,7 +38,7 @@ class RangeWriter:
         if "a" not in self._session.runs or view is None:
             return
         from tracetui.app.session import cut
-        from tracetui.app.views.common.saving import ask_where
+        from tracetui.app.views.common.rows import ask_where
 
         trace, window = self._session.trace(), self._session.scope.window
         if no := cut.refused(trace.info.kind):

@@ -365,7 +365,7 @@ class TracetuiApp(App[None]):
 
     def _save_picture(self, *, of_chart: bool) -> None:
         if self.view is not None:
-            from tracetui.app.views.common.saving import ask_for_picture
+            from tracetui.app.views.common.rows import ask_for_picture
 
             ask_for_picture(self.view, lambda: self.export_screenshot(title=self.TITLE), of_chart=of_chart)
 

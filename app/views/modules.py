@@ -104,8 +104,9 @@ class IcicleView(PicturedView):
                 self._led = row
                 self.icicle.stand_on(row)
 
-    def _show_title(self) -> None:
-        super()._show_title()
+    def show_title(self) -> None:
+        """Updates the title above the table or the icicle."""
+        super().show_title()
         if self.shows_icicle:
             title = self.query_one("#title", Line)
             title.show(title.left)  # the place in the table says nothing here

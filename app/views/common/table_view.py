@@ -11,8 +11,8 @@ from rich.text import Text
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
-from tracetui.app.views.common.filtered import FilteredView
-from tracetui.app.views.common.page import Page, PageState, by_row, note_text
+from tracetui.app.views.common.page import Page, PageState, note_text
+from tracetui.app.views.common.rows import RowsView
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
@@ -34,7 +34,7 @@ _WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_ev
 """Pages whose rows name the frame that their event is in."""
 
 
-class TableView(FilteredView):
+class TableView(RowsView):
     """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
 
     BINDINGS = commands.bindings("view")
@@ -47,8 +47,6 @@ class TableView(FilteredView):
         super().__init__()
         self.kind = self.TABLES[0] if self.TABLES else ""
         self._wanted: str | None = None
-        self._comments: dict[int, str] = {}
-        """What was written about rows of the page in view, by row of its frame."""
         self._making: Callable[[], Page] | None = None
         """The function that computes the page being opened."""
 
@@ -142,20 +140,17 @@ class TableView(FilteredView):
             cursor=state.cursor,
         )
         self.mark_comments()
-        self._show_title()
+        self.show_title()
         self.host.refresh_lines()
 
     def mark_comments(self) -> None:
-        """Marks the rows of the page in view that have comments, by the session's file as it is now."""
-        state = self.state
-        if state is not None and "a" in self.session.runs:
-            self._comments = by_row(state.page, self.TAB, self.session.runs["a"])
-            self.table.mark(frozenset(self._comments))
-            self._show_title()
-            if self.detail.display:
-                self.call_after_refresh(self._show_detail)
+        """Marks the rows of the page in view that have comments, which the details show."""
+        super().mark_comments()
+        if self.detail.display:
+            self.call_after_refresh(self._show_detail)
 
-    def _show_title(self) -> None:
+    def show_title(self) -> None:
+        """Updates the title above the table: where one is, what the numbers cover, which row of how many."""
         state = self.state
         if state is None:
             return
@@ -176,12 +171,6 @@ class TableView(FilteredView):
             left.append(own(f"  {said}"), "not bold")
         self.query_one("#title", Line).show(left, place)
 
-    @property
-    def written_comment(self) -> str:
-        """Returns what was written about the row under the cursor, as the file has it; empty if nothing was."""
-        row = self.table.row_number(self.table.cursor)
-        return self._comments.get(row, "") if row is not None else ""
-
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
         """Follows the cursor, or the rows that have changed."""
         event.stop()
@@ -189,7 +178,7 @@ class TableView(FilteredView):
 
     def follow_cursor(self) -> None:
         """Shows what goes with the row under the cursor: its place, its details."""
-        self._show_title()
+        self.show_title()
         if self.detail.display:
             self._show_detail()
 
@@ -200,7 +189,7 @@ class TableView(FilteredView):
 
     def on_resize(self) -> None:
         """Cuts the breadcrumb anew."""
-        self._show_title()
+        self.show_title()
 
     def focus_content(self) -> None:
         """Focuses the table."""
@@ -446,7 +435,7 @@ class TableView(FilteredView):
         if self.table.names != self.session.names:
             self.table.set_names(self.session.names)
         self.apply_filter()
-        self._show_title()
+        self.show_title()
 
     def columns_about(self) -> list[tuple[str, str]]:
         """Titles and meanings of the columns of the page in view."""
