@@ -230,10 +230,13 @@ class RunLoader:
             self.run_wanted = self.run_left = ""
         if side == "a" and first and run.others and self._shell.tab != "sweep" and not asked:
             self.watcher.has_others(f" {len(run.others) + 1} runs in {printable(str(entry.origin))}: which one?")
+        self._read_later()
+
+    def _read_later(self) -> None:
         later, self._later = self._later, ()
-        for other in later:
-            if other in self.session.open:
-                self._read(None, other)
+        for letter in later:
+            if letter in self.session.open:
+                self._read(None, letter)
 
     def _list_folder(self, letter: str, run: Run) -> str:
         """Adds the other runs of the folder to the list, in the folder's order; returns this run's letter."""
@@ -289,9 +292,7 @@ class RunLoader:
                 self.loader.wanted = {"a": other.letter}
                 self._take("a", other.letter)
                 self._shell.say(line)
-        later, self._later = self._later, ()
-        for waiting in later:
-            self._read(None, waiting)
+        self._read_later()
         self.watcher.could_not_open(letter)
 
     # --- A and B

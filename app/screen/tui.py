@@ -168,9 +168,7 @@ class TracetuiApp(App[None]):
             session, self.loader, self.shell, self, wanted=run or "", problems=self.preferences.problems
         )
         self.navigation = Navigation(session, self.shell, self.runs)
-        self.restorer = Restorer(
-            self.runs, self.shell, self.navigation, self.set_timer, keeps=lambda: self.preferences.keeps_state
-        )
+        self.restorer = Restorer(self.runs, self.shell, self.navigation, self.preferences, self.set_timer)
         self.lists = RunLists(self, self.runs, self.shell, self.restorer, cache=cache, samples=samples)
         self.ranges = RangeWriter(session, self.shell, self)
         self.queries = Queries(session, self.shell, self.navigation, self)

@@ -125,8 +125,11 @@ class Session:
 
     def forget(self, number: int) -> None:
         """Drops the cached analyses that used a reading of a run."""
+        self._drop(lambda key: number in key[1:3])
+
+    def _drop(self, is_old: Callable[[Key], bool]) -> None:
         with self._guard:
-            for full in [full for full in self._locks if number in full[1:3]]:
+            for full in list(filter(is_old, self._locks)):
                 self._results.pop(full, None)
                 del self._locks[full]
 
@@ -164,10 +167,7 @@ class Session:
             words: the text for the range.
         """
         if self.scope.window is not None:
-            with self._guard:
-                for full in [full for full in self._locks if full[-1].window is not None]:
-                    self._results.pop(full, None)
-                    del self._locks[full]
+            self._drop(lambda key: key[-1].window is not None)
         self.scope = replace(self.scope, window=window)
         self.range_words = words if window is not None else ""
 

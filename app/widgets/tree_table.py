@@ -218,7 +218,8 @@ class TreeTable(FrameTable):
         kept = self.kept_rows()
         rank: dict[int, int] | None = None
         if self.sort is not None and self.sort[0] in self.frame.columns:
-            rank = {row: place for place, row in enumerate(self._ranked(*self.sort))}
+            ranked = sorted_rows(self.frame[self._source(self.sort[0])], descending=self.sort[1])
+            rank = {row: place for place, row in enumerate(ranked.to_list())}
         rows: list[int] = []
         stack = [-1]
         while stack:
@@ -234,9 +235,6 @@ class TreeTable(FrameTable):
                 children = sorted(children, key=lambda child: (child >= self._own, rank[child]))
             stack.extend(reversed(children))
         self._order = pl.Series("row", rows, dtype=pl.UInt32)
-
-    def _ranked(self, name: str, descending: bool) -> list[int]:
-        return sorted_rows(self.frame[self._source(name)], descending=descending).to_list()
 
     def _matching_rows(self) -> pl.Series:
         """Rows of the loaded frame that the filter matches."""

@@ -407,14 +407,7 @@ class TableView(RowsView):
 
         table = self.table
         before = (table.hidden, table.pinned)
-        chooser = ColumnChooser(
-            table.columns,
-            hidden=table.hidden,
-            pinned=table.pinned,
-            room_for=table.room_for,
-            ascii=self.session.ascii,
-        )
-        self.app.push_screen(chooser, done)
+        self.app.push_screen(ColumnChooser(table), done)
 
     def keep_columns(self, page: str) -> None:
         """Keeps which columns of a page are shown for the next start."""
