@@ -70,17 +70,28 @@ class ViewHost:
     ) -> None:
         self._shell, self._navigation, self._preferences = shell, navigation, preferences
         self.session = session
-        self.own, self.say, self.unsay, self.refresh_lines = shell.own, shell.say, shell.unsay, shell.refresh_lines
-        self.ask, self.remark, self.rows_came, self.log_error = (
-            shell.ask, shell.remark, shell.rows_came, shell.log_error,
-        )  # fmt: skip
-        self.failure, self.is_loading = loader.failure, loader.is_loading
-        self.here, self.leave = navigation.here, navigation.leave
-        self.open_rows, self.show_in_timeline = navigation.open_rows, navigation.show_in_timeline
-        self.show_gap, self.restrict = navigation.show_gap, shell.restrict
-        self.come_back, self.back, self.went_back = navigation.come_back, navigation.back, navigation.went_back
+        self.own = shell.own
+        self.say = shell.say
+        self.unsay = shell.unsay
+        self.refresh_lines = shell.refresh_lines
+        self.ask = shell.ask
+        self.remark = shell.remark
+        self.rows_came = shell.rows_came
+        self.log_error = shell.log_error
+        self.restrict = shell.restrict
+        self.failure = loader.failure
+        self.is_loading = loader.is_loading
+        self.here = navigation.here
+        self.leave = navigation.leave
+        self.open_rows = navigation.open_rows
+        self.show_in_timeline = navigation.show_in_timeline
+        self.show_gap = navigation.show_gap
+        self.come_back = navigation.come_back
+        self.back = navigation.back
+        self.went_back = navigation.went_back
+        self.keep = preferences.keep
+        self.keep_columns = preferences.keep_columns
         self.stop_loading = stop_loading
-        self.keep, self.keep_columns = preferences.keep, preferences.keep_columns
 
     @property
     def tab(self) -> str:
@@ -314,13 +325,17 @@ class TracetuiApp(App[None]):
 
     def _give_keys_to_parts(self) -> None:
         """Binds the keys whose work is that of one part: Textual finds an action by its name."""
-        self.action_tab, self.action_come_back = self.navigation.to_tab, self.navigation.back
-        self.action_next_rank, self.action_next_kind = self.navigation.next_rank, self.navigation.next_kind
-        self.action_runs, self.action_captures = self.lists.show_runs, self.lists.show_captures
+        self.action_tab = self.navigation.to_tab
+        self.action_come_back = self.navigation.back
+        self.action_next_rank = self.navigation.next_rank
+        self.action_next_kind = self.navigation.next_kind
+        self.action_runs = self.lists.show_runs
+        self.action_captures = self.lists.show_captures
         self.action_open_other = self.lists.ask_what_to_compare
         self.action_swap_runs = self.runs.swap
         self.action_afresh = self.restorer.begin_afresh
-        self.action_query, self.action_save_range = self.queries.ask, self.ranges.ask
+        self.action_query = self.queries.ask
+        self.action_save_range = self.ranges.ask
 
     def action_filter(self) -> None:
         """Asks for the filter of all tabs, in the tab without tables whose command this is."""
