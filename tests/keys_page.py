@@ -9,7 +9,7 @@ from tracetui.app.keys import commands
 from tracetui.app.tables.filters import FILTER_HELP
 
 if TYPE_CHECKING:
-    from tracetui.app.keys.command import Command
+    from tracetui.app.keys.keymap import Command
 
 
 def page() -> str:

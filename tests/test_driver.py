@@ -21,10 +21,9 @@ from types import SimpleNamespace
 import pytest
 from sample_runs import FP32
 
-from tracetui.app.terminal import frames, sender
+from tracetui.app.terminal import sender
 from tracetui.app.terminal.driver import Answers
-from tracetui.app.terminal.grid import Grid, Palette, clusters
-from tracetui.app.terminal.paint import Painter
+from tracetui.app.terminal.grid import Grid, Painter, Palette, clusters, is_quiet, read_frame, turns_page
 from tracetui.app.terminal.sender import IN_FLIGHT_BYTES, Sender
 from tracetui.app.terminal.styles import BIT, NORMAL, Style, blank_pen, on_blank, read_sgr, sgr
 
@@ -118,7 +117,7 @@ def test_any_frames_come_out_as_they_were_meant():
                 f"seed {seed}, a terminal of {width}x{height} that erases in colour: {erases_in_color}, frame {number}"
             )
             data = some_frame(dice, width, height) if number % 10 else blank_page(width, height)
-            frame = frames.read(data, width, height, palette)
+            frame = read_frame(data, width, height, palette)
             assert frame is not None, case
             for span in frame.spans:
                 row = wanted.rows[span.y]
@@ -164,15 +163,15 @@ def test_a_row_with_wide_glyphs_is_sent_whole():
     ["\x1b[1;1Ha\tb", "\x1b[1;1H\x1b]8;;x\x1b\\y", "\x1b[9;1Hx", "\x1b[1;9Hxx", "\x1b[1;1Hx\ny", "\x1b[1;1H\x1b[2Jx"],
 )
 def test_what_is_not_known_is_no_frame(data):
-    assert frames.read(data, 9, 8, Palette()) is None
+    assert read_frame(data, 9, 8, Palette()) is None
 
 
 def test_control_sequences_that_leave_the_cells_alone():
     for data in ("\x1b[?25l", "\x1b[>25u", "\x1b[?2026$p", "\x1b]52;c;eA==\x07", "\x07", "\x1b[?7l\x1b[?25l"):
-        assert frames.is_quiet(data), data
+        assert is_quiet(data), data
     for data in ("\x1b[?1049h", "\x1b[2J", "x", "\x1bc", "\x1b[1;2H"):
-        assert not frames.is_quiet(data), data
-    assert frames.turns_page("\x1b[?1049l")
+        assert not is_quiet(data), data
+    assert turns_page("\x1b[?1049l")
 
 
 # --- the line

@@ -17,7 +17,7 @@ from tracetui.app.keys import commands
 from tracetui.app.keys.commands import find_tab
 from tracetui.app.screen.dialogs.common import RunPicker, TextScreen
 from tracetui.app.text.exit_codes import UsageError
-from tracetui.app.views.common.saving import CLIPBOARD_LIMIT
+from tracetui.app.views.common.rows import CLIPBOARD_LIMIT
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.lines import tab_labels
 

@@ -19,7 +19,7 @@ from textual.app import ScreenError
 from textual.pilot import Pilot
 
 import tracetui.parsers
-from tracetui.app.screen import leaving
+from tracetui.app.screen import keyboard
 from tracetui.app.screen.run import run_tui
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
@@ -289,7 +289,7 @@ def test_there_are_many_moments():
 
 
 def test_a_part_that_never_answers_keeps_nobody(visit, monkeypatch):
-    monkeypatch.setattr(leaving, "LEAVING_SECONDS", 0.01)
+    monkeypatch.setattr(keyboard, "LEAVING_SECONDS", 0.01)
     usual = TabBar.call_later
 
     def never_to_the_end(bar: TabBar, callback: Callable[[], object]) -> bool:

@@ -12,7 +12,7 @@ from tracetui.analysis.tables.table import Field
 from tracetui.app.tables import filters
 from tracetui.app.tables.columns import cell_text, place
 from tracetui.app.text.names import differences, tell_apart
-from tracetui.app.views.common.filtered import columns_named
+from tracetui.app.views.common.rows import columns_named
 from tracetui.app.widgets.tree_table import TreeTable
 
 ROWS = 1_000_000

@@ -9,7 +9,6 @@ from tui_pilot import opened, press, screen_text, settle, write
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.text.times import parse_time
-from tracetui.app.views.common.messages import ShowRanks
 from tracetui.app.views.kernels import KernelsView
 from tracetui.app.views.timeline import TimelineView
 from tracetui.app.widgets.prompt import PromptInput
@@ -491,11 +490,6 @@ async def test_ranks_are_shown_together_and_one_alone_again():
         assert "arrives: r" in screen_text(app)
         await press(pilot, "left_square_bracket")
         assert app.session.scope.window is None
-        place = shown.selected
-        first, last = shown.timeline.arrivals(place)[0].begin, shown.timeline.span(place)[1]
-        app.view.post_message(ShowRanks((0, 1), first, last))
-        await settle(pilot)
-        assert shown.start < first < last < shown.end
         await press(pilot, "r", "enter")
         assert picture(app).timeline.trace is alone.trace
         assert "r0 steps" not in screen_text(app)

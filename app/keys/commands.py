@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
 
 from tracetui.app import tabs
-from tracetui.app.keys.command import UNBOUND, Command
+from tracetui.app.keys.keymap import UNBOUND, Command, Remapped, remap
 from tracetui.app.settings.theme import THEMES
 from tracetui.app.tabs import TABLES, TABS
 from tracetui.app.text.exit_codes import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from tracetui.app.keys.keymap import Remapped
 
 TABLE_PARTS = ("view", "counted", "table", "tree")
 NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")
@@ -35,200 +34,185 @@ def _go(number: int, tab: tabs.Tab) -> Command:
     )
 
 
-_MODULES = frozenset({"modules"})
 _GROUPED = tabs.that_can(tabs.GROUP)
-_COUNTED = tabs.that_can(tabs.UNITS)
 _LAUNCHES = tabs.that_can(tabs.LAUNCHES)
 _IN_TIMELINE = tabs.that_can(tabs.TIMELINE)
 _DIFF = frozenset({"diff"})
-_SWEEP = frozenset({"sweep"})
-_RANKS = frozenset({"ranks"})
 _OVERVIEW = frozenset({"overview"})
-_TIMELINE = frozenset({"timeline"})
-_RUNS = frozenset({"runs"})
+_TABS_OF = {
+    **{name: frozenset({name}) for name in ("overview", "diff", "sweep", "ranks", "timeline", "runs")},
+    "view": TABLES, "table": TABLES, "counted": tabs.that_can(tabs.UNITS), "tree": frozenset({"modules"}),
+    "lanes": frozenset({"timeline"}),
+}  # fmt: skip
+"""The tabs in which a command works, by where it is bound; all tabs for those of the application."""
 
-DEFAULTS: tuple[Command, ...] = (
+_DECLARED: tuple[Command, ...] = (
     *(_go(number, tab) for number, tab in enumerate(TABS, 1)),
     Command("tab.next", "tab", "Tab", "Next tab", "Go", "next_tab(1)", "app", palette=False),
     Command("tab.previous", "shift+tab", "Shift+Tab", "Previous tab", "Go", "next_tab(-1)", "app", palette=False),
-    Command("go.in", "enter", "Enter", "Open what is inside the row, or its details", "Go",
-            "drill", "view", TABLES, footer="open", rank=10),
-    Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view", TABLES,
+    Command("go.in", "enter", "Enter", "Open what is inside the row, or its details", "Go", "drill", "view",
+            footer="open", rank=10),
+    Command("go.back", "escape", "Esc", "Close the details, go back, or clear the filter", "Go", "back", "view",
             rank=11, palette=False),
     Command("go.gaps", "H", "H", "The longest gaps of the GPU: what the host did, what ended them", "Go", "gaps", "app",
             rank=44),
-    Command("go.return", "ctrl+o", "Ctrl+O", "Back to the previous place: tab, depth, filter, run", "Go",
-            "come_back", "app", rank=12),
-    Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view",
-            _LAUNCHES, rank=13),
+    Command("go.return", "ctrl+o", "Ctrl+O", "Back to the previous place: tab, depth, filter, run", "Go", "come_back",
+            "app", rank=12),
+    Command("go.modules", "m", "m", "Modules that launch this kernel", "Go", "members('modules')", "view", _LAUNCHES,
+            rank=13),
     Command("go.operators", "p", "p", "Operators that launch this kernel", "Go", "members('operators')", "view",
             _LAUNCHES),
-    Command("move.down", "down,j", "j ↓", "Down", "Move", "move(1)", "table", TABLES, palette=False),
-    Command("move.up", "up,k", "k ↑", "Up", "Move", "move(-1)", "table", TABLES, palette=False),
-    Command("move.half_down", "ctrl+d", "Ctrl+D", "Half a page down", "Move", "half_page(1)", "table", TABLES,
-            palette=False),
-    Command("move.half_up", "ctrl+u", "Ctrl+U", "Half a page up", "Move", "half_page(-1)", "table", TABLES,
-            palette=False),
-    Command("move.page_down", "pagedown,ctrl+f", "PgDn", "A page down", "Move", "page(1)", "table", TABLES,
-            palette=False),
-    Command("move.page_up", "pageup,ctrl+b", "PgUp", "A page up", "Move", "page(-1)", "table", TABLES, palette=False),
-    Command("move.home", "home,g", "g Home", "First row", "Move", "goto(0)", "table", TABLES, palette=False),
-    Command("move.end", "end,G", "G End", "Last row", "Move", "goto(-1)", "table", TABLES, palette=False),
-    Command("page.down", "down,j", "j ↓", "Scroll down", "Move", "scroll_down", "overview", _OVERVIEW, rank=5,
-            palette=False),
-    Command("page.up", "up,k", "k ↑", "Scroll up", "Move", "scroll_up", "overview", _OVERVIEW, palette=False),
-    Command("page.home", "home,g", "g Home", "To the top", "Move", "scroll_home", "overview", _OVERVIEW,
-            palette=False),
-    Command("page.end", "end,G", "G End", "To the bottom", "Move", "scroll_end", "overview", _OVERVIEW,
-            palette=False),
+    Command("move.down", "down,j", "j ↓", "Down", "Move", "move(1)", "table", palette=False),
+    Command("move.up", "up,k", "k ↑", "Up", "Move", "move(-1)", "table", palette=False),
+    Command("move.half_down", "ctrl+d", "Ctrl+D", "Half a page down", "Move", "half_page(1)", "table", palette=False),
+    Command("move.half_up", "ctrl+u", "Ctrl+U", "Half a page up", "Move", "half_page(-1)", "table", palette=False),
+    Command("move.page_down", "pagedown,ctrl+f", "PgDn", "A page down", "Move", "page(1)", "table", palette=False),
+    Command("move.page_up", "pageup,ctrl+b", "PgUp", "A page up", "Move", "page(-1)", "table", palette=False),
+    Command("move.home", "home,g", "g Home", "First row", "Move", "goto(0)", "table", palette=False),
+    Command("move.end", "end,G", "G End", "Last row", "Move", "goto(-1)", "table", palette=False),
+    Command("page.down", "down,j", "j ↓", "Scroll down", "Move", "scroll_down", "overview", rank=5, palette=False),
+    Command("page.up", "up,k", "k ↑", "Scroll up", "Move", "scroll_up", "overview", palette=False),
+    Command("page.home", "home,g", "g Home", "To the top", "Move", "scroll_home", "overview", palette=False),
+    Command("page.end", "end,G", "G End", "To the bottom", "Move", "scroll_end", "overview", palette=False),
     Command("tree.expand", "right,l", "l →", "Expand; in the icicle: move right", "Tree", "expand", "tree",
-            _MODULES, palette=False),
+            palette=False),
     Command("tree.collapse", "left,h", "h ←", "Collapse, or go to the parent; in the icicle: move left", "Tree",
-            "collapse", "tree", _MODULES, palette=False),
+            "collapse", "tree", palette=False),
     Command("tree.toggle", "space", "Space", "Expand or collapse; in the icicle: show instances separately", "Tree",
-            "fold", "tree", _MODULES, footer="expand", rank=12, palette=False),
-    Command("tree.chain", "E", "E", "Expand down to the first fork", "Tree", "expand_chain", "tree", _MODULES),
-    Command("tree.all", "plus", "+", "Expand everything below", "Tree", "expand_all", "tree", _MODULES),
-    Command("tree.none", "minus", "-", "Collapse everything", "Tree", "collapse_all", "tree", _MODULES),
+            "fold", "tree", footer="expand", rank=12, palette=False),
+    Command("tree.chain", "E", "E", "Expand down to the first fork", "Tree", "expand_chain", "tree"),
+    Command("tree.all", "plus", "+", "Expand everything below", "Tree", "expand_all", "tree"),
+    Command("tree.none", "minus", "-", "Collapse everything", "Tree", "collapse_all", "tree"),
     Command("table.next", "v", "v", "Next table of this tab, where it has several", "Table", "next_table", "view",
-            TABLES, rank=11),
-    Command("table.filter", "slash", "/", "Filter as you type", "Table", "filter", "view", TABLES, footer="filter",
-            rank=14, line="/"),
+            rank=11),
+    Command("table.filter", "slash", "/", "Filter as you type", "Table", "filter", "view", footer="filter", rank=14,
+            line="/"),
     Command("page.filter", "slash", "/", "Filter the tables of all tabs", "Table", "filter", "app", _OVERVIEW,
             footer="filter", rank=49, line="/"),
     Command("sort.choose", "s", "s", "Sort by a column, named by a part of its title; again: reverse", "Table", "sort",
-            "view", TABLES, footer="sort", rank=16, line="sort by:"),
-    Command("sort.next", "greater_than_sign", ">", "Sort by the next column", "Table", "sort_by(1)", "table", TABLES),
-    Command("sort.previous", "less_than_sign", "<", "Sort by the previous column", "Table", "sort_by(-1)", "table",
-            TABLES),
-    Command("sort.reverse", "r", "r", "Reverse the order", "Table", "reverse", "table", TABLES),
-    Command("table.columns", "c", "c", "Choose columns", "Table", "columns", "view", TABLES, footer="columns",
-            rank=40),
-    Command("table.names", "n", "n", "Short, full or raw names", "Table", "names", "view", TABLES, footer="names",
-            rank=30),
-    Command("table.detail", "d", "d", "Details of the row", "Table", "detail", "view", TABLES, footer="details",
-            rank=20),
-    Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", TABLES,
-            rank=13, palette=False),
+            "view", footer="sort", rank=16, line="sort by:"),
+    Command("sort.next", "greater_than_sign", ">", "Sort by the next column", "Table", "sort_by(1)", "table"),
+    Command("sort.previous", "less_than_sign", "<", "Sort by the previous column", "Table", "sort_by(-1)", "table"),
+    Command("sort.reverse", "r", "r", "Reverse the order", "Table", "reverse", "table"),
+    Command("table.columns", "c", "c", "Choose columns", "Table", "columns", "view", footer="columns", rank=40),
+    Command("table.names", "n", "n", "Short, full or raw names", "Table", "names", "view", footer="names", rank=30),
+    Command("table.detail", "d", "d", "Details of the row", "Table", "detail", "view", footer="details", rank=20),
+    Command("detail.down", "full_stop", ".", "Scroll the details down", "Table", "scroll_detail(3)", "view", rank=13,
+            palette=False),
     Command("table.picture", "i", "i", "Launches as a histogram; modules and ranges as an icicle, and back", "Table",
             "picture", "view", _LAUNCHES, rank=13),
     Command("launch.mark", "L", "L", "To the longest launch; again: the 95th percentile, the median", "Table",
             "launch_mark", "view", _LAUNCHES, rank=18),
-    Command("detail.up", "comma", ",", "Scroll the details up", "Table", "scroll_detail(-3)", "view", TABLES,
-            palette=False),
-    Command("table.group", "b", "b", "Next grouping: category, module, shape, stream, name", "Table",
-            "group(1)", "counted", _GROUPED, footer="group", rank=15),
+    Command("detail.up", "comma", ",", "Scroll the details up", "Table", "scroll_detail(-3)", "view", palette=False),
+    Command("table.group", "b", "b", "Next grouping: category, module, shape, stream, name", "Table", "group(1)",
+            "counted", _GROUPED, footer="group", rank=15),
     Command("table.ungroup", "B", "B", "Previous grouping", "Table", "group(-1)", "counted", _GROUPED),
-    Command("table.units", "u", "u", "Totals, per step or per call", "Table", "units", "counted", _COUNTED,
-            footer="per step", rank=18),
-    Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view", TABLES),
-    Command("copy.row", "y", "y", "Copy the row with header; for a finding, the command to run",
-            "Copy and save", "copy_row", "view", TABLES, rank=15),
-    Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view", TABLES),
-    Command("table.export", "e", "e", "Save this table: .csv .json .parquet .md", "Copy and save", "export",
-            "view", TABLES, footer="save", rank=45, line="save as"),
+    Command("table.units", "u", "u", "Totals, per step or per call", "Table", "units", "counted", footer="per step",
+            rank=18),
+    Command("copy.name", "w", "w", "Copy the full name", "Copy and save", "copy_name", "view"),
+    Command("copy.row", "y", "y", "Copy the row with header; for a finding, the command to run", "Copy and save",
+            "copy_row", "view", rank=15),
+    Command("copy.table", "Y", "Y", "Copy the table (tab-separated)", "Copy and save", "copy_table", "view"),
+    Command("table.export", "e", "e", "Save this table: .csv .json .parquet .md", "Copy and save", "export", "view",
+            footer="save", rank=45, line="save as"),
     Command("view.comment", "W", "W", "Write, change or remove this row's comment in the run's folder", "Copy and save",
-            "comment", "view", TABLES, rank=47, line="comment"),
+            "comment", "view", rank=47, line="comment"),
     Command("view.chart", "P", "P", "Save this view as a picture for a slide: .svg .png", "Copy and save",
-            "save_picture", "view", TABLES, rank=46, line="save as"),
+            "save_picture", "view", rank=46, line="save as"),
     *(
         Command(f"{where}.chart", "P", "P", "Save this view as a picture for a slide: .svg", "Copy and save",
-                "app.save_chart", where, frozenset({where}), line="save as")
+                "app.save_chart", where, line="save as")
         for where in tabs.NAMES
         if where not in TABLES
     ),
     *(
         Command(f"{where}.picture", "e", "e", "Save a picture of this view: .svg", "Copy and save", "app.picture",
-                where, frozenset({where}), line="save as")
+                where, line="save as")
         for where in tabs.NAMES
         if where not in TABLES
     ),
-    Command("timeline.left", "left,h,a", "h a ←", "Pan to earlier", "Timeline", "pan(-1)", "lanes", _TIMELINE,
-            footer="pan", rank=12, palette=False),
-    Command("timeline.right", "right,l,d", "l d →", "Pan to later", "Timeline", "pan(1)", "lanes", _TIMELINE,
-            palette=False),
+    Command("timeline.left", "left,h,a", "h a ←", "Pan to earlier", "Timeline", "pan(-1)", "lanes", footer="pan",
+            rank=12, palette=False),
+    Command("timeline.right", "right,l,d", "l d →", "Pan to later", "Timeline", "pan(1)", "lanes", palette=False),
     Command("timeline.in", "w,plus,equals_sign", "w +", "Zoom in around the cursor", "Timeline", "zoom(1)", "lanes",
-            _TIMELINE, footer="zoom", rank=11, palette=False),
-    Command("timeline.out", "s,minus", "s -", "Zoom out", "Timeline", "zoom(-1)", "lanes", _TIMELINE, palette=False),
-    Command("timeline.fit", "F,home", "F Home", "Show the whole recording", "Timeline", "fit", "lanes", _TIMELINE,
-            footer="fit", rank=16),
-    Command("timeline.event", "z", "z", "Zoom to the selected event", "Timeline", "fit_event", "lanes", _TIMELINE,
+            footer="zoom", rank=11, palette=False),
+    Command("timeline.out", "s,minus", "s -", "Zoom out", "Timeline", "zoom(-1)", "lanes", palette=False),
+    Command("timeline.fit", "F,home", "F Home", "Show the whole recording", "Timeline", "fit", "lanes", footer="fit",
+            rank=16),
+    Command("timeline.event", "z", "z", "Zoom to the selected event", "Timeline", "fit_event", "lanes",
             footer="zoom to it", rank=21),
-    Command("timeline.down", "down,j", "j ↓", "Next row", "Timeline", "row(1)", "lanes", _TIMELINE, palette=False),
-    Command("timeline.up", "up,k", "k ↑", "Previous row", "Timeline", "row(-1)", "lanes", _TIMELINE, palette=False),
+    Command("timeline.down", "down,j", "j ↓", "Next row", "Timeline", "row(1)", "lanes", palette=False),
+    Command("timeline.up", "up,k", "k ↑", "Previous row", "Timeline", "row(-1)", "lanes", palette=False),
     Command("timeline.next_lane", "pagedown,ctrl+d,J", "J PgDn", "Next lane", "Timeline", "lane(1)", "lanes",
-            _TIMELINE, palette=False),
+            palette=False),
     Command("timeline.previous_lane", "pageup,ctrl+u,K", "K PgUp", "Previous lane", "Timeline", "lane(-1)", "lanes",
-            _TIMELINE, palette=False),
-    Command("timeline.next", "full_stop", ".", "Next event of the row", "Timeline", "event(1)", "lanes", _TIMELINE,
-            footer="next", rank=14, palette=False),
+            palette=False),
+    Command("timeline.next", "full_stop", ".", "Next event of the row", "Timeline", "event(1)", "lanes", footer="next",
+            rank=14, palette=False),
     Command("timeline.previous", "comma", ",", "Previous event of the row", "Timeline", "event(-1)", "lanes",
-            _TIMELINE, palette=False),
+            palette=False),
     Command("timeline.next_same", "n", "n", "Next hit of the search, else next event of the same name in the lane",
-            "Timeline", "same(1)", "timeline", _TIMELINE, footer="same name", rank=22),
+            "Timeline", "same(1)", "timeline", footer="same name", rank=22),
     Command("timeline.previous_same", "b", "b", "Previous hit, or event of the same name", "Timeline", "same(-1)",
-            "timeline", _TIMELINE),
+            "timeline"),
     Command("timeline.previous_hit", "N", "N", "Previous hit of the search, while there is one", "Timeline", "hit(-1)",
-            "timeline", _TIMELINE, palette=False),
-    Command("timeline.arrows", "V", "V", "Show or hide the arrows of the selected event", "Timeline", "arrows", "lanes",
-            _TIMELINE),
+            "timeline", palette=False),
+    Command("timeline.arrows", "V", "V", "Show or hide the arrows of the selected event", "Timeline", "arrows",
+            "lanes"),
     Command("timeline.follow", "f", "f", "Go from GPU work to its launch, and from a call to the work it launched",
-            "Timeline", "follow", "timeline", _TIMELINE, footer="follow", rank=15),
+            "Timeline", "follow", "timeline", footer="follow", rank=15),
     Command("timeline.rows", "enter", "Enter", "Go to the event's row in Kernels or Host", "Timeline", "rows",
-            "timeline", _TIMELINE, footer="its row", rank=23),
+            "timeline", footer="its row", rank=23),
     Command("timeline.details", "i", "i", "Everything about the selected event", "Timeline", "details", "timeline",
-            _TIMELINE, footer="info", rank=13),
+            footer="info", rank=13),
     Command("timeline.details_down", "greater_than_sign", ">", "Scroll the details down", "Timeline",
-            "scroll_detail(3)", "timeline", _TIMELINE, palette=False),
+            "scroll_detail(3)", "timeline", palette=False),
     Command("timeline.details_up", "less_than_sign", "<", "Scroll the details up", "Timeline", "scroll_detail(-3)",
-            "timeline", _TIMELINE, palette=False),
+            "timeline", palette=False),
     Command("timeline.time", "t", "t", "Go to a time: 12.5ms, +3ms, -400us", "Timeline", "time", "timeline",
-            _TIMELINE, footer="time", rank=26, line="go to (12.5ms, 1.2s, +3ms, -400us):"),
+            footer="time", rank=26, line="go to (12.5ms, 1.2s, +3ms, -400us):"),
     Command("timeline.find", "slash", "/", "Search in all lanes by part of a name; n and N go on", "Timeline", "find",
-            "timeline", _TIMELINE, footer="find", rank=24, line="find:"),
+            "timeline", footer="find", rank=24, line="find:"),
     Command("timeline.bookmark", "B", "B", "Set a bookmark at the cursor, or remove it", "Timeline", "bookmark",
-            "timeline", _TIMELINE),
-    Command("timeline.to_bookmark", "apostrophe", "'", "Go to the next bookmark", "Timeline", "to_bookmark", "timeline",
-            _TIMELINE),
+            "timeline"),
+    Command("timeline.to_bookmark", "apostrophe", "'", "Go to the next bookmark", "Timeline", "to_bookmark",
+            "timeline"),
     Command("timeline.begin", "left_square_bracket", "[", "Mark the start of a range, at the start of the event",
-            "Timeline", "mark('begin')", "timeline", _TIMELINE, footer="range", rank=25),
+            "Timeline", "mark('begin')", "timeline", footer="range", rank=25),
     Command("timeline.end", "right_square_bracket", "]", "Mark its end, at the end of the event: it restricts all tabs",
-            "Timeline", "mark('end')", "timeline", _TIMELINE),
+            "Timeline", "mark('end')", "timeline"),
     Command("timeline.area", "v", "v", "What ran in the marked range, by lane: calls, time, share", "Timeline", "area",
-            "timeline", _TIMELINE, footer="what ran", rank=17),
+            "timeline", footer="what ran", rank=17),
     Command("timeline.ranks", "r", "r", "Choose ranks whose lanes are shown together, on one clock", "Timeline",
-            "ranks", "timeline", _TIMELINE),
-    Command("timeline.fold", "space", "Space", "Expand or collapse the lane", "Timeline", "fold", "lanes", _TIMELINE,
+            "ranks", "timeline"),
+    Command("timeline.fold", "space", "Space", "Expand or collapse the lane", "Timeline", "fold", "lanes",
             footer="fold", rank=27),
-    Command("timeline.pin", "p", "p", "Pin the lane to the top, or unpin it", "Timeline", "pin", "lanes", _TIMELINE,
-            footer="pin", rank=28),
-    Command("timeline.hide", "x", "x", "Hide the lane", "Timeline", "hide", "lanes", _TIMELINE, footer="hide",
-            rank=29),
-    Command("timeline.show", "X", "X", "Show hidden lanes again", "Timeline", "show_all", "lanes", _TIMELINE),
-    Command("timeline.copy", "y", "y", "Copy everything about the event", "Timeline", "copy", "timeline", _TIMELINE),
-    Command("timeline.save", "E", "E", "Save the marked range as a smaller Chrome trace", "Timeline",
-            "app.save_range", "timeline", _TIMELINE, rank=11, palette=False, line="save as"),
+    Command("timeline.pin", "p", "p", "Pin the lane to the top, or unpin it", "Timeline", "pin", "lanes", footer="pin",
+            rank=28),
+    Command("timeline.hide", "x", "x", "Hide the lane", "Timeline", "hide", "lanes", footer="hide", rank=29),
+    Command("timeline.show", "X", "X", "Show hidden lanes again", "Timeline", "show_all", "lanes"),
+    Command("timeline.copy", "y", "y", "Copy everything about the event", "Timeline", "copy", "timeline"),
+    Command("timeline.save", "E", "E", "Save the marked range as a smaller Chrome trace", "Timeline", "app.save_range",
+            "timeline", rank=11, palette=False, line="save as"),
     Command("range.save", "", "", "Save the marked range as a smaller Chrome trace", "Timeline", "save_range", "app"),
     Command("timeline.back", "escape", "Esc", "Close the details, or end the search or the restriction to the range",
-            "Timeline", "back", "timeline", _TIMELINE, rank=10, palette=False),
-    Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view",
-            _IN_TIMELINE, rank=12),
-    Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "show_table('kernels')", "diff", _DIFF),
-    Command("diff.operators", "O", "O", "Compare operators", "Diff", "show_table('operators')", "diff", _DIFF),
-    Command("diff.modules", "M", "M", "Compare modules", "Diff", "show_table('modules')", "diff", _DIFF),
+            "Timeline", "back", "timeline", rank=10, palette=False),
+    Command("go.timeline", "t", "t", "Show this launch in the timeline", "Go", "timeline", "view", _IN_TIMELINE,
+            rank=12),
+    Command("diff.kernels", "K", "K", "Compare kernels", "Diff", "show_table('kernels')", "diff"),
+    Command("diff.operators", "O", "O", "Compare operators", "Diff", "show_table('operators')", "diff"),
+    Command("diff.modules", "M", "M", "Compare modules", "Diff", "show_table('modules')", "diff"),
     Command("diff.swap", "x", "x", "Swap A and B", "Diff", "swap_runs", "app", _DIFF, footer="swap", rank=32),
-    Command("sweep.measure", "L", "L", "Chart the next number", "Sweep", "measure", "sweep", _SWEEP, footer="chart",
-            rank=15),
+    Command("sweep.measure", "L", "L", "Chart the next number", "Sweep", "measure", "sweep", footer="chart", rank=15),
     Command("ranks.draw", "L", "L", "Draw the next number: steps, own GPU, waiting, idle, silence, arrivals", "Ranks",
-            "draw", "ranks", _RANKS, footer="draw", rank=15),
-    Command("ranks.beside", "x", "x", "Compare the rank with the median rank", "Ranks", "beside", "ranks", _RANKS,
+            "draw", "ranks", footer="draw", rank=15),
+    Command("ranks.beside", "x", "x", "Compare the rank with the median rank", "Ranks", "beside", "ranks",
             footer="compare", rank=12),
-    Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare",
-            rank=48),
-    Command("run.list", "A", "A", "List the open runs: A is in view, B is compared with it", "Runs", "runs",
-            "app", rank=47),
+    Command("run.open", "o", "o", "Open a run to compare with", "Runs", "open_other", "app", footer="compare", rank=48),
+    Command("run.list", "A", "A", "List the open runs: A is in view, B is compared with it", "Runs", "runs", "app",
+            rank=47),
     *(
-        Command(f"runs.{action}", keys, shown, title, "In the list of runs", action, "runs", _RUNS, footer=label,
+        Command(f"runs.{action}", keys, shown, title, "In the list of runs", action, "runs", footer=label,
                 palette=False)
         for action, keys, shown, title, label in (
             ("look", "enter", "Enter", "View this run (A)", "view"),
@@ -266,6 +250,11 @@ DEFAULTS: tuple[Command, ...] = (
     Command("app.low_bandwidth", "", "", "Low bandwidth on or off", "Program", "low_bandwidth", "app"),
     Command("app.quit", "q,ctrl+q,ctrl+c", "q", "Quit", "Program", "quit", "app", footer="quit", rank=70),
 )  # fmt: skip
+"""The commands, whose tabs are named only where the place that binds them does not tell."""
+
+DEFAULTS = tuple(
+    replace(command, tabs=command.tabs or _TABS_OF.get(command.where, frozenset())) for command in _DECLARED
+)
 """The commands with their default keys."""
 
 COMMANDS = DEFAULTS
@@ -279,8 +268,6 @@ def use_keys(wishes: Mapping[str, Sequence[str]]) -> Remapped:
         wishes: keys by command id; if empty, all commands get their defaults.
     """
     global COMMANDS
-    from tracetui.app.keys.keymap import Remapped, remap
-
     remapped = remap(DEFAULTS, wishes) if wishes else Remapped(DEFAULTS, {}, ())
     COMMANDS = remapped.commands
     return remapped

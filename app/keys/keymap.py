@@ -1,4 +1,4 @@
-"""Reads keys as users write them, and gives the commands of the registry the user's own keys."""
+"""Commands and their keys: reads keys as users write them, and gives commands the user's own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,42 @@ from typing import TYPE_CHECKING
 
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
-from tracetui.app.keys.command import UNBOUND
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tracetui.app.keys.command import Command
+UNBOUND = "no key"
+"""The key of a command without keys: no terminal sends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that a user can do with a key."""
+
+    id: str
+    """Stable name, as ``sort.next``."""
+    keys: str
+    """Textual key names, separated by commas; empty where only the palette offers it."""
+    shown: str
+    """The keys as the user reads them."""
+    title: str
+    """What it does, as the help page and the palette say it."""
+    group: str
+    """Heading in the help page."""
+    action: str
+    """Textual action."""
+    where: str
+    """Where it is bound: in the app, a kind of view, or a widget (``table``, ``tree``, ``lanes``)."""
+    tabs: frozenset[str] = frozenset()
+    """The tabs it works in; empty means all."""
+    footer: str = ""
+    """Its short label in the footer; a command without a label is not shown there."""
+    rank: int = 50
+    """Position in the footer; labels that do not fit are dropped from the end."""
+    line: str = ""
+    """The label of the line that it opens, if it opens one: what is typed next belongs to that line."""
+    palette: bool = True
+    """Whether the palette offers it."""
+
 
 NAMES = {
     "esc": "escape", "return": "enter", "del": "delete", "ins": "insert", "pgup": "pageup", "pgdn": "pagedown",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.app.session.visit import Visit
+from tracetui.app.session.session import Visit
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from tracetui.analysis.findings.core.finding import Query
     from tracetui.app.screen.opening import RunLoader
@@ -235,21 +235,13 @@ class Navigation:
 
     def show_in_timeline(self, source: str, row: int) -> None:
         """Goes to the timeline, and there to a row of one of the trace's frames."""
-        view = self._to_timeline()
-        if view is not None:
+        if (view := self._to_timeline()) is not None:
             view.seek(source, row)
 
     def show_gap(self, device: int | None, start: int, end: int) -> None:
         """Goes to the timeline, and there to a stretch in which a GPU is idle (ns on the trace's clock)."""
-        view = self._to_timeline()
-        if view is not None:
+        if (view := self._to_timeline()) is not None:
             view.seek_gap(device, start, end)
-
-    def show_ranks(self, ranks: Sequence[int], start: int | None, end: int | None) -> None:
-        """Goes to the timeline of several ranks, and there to a stretch of time (ns on the job's clock)."""
-        view = self._to_timeline()
-        if view is not None:
-            view.show_ranks(ranks, start, end)
 
     def _to_timeline(self) -> TimelineView | None:
         from tracetui.app.views.timeline import TimelineView

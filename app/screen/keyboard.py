@@ -1,4 +1,4 @@
-"""Gives each key to whom it belongs.
+"""Gives each key to whom it belongs, and ends the program when one quits.
 
 The rule: a key is looked at when everything that the key before it has started is over. Then the line or dialog that
 the key before opened has the keys, whether keys come one by one or in one packet, and whether anything was painted.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from textual.command import CommandPalette
-from textual.events import Key, Paste
+from textual.events import InputEvent, Key, Paste
 from textual.message import Message
 
 from tracetui.app.keys import commands
@@ -32,12 +32,80 @@ if TYPE_CHECKING:
     from textual.events import Event
     from textual.timer import Timer
 
-    from tracetui.app.keys.command import Command
-    from tracetui.app.screen.leaving import Leaving
+    from tracetui.app.keys.keymap import Command
     from tracetui.app.screen.shell import Shell
     from tracetui.app.widgets.prompt import Question
 
 T = TypeVar("T")
+
+LEAVING_SECONDS = 1.0
+"""The program ends after this time even if parts are unfinished: a part that never answers must not keep it open."""
+
+
+class Leaving:
+    """Ends the program, once every part of the screen has finished its pending messages.
+
+    Once `App.exit` is called, Textual puts up no more children: a view or dialog that is half there finds none of its
+    parts, and each message that still waits fails in it. So the end waits until nothing is half there, a few
+    milliseconds.
+    """
+
+    def __init__(self, app: App[None], before: Callable[[], None]) -> None:
+        self._app, self._before = app, before  # the second is called once, while all views still exist
+        self._end: Callable[[], None] | None = None
+        self.asked = False
+        """Whether the end was requested: nothing new starts, and nobody waits for work in progress."""
+        self.done = False
+        """Whether every part is finished, so that the program can end."""
+        self._asked_last: frozenset[DOMNode] = frozenset()
+        self._unanswered = 0
+
+    def ask(self, end: Callable[[], None]) -> None:
+        """Saves the state and ends the application; a second call does nothing.
+
+        Args:
+            end: Textual's own way of ending it.
+        """
+        if self.asked:
+            return
+        self.asked, self._end = True, end
+        self._app.call_later(self._ask_all)
+        self._app.call_later(self._app.set_timer, LEAVING_SECONDS, self._leave)
+        self._before()
+
+    def uses_up(self, event: Event) -> bool:
+        """Ends the program on a key that quits; returns whether an event is input for which nothing else is left.
+
+        Textual looks up no key of the application while a dialog is open.
+        """
+        if isinstance(event, Key) and len(self._app.screen_stack) > 1 and commands.quits(event.key):
+            self._app.exit()
+        return self.asked and isinstance(event, (InputEvent, Paste))
+
+    def _ask_all(self) -> None:
+        """Asks every part to answer after its pending messages; a part answers once its children exist."""
+        if self.done:
+            return
+        parts = {part for screen in self._app.screen_stack for part in screen.walk_children(with_self=True)}
+        settled = parts == self._asked_last
+        self._asked_last = frozenset(parts)
+        if settled:
+            self._leave()
+            return
+        self._unanswered = sum(part.call_later(self._answered) for part in parts)
+        if not self._unanswered:
+            self._leave()
+
+    def _answered(self) -> None:
+        self._unanswered -= 1
+        if not self._unanswered:
+            self._app.call_later(self._ask_all)
+
+    def _leave(self) -> None:
+        """Ends the application now."""
+        if not self.done and self._end is not None:
+            self.done = True
+            self._end()
 
 
 class Gate(Generic[T]):
@@ -112,12 +180,15 @@ WORDS = {"alt+b": "ctrl+left", "alt+f": "ctrl+right"}
 """What some terminals send for Alt and an arrow, which moves by words in a line."""
 
 
+@dataclass
 class Passed(Message):
     """Follows a key up from widget to widget: all messages before it were handled."""
 
-    def __init__(self, ticket: int, rounds: int) -> None:
-        self.ticket, self.rounds = ticket, rounds
-        super().__init__()
+    ticket: int
+    rounds: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._sender = None  # a message does not go further than the parent of its sender
 
 
@@ -143,15 +214,9 @@ class Keyboard:
     def __init__(
         self, app: App[None], shell: Shell, ending: Leaving, dispatch: Callable[[Event], Awaitable[None]]
     ) -> None:
-        """Sets up.
-
-        Args:
-            app: the application.
-            shell: its main screen.
-            ending: takes the keys that quit.
-            dispatch: Textual's own way to handle a key.
-        """
-        self._app, self._shell, self._ending, self._dispatch = app, shell, ending, dispatch
+        self._app, self._shell, self._ending = app, shell, ending
+        self._dispatch = dispatch
+        """Textual's own way to handle a key."""
         self._gate: Gate[Item] = Gate()
         self._begun = False
         self._asked: DOMNode | None = None

@@ -63,20 +63,12 @@ class RunLoader:
         wanted: str = "",
         problems: Sequence[str] = (),
     ) -> None:
-        """Sets up.
-
-        Args:
-            session: receives the runs.
-            loader: reads them.
-            shell: shows them.
-            watcher: is notified.
-            wanted: which run to view first, by letter or name, if a folder holds several or several paths were
-                given.
-            problems: problems of the settings, one line each, that are known when a run is read.
-        """
-        self.session, self.loader = session, loader
-        self._shell, self._watcher, self._problems = shell, watcher, problems
+        self.session, self.loader, self.watcher = session, loader, watcher
+        self._shell = shell
+        self._problems = problems
+        """Problems of the settings, one line each, that are known when a run is read."""
         self.run_wanted = wanted
+        """Which run to view first, by letter or name, if a folder holds several or several paths were given."""
         self.run_left = ""
         """Which run of the folder was last in view."""
         self.usage = ""
@@ -110,14 +102,18 @@ class RunLoader:
 
     def open_run(self, side: Side, paths: tuple[Path, ...]) -> None:
         """Makes the run of these paths A or B; reads it in a thread if needed."""
+        self.look_at(self.entry_of(paths).letter, side)
+
+    def entry_of(self, paths: tuple[Path, ...]) -> OpenRun:
+        """Returns the run of these paths in the list, where it is added unless it is there."""
         entry = next((entry for entry in self.session.open.values() if entry.is_of(paths)), None)
-        self.look_at((entry or self.session.add(paths)).letter, side)
+        return entry or self.session.add(paths)
 
     def look_at(self, letter: str, side: Side = "a") -> None:
         """Makes a run of the list A (in view) or B (compared with A); reads it if needed."""
         entry = self.session.open[letter]
         if side == "a" and self.session.sides.get("a") not in (None, letter):
-            self._watcher.leaving()
+            self.watcher.leaving()
         if entry.run is None:
             self._read(side, letter)
         elif side == "b" and self.session.sides.get("a") == letter:
@@ -194,7 +190,7 @@ class RunLoader:
     def _refuse(self, line: str) -> None:
         """Ends the program because the command line asks for a run that does not exist."""
         self.usage = line
-        self._watcher.exit()
+        self.watcher.exit()
 
     def _opened(self, letter: str, run: Run, *, cancelled: bool) -> None:
         first = "a" not in self.session.runs
@@ -226,18 +222,21 @@ class RunLoader:
                 self._shell.begin_with(begin)
         if cancelled and any(trace.source.partial for trace in run.traces):
             self._shell.say("Stopped: what was read so far is shown")
-        self._watcher.was_opened(entry)
+        self.watcher.was_opened(entry)
         if side is not None:
             self._take(side, letter)
         asked = bool(self.run_wanted or self.run_left)
         if side == "a":
             self.run_wanted = self.run_left = ""
         if side == "a" and first and run.others and self._shell.tab != "sweep" and not asked:
-            self._watcher.has_others(f" {len(run.others) + 1} runs in {printable(str(entry.origin))}: which one?")
+            self.watcher.has_others(f" {len(run.others) + 1} runs in {printable(str(entry.origin))}: which one?")
+        self._read_later()
+
+    def _read_later(self) -> None:
         later, self._later = self._later, ()
-        for other in later:
-            if other in self.session.open:
-                self._read(None, other)
+        for letter in later:
+            if letter in self.session.open:
+                self._read(None, letter)
 
     def _list_folder(self, letter: str, run: Run) -> str:
         """Adds the other runs of the folder to the list, in the folder's order; returns this run's letter."""
@@ -293,10 +292,8 @@ class RunLoader:
                 self.loader.wanted = {"a": other.letter}
                 self._take("a", other.letter)
                 self._shell.say(line)
-        later, self._later = self._later, ()
-        for waiting in later:
-            self._read(None, waiting)
-        self._watcher.could_not_open(letter)
+        self._read_later()
+        self.watcher.could_not_open(letter)
 
     # --- A and B
 
@@ -308,7 +305,7 @@ class RunLoader:
         if side == "a" and waiting is not None and waiting.run is not None and waiting.letter != letter:
             self.session.take("b", waiting.letter)
         self.session.spare()
-        self._watcher.was_closed()
+        self.watcher.was_closed()
         # a run that is still being read, or failed, remains the requested one
         open_ends = self.loader.lines.keys() | self.loader.failures.keys()
         waited_for = {of: one for of, one in self.loader.wanted.items() if one in open_ends}
@@ -347,7 +344,7 @@ class RunLoader:
         self.loader.failures.pop(letter, None)
         self.loader.wanted = {side: wanted for side, wanted in self.loader.wanted.items() if wanted != letter}
         self.session.close(letter)
-        self._watcher.was_closed()
+        self.watcher.was_closed()
         if compared:
             self._shell.reload_views("b")
         self._shell.refresh_lines()

@@ -25,15 +25,6 @@ class Preferences:
     def __init__(
         self, preferred: Settings, session: Session, *, color: str, low_bandwidth: bool, keeps_state: bool
     ) -> None:
-        """Applies the settings, before the first paint.
-
-        Args:
-            preferred: the settings in force.
-            session: receives names and columns.
-            color: how many colours the terminal has, as settled with the environment.
-            low_bandwidth: whether the connection is slow.
-            keeps_state: whether choices are kept for the next start.
-        """
         self._settings, self._session, self._color = preferred, session, color
         self.low_bandwidth = low_bandwidth
         """Few colours and half pages, because the connection is slow."""

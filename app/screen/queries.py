@@ -87,15 +87,9 @@ class Queries:
     """Runs one query at a time."""
 
     def __init__(self, session: Session, shell: Shell, navigation: Navigation, target: MessagePump) -> None:
-        """Sets up.
-
-        Args:
-            session: holds the run in view.
-            shell: has the line.
-            navigation: goes to the result.
-            target: receives the message when a query has ended, for `finish`.
-        """
-        self._session, self._shell, self._navigation, self._target = session, shell, navigation, target
+        self._session, self._shell, self._navigation = session, shell, navigation
+        self._target = target
+        """Receives the message when a query has ended, for `finish`."""
         self._history: list[str] = []
         self._question: Question | None = None
         self._running: tuple[str, str, Stop] | None = None

@@ -26,14 +26,9 @@ class RangeWriter:
     """Writes one range at a time."""
 
     def __init__(self, session: Session, shell: Shell, target: MessagePump) -> None:
-        """Sets up.
-
-        Args:
-            session: holds the run in view and its range.
-            shell: shows messages.
-            target: receives the message when a range is written, for `finish`.
-        """
-        self._session, self._shell, self._target = session, shell, target
+        self._session, self._shell = session, shell
+        self._target = target
+        """Receives the message when a range is written, for `finish`."""
         self._ends = threading.Event()
         """Set when the program ends: a partly written file is removed."""
 
@@ -43,7 +38,7 @@ class RangeWriter:
         if "a" not in self._session.runs or view is None:
             return
         from tracetui.app.session import cut
-        from tracetui.app.views.common.saving import ask_where
+        from tracetui.app.views.common.rows import ask_where
 
         trace, window = self._session.trace(), self._session.scope.window
         if no := cut.refused(trace.info.kind):

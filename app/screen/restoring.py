@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tracetui.app.screen.history import Navigation
     from tracetui.app.screen.opening import RunLoader
+    from tracetui.app.screen.preferences import Preferences
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session.open_runs import OpenRun
 
@@ -38,28 +39,18 @@ class Restorer:
         runs: RunLoader,
         shell: Shell,
         navigation: Navigation,
+        preferences: Preferences,
         set_timer: Callable[[float, Callable[[], None]], Timer],
-        *,
-        keeps: Callable[[], bool],
     ) -> None:
-        """Sets up.
-
-        Args:
-            runs: holds the open runs.
-            shell: shows them.
-            navigation: holds the navigation history.
-            set_timer: calls a function later.
-            keeps: whether anything may be saved.
-        """
         self._runs, self._shell, self._navigation = runs, shell, navigation
         self._session = runs.session
-        self._set_timer, self._keeps = set_timer, keeps
+        self._preferences, self._set_timer = preferences, set_timer
         self._saving: Timer | None = None
         self._left: Left | None = None
 
     def recall(self, origin: Path, *, tab: bool, filter: bool) -> None:
         """Restores the last position for a path, where the command line does not set it."""
-        self._left = left.load(origin) if self._keeps() else None
+        self._left = left.load(origin) if self._preferences.keeps_state else None
         if self._left is None:
             return
         if tab:
@@ -78,7 +69,7 @@ class Restorer:
         """Remembers an opened run; the first run continues at its last position."""
         run = entry.run
         assert run is not None
-        if self._keeps():
+        if self._preferences.keeps_state:
             from tracetui.app.settings import recent
 
             kinds = [trace.info.kind for trace in run.traces]
@@ -106,8 +97,7 @@ class Restorer:
         """Adds the run that this one was last compared with to the list, unread; returns a message."""
         if path is None or not is_there(path):
             return ""
-        entry = next((entry for entry in self._session.open.values() if entry.is_of((path,))), None)
-        entry = entry or self._session.add((path,))
+        entry = self._runs.entry_of((path,))
         if entry.run is not None:
             return ""
         entry.remark = "compared last time"
@@ -120,7 +110,7 @@ class Restorer:
 
     def save_soon(self) -> None:
         """Saves the position soon after a tab came into view, unless another tab follows."""
-        if self._keeps() and "a" in self._session.runs:
+        if self._preferences.keeps_state and "a" in self._session.runs:
             if self._saving is not None:
                 self._saving.stop()
             self._saving = self._set_timer(SAVED_AFTER_SECONDS, self.save_place)
@@ -134,7 +124,7 @@ class Restorer:
     def save_place(self) -> None:
         """Saves the position in the run in view, unless views are being removed: it includes their sort order."""
         session = self._session
-        if not self._keeps() or self._shell.closing or "a" not in session.runs:
+        if not self._preferences.keeps_state or self._shell.closing or "a" not in session.runs:
             return
         entry, run = session.open[session.sides["a"]], session.runs["a"]
         sorts: dict[str, tuple[str, bool] | None] = dict(session.sorts)
@@ -165,7 +155,7 @@ class Restorer:
         if "a" not in self._session.runs:
             return
         session = self._session
-        if self._keeps():
+        if self._preferences.keeps_state:
             left.forget(session.open[session.sides["a"]].origin)
         session.filter, session.sorts = "", {}
         self._shell.forget_range()

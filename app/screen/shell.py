@@ -64,23 +64,14 @@ class Shell:
         on_tab: Callable[[], None],
         on_rows: Callable[[], None],
     ) -> None:
-        """Sets up.
-
-        Args:
-            app: the application.
-            session: holds the open runs; with two, they are compared.
-            loader: reads runs.
-            tab: the tab to start on; None leaves it to the settings and the run.
-            preferred_tab: the tab of the settings.
-            on_tab: called when a tab comes into view.
-            on_rows: called when the rows of a tab may have come.
-        """
         self._app, self._session, self._loader = app, session, loader
-        self._on_tab, self._on_rows = on_tab, on_rows
+        self._on_tab = on_tab
+        self.rows_came = on_rows
+        """Lets keys follow that waited for the rows of a tab, which may have come."""
         compares = len(session.open) > 1
         self._preferred_tab = preferred_tab
         self.usual_tab = preferred_tab or "overview"
-        """The tab that a run opens on, if no other is requested."""
+        """The tab that a run opens on, if no other is requested, by the settings first of all."""
         self.default_tab = not tab and not compares
         """Whether no tab was requested yet."""
         self.tab = tab or ("diff" if compares else self.usual_tab)
@@ -278,9 +269,7 @@ class Shell:
                     # otherwise the garbage collector scans the recording and all widgets every few pages, for 50 ms
                     self._app.call_after_refresh(gc.freeze)
             elif self.view is not None:
-                if tab in self._stale:
-                    self._stale.discard(tab)
-                    self.view.reload()
+                self._reload_stale()
                 self.view.revisit()
                 self._focus_view()
         self.refresh_lines()
@@ -290,11 +279,7 @@ class Shell:
         if self.view is not None:
             self.view.take_focus()
         self.refresh_lines()
-        self._on_rows()
-
-    def rows_came(self) -> None:
-        """Lets keys follow that waited for the rows."""
-        self._on_rows()
+        self.rows_came()
 
     def take_keys(self) -> bool:
         """Gives the keys to the open line, or else to the view; returns whether the view will only get them soon."""
@@ -378,6 +363,9 @@ class Shell:
     def reload_views(self, side: Side = "a") -> None:
         """Recomputes what depends on a run: the current view at once, other tabs on their next visit."""
         self._stale |= {view.TAB for view in self.views() if view.is_mounted and (side == "a" or view.COMPARES)}
+        self._reload_stale()
+
+    def _reload_stale(self) -> None:
         view = self.view
         if view is not None and view.TAB in self._stale:
             self._stale.discard(view.TAB)
@@ -394,8 +382,5 @@ class Shell:
             return
         self._session.restrict(window, words)
         self._stale = {view.TAB for view in self.views() if view.is_mounted} - {"timeline"}
-        view = self.view
-        if view is not None and view.TAB in self._stale:
-            self._stale.discard(view.TAB)
-            view.reload()
+        self._reload_stale()
         self.refresh_lines()

@@ -16,16 +16,13 @@ from tracetui.app.keys import commands
 from tracetui.app.screen import status
 from tracetui.app.screen.dialogs.choosing import RunLists
 from tracetui.app.screen.history import Navigation
-from tracetui.app.screen.keyboard import Keyboard, Passed
-from tracetui.app.screen.leaving import Leaving
+from tracetui.app.screen.keyboard import Keyboard, Leaving, Passed
 from tracetui.app.screen.opening import RunLoader
 from tracetui.app.screen.preferences import Preferences, preferred_tab
 from tracetui.app.screen.queries import Queries
 from tracetui.app.screen.range_writer import RangeWriter
 from tracetui.app.screen.restoring import Restorer
 from tracetui.app.screen.shell import Shell
-from tracetui.app.screen.starting import Starter
-from tracetui.app.screen.view_host import ViewHost
 from tracetui.app.session.loading import Loader
 from tracetui.app.session.session import Session
 from tracetui.app.settings import state
@@ -33,7 +30,7 @@ from tracetui.app.settings import theme as themes
 from tracetui.app.settings.schema import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import RenderableType
     from textual.app import ComposeResult, SystemCommand
@@ -43,12 +40,12 @@ if TYPE_CHECKING:
     from textual.messages import ExitApp
     from textual.screen import Screen
 
+    from tracetui.analysis.tables.table import Field
     from tracetui.app.session import jobs
     from tracetui.app.session.loading import LoadProgress
     from tracetui.app.session.open_runs import OpenRun
     from tracetui.app.views.common import messages
-    from tracetui.app.views.common.base import View
-    from tracetui.app.views.common.host import Host
+    from tracetui.app.views.common.base import Host, View
     from tracetui.app.widgets.lines import TabBar
 
 
@@ -57,6 +54,74 @@ def _provider() -> type[Provider]:
     from tracetui.app.screen.dialogs.palette import EverythingProvider
 
     return EverythingProvider
+
+
+class ViewHost:
+    """What views use of the application's parts: a `views.common.base.Host`."""
+
+    def __init__(
+        self,
+        session: Session,
+        loader: Loader,
+        shell: Shell,
+        navigation: Navigation,
+        preferences: Preferences,
+        stop_loading: Callable[[], None],
+    ) -> None:
+        self._shell, self._navigation, self._preferences = shell, navigation, preferences
+        self.session = session
+        self.own = shell.own
+        self.say = shell.say
+        self.unsay = shell.unsay
+        self.refresh_lines = shell.refresh_lines
+        self.ask = shell.ask
+        self.remark = shell.remark
+        self.rows_came = shell.rows_came
+        self.log_error = shell.log_error
+        self.restrict = shell.restrict
+        self.failure = loader.failure
+        self.is_loading = loader.is_loading
+        self.here = navigation.here
+        self.leave = navigation.leave
+        self.open_rows = navigation.open_rows
+        self.show_in_timeline = navigation.show_in_timeline
+        self.show_gap = navigation.show_gap
+        self.come_back = navigation.come_back
+        self.back = navigation.back
+        self.went_back = navigation.went_back
+        self.keep = preferences.keep
+        self.keep_columns = preferences.keep_columns
+        self.stop_loading = stop_loading
+
+    @property
+    def tab(self) -> str:
+        """The tab in view."""
+        return self._shell.tab
+
+    @property
+    def low_bandwidth(self) -> bool:
+        """Whether the connection to the terminal is slow."""
+        return self._preferences.low_bandwidth
+
+    @property
+    def asking(self) -> bool:
+        """Whether the line is open; all keys are its until it is closed."""
+        return self._shell.prompt is not None
+
+    @property
+    def came_from_finding(self) -> bool:
+        """Whether the tab in view shows rows that a finding led to."""
+        return self._navigation.came_from_finding
+
+    @property
+    def came_by_jump(self) -> bool:
+        """Whether something of another tab led to the tab in view."""
+        return self._navigation.came_by_jump
+
+    def configure_columns(self, page: str, columns: Sequence[Field]) -> None:
+        """Applies which columns of a page the settings show and hide."""
+        if problem := self._preferences.configure_columns(page, columns):
+            self._shell.say(problem)
 
 
 class TracetuiApp(App[None]):
@@ -114,14 +179,14 @@ class TracetuiApp(App[None]):
             session, self.loader, self.shell, self, wanted=run or "", problems=self.preferences.problems
         )
         self.navigation = Navigation(session, self.shell, self.runs)
-        self.restorer = Restorer(
-            self.runs, self.shell, self.navigation, self.set_timer, keeps=lambda: self.preferences.keeps_state
-        )
-        self.starter = Starter(self.runs, self.shell, self.restorer, self.push_screen, self.exit, samples=samples)
-        self.lists = RunLists(self.runs, self.shell, self, self.push_screen, cache=cache)
+        self.restorer = Restorer(self.runs, self.shell, self.navigation, self.preferences, self.set_timer)
+        self.lists = RunLists(self, self.runs, self.shell, self.restorer, cache=cache, samples=samples)
         self.ranges = RangeWriter(session, self.shell, self)
         self.queries = Queries(session, self.shell, self.navigation, self)
-        self.host: Host = ViewHost(session, self.loader, self.shell, self.navigation, self.preferences)
+        self.host: Host = ViewHost(
+            session, self.loader, self.shell, self.navigation, self.preferences, self.action_stop_loading
+        )
+        self._give_keys_to_parts()
         if len(paths) == 1:
             self.restorer.recall(paths[0], tab=not tab, filter=filter is None)
         self._begin_with_theme(self.preferences.usual_theme)
@@ -161,7 +226,7 @@ class TracetuiApp(App[None]):
 
     def start(self) -> None:
         """Starts the work, once the shell is painted."""
-        self.starter.start()
+        self.lists.start()
 
     @property
     def tab(self) -> str:
@@ -219,7 +284,7 @@ class TracetuiApp(App[None]):
 
     def could_not_open(self, letter: str) -> None:
         """Asks again if a run could not be read."""
-        self.keyboard.after_typing(lambda: self.starter.could_not_open(letter))
+        self.keyboard.after_typing(lambda: self.lists.could_not_open(letter))
 
     def has_others(self, title: str) -> None:
         """Asks which run is meant, if the first is one of several in its folder."""
@@ -239,55 +304,11 @@ class TracetuiApp(App[None]):
         """Goes to the rows that a finding rests on."""
         self.navigation.show_rows(event.query)
 
-    def on_show_rows(self, event: messages.ShowRows) -> None:
-        """Goes to a row of another tab."""
-        self.navigation.open_rows(event.tab, event.table, event.name)
-
     def on_show_rank(self, event: messages.ShowRank) -> None:
         """Shows a rank of the run."""
         self.navigation.show_rank(event.rank)
         if self.session.runs["a"].summaries_in is None:
             self.navigation.jump("overview")
-
-    def on_show_in_timeline(self, event: messages.ShowInTimeline) -> None:
-        """Goes to an event of the timeline."""
-        self.navigation.show_in_timeline(event.source, event.row)
-
-    def on_show_gap(self, event: messages.ShowGap) -> None:
-        """Goes to a gap of the timeline."""
-        self.navigation.show_gap(event.device, event.start, event.end)
-
-    def on_show_ranks(self, event: messages.ShowRanks) -> None:
-        """Goes to the timeline of several ranks."""
-        self.navigation.show_ranks(event.ranks, event.start, event.end)
-
-    def on_range_marked(self, event: messages.RangeMarked) -> None:
-        """Restricts every tab to the range."""
-        self.shell.restrict(event.window, event.words)
-
-    def on_back_to_finding(self, event: messages.BackToFinding) -> None:
-        """Goes back from the rows to their finding."""
-        self.navigation.come_back(only_here=True)
-
-    def on_back_to_place(self, event: messages.BackToPlace) -> None:
-        """Goes back to where a query was asked."""
-        self.navigation.back()
-
-    def on_went_back(self, event: messages.WentBack) -> None:
-        """Updates the navigation history."""
-        self.navigation.went_back()
-
-    def on_nothing_to_close(self, event: messages.NothingToClose) -> None:
-        """Handles Esc that the view did not use."""
-        self.action_stop_loading()
-
-    def on_names_chosen(self, event: messages.NamesChosen) -> None:
-        """Saves the choice of name form."""
-        self.preferences.keep("names", self.session.names)
-
-    def on_columns_chosen(self, event: messages.ColumnsChosen) -> None:
-        """Saves the choice of columns of a page."""
-        self.preferences.keep_columns(event.page, event.columns)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Returns none of Textual's own commands: the registry has them all."""
@@ -302,9 +323,19 @@ class TracetuiApp(App[None]):
 
     # --- keys: places
 
-    def action_tab(self, tab: str) -> None:
-        """Goes to a tab."""
-        self.navigation.to_tab(tab)
+    def _give_keys_to_parts(self) -> None:
+        """Binds the keys whose work is that of one part: Textual finds an action by its name."""
+        self.action_tab = self.navigation.to_tab
+        self.action_come_back = self.navigation.back
+        self.action_next_rank = self.navigation.next_rank
+        self.action_next_kind = self.navigation.next_kind
+        self.action_runs = self.lists.show_runs
+        self.action_captures = self.lists.show_captures
+        self.action_open_other = self.lists.ask_what_to_compare
+        self.action_swap_runs = self.runs.swap
+        self.action_afresh = self.restorer.begin_afresh
+        self.action_query = self.queries.ask
+        self.action_save_range = self.ranges.ask
 
     def action_filter(self) -> None:
         """Asks for the filter of all tabs, in the tab without tables whose command this is."""
@@ -327,14 +358,6 @@ class TracetuiApp(App[None]):
         if "a" in self.session.runs:
             self.navigation.open_rows("host", "gaps", "")
 
-    def action_query(self) -> None:
-        """Opens the line for a query."""
-        self.queries.ask()
-
-    def action_come_back(self) -> None:
-        """Goes back to the previous place."""
-        self.navigation.back()
-
     def action_stop_loading(self) -> None:
         """Stops reading, or else goes back to what led here, or else ends the restriction to a range."""
         if self.loader.lines:
@@ -342,81 +365,40 @@ class TracetuiApp(App[None]):
         elif not self.navigation.come_back(only_here=True) and not self.navigation.undo_jump():
             self.shell.forget_range()
 
-    # --- keys: runs
-
-    def action_runs(self) -> None:
-        """Shows the list of runs."""
-        self.lists.show_runs()
-
-    def action_open_other(self) -> None:
-        """Asks which run to compare with."""
-        self.lists.ask_what_to_compare()
-
-    def action_captures(self) -> None:
-        """Compares the files of the opened folder."""
-        self.lists.show_captures()
-
-    def action_swap_runs(self) -> None:
-        """Exchanges A and B."""
-        self.runs.swap()
-
-    def action_afresh(self) -> None:
-        """Resets the run to how it looks when it is first opened."""
-        self.restorer.begin_afresh()
-
-    def action_next_rank(self) -> None:
-        """Switches to the next rank."""
-        self.navigation.next_rank()
-
-    def action_next_kind(self) -> None:
-        """Switches to the recording of the run's next tool."""
-        self.navigation.next_kind()
-
     # --- keys: files
-
-    def action_save_range(self) -> None:
-        """Asks where to write the marked range as a separate trace."""
-        self.ranges.ask()
 
     def action_picture(self) -> None:
         """Asks where to save the screen as an SVG, if there is no table to save in another form."""
-        if "a" in self.session.runs and self.tab not in tabs.TABLES:
-            from tracetui.app.screen.picture import ask_for_picture
-
-            if self.view is not None:
-                ask_for_picture(self.view, self.session, lambda: self.export_screenshot(title=self.TITLE))
+        if self.tab not in tabs.TABLES:
+            self._save_picture(of_chart=False)
 
     def action_save_chart(self) -> None:
         """Asks where to save the view's chart as an SVG; where it has none, the screen."""
-        if "a" in self.session.runs and self.view is not None:
-            from tracetui.app.screen.picture import ask_for_picture
-            from tracetui.app.views.common.chart import as_slide
+        self._save_picture(of_chart=True)
 
-            view, session, tab = self.view, self.session.frozen(), self.tab
+    def _save_picture(self, *, of_chart: bool) -> None:
+        if self.view is not None:
+            from tracetui.app.views.common.rows import ask_for_picture
 
-            def draw() -> str:
-                chart = view.chart()
-                if chart is None:
-                    return self.call_from_thread(self.export_screenshot, title=self.TITLE)
-                return as_slide(session, tab, "", chart)
-
-            ask_for_picture(view, self.session, draw, in_thread=True)
+            ask_for_picture(self.view, lambda: self.export_screenshot(title=self.TITLE), of_chart=of_chart)
 
     # --- keys: the program
 
     def action_help(self) -> None:
         """Shows the help of this view."""
-        from tracetui.app.screen.dialogs.common import help_screen
+        from tracetui.app.screen.dialogs.common import TextScreen, help_text
 
         columns = self.view.columns_about() if self.view is not None else ()
-        self.push_screen(help_screen(self.tab, columns, ascii=self.session.ascii, width=self.size.width - 2))
+        text = help_text(self.tab, columns, ascii=self.session.ascii, width=self.size.width - 2)
+        self.push_screen(TextScreen(f" Help: {tabs.TITLES[self.tab]}", text))
 
     def action_notes(self) -> None:
         """Shows what was skipped, repaired or missing."""
         if "a" in self.session.runs:
-            from tracetui.app.screen.dialogs.common import notes_screen
+            from tracetui.app.screen.dialogs.common import TextScreen
 
-            self.push_screen(notes_screen(status.notes_text(self.session, self.shell.own)))
+            notes = status.notes_text(self.session, self.shell.own)
+            self.push_screen(TextScreen(" Notes: what was skipped, repaired or missing", notes))
 
     def action_theme(self, name: str) -> None:
         """Changes the theme."""

@@ -6,7 +6,8 @@ import math
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.message import Message
 
@@ -27,36 +28,38 @@ PROGRESS_SECONDS = 0.1
 """How often the progress line may change; each change is sent over the connection."""
 
 
+@dataclass
 class LoadProgress(Message):
     """Reports how far reading has come."""
 
-    def __init__(self, letter: str, progress: Progress) -> None:
-        self.letter = letter
-        self.progress = progress
-        super().__init__()
+    letter: str
+    progress: Progress
 
     def can_replace(self, message: Message) -> bool:
         """Returns whether it replaces an older message of the same run: only the last one matters."""
         return isinstance(message, LoadProgress) and message.letter == self.letter
 
 
+class Reading(NamedTuple):
+    """A run that is being read."""
+
+    key: str
+    """Of its job."""
+    cancel: threading.Event
+    began: float
+    """Seconds (`time.monotonic`)."""
+
+
 class Loader:
     """Reads runs by their letters, each in its own thread, and sends messages to an app."""
 
     def __init__(self, target: MessagePump, *, cache: bool, meanwhile: Callable[[], object] | None = None) -> None:
-        """Sets up.
-
-        Args:
-            target: receives the messages.
-            cache: use the cache of parsed traces.
-            meanwhile: work to do during the first reading, such as imports of the views that will show the run.
-        """
         self._target = target
+        """Receives the messages."""
         self._meanwhile = meanwhile
+        """Work to do during the first reading, such as imports of the views that will show the run."""
         self._cache = cache
-        self._cancel: dict[str, threading.Event] = {}
-        self._began: dict[str, float] = {}
-        self._keys: dict[str, str] = {}
+        self._readings: dict[str, Reading] = {}
         self._count = 0
         self.lines: dict[str, str] = {}
         """The progress of each run that is being read."""
@@ -99,8 +102,9 @@ class Loader:
         cancel = threading.Event()
         cache, target = self._cache, self._target
         meanwhile, self._meanwhile = self._meanwhile, None
-        self._cancel[letter] = cancel
-        self._began[letter] = time.monotonic()
+        self._count += 1
+        key = f"open-{letter}-{self._count}"
+        self._readings[letter] = Reading(key, cancel, time.monotonic())
         self.lines[letter] = "Opening …"
         self.shares[letter] = "opening …"
         self.failures.pop(letter, None)
@@ -131,9 +135,6 @@ class Loader:
             chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
             return open_path(*paths, progress=report, cancel=cancel, cache=cache, **chosen)
 
-        self._count += 1
-        key = f"open-{letter}-{self._count}"
-        self._keys[key] = letter
         jobs.start(target, key, read)
 
     def note(self, event: LoadProgress) -> None:
@@ -146,30 +147,29 @@ class Loader:
 
     def finish(self, key: str) -> tuple[str, bool] | None:
         """Returns which run was read and whether reading was stopped early; None if the reading was cancelled."""
-        letter = self._keys.pop(key, None)
+        letter = next((letter for letter, reading in self._readings.items() if reading.key == key), None)
         if letter is None:
             return None
-        self.lines.pop(letter, None)
-        self.shares.pop(letter, None)
-        return letter, self._cancel.pop(letter).is_set()
+        return letter, self._end(letter).cancel.is_set()
+
+    def _end(self, letter: str) -> Reading:
+        del self.lines[letter], self.shares[letter]
+        return self._readings.pop(letter)
 
     def give_up(self, letter: str) -> None:
         """Cancels the reading of a run."""
-        if letter in self._cancel:
-            self._cancel.pop(letter).set()
-            self._keys = {key: other for key, other in self._keys.items() if other != letter}
-            self.lines.pop(letter, None)
-            self.shares.pop(letter, None)
+        if letter in self._readings:
+            self._end(letter).cancel.set()
 
     def close(self) -> None:
         """Cancels all reading, because nobody will look at the result."""
-        for letter in list(self._cancel):
+        for letter in list(self._readings):
             self.give_up(letter)
 
     def stop(self) -> None:
         """Stops all reading; readers return what they have when they next check."""
-        for cancel in self._cancel.values():
-            cancel.set()
+        for reading in self._readings.values():
+            reading.cancel.set()
 
     def _line(self, letter: str, progress: Progress) -> str:
         parts = [progress.stage.capitalize()]
@@ -177,7 +177,7 @@ class Loader:
             parts.append(fit(printable(progress.path.name), 32))
         if progress.total:
             parts.append(f"{format_bytes(progress.done)} of {format_bytes(progress.total)}")
-            elapsed = time.monotonic() - self._began[letter]
+            elapsed = time.monotonic() - self._readings[letter].began
             if 0 < progress.done < progress.total and elapsed > 0.5:
                 parts.append(f"{math.ceil(elapsed * (progress.total / progress.done - 1))} s left")
         if progress.events:

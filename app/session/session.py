@@ -32,6 +32,20 @@ KEPT = 6
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Visit:
+    """A place that the user has visited: a run, a tab, the position in it, and the filter in force there."""
+
+    tab: str
+    filter: str
+    numbers: tuple[int, int]
+    """The readings of A and B (`OpenRun.number`); 0 if there was none."""
+    about: tuple[object, ...]
+    """Rank, tool, scope, and what the totals cover."""
+    inside: object
+    """The position in the tab (`View.place`)."""
+
+
 @dataclass
 class Session:
     """The open runs, which are A (in view) and B (compared), their scope, the filter and the choices made."""
@@ -111,8 +125,11 @@ class Session:
 
     def forget(self, number: int) -> None:
         """Drops the cached analyses that used a reading of a run."""
+        self._drop(lambda key: number in key[1:3])
+
+    def _drop(self, is_old: Callable[[Key], bool]) -> None:
         with self._guard:
-            for full in [full for full in self._locks if number in full[1:3]]:
+            for full in list(filter(is_old, self._locks)):
                 self._results.pop(full, None)
                 del self._locks[full]
 
@@ -150,10 +167,7 @@ class Session:
             words: the text for the range.
         """
         if self.scope.window is not None:
-            with self._guard:
-                for full in [full for full in self._locks if full[-1].window is not None]:
-                    self._results.pop(full, None)
-                    del self._locks[full]
+            self._drop(lambda key: key[-1].window is not None)
         self.scope = replace(self.scope, window=window)
         self.range_words = words if window is not None else ""
 

@@ -25,22 +25,18 @@ def driver_class(asked: str) -> type[Driver] | None:
     if asked == "auto":
         named = os.environ.get(VARIABLE, "auto")
         asked = named if named in DRIVERS else "auto"
-    if sys.platform != "win32" and (asked == "stock" or "TEXTUAL_DRIVER" in os.environ):
+    if sys.platform == "win32":  # there is no terminal as our driver knows them
+        return None
+    served = "TEXTUAL_DRIVER" in os.environ  # this is how a browser is served
+    if asked == "stock" or served:
         from tracetui.app.terminal.keys import use_in_textual
 
         use_in_textual()
-    if (
-        asked == "stock"
-        and sys.platform != "win32"
-        and "TEXTUAL_DRIVER" not in os.environ
-        and not shows(sys.__stderr__)
-    ):
+        if served or shows(sys.__stderr__):
+            return None
         from tracetui.app.terminal.driver import StdoutDriver
 
         return StdoutDriver
-    # TEXTUAL_DRIVER is how a browser is served; on Windows there is no terminal as this driver knows them
-    if asked == "stock" or sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
-        return None
     from tracetui.app.terminal.driver import CellDriver
 
     return CellDriver

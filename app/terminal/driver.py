@@ -23,10 +23,8 @@ from textual import constants, events
 from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual.drivers.linux_driver import LinuxDriver
 
-from tracetui.app.terminal import frames
-from tracetui.app.terminal.grid import Grid, Palette
+from tracetui.app.terminal.grid import Grid, Painter, Palette, is_frame, is_quiet, read_frame, turns_page
 from tracetui.app.terminal.keys import KeyParser
-from tracetui.app.terminal.paint import Painter
 from tracetui.app.terminal.screen_file import screen_file
 from tracetui.app.terminal.sender import ANSWER, Sender, write
 
@@ -88,13 +86,13 @@ class CellDriver(StdoutDriver):
             self._syncs = True
             return
         with sender.lock:
-            if frames.is_frame(data):
+            if is_frame(data):
                 self._take(data, sender)
             else:
                 sender.text(data)
-                if frames.turns_page(data):
+                if turns_page(data):
                     self._forget()
-                elif not frames.is_quiet(data):
+                elif not is_quiet(data):
                     self._forget()
                     sender.picture()
 
@@ -106,7 +104,7 @@ class CellDriver(StdoutDriver):
         if self._stale:
             self._stale = False
             self._forget()
-        frame = frames.read(data, size.width, size.height, self._palette)
+        frame = read_frame(data, size.width, size.height, self._palette)
         if frame is None:  # send it unchanged; the terminal's cells are unknown until the next frame
             sender.text(data)
             self._wanted = Grid(size.width, size.height)
@@ -261,14 +259,9 @@ class Answers:
     """Removes answers from the input; an answer that arrives in pieces is put together first."""
 
     def __init__(self, answered: Callable[[], None], expected: Callable[[], bool], patience: float) -> None:
-        """Sets up.
-
-        Args:
-            answered: called for each answer.
-            expected: whether one may come.
-            patience: seconds to hold the start of an answer while waiting for the rest.
-        """
-        self._answered, self._expected, self._patience = answered, expected, patience
+        self._answered, self._expected = answered, expected
+        self._patience = patience
+        """Seconds to hold the start of an answer while waiting for the rest."""
         self._held = b""
         self._since = 0.0
 

@@ -1,12 +1,16 @@
-"""A picture of the terminal: rows of cells."""
+"""A picture of the terminal as rows of cells: how Textual's frames are read into it, and what leads to another picture.
+
+A frame is cursor moves, styles and text, of which spans of cells are made.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import re
+from typing import NamedTuple, TypeAlias
 
 from rich.cells import cell_len, get_character_cell_size
 
-from tracetui.app.terminal.styles import Style, on_blank
+from tracetui.app.terminal.styles import NORMAL, Style, blank_pen, on_blank, read_sgr, sgr
 
 MOST_CELLS = 50_000
 """How many distinct cells are kept: far more than a session shows, unless names use many scripts."""
@@ -108,3 +112,193 @@ class Grid:
         while end < self.width and (rest := row[end]) is not None and not rest.width:
             end += 1
         row[begin:end] = [palette.of(cell.style)[" "]] * (end - begin)
+
+
+# --- what Textual writes
+
+_TOKEN = re.compile(
+    r"\x1b\[(?P<row>\d+);(?P<column>\d+)H"
+    r"|\x1b\[(?P<look>[\d;]*)m"
+    r"|(?P<line>\n)"
+    r"|(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
+)
+_BEGIN = re.compile(r"\x1b\[\d+;\d+H")
+_QUIET = re.compile(
+    r"(?:\x1b\[[?>=<][\d;]*\$?[hlpu]"  # modes, keyboard protocol, questions
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # clipboard, title, shape of the pointer
+    r"|\x07)+"
+)
+_OTHER_SCREEN = re.compile(r"\x1b\[\?(?:47|1047|1049)[hl]")
+
+
+class Span(NamedTuple):
+    """Cells that stand side by side; counted from 0."""
+
+    x: int
+    y: int
+    cells: list[Cell]
+
+
+class Frame(NamedTuple):
+    """What one write of Textual's changes."""
+
+    spans: list[Span]
+    cursor: tuple[int, int] | None
+    """Where it leaves the cursor (x, y), counted from 0; None where the last text left it."""
+
+
+def is_frame(data: str) -> bool:
+    """Whether this paints cells, as far as its beginning tells."""
+    return _BEGIN.match(data) is not None
+
+
+def is_quiet(data: str) -> bool:
+    """Whether this leaves all cells as they are."""
+    return _QUIET.fullmatch(data) is not None and not turns_page(data)
+
+
+def turns_page(data: str) -> bool:
+    """Returns whether this switches to the alternate screen or back."""
+    return _OTHER_SCREEN.search(data) is not None
+
+
+def read_frame(data: str, width: int, height: int, palette: Palette) -> Frame | None:
+    """Returns the cells that a frame writes on a screen of this size; None if it holds anything unknown."""
+    spans: list[Span] = []
+    at: tuple[int, int] | None = None
+    cursor: tuple[int, int] | None = None
+    style = NORMAL
+    place, end = 0, len(data)
+    while place < end:
+        token = _TOKEN.match(data, place)
+        if token is None:
+            return None
+        place = token.end()
+        kind = token.lastgroup
+        if kind == "text":
+            text = token["text"]
+            if at is None:
+                return None
+            cells = palette.lay(text, style)
+            x, y = at
+            if y >= height or x + len(cells) > width or not (text.isascii() or len(cells) == cell_len(text)):
+                return None
+            spans.append(Span(x, y, cells))
+            at, cursor = (x + len(cells), y), None
+        elif kind == "look":
+            now = read_sgr(style, token["look"])
+            if now is None:
+                return None
+            style = now
+        elif kind == "column":
+            at = cursor = (int(token["column"]) - 1, int(token["row"]) - 1)
+        else:
+            at = cursor = None  # a new line is followed by a move
+    return Frame(spans, cursor)
+
+
+# --- what is sent to the terminal
+
+REWRITE = 4
+"""A gap of so many unchanged cells is sent again: a move over it would be no shorter."""
+ERASE = 10
+"""A run of so many blanks is erased and moved over, which takes up to ten bytes."""
+
+
+class Painter:
+    """Writes what differs, and tracks the cursor position and the current style."""
+
+    def __init__(self, *, erases_in_color: bool) -> None:
+        self._erases_in_color = erases_in_color
+        """Whether erased cells take on the background in force (terminfo's ``bce``)."""
+        self._out: list[str] = []
+        self._pen = NORMAL
+        self._at = (-1, -1)
+
+    def paint(self, wanted: Grid, shown: Grid) -> str:
+        """What to send so that a terminal that shows one picture shows the other; the two are alike afterwards.
+
+        Cells of which the wanted picture knows nothing stay as they are. The pen is normal before and after.
+        """
+        self._out, self._pen, self._at = [], NORMAL, (-1, -1)
+        for y, (new, old) in enumerate(zip(wanted.rows, shown.rows, strict=True)):
+            if new != old:
+                self._row(y, new, old)
+                shown.rows[y] = [before if cell is None else cell for cell, before in zip(new, old, strict=True)]
+        if self._pen != NORMAL:
+            self._out.append("\x1b[m")
+        return "".join(self._out)
+
+    def _row(self, y: int, new: Row, old: Row) -> None:
+        changed = [cell is not None and cell is not before for cell, before in zip(new, old, strict=True)]
+        if not any(changed):
+            return
+        if any(cell is not None and cell.width != 1 for row in (new, old) for cell in row):
+            # terminals don't agree on the width of all glyphs, so each row that has any is written as a whole
+            changed = [cell is not None for cell in new]
+        last = len(changed) - 1 - changed[::-1].index(True)
+        x = changed.index(True)
+        while x <= last:
+            cell = new[x]
+            if not changed[x] or cell is None or not cell.width:
+                x += 1
+                continue
+            self._move(x, y, new)
+            if cell.text == " " and (done := self._erase(x, new, changed)) > x:
+                x = done
+                continue
+            self._write(cell)
+            x += cell.width
+            self._at = (x, y)
+
+    def _move(self, x: int, y: int, row: Row) -> None:
+        here, line = self._at
+        if (here, line) == (x, y):
+            return
+        if line == y and here < x:
+            gap = row[here:x]
+            if len(gap) <= REWRITE and all(
+                cell is not None and cell.width == 1 and cell.text.isascii() and self._fits(cell) for cell in gap
+            ):
+                self._out += [cell.text for cell in gap if cell is not None]
+            else:
+                self._out.append(f"\x1b[{x - here}C" if x - here > 1 else "\x1b[C")
+        else:
+            self._out.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
+        self._at = (x, y)
+
+    def _fits(self, cell: Cell) -> bool:
+        """Returns whether the current style draws a cell correctly."""
+        return self._pen == (blank_pen(self._pen, cell.style) if cell.text == " " else cell.style)
+
+    def _look(self, style: Style) -> None:
+        if style != self._pen:
+            self._out.append(sgr(self._pen, style))
+            self._pen = style
+
+    def _write(self, cell: Cell) -> None:
+        self._look(blank_pen(self._pen, cell.style) if cell.text == " " else cell.style)
+        self._out.append(cell.text)
+
+    def _erase(self, x: int, row: Row, changed: list[bool]) -> int:
+        """Erases a run of blanks if that is shorter; returns the column after it, or the same column."""
+        blank = row[x]
+        assert blank is not None
+        if blank.style.attributes or (blank.style.background and not self._erases_in_color):
+            return x
+        end = x
+        while end < len(row) and row[end] is blank:
+            end += 1
+        if end == len(row):
+            if sum(changed[x:]) <= 3:
+                return x
+            self._look(blank_pen(self._pen, blank.style))
+            self._out.append("\x1b[K")
+            return end
+        while not changed[end - 1]:
+            end -= 1
+        if end - x < ERASE:
+            return x
+        self._look(blank_pen(self._pen, blank.style))
+        self._out.append(f"\x1b[{end - x}X")
+        return end

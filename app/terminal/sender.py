@@ -38,13 +38,9 @@ class Sender:
         lost: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Sets up; `start` begins.
+        """Takes what to send so that the newest picture shows, which is called with the lock held.
 
-        Args:
-            descriptor: the terminal.
-            paint: what to send so that the newest picture shows; called with the lock held.
-            lost: called once, in the thread, where the terminal is gone.
-            failed: called where a picture could not be painted; texts are sent all the same.
+        In the thread, `lost` is called once the terminal is gone, and `failed` where a picture could not be painted.
         """
         self.lock = threading.RLock()
         """Held while pictures change."""

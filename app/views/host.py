@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -30,8 +29,7 @@ from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import IDLE_CAUSES, RESOURCE_LABELS, nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.ranges import launched_elsewhere
-from tracetui.parsers.names import kernel_names
+from tracetui.app.views.kernel_pages import launched_elsewhere
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.nsys.unread import held
 
@@ -213,10 +211,13 @@ def system_page(session: Session, name: str) -> Page:
     if name == "GPU metrics":
         every = pl.when(pl.col("calls").is_null()).then(pl.lit(WHOLE_TIME)).otherwise("kernel")
         frame = frame.with_columns(kernel=every)
-    page = Page.of(
-        table, frame, note=table.base or "in the recorded time", empty="The file can't be read any more, or has none."
+    return Page.of(
+        table,
+        frame,
+        columns=filled(table.columns, frame),
+        note=table.base or "in the recorded time",
+        empty="The file can't be read any more, or has none.",
     )
-    return replace(page, columns=filled(page.columns, frame))
 
 
 _BUILT_IN = r"^<built-in (?:method|function) (\S+?)(?: of (.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>$"
@@ -240,48 +241,105 @@ def ranked(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _short_kernels(names: pl.Series) -> pl.Series:
     distinct = names.unique()
-    short = [None if name is None else kernel_names.short_name(name) for name in distinct]
+    short = [None if name is None else short_name(name) for name in distinct]
     table = pl.DataFrame({"kernel": distinct, "short_name": pl.Series(short, dtype=pl.String)})
     return names.to_frame("kernel").join(table, on="kernel", how="left", nulls_equal=True, maintain_order="left")[
         "short_name"
     ]
 
 
+def functions_page(session: Session) -> Page:
+    """The functions in scope by their own time."""
+    selection = session.counted()
+    frame = ranked(session.of_counted("host", host_functions))
+    base = "step time" if selection.steps.height else "the file"
+    page = Page.of(
+        HOST_FUNCTIONS,
+        frame,
+        columns=own_time(HOST_FUNCTIONS.columns, per_step=bool(selection.steps.height)),
+        note=f"{selection.describe()}{selection.host_words} · own time, % of {base} · waits last",
+        empty=nothing("host", selection.trace.info.kind),
+        alone=not selection.trace.host.height,
+    )
+    return in_units(session, page)
+
+
+def api_page(session: Session) -> Page:
+    """The API calls in scope."""
+    selection = session.counted()
+    page = Page.of(
+        API_CALLS,
+        session.of_counted("api", api_calls),
+        note=f"{selection.describe_totals(calls=True)} · % of the time in all API calls",
+        empty=nothing("api", selection.trace.info.kind),
+    )
+    return in_units(session, page)
+
+
+def launches_page(session: Session) -> Page:
+    """The launches in scope; a key shows one in the Timeline."""
+    selection = session.selection()
+    recorded = session.cached("launches", lambda: launches(selection))
+    summed, remark = recorded, ""
+    if (nearer := launching(selection)) is not selection:
+        # the list leads to the timeline, and so is of the recording that is drawn there
+        summed = session.cached("light launches", lambda: launches(nearer))
+        remark = f"of {summed.count:,} in the light recording "
+    window = selection.trace.info.window
+    begin = window[0] if window else 0
+    frame = recorded.frame.with_columns(
+        (pl.col("start") - begin).alias("at_ns"), _short_kernels(recorded.frame["kernel"])
+    )
+    return Page.of(
+        API_LAUNCHES,
+        frame,
+        columns=filled(API_LAUNCHES.columns, frame),
+        note=f"{summed.short_kernels:,} {remark}took longer than their GPU work"
+        f" · median delay {format_ns(summed.median_delay_ns)}{' · list as recorded' if remark else ''}",
+        empty="No launches in this trace: no API call in it started GPU work.",
+    )
+
+
+def ranges_page(session: Session) -> Page:
+    """The ranges in scope by name."""
+    selection = session.counted()
+    frame = session.of_counted("ranges", ranges)
+    columns = RANGES.columns
+    if not launched_elsewhere(frame, "device_ns"):
+        columns = tuple(column for column in columns if column.name != "device_meanwhile_ns")
+    page = Page.of(
+        RANGES,
+        frame,
+        columns=columns,
+        note=f"{selection.describe()}{selection.work_words}",
+        empty=nothing("ranges", selection.trace.info.kind),
+    )
+    return in_units(session, page, calls="instances")
+
+
+PAGES: dict[str, Callable[[Session], Page]] = {
+    "functions": functions_page,
+    "critical path": path_page,
+    "API calls": api_page,
+    "launches": launches_page,
+    "ranges": ranges_page,
+    "gaps": gaps_page,
+    "lanes": lanes_page,
+}
+"""The tables of the tab, the first of them first; those of `SYSTEM_PAGES` follow."""
+
+
 class HostView(CountedView):
     """One row per host function; the critical path, API calls, launches and ranges beside them."""
 
     TAB = "host"
-    TABLES = ("functions", "critical path", "API calls", "launches", "ranges", "gaps", "lanes", *SYSTEM_PAGES)
+    TABLES = (*PAGES, *SYSTEM_PAGES)
 
     def root(self) -> Page:
         """One of the tables in scope."""
-        if self.kind == "critical path":
-            return path_page(self.session)
-        if self.kind == "API calls":
-            return self._api_calls()
-        if self.kind == "launches":
-            return self._launches()
-        if self.kind == "ranges":
-            return self._ranges()
-        if self.kind == "gaps":
-            return gaps_page(self.session)
-        if self.kind == "lanes":
-            return lanes_page(self.session)
         if self.kind in SYSTEM_PAGES:
             return system_page(self.session, self.kind)
-        session = self.session
-        selection = session.counted()
-        frame = ranked(session.of_counted("host", host_functions))
-        base = "step time" if selection.steps.height else "the file"
-        page = Page.of(
-            HOST_FUNCTIONS,
-            frame,
-            columns=own_time(HOST_FUNCTIONS.columns, per_step=bool(selection.steps.height)),
-            note=f"{selection.describe()}{selection.host_words} · own time, % of {base} · waits last",
-            empty=nothing("host", selection.trace.info.kind),
-            alone=not selection.trace.host.height,
-        )
-        return in_units(session, page)
+        return PAGES[self.kind](self.session)
 
     @property
     def _next_kind(self) -> str:
@@ -303,50 +361,3 @@ class HostView(CountedView):
             self.action_timeline()
         else:
             super().action_drill()
-
-    def _api_calls(self) -> Page:
-        selection = self.session.counted()
-        page = Page.of(
-            API_CALLS,
-            self.session.of_counted("api", api_calls),
-            note=f"{selection.describe_totals(calls=True)} · % of the time in all API calls",
-            empty=nothing("api", selection.trace.info.kind),
-        )
-        return in_units(self.session, page)
-
-    def _launches(self) -> Page:
-        selection = self.session.selection()
-        recorded = self.session.cached("launches", lambda: launches(selection))
-        summed, remark = recorded, ""
-        if (nearer := launching(selection)) is not selection:
-            # the list leads to the timeline, and so is of the recording that is drawn there
-            summed = self.session.cached("light launches", lambda: launches(nearer))
-            remark = f"of {summed.count:,} in the light recording "
-        window = selection.trace.info.window
-        begin = window[0] if window else 0
-        frame = recorded.frame.with_columns(
-            (pl.col("start") - begin).alias("at_ns"), _short_kernels(recorded.frame["kernel"])
-        )
-        return Page.of(
-            API_LAUNCHES,
-            frame,
-            columns=filled(API_LAUNCHES.columns, frame),
-            note=f"{summed.short_kernels:,} {remark}took longer than their GPU work"
-            f" · median delay {format_ns(summed.median_delay_ns)}{' · list as recorded' if remark else ''}",
-            empty="No launches in this trace: no API call in it started GPU work.",
-        )
-
-    def _ranges(self) -> Page:
-        selection = self.session.counted()
-        frame = self.session.of_counted("ranges", ranges)
-        columns = RANGES.columns
-        if not launched_elsewhere(frame, "device_ns"):
-            columns = tuple(column for column in columns if column.name != "device_meanwhile_ns")
-        page = Page.of(
-            RANGES,
-            frame,
-            columns=columns,
-            note=f"{selection.describe()}{selection.work_words}",
-            empty=nothing("ranges", selection.trace.info.kind),
-        )
-        return in_units(self.session, page, calls="instances")

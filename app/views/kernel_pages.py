@@ -1,4 +1,4 @@
-"""Pages of kernels: what ran on the GPU, by name or group, and the launches of one; their tab is `kernels`."""
+"""Pages of kernels in any tab: by name or group, of a module, operator or range; launches of one; a tree of ranges."""
 
 from __future__ import annotations
 
@@ -15,21 +15,43 @@ from tracetui.analysis.kernels import (
     kernel_groups,
     kernel_launches,
     operator_kernels,
+    range_names,
 )
 from tracetui.analysis.matching.join import Joined, with_counters
 from tracetui.analysis.modules import module_kernels
 from tracetui.analysis.operators import group_operator_kernels, group_operator_rows, tensor_marks
-from tracetui.analysis.tables.kernels import KERNEL_GROUPS, KERNELS, LAUNCHES, MEASURED, UNCLEAR, USES
+from tracetui.analysis.ranges import (
+    kernel_ranges,
+    meanwhile_kernels,
+    meanwhile_launches,
+    range_kernels,
+    range_launches,
+    range_tree,
+)
+from tracetui.analysis.tables.kernels import (
+    KERNEL_GROUPS,
+    KERNEL_MODULES,
+    KERNEL_OPERATORS,
+    KERNEL_RANGES,
+    KERNELS,
+    LAUNCHES,
+    MEASURED,
+    UNCLEAR,
+    USES,
+)
+from tracetui.analysis.tables.program import RANGE_TREE
+from tracetui.analysis.tree_kernels import range_own_kernels, ranges_to_kernels
 from tracetui.app.session.measured import conventions, joined_with, measured_of
-from tracetui.app.text.names import tell_apart, with_full_names
+from tracetui.app.text.names import tell_apart, tell_work_apart, with_full_names
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import group_words, nothing
 from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, filled, in_units
 from tracetui.app.views.common.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.table import Field
     from tracetui.app.session.session import Session
 
@@ -75,6 +97,19 @@ def kernel_page(
     return in_units(session, page)
 
 
+def kernels_of(
+    session: Session,
+    key: Hashable,
+    compute: Callable[[Selection], pl.DataFrame],
+    *,
+    title: str,
+    within: tuple[str, str],
+    empty: str = "",
+) -> Callable[[], Page]:
+    """What Enter opens on something that launches kernels: these, computed once and kept under a key."""
+    return lambda: kernel_page(session, session.of_counted(key, compute), title=title, empty=empty, within=within)
+
+
 def _kernel_time(frame: pl.DataFrame) -> tuple[str, ...]:
     """The remark on the time of all kernels; none where no launch has a duration."""
     total = frame["total_ns"]
@@ -115,12 +150,9 @@ def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callab
     """What Enter on a group opens: its kernels."""
     by = page.within[0].removeprefix(GROUPED) if page.within else ""
     group = str(row["group"])
-
-    def work() -> Page:
-        frame = session.of_counted(("group kernels", by, group), lambda counted: group_kernels(counted, by, group))
-        return kernel_page(session, frame, title=group, within=(f"{GROUPED}{by}", group))
-
-    return work
+    key = ("group kernels", by, group)
+    within = (f"{GROUPED}{by}", group)
+    return kernels_of(session, key, lambda counted: group_kernels(counted, by, group), title=group, within=within)
 
 
 def known_columns(columns: tuple[Field, ...], frame: pl.DataFrame) -> tuple[Field, ...]:
@@ -185,54 +217,49 @@ def inside_kernel(
 
 def inside_module(session: Session, path: str, name: str) -> Callable[[], Page]:
     """What Enter on a module opens: its kernels."""
-
-    def work() -> Page:
-        return kernel_page(
-            session,
-            session.of_counted(("module_kernels", path), lambda counted: module_kernels(counted, path)),
-            title=name,
-            empty=f"{name} launched no kernels.\n\nIts work ran on the host only: Esc goes back.",
-            within=("module", path),
-        )
-
-    return work
+    return kernels_of(
+        session,
+        ("module_kernels", path),
+        lambda counted: module_kernels(counted, path),
+        title=name,
+        within=("module", path),
+        empty=f"{name} launched no kernels.\n\nIts work ran on the host only: Esc goes back.",
+    )
 
 
 def inside_module_work(session: Session, row: Mapping[str, Any]) -> Callable[[], Page] | None:
     """What Enter below a module opens: an operator's kernels there, a kernel's launches; None for copies."""
     module, operator = str(row["module"]), str(row["operator"])
-    within = (f"{OPERATOR_IN}module\t{module}", operator)
     if row["row_kind"] == "kernel":
+        within = (f"{OPERATOR_IN}module\t{module}", operator)
         return inside_kernel(session, {"name": row["kernel"], "short_name": row["name"]}, within)
-    if row["row_kind"] != "operator":
-        return None
+    return inside_group_operator(session, "module", module, operator) if row["row_kind"] == "operator" else None
 
-    def work() -> Page:
-        frame = session.of_counted(
-            ("group operator kernels", "module", module, operator),
-            lambda counted: group_operator_kernels(counted, "module", module, operator),
-        )
-        return kernel_page(session, frame, title=operator, within=within)
 
-    return work
+def inside_group_operator(session: Session, by: str, group: str, name: str, empty: str = "") -> Callable[[], Page]:
+    """What Enter on an operator of a group opens: the kernels that it launched there."""
+    return kernels_of(
+        session,
+        ("group operator kernels", by, group, name),
+        lambda counted: group_operator_kernels(counted, by, group, name),
+        title=name,
+        within=(f"{OPERATOR_IN}{by}\t{group}", name),
+        empty=empty,
+    )
 
 
 def inside_operator(session: Session, name: str) -> Callable[[], Page]:
     """What Enter on an operator opens: its kernels."""
-
-    def work() -> Page:
-        return kernel_page(
-            session,
-            session.of_counted(("operator_kernels", name), lambda counted: operator_kernels(counted, name)),
-            title=name,
-            empty=f"{name} launched no kernels itself.\n\nThe operators it called may have: Esc goes back.",
-            within=("operator", name),
-        )
-
-    return work
+    return kernels_of(
+        session,
+        ("operator_kernels", name),
+        lambda counted: operator_kernels(counted, name),
+        title=name,
+        within=("operator", name),
+        empty=f"{name} launched no kernels itself.\n\nThe operators it called may have: Esc goes back.",
+    )
 
 
-_PEAK = "of peak, mean of the launches that ncu measured"
 BEFORE = "occupancy_percent"
 
 
@@ -277,3 +304,150 @@ def _matches(pairs: Sequence[Joined]) -> list[str]:
         for pair in pairs
         if pair.other.info.kind != "ncu"
     ]
+
+
+# --- ranges
+
+
+RANGES_ON_HOST = tuple(
+    column for column in RANGE_TREE.columns if not column.name.startswith(("device", "gpu", "percent"))
+)
+"""Where nothing ran on a GPU."""
+
+
+def tree_page(session: Session, title: str, crumb: str = "") -> Page:
+    """The tree of all ranges in scope; `crumb` is its title in the breadcrumb of what is inside."""
+    selection = session.counted()
+    frame = session.of_counted("range_tree", range_tree)
+    if frame.height:
+        frame = session.of_counted(
+            "ranges to kernels", lambda counted: tell_work_apart(ranges_to_kernels(frame, range_own_kernels(counted)))
+        )
+    total = int(frame.filter(depth=0)["device_total_ns"].sum())
+    columns = RANGE_TREE.columns if total else RANGES_ON_HOST
+    if not launched_elsewhere(frame, "device_total_ns"):
+        columns = tuple(column for column in columns if column.name != "device_meanwhile_ns")
+    label = pl.when(pl.col("domain") == "").then("name").otherwise(pl.concat_str("domain", "name", separator=":"))
+    share = (pl.col("device_total_ns") / total * 100) if total else pl.lit(None, dtype=pl.Float64)
+    page = Page.of(
+        RANGE_TREE,
+        frame.with_columns(label.alias("label"), share.alias("percent")),
+        title=title,
+        crumb=crumb,
+        columns=columns,
+        noun="ranges and kernels" if "row_kind" in frame.columns else RANGE_TREE.noun,
+        note=f"{selection.describe_totals()} · {'% of all GPU time' if total else 'no GPU work in this trace'}",
+    )
+    return in_units(session, page)
+
+
+def launched_elsewhere(frame: pl.DataFrame, own: str) -> bool:
+    """Whether other threads launched work while a range was open; otherwise that column repeats `own`."""
+    elsewhere = (pl.col("device_meanwhile_ns") != pl.col(own)).any()
+    return bool(frame.select(elsewhere.fill_null(value=False)).item())
+
+
+def inside_range(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
+    """Returns what Enter on a range opens: its kernels, and those that other threads launched while it was open."""
+    number, path = int(row["number"]), str(row["path"])
+    name = str(row.get("label") or path.rpartition("/")[2])
+    if (row.get("device_meanwhile_ns") or 0) > (row.get("device_total_ns") or 0):
+        return kernels_of(
+            session,
+            ("meanwhile_kernels", number),
+            lambda counted: meanwhile_kernels(counted, number),
+            title=f"{name}, any thread",
+            within=("meanwhile", str(number)),
+        )
+    return kernels_of(
+        session,
+        ("range_kernels", number),
+        lambda counted: range_kernels(counted, number),
+        title=name,
+        within=("range", str(number)),
+        empty=f"No kernels were launched in {name}.\n\nIts work ran on the host only, or another thread launched\n"
+        "its kernels: Esc goes back.",
+    )
+
+
+def _launches_in(counted: Selection, number: int, *, meanwhile: bool = False) -> pl.DataFrame:
+    """Device rows launched inside a range, or by any thread while it was open (``row``), and the ``range`` of each."""
+    if meanwhile:
+        rows = meanwhile_launches(counted, number)
+        return pl.DataFrame({"row": rows, "range": range_names(counted, rows)})
+    found, paths = range_launches(counted, number)
+    return pl.DataFrame({"row": found["row"], "range": pl.Series(paths, dtype=pl.String)})
+
+
+def inside_own_kernel(session: Session, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+    """What Enter on a kernel below a range in the tree opens: its launches in the range itself; None for copies."""
+    if row["row_kind"] != "kernel":
+        return None
+    name, short, number = str(row["kernel"]), str(row["name"]), int(row["number"])
+    if not row["device_self_ns"] and row["device_meanwhile_ns"]:
+        return inside_range_kernel(session, {"name": name, "short_name": short}, number, meanwhile=True)
+    path = str(row["path"]).removesuffix(f"/{name}")
+
+    def work(counted: Selection) -> Page:
+        return launch_page(session, name, short, only=_launches_in(counted, number).filter(range=path))
+
+    return lambda: session.of_counted(("own launches", name, number), work)
+
+
+def inside_range_kernel(
+    session: Session, row: Mapping[str, Any], number: int, *, meanwhile: bool
+) -> Callable[[], Page]:
+    """What Enter on a kernel of a range opens: the launches inside the range, or of any thread while it was open."""
+    name, short = str(row["name"]), str(row.get("short_name") or row["name"])
+
+    def work(counted: Selection) -> Page:
+        return launch_page(session, name, short, only=_launches_in(counted, number, meanwhile=meanwhile))
+
+    key = "meanwhile_launches" if meanwhile else "range_launches"
+    return lambda: session.of_counted((key, name, number), work)
+
+
+# --- what is inside a row of any tab
+
+
+def inside_row(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+    """Returns what Enter opens on a kernel, module or operator in any tab; None for other rows."""
+    if page.id == "range_tree" and row.get("row_kind", "range") != "range":
+        return inside_own_kernel(session, row)
+    if page.id == "modules" and row.get("row_kind", "module") != "module":
+        return inside_module_work(session, row)
+    if page.id in ("range_tree", "kernel_ranges") or (page.within is not None and page.within[0] in IN_RANGES):
+        if page.within is None:
+            return inside_range(session, row)
+        return inside_range_kernel(session, row, int(page.within[1]), meanwhile=page.within[0] == "meanwhile")
+    if page.id == "kernel_groups":
+        return inside_group(session, page, row)
+    if page.id == "kernels":
+        return inside_kernel(session, row, page.within)
+    if page.id in ("modules", "kernel_modules"):
+        path = str(row["path"])
+        return inside_module(session, path, path.rpartition("/")[2] or str(row.get("name") or path))
+    if page.id in ("operators", "kernel_operators"):
+        return inside_operator(session, str(row["name"]))
+    return None
+
+
+def member_page(session: Session, row: Mapping[str, Any], kind: str) -> Page | None:
+    """The operators or modules that launch a kernel, from the lists in its row; ranges where no module is known."""
+    frame = pl.DataFrame(row.get(kind) or ())
+    table = KERNEL_MODULES if kind == "modules" else KERNEL_OPERATORS
+    if kind == "modules" and row.get("module") is None:
+        around = kernel_ranges(session.counted(), str(row["name"]))
+        if around.height and around["number"].max() != -1:
+            frame, table, kind = around, KERNEL_RANGES, "ranges"
+    if not frame.height:
+        return None
+    if kind != "ranges":
+        frame = frame.sort("ns", descending=True, maintain_order=True)
+    total = max(int(frame["ns"].sum()), 1)
+    return Page.of(
+        table,
+        frame.with_columns((pl.col("ns") / total * 100).alias("percent")),
+        title=f"{row.get('short_name') or row.get('name')}: {kind}",
+        note=f"{format_ns(total)} of kernel time",
+    )

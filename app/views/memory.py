@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import polars as pl
 from textual.widgets import Static
 
-from tracetui.analysis.base import number_format
-from tracetui.analysis.base.number_format import format_bytes
+from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent
 from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER
 from tracetui.analysis.memory.peak import ROUNDING, By, Peak, columns, curve, holders, holding, memory, peak
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.analysis.memory.segments import EndState
+    from tracetui.analysis.tables.table import Table
 
 LEAST_ROWS = 14
 """In a tab with fewer lines, the table gets all of them."""
@@ -67,35 +67,32 @@ def memory_text(picture: Picture, width: int, height: int, *, ascii: bool = Fals
     rows = min(max(height // 3, 5), 14)
     if height < LEAST_ROWS or picture.curve.height < 2 or width < 40:
         return lines
-    allocated, reserved = columns(picture.curve, width, picture.window)
-    with_line = _worth_a_line(picture.curve)
-    reserved = reserved if with_line else []
-    room = plot_width(allocated, reserved, width - 2, rows, label=number_format.format_bytes)
-    allocated, reserved = columns(picture.curve, room, picture.window)
-    reserved = reserved if with_line else []
+    room = plot_width(*_lines(picture, width), width - 2, rows, label=format_bytes)
     chart = area_chart(
-        allocated,
-        reserved,
+        *_lines(picture, room),
         width - 2,
         rows,
-        label=number_format.format_bytes,
+        label=format_bytes,
         times=_times(picture, room, ascii=ascii),
         ascii=ascii,
     )
     return [*lines, *(f" {line}" for line in chart)]
 
 
+def _lines(picture: Picture, width: int) -> tuple[list[int | None], list[int | None]]:
+    """Allocated and reserved memory by column of the chart; no reserved memory where it would flatten the curve."""
+    allocated, reserved = columns(picture.curve, width, picture.window)
+    return allocated, reserved if _worth_a_line(picture.curve) else []
+
+
 def memory_svg(picture: Picture, *, ascii: bool = False) -> str | None:
     """The curve as SVG; None where there is none."""
     if picture.curve.height < 2:
         return None
-    allocated, reserved = columns(picture.curve, FINE, picture.window)
-    with_line = _worth_a_line(picture.curve)
     return curve_svg(
-        allocated,
-        reserved if with_line else [],
+        *_lines(picture, FINE),
         "Memory over time",
-        label=number_format.format_bytes,
+        label=format_bytes,
         times=_times(picture, FINE, ascii=ascii),
         names=("allocated", "reserved"),
     )
@@ -107,22 +104,22 @@ def _figures(picture: Picture, *, ascii: bool) -> list[str]:
     parts = []
     if peak is not None:
         where = _memory(peak.device_type, peak.device)
-        text = f"{where[0].upper()}{where[1:]} peak {number_format.format_bytes(peak.allocated)} allocated"
+        text = f"{where[0].upper()}{where[1:]} peak {format_bytes(peak.allocated)} allocated"
         if peak.reserved:
-            text += f" of {number_format.format_bytes(peak.reserved)} reserved"
+            text += f" of {format_bytes(peak.reserved)} reserved"
         if peak.time is not None and picture.window is not None:
-            text += f" at {number_format.format_ns(peak.time - picture.window[0], ascii=ascii)}"
+            text += f" at {format_ns(peak.time - picture.window[0], ascii=ascii)}"
         parts.append(text)
     parts += _others(picture)
     if end.allocated_bytes is not None:
-        text = f"end {number_format.format_bytes(end.allocated_bytes)} allocated"
+        text = f"end {format_bytes(end.allocated_bytes)} allocated"
         if end.reserved_bytes is not None:
-            text += f" of {number_format.format_bytes(end.reserved_bytes)} reserved"
+            text += f" of {format_bytes(end.reserved_bytes)} reserved"
         parts.append(text)
     if end.fragmentation_percent is not None:
         parts.append(
-            f"fragmentation {number_format.format_percent(end.fragmentation_percent)}"
-            f" (largest free block {number_format.format_bytes(end.largest_free_bytes)})"
+            f"fragmentation {format_percent(end.fragmentation_percent)}"
+            f" (largest free block {format_bytes(end.largest_free_bytes)})"
         )
     mark = "-" if ascii else "─"
     fill = "#" if ascii else "█"
@@ -148,7 +145,7 @@ def _others(picture: Picture) -> list[str]:
     for row in picture.peaks.sort("device_type", "device", descending=[True, False]).iter_rows(named=True):
         mine = (row["device_type"], row["device"]) == (peak.device_type, peak.device)
         if not mine and row["allocated"]:
-            peaks.append(f"{_memory(row['device_type'], row['device'])} {number_format.format_bytes(row['allocated'])}")
+            peaks.append(f"{_memory(row['device_type'], row['device'])} {format_bytes(row['allocated'])}")
     return peaks[:MOST_OTHERS]
 
 
@@ -162,7 +159,7 @@ def _times(picture: Picture, room: int, *, ascii: bool) -> tuple[str, str]:
     if picture.window is None or picture.curve["time"].null_count():
         return "first event", f"event {picture.curve.height:,}"
     begin, middle = "0 s", " since the recording began"
-    end = number_format.format_ns(picture.window[1], ascii=ascii)
+    end = format_ns(picture.window[1], ascii=ascii)
     return (begin + middle if room > 60 else begin), end
 
 
@@ -177,6 +174,14 @@ def _wrapped(parts: list[str], width: int) -> list[str]:
 
 
 OF: dict[str, By] = {"by stack": "stack", "by operator": "operator", "by module": "module", "by range": "range"}
+
+PLAIN: dict[str, tuple[Table, Callable[[Selection], pl.DataFrame], str, str]] = {
+    "steps": (STEPS, growth, "allocated at start and end of each step", "No steps in this recording."),
+    "segments": (
+        SEGMENTS, segments, "what the allocator holds at the end", "The allocator holds no segments at the end.",
+    ),
+}  # fmt: skip
+"""Tables that are all of one analysis: what computes them, their note, and why they are empty."""
 
 NO_HISTORY = """\
 No history of allocations, so neither a peak nor what was given back is known.
@@ -287,20 +292,9 @@ class MemoryView(TableView):
                 note=f"{what} · {sel.describe()}",
                 empty=NO_HISTORY if most is None else nothing,
             )
-        if kind == "steps":
-            return Page.of(
-                STEPS,
-                cached(key, lambda: growth(sel)),
-                note="allocated at start and end of each step",
-                empty="No steps in this recording.",
-            )
-        if kind == "segments":
-            return Page.of(
-                SEGMENTS,
-                cached(key, lambda: segments(sel)),
-                note="what the allocator holds at the end",
-                empty="The allocator holds no segments at the end.",
-            )
+        if kind in PLAIN:
+            table, compute, note, empty = PLAIN[kind]
+            return Page.of(table, cached(key, lambda: compute(sel)), note=note, empty=empty)
         frame = cached(key, lambda: ooms(sel))
         window = _window(sel)
         begin = window[0] if window else None

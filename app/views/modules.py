@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -21,16 +21,13 @@ from tracetui.app.text.names import tell_work_apart
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import nothing
 from tracetui.app.views.common.counted import CountedView, in_units
-from tracetui.app.views.common.launch_picture import PicturedView
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.drill import inside_row, member_page
-from tracetui.app.views.ranges import tree_page
+from tracetui.app.views.kernel_pages import tree_page
+from tracetui.app.views.kernels import PicturedView
 from tracetui.app.widgets.icicle import Icicle
 from tracetui.app.widgets.lines import Line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from textual.app import ComposeResult
 
     from tracetui.analysis.selection import Selection
@@ -107,8 +104,9 @@ class IcicleView(PicturedView):
                 self._led = row
                 self.icicle.stand_on(row)
 
-    def _show_title(self) -> None:
-        super()._show_title()
+    def show_title(self) -> None:
+        """Updates the title above the table or the icicle."""
+        super().show_title()
         if self.shows_icicle:
             title = self.query_one("#title", Line)
             title.show(title.left)  # the place in the table says nothing here
@@ -339,11 +337,3 @@ class ModulesView(CountedView, IcicleView):
             self.host.say("This trace has one tree")
         else:
             super().action_next_table()
-
-    def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
-        """A module's or a range's kernels; a kernel's launches."""
-        return inside_row(self.session, page, row)
-
-    def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
-        """A kernel's operators or modules."""
-        return member_page(self.session, row, kind) if page.id == "kernels" else None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, NOT_RECORDED
 from tracetui.analysis.operators import (
-    group_operator_kernels,
     group_operators,
     known_groupings,
     operator_groups,
@@ -16,16 +14,17 @@ from tracetui.analysis.operators import (
 from tracetui.analysis.tables.program import OPERATOR_GROUPS, OPERATORS, OPERATORS_BY_SHAPE
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.words import nothing
-from tracetui.app.views.common.counted import GROUPED, OPERATOR_IN, CountedView, in_units
-from tracetui.app.views.common.launch_picture import PicturedView
+from tracetui.app.views.common.counted import GROUPED, CountedView, in_units
 from tracetui.app.views.common.page import Page
-from tracetui.app.views.drill import inside_row, member_page
-from tracetui.app.views.kernel_pages import kernel_page
+from tracetui.app.views.kernel_pages import inside_group_operator
+from tracetui.app.views.kernels import PicturedView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from tracetui.analysis.tables.table import Field
+    import polars as pl
+
+    from tracetui.analysis.tables.table import Field, Table
     from tracetui.app.session.session import Session
 
 BY_SHAPE = "by shape"
@@ -39,26 +38,43 @@ INSIDE_COLUMNS = tuple(column for column in OPERATORS.columns if column.name in 
 GROUPED_BY = {"module": "module", "class": "module class"}
 
 
+def _page(
+    session: Session, table: Table, frame: pl.DataFrame, note: str, columns: Sequence[Field], **more: Any
+) -> Page:
+    """A table of operators: without the GPU's numbers where there are none, and sorted by the host's then."""
+    on_gpu = _on_gpu(frame)
+    if not on_gpu:
+        columns = [field for field in columns if not field.right or field.name in (*HOST_COLUMNS, "operators")]
+    sort = ("device_self_ns" if on_gpu else "host_self_ns", True)
+    return in_units(session, Page.of(table, frame, note=note, columns=tuple(columns), sort=sort, **more))
+
+
+def _on_gpu(frame: pl.DataFrame) -> bool:
+    return bool(frame["device_self_ns"].sum())
+
+
+def _of_all(session: Session, frame: pl.DataFrame) -> str:
+    share = "% of all GPU time" if _on_gpu(frame) else "no GPU work in this trace"
+    return f"{session.counted().describe_totals()} · {share}"
+
+
 def group_page(session: Session, by: str) -> Page:
     """Operators by module, or by class of modules."""
     frame = session.of_counted(
         ("operator groups", by), lambda counted: operator_groups(counted, by, conventions(session))
     )
-    on_gpu = bool(frame["device_self_ns"].sum())
     about = "class of the innermost module around the call" if by == "class" else "innermost module around the call"
-    group = replace(OPERATOR_GROUPS.columns[0], title=GROUPED_BY[by].capitalize(), tail=by == "module", about=about)
-    page = Page.of(
-        OPERATOR_GROUPS,
+    table = OPERATOR_GROUPS.having("group", title=GROUPED_BY[by].capitalize(), tail=by == "module", about=about)
+    return _page(
+        session,
+        table,
         frame,
+        _of_all(session, frame),
+        table.columns,
         title=f"Operators by {GROUPED_BY[by]}",
-        columns=_told((group, *OPERATOR_GROUPS.columns[1:]), on_gpu=on_gpu),
-        note=f"{session.counted().describe_totals()} · "
-        + ("% of all GPU time" if on_gpu else "no GPU work in this trace"),
         empty=nothing("operators", session.trace().info.kind),
-        sort=("device_self_ns" if on_gpu else "host_self_ns", True),
         within=(f"{GROUPED}{by}", ""),
     )
-    return in_units(session, page)
 
 
 def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callable[[], Page]:
@@ -66,49 +82,17 @@ def inside_group(session: Session, page: Page, row: Mapping[str, Any]) -> Callab
     by, group = (page.within or ("", ""))[0].removeprefix(GROUPED), str(row["group"])
 
     def work() -> Page:
+        counted = session.counted()
         frame = session.of_counted(
             ("group operators", by, group),
             lambda counted: group_operators(counted, by, group, conventions(session)),
         )
-        on_gpu, counted = bool(frame["device_self_ns"].sum()), session.counted()
-        page = Page(
-            id="group_operators",
-            title=group,
-            frame=frame,
-            columns=_told(INSIDE_COLUMNS, on_gpu=on_gpu),
-            noun="operators",
-            note=f"{counted.describe()}{counted.work_words} · {'% of its GPU time' if on_gpu else 'no GPU work in it'}",
-            sort=("device_self_ns" if on_gpu else "host_self_ns", True),
-            inside="kernels",
-            within=(f"{GROUPED}{by}", group),
-            key="name",
-        )
-        return in_units(session, page)
+        share = "% of its GPU time" if _on_gpu(frame) else "no GPU work in it"
+        note = f"{counted.describe()}{counted.work_words} · {share}"
+        within = (f"{GROUPED}{by}", group)
+        return _page(session, OPERATORS, frame, note, INSIDE_COLUMNS, id="group_operators", title=group, within=within)
 
     return work
-
-
-def inside_group_operator(session: Session, place: tuple[str, str], row: Mapping[str, Any]) -> Callable[[], Page]:
-    """What Enter on an operator of a group opens: the kernels that it launched there."""
-    within, group = place
-    by, name = within.removeprefix(GROUPED), str(row["name"])
-    return lambda: kernel_page(
-        session,
-        session.of_counted(
-            ("group operator kernels", by, group, name),
-            lambda counted: group_operator_kernels(counted, by, group, name),
-        ),
-        title=name,
-        empty=f"{name} launched no kernels itself here.\n\nThe operators it called may have: Esc goes back.",
-        within=(f"{OPERATOR_IN}{by}\t{group}", name),
-    )
-
-
-def _told(columns: tuple[Field, ...], *, on_gpu: bool) -> tuple[Field, ...]:
-    """Without the GPU's numbers where there are none."""
-    if on_gpu:
-        return columns
-    return tuple(column for column in columns if not column.right or column.name in (*HOST_COLUMNS, "operators"))
 
 
 class OperatorsView(CountedView, PicturedView):
@@ -140,44 +124,30 @@ class OperatorsView(CountedView, PicturedView):
         session = self.session
         if self.grouped_by in GROUPED_BY and self.kind != BY_SHAPE:
             return group_page(session, self.grouped_by)
-        selection = session.counted()
         by_shape = BY_SHAPE in (self.kind, self.grouped_by.replace("input_shapes", BY_SHAPE))
         frame = session.of_counted(
             ("operators", by_shape), lambda counted: operators(counted, by_shape, conventions(session))
         )
         if (frame["name"] == NOT_ATTRIBUTED).all():
             frame = frame.clear()  # this tool does not know operators
-        on_gpu = bool(frame["device_self_ns"].sum())
-        columns = (OPERATORS_BY_SHAPE if by_shape else OPERATORS).columns
-        columns = _told(columns, on_gpu=on_gpu)
-        page = Page(
-            id="operator_shapes" if by_shape else "operators",
-            title="Operators by input shape" if by_shape else "Operators",
-            frame=frame,
-            columns=columns,
-            noun="operators",
-            note=f"{selection.describe_totals()} · {'% of all GPU time' if on_gpu else 'no GPU work in this trace'}"
-            if frame.height
-            else "",
-            empty=nothing("operators", selection.trace.info.kind),
+        table = OPERATORS_BY_SHAPE if by_shape else OPERATORS
+        return _page(
+            session,
+            table,
+            frame,
+            _of_all(session, frame) if frame.height else "",
+            table.columns,
+            empty=nothing("operators", session.trace().info.kind),
             alone=not frame.height,
-            sort=("device_self_ns" if on_gpu else "host_self_ns", True),
-            inside="kernels",
-            key="name",
         )
-        return in_units(session, page)
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """A group's operators; an operator's kernels; a kernel's launches."""
         if page.id == "operator_groups":
             return inside_group(self.session, page, row)
-        if page.id == "group_operators":
-            return inside_group_operator(self.session, page.within or ("", ""), row)
-        if page.id == "operator_shapes":
-            shapes = str(row["input_shapes"] or NOT_RECORDED)
-            return inside_group_operator(self.session, (f"{GROUPED}input_shapes", shapes), row)
-        return inside_row(self.session, page, row)
-
-    def members(self, page: Page, row: Mapping[str, Any], kind: str) -> Page | None:
-        """A kernel's operators or modules."""
-        return member_page(self.session, row, kind) if page.id == "kernels" else None
+        if page.id not in ("group_operators", "operator_shapes"):
+            return super().inside(page, row)
+        by, group = page.within or (f"{GROUPED}input_shapes", str(row.get("input_shapes") or NOT_RECORDED))
+        name = str(row["name"])
+        none = f"{name} launched no kernels itself here.\n\nThe operators it called may have: Esc goes back."
+        return inside_group_operator(self.session, by.removeprefix(GROUPED), group, name, none)

@@ -15,7 +15,6 @@ from tracetui.app.keys import commands
 from tracetui.app.reports.answer import kind_of, scale_of, unnested
 from tracetui.app.reports.open_command import given
 from tracetui.app.text.fitting import printable
-from tracetui.app.views.common.messages import BackToPlace
 from tracetui.app.views.common.page import Page, PageState
 from tracetui.app.views.common.table_view import TableView
 from tracetui.parsers.names.kernel_names import short_name
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.tables.table import Kind
     from tracetui.app.session.session import Session
     from tracetui.app.views.common.chart import ViewChart
-    from tracetui.app.views.common.messages import ColumnsChosen
 
 PAGE = "query"
 _KERNELS = frozenset({"device", "kernels"})
@@ -94,9 +92,8 @@ class QueryView(TableView):
         """The rows of all pages: an earlier result is kept only to go back to it."""
         return sum(state.page.frame.height for state in place[1])
 
-    def on_columns_chosen(self, event: ColumnsChosen) -> None:
+    def keep_columns(self, page: str) -> None:
         """Keeps the choice for this result alone."""
-        event.stop()
 
     def action_back(self) -> None:
         """Closes the details or the filter, else goes back to where the query was asked."""
@@ -104,7 +101,7 @@ class QueryView(TableView):
         if self.detail.display or self.awaits_inner or self.host.came_from_finding or (state and state.filter):
             super().action_back()
         else:
-            self.post_message(BackToPlace())
+            self.app.call_later(self.host.back)
 
     def footer_labels(self) -> dict[str, str]:
         """What Esc does, and that another query can be asked."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
+from rich.text import Text
+
 from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.dependencies.critical_path import path_lane, slack
 from tracetui.analysis.dependencies.model import model
@@ -13,8 +15,9 @@ from tracetui.analysis.ranks.files.at_hand import jobs_of
 from tracetui.analysis.ranks.one_clock import ranks_timeline
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
+from tracetui.analysis.timeline.facts import facts
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
-from tracetui.analysis.timeline.rows import NONE, Curve
+from tracetui.analysis.timeline.rows import Curve
 from tracetui.analysis.timeline.timeline import Place, Timeline, timeline, with_curves, with_path
 from tracetui.app.charts.lanes import LEGEND, lane_title
 from tracetui.app.keys import commands
@@ -22,9 +25,8 @@ from tracetui.app.text.fitting import printable
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
 from tracetui.app.views.common.chart import ViewChart
-from tracetui.app.views.common.messages import NothingToClose, ShowRows
-from tracetui.app.views.timeline_keys import Marking
-from tracetui.app.views.timeline_text import Described
+from tracetui.app.views.timeline_keys import LanesView
+from tracetui.app.views.timeline_text import arrivals_line, facts_text, selected_lines
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.prompt import Question
@@ -112,7 +114,7 @@ Spot: TypeAlias = "tuple[tuple[int, ...], int, int, Place | None]"
 """Whose lanes are shown, the stretch in sight, the selected event."""
 
 
-class TimelineView(Described, Marking):
+class TimelineView(LanesView):
     """The picture; below it what is selected."""
 
     BINDINGS = commands.bindings("timeline")
@@ -247,29 +249,10 @@ class TimelineView(Described, Marking):
             self.picture.select(place)
         self.picture.show_window(start - (end - start) // 2, end + (end - start) // 2)
 
-    def show_ranks(self, ranks: Sequence[int], start: int | None = None, end: int | None = None) -> None:
-        """Shows the lanes of several ranks on their common clock.
-
-        Args:
-            ranks: whose; empty for the trace in view alone, on its own clock.
-            start: where to go: ns on the job's clock; None for the whole recording.
-            end: where that ends.
-        """
+    def show_ranks(self, ranks: Sequence[int]) -> None:
+        """Shows the lanes of several ranks on their common clock; of none, the trace in view alone on its own clock."""
         if not self._will_be(tuple(ranks)):
-            self._wanted = lambda: self.show_ranks(ranks, start, end)
-            return
-        if start is not None:
-            self.seek_time(start, end)
-
-    def seek_time(self, start: int, end: int | None) -> None:
-        """Shows a stretch with a little around it, and selects the collective that begins in it, if one does."""
-        assert self._built is not None
-        room = max(((end or start) - start) // 3, 1000)
-        lane = next((n for n in self._built.order() if self._built.lanes[n].kind == "collectives"), None)
-        self.picture.show_window(start - room, (end or start) + room)
-        if lane is not None and (near := self._built.lanes[lane].rows[0].nearest(start)) != NONE:
-            self.picture.select(Place(lane, 0, near))
-        self.picture.show_window(start - room, (end or start) + room)
+            self._wanted = lambda: self.show_ranks(ranks)
 
     def _will_be(self, ranks: tuple[int, ...]) -> bool:
         """Whether the lanes of these ranks are there; if not, they are being made."""
@@ -313,7 +296,7 @@ class TimelineView(Described, Marking):
     def action_area(self) -> None:
         """Opens the list of what ran in the marked range, by lane."""
         if self._built is not None:
-            self.post_message(ShowRows("host", "lanes", self.picture.title))
+            self.app.call_later(self.host.open_rows, "host", "lanes", self.picture.title)
 
     def action_back(self) -> None:
         """Closes the details, else ends the restriction to the marked range."""
@@ -324,8 +307,75 @@ class TimelineView(Described, Marking):
         elif self.picture.marks != (None, None) and self.session.scope.window is None:
             self.forget_marks()
         else:
-            self.post_message(NothingToClose())
+            self.app.call_later(self.host.stop_loading)
         self.host.refresh_lines()
+
+    # --- what it says of the lanes in view and of the selected event
+
+    def on_timeline_picture_moved(self, event: TimelineWidget.Moved) -> None:
+        """Follows the cursor."""
+        event.stop()
+        self._describe()
+
+    def _describe(self) -> None:
+        built, picture = self._built, self.picture
+        if built is None:
+            return
+        own, ascii = self.host.own, self.session.ascii
+        left = Text(f" {printable(picture.title, ascii=ascii)}", "bold")
+        shown = self._stretch(picture.start, picture.end)
+        is_all = picture.start <= built.start and picture.end >= built.end
+        left.append(own(f"  {shown}{' · all' if is_all else ' of'} {format_ns(built.end - built.start)}"), "not bold")
+        if picture.lanes.hidden:
+            left.append(f"  {len(picture.lanes.hidden)} hidden (X)", "not bold")
+        self.query_one("#title", Line).show(left, self._count())
+        if self.searched:
+            left.append(f"  {printable(self.searched, ascii=ascii)}", "not bold")
+        if isinstance(built, RanksTimeline):
+            # how far moments of different ranks can be told apart
+            certain = "" if built.residual_ns is None else f" ±{format_ns(built.residual_ns)}"
+            left.append(own(f"  ranks {spans(built.ranks)}{certain}"), "not bold")
+        place = picture.selected
+        of, here = (built, None) if place is None else built.local(place)
+        first, second = selected_lines(of, here, self.size.width, ascii=ascii)
+        if isinstance(built, RanksTimeline) and place is not None and (arrivals := built.arrivals(place)):
+            second = arrivals_line(arrivals)
+        self.query_one("#selected", Line).show(own(f" {first}"))
+        self.query_one("#context", Line).show(own(f" {second}"))
+        if self.detail.display:
+            self._show_detail()
+
+    def _count(self) -> str:
+        place, built = self.picture.selected, self._built
+        return f"{place.position + 1:,}/{built.row(place).size:,} " if place is not None and built is not None else ""
+
+    def action_details(self) -> None:
+        """Shows or hides everything about the selected event."""
+        self.detail.display = not self.detail.display
+        if self.detail.display:
+            self.call_after_refresh(self._show_detail)
+        self.host.refresh_lines()
+
+    def _show_detail(self) -> None:
+        self.detail.show_text(Text("\n".join(self._detail_lines())))
+
+    def _detail_lines(self) -> list[str]:
+        built, place = self._built, self.picture.selected
+        if built is None or place is None:
+            return ["Nothing is selected."]
+        width = (self.detail.size.width or self.size.width) - 2
+        return facts_text(facts(*built.local(place)), built.zero, width, ascii=self.session.ascii)
+
+    def action_scroll_detail(self, lines: int) -> None:
+        """Scrolls the details."""
+        if not self.detail.display:
+            self.host.say(f"The details are closed: {commands.key('timeline.details')} opens them")
+        self.detail.scroll_relative(y=lines, animate=False)
+
+    def action_copy(self) -> None:
+        """Copies everything about the selected event."""
+        self.app.copy_to_clipboard("\n".join(self._detail_lines()))
+        self.host.say("Copied the details")
 
     # --- around it
 

@@ -13,7 +13,6 @@ from tracetui.app.keys import commands
 from tracetui.app.text.times import parse_time
 from tracetui.app.text.words import RESOURCE_LABELS
 from tracetui.app.views.common.base import View
-from tracetui.app.views.common.messages import RangeMarked, ShowRows
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.prompt import Question
 from tracetui.app.widgets.timeline import TimelineWidget
@@ -22,14 +21,20 @@ if TYPE_CHECKING:
     from tracetui.analysis.timeline.timeline import Hits, Place, Timeline
 
 
+_STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
+_API = frozenset({"runtime", "driver"})
+
+
 class LanesView(View):
-    """The lanes, and the lines around them."""
+    """The lanes, and the keys that lead to other events or mark a range."""
 
     TAB = "timeline"
 
     def __init__(self) -> None:
         super().__init__()
         self._built: Timeline | None = None
+        self._hits: Hits | None = None
+        """What was searched for, until Esc."""
 
     @property
     def picture(self) -> TimelineWidget:
@@ -60,9 +65,7 @@ class LanesView(View):
         """Shows or hides everything about the selected event."""
         raise NotImplementedError
 
-
-class Marking(LanesView):
-    """The keys for both ends of a range."""
+    # --- both ends of a range
 
     def action_mark(self, end: str) -> None:
         """Marks the start or end of a range, at the selected event's start or end; both together restrict all tabs."""
@@ -84,30 +87,19 @@ class Marking(LanesView):
         picture.marks = begin, finish
         picture.changed(moved=False)
         if begin is None or finish is None:
-            self.post_message(RangeMarked(None))
+            self.app.call_later(self.host.restrict, None)
             self.host.say(
                 f"{'Begin' if finish is None else 'End'} marked: {']' if finish is None else '['} marks the other end"
             )
         else:
-            self.post_message(RangeMarked((begin, finish), f"range {self._stretch(begin, finish)}"))
+            self.app.call_later(self.host.restrict, (begin, finish), f"range {self._stretch(begin, finish)}")
 
     def forget_marks(self) -> None:
         """Removes the marks, because the range is no longer in force."""
         self.picture.marks = None, None
         self.picture.changed(moved=False)
 
-
-_STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
-_API = frozenset({"runtime", "driver"})
-
-
-class Moving(LanesView):
-    """The keys that lead to other events."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._hits: Hits | None = None
-        """What was searched for, until Esc."""
+    # --- other events
 
     def action_same(self, step: int) -> None:
         """To the next or the previous hit of the search; without one, event of the same name in the lane."""
@@ -200,7 +192,7 @@ class Moving(LanesView):
         if not tab:
             self.action_details()
             return
-        self.post_message(ShowRows(tab, table, name))
+        self.app.call_later(self.host.open_rows, tab, table, name)
 
     def action_time(self) -> None:
         """Asks for a time to go to."""

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.text import Text
-
 from tracetui.analysis.base.number_format import (
     format_bytes,
     format_count,
     format_ns,
     format_number,
     format_percent,
-    spans,
 )
-from tracetui.analysis.timeline.facts import delay, facts, has_slack, host_during, module, operator, path_during, slack
-from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
+from tracetui.analysis.timeline.facts import delay, has_slack, host_during, module, operator, path_during, slack
 from tracetui.app.charts.lanes import shown_name
 from tracetui.app.charts.scale import time_label
-from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.words import RESOURCE_LABELS
-from tracetui.app.views.timeline_keys import Moving
-from tracetui.app.widgets.lines import Line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tracetui.analysis.timeline.facts import Fact
     from tracetui.analysis.timeline.lanes import Lane
     from tracetui.analysis.timeline.ranks_timeline import Arrival
     from tracetui.analysis.timeline.timeline import Place, Timeline
-    from tracetui.app.widgets.timeline import TimelineWidget
 
 TITLE = 15
 CELL = 34
@@ -64,6 +56,11 @@ def facts_text(facts: Sequence[Fact], zero: int, width: int, *, ascii: bool) -> 
     return lines
 
 
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "bytes": format_bytes, "count": format_count, "percent": format_percent, "number": format_number,
+}  # fmt: skip
+
+
 def value_text(fact: Fact, zero: int, *, ascii: bool) -> str:
     """A value with its unit."""
     value = fact.value
@@ -73,15 +70,7 @@ def value_text(fact: Fact, zero: int, *, ascii: bool) -> str:
         return format_ns(cast("float", value), ascii=ascii)
     if fact.kind == "at":
         return time_label(cast("int", value) - zero, 1, ascii=ascii)
-    if fact.kind == "bytes":
-        return format_bytes(cast("float", value))
-    if fact.kind == "count":
-        return format_count(cast("int", value))
-    if fact.kind == "percent":
-        return format_percent(cast("float", value))
-    if fact.kind == "number":
-        return format_number(cast("float", value))
-    return printable(str(value), ascii=ascii)
+    return _FORMATS[fact.kind](value) if fact.kind in _FORMATS else printable(str(value), ascii=ascii)
 
 
 def selected_lines(timeline: Timeline, place: Place | None, width: int, *, ascii: bool) -> tuple[str, str]:
@@ -172,75 +161,3 @@ def _of_call(timeline: Timeline, place: Place, *, ascii: bool) -> list[str]:
     if shapes := timeline.trace.host["input_shapes"][timeline.event(place)]:
         parts.append(printable(str(shapes)))
     return parts
-
-
-def _certain(built: RanksTimeline) -> str:
-    """How far moments of different ranks can be told apart."""
-    return "" if built.residual_ns is None else f" ±{format_ns(built.residual_ns)}"
-
-
-class Described(Moving):
-    """The title, two lines about the selected event, and everything about it on demand."""
-
-    def on_timeline_picture_moved(self, event: TimelineWidget.Moved) -> None:
-        """Follows the cursor."""
-        event.stop()
-        self._describe()
-
-    def _describe(self) -> None:
-        built, picture = self._built, self.picture
-        if built is None:
-            return
-        own, ascii = self.host.own, self.session.ascii
-        left = Text(f" {printable(picture.title, ascii=ascii)}", "bold")
-        shown = self._stretch(picture.start, picture.end)
-        is_all = picture.start <= built.start and picture.end >= built.end
-        left.append(own(f"  {shown}{' · all' if is_all else ' of'} {format_ns(built.end - built.start)}"), "not bold")
-        if picture.lanes.hidden:
-            left.append(f"  {len(picture.lanes.hidden)} hidden (X)", "not bold")
-        self.query_one("#title", Line).show(left, self._count())
-        if self.searched:
-            left.append(f"  {printable(self.searched, ascii=ascii)}", "not bold")
-        if isinstance(built, RanksTimeline):
-            left.append(own(f"  ranks {spans(built.ranks)}{_certain(built)}"), "not bold")
-        place = picture.selected
-        of, here = (built, None) if place is None else built.local(place)
-        first, second = selected_lines(of, here, self.size.width, ascii=ascii)
-        if isinstance(built, RanksTimeline) and place is not None and (arrivals := built.arrivals(place)):
-            second = arrivals_line(arrivals)
-        self.query_one("#selected", Line).show(own(f" {first}"))
-        self.query_one("#context", Line).show(own(f" {second}"))
-        if self.detail.display:
-            self._show_detail()
-
-    def _count(self) -> str:
-        place, built = self.picture.selected, self._built
-        return f"{place.position + 1:,}/{built.row(place).size:,} " if place is not None and built is not None else ""
-
-    def action_details(self) -> None:
-        """Shows or hides everything about the selected event."""
-        self.detail.display = not self.detail.display
-        if self.detail.display:
-            self.call_after_refresh(self._show_detail)
-        self.host.refresh_lines()
-
-    def _show_detail(self) -> None:
-        self.detail.show_text(Text("\n".join(self._detail_lines())))
-
-    def _detail_lines(self) -> list[str]:
-        built, place = self._built, self.picture.selected
-        if built is None or place is None:
-            return ["Nothing is selected."]
-        width = (self.detail.size.width or self.size.width) - 2
-        return facts_text(facts(*built.local(place)), built.zero, width, ascii=self.session.ascii)
-
-    def action_scroll_detail(self, lines: int) -> None:
-        """Scrolls the details."""
-        if not self.detail.display:
-            self.host.say(f"The details are closed: {commands.key('timeline.details')} opens them")
-        self.detail.scroll_relative(y=lines, animate=False)
-
-    def action_copy(self) -> None:
-        """Copies everything about the selected event."""
-        self.app.copy_to_clipboard("\n".join(self._detail_lines()))
-        self.host.say("Copied the details")

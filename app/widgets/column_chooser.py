@@ -14,11 +14,10 @@ from textual.widgets.option_list import Option
 from tracetui.app.text import fitting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from textual.app import ComposeResult
 
     from tracetui.analysis.tables.table import Field
+    from tracetui.app.widgets.frame_table import FrameTable
 
 
 WIDTH = 70
@@ -40,22 +39,13 @@ class ColumnChooser(ModalScreen["tuple[frozenset[str], frozenset[str]]"]):
         Binding("k", "cursor(-1)", show=False),
     ]
 
-    def __init__(
-        self,
-        columns: Sequence[Field],
-        *,
-        hidden: Collection[str],
-        pinned: Collection[str],
-        room_for: Callable[[Collection[str], Collection[str]], set[str]],
-        ascii: bool = False,
-    ) -> None:
+    def __init__(self, table: FrameTable) -> None:
         super().__init__()
-        self._columns = columns
-        self._hidden = set(hidden)
-        self._pinned = set(pinned)
-        self._room_for = room_for
-        self._ascii = ascii
-        self._shown = room_for(self._hidden, self._pinned)
+        self._columns = table.columns
+        self._hidden, self._pinned = set(table.hidden), set(table.pinned)
+        self._room_for = table.room_for
+        self._ascii = table.ascii
+        self._shown = table.room_for(self._hidden, self._pinned)
 
     def compose(self) -> ComposeResult:
         """A title and the list."""

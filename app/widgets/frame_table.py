@@ -20,6 +20,7 @@ from tracetui.app.tables.filters import Filter
 from tracetui.app.text import fitting
 from tracetui.app.text.words import SEVERITY_SIGNS
 from tracetui.app.widgets.arranged import Arranged
+from tracetui.app.widgets.painted import Latest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -62,12 +63,8 @@ class FrameTable(Arranged, can_focus=True):
         "table--changed",
     }
 
-    class Moved(Message):
+    class Moved(Latest):
         """The cursor moved to another row, or the rows have changed."""
-
-        def can_replace(self, message: Message) -> bool:
-            """Only the last position matters."""
-            return isinstance(message, FrameTable.Moved)
 
     class Activated(Message):
         """A row was double-clicked."""

@@ -78,11 +78,15 @@ class Icicle(Painted, can_focus=True):
 
     def stand_on(self, row: int | None) -> None:
         """Puts the cursor on the box that shows a row, the nearest one that holds it."""
-        self.level = self.place = 0
         way = self.source.way_to(row) if row is not None else []
+        self._stand_on_last(0, lambda box: any(wanted in box.node.rows for wanted in way))
+
+    def _stand_on_last(self, level: int, is_it: Callable[[Box], bool]) -> None:
+        """Puts the cursor on the innermost of the boxes that fit, else on the first of a level."""
+        self.level, self.place = level, 0
         for level, boxes in enumerate(self.levels):
             for place, box in enumerate(boxes):
-                if any(wanted in box.node.rows for wanted in way):
+                if is_it(box):
                     self.level, self.place = level, place
         self.moved()
 
@@ -100,12 +104,7 @@ class Icicle(Painted, can_focus=True):
     def relay(self, rows: tuple[int, ...]) -> None:
         """Lays the boxes out anew, the cursor on the box of these rows."""
         self._lay_out()
-        self.level, self.place = max(len(self.way) - 1, 0), 0
-        for level, boxes in enumerate(self.levels):
-            for place, box in enumerate(boxes):
-                if rows and set(rows) <= set(box.node.rows):
-                    self.level, self.place = level, place
-        self.moved()
+        self._stand_on_last(max(len(self.way) - 1, 0), lambda box: bool(rows) and set(rows) <= set(box.node.rows))
 
     def moved(self) -> None:
         """Keeps the cursor in sight and repaints."""
@@ -183,9 +182,7 @@ class Icicle(Painted, can_focus=True):
         """To the first level, or the last."""
         self.action_goto(-1 if pages > 0 else 0)
 
-    def action_half_page(self, halves: int) -> None:
-        """The same: an icicle is seldom deeper than the screen."""
-        self.action_page(halves)
+    action_half_page = action_page  # an icicle is seldom deeper than the screen
 
     def action_fold(self) -> None:
         """Shows the instances of a box apart, or together again."""
@@ -237,21 +234,11 @@ class Icicle(Painted, can_focus=True):
             self.way, self._ways = [], []
             self.relay(rows)
 
-    def action_expand_chain(self) -> None:
-        """Nothing is folded here."""
+    def _refuse(self, *_: object) -> None:
+        """Nothing is folded here, and there is one order."""
         self.post_message(self.Refused())
 
-    def action_expand_all(self) -> None:
-        """Nothing is folded here."""
-        self.post_message(self.Refused())
-
-    def action_sort_by(self, step: int) -> None:
-        """An icicle has one order."""
-        self.post_message(self.Refused())
-
-    def action_reverse(self) -> None:
-        """An icicle has one order."""
-        self.post_message(self.Refused())
+    action_expand_chain = action_expand_all = action_sort_by = action_reverse = _refuse
 
     def on_click(self, event: Click) -> None:
         """Puts the cursor on the box; twice zooms in."""

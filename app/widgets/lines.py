@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -79,12 +80,11 @@ class TabBar(Painted):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"tabbar--active", "tabbar--tab"}
 
+    @dataclass
     class Chosen(Message):
         """A tab was clicked."""
 
-        def __init__(self, tab: str) -> None:
-            self.tab = tab
-            super().__init__()
+        tab: str
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

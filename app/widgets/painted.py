@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
     from rich.text import Text
     from textual.geometry import Size
     from typing_extensions import Self
+
+
+class Latest(Message):
+    """A message of which only the last one matters."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Returns whether it replaces an older one of its kind."""
+        return isinstance(message, type(self))
 
 
 class Painted(Widget):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -31,12 +32,11 @@ class TimelineWidget(TimelinePicture, can_focus=True):
     class Activated(Message):
         """An event was double-clicked."""
 
+    @dataclass
     class Said(Message):
         """A key did something that may not be seen, or nothing."""
 
-        def __init__(self, text: str) -> None:
-            self.text = text
-            super().__init__()
+        text: str
 
     # --- what is shown
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from rich.segment import Segment
 from textual.geometry import Region
-from textual.message import Message
 from textual.strip import Strip
 
 from tracetui.analysis.base import number_format
@@ -17,7 +16,7 @@ from tracetui.analysis.timeline.rows import NONE
 from tracetui.app.charts.cells import ruler
 from tracetui.app.charts.lanes import STYLES, End, arrow_cells, lane_title, row_runs
 from tracetui.app.text import fitting
-from tracetui.app.widgets.painted import Painted
+from tracetui.app.widgets.painted import Latest, Painted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -166,12 +165,8 @@ class TimelinePicture(Painted):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{key}" for key in STYLES}
 
-    class Moved(Message):
+    class Moved(Latest):
         """Another event is selected, or the window has changed."""
-
-        def can_replace(self, message: Message) -> bool:
-            """Only the last one matters."""
-            return isinstance(message, TimelinePicture.Moved)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

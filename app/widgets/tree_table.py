@@ -215,10 +215,11 @@ class TreeTable(FrameTable):
         if not self.folds:
             super()._arrange()
             return
-        kept = self._kept()
+        kept = self.kept_rows()
         rank: dict[int, int] | None = None
         if self.sort is not None and self.sort[0] in self.frame.columns:
-            rank = {row: place for place, row in enumerate(self._ranked(*self.sort))}
+            ranked = sorted_rows(self.frame[self._source(self.sort[0])], descending=self.sort[1])
+            rank = {row: place for place, row in enumerate(ranked.to_list())}
         rows: list[int] = []
         stack = [-1]
         while stack:
@@ -235,38 +236,29 @@ class TreeTable(FrameTable):
             stack.extend(reversed(children))
         self._order = pl.Series("row", rows, dtype=pl.UInt32)
 
-    def _ranked(self, name: str, descending: bool) -> list[int]:
-        return sorted_rows(self.frame[self._source(name)], descending=descending).to_list()
-
-    def _kept(self) -> set[int] | None:
-        """Rows that the filter keeps, with all that lead to them; None without a filter."""
-        if not self.filter:
-            return None
+    def _matching_rows(self) -> pl.Series:
+        """Rows of the loaded frame that the filter matches."""
         condition = self.filter.expression(self.columns, self.frame)
+        return self.frame.head(self._own).select(condition.alias("keep"))["keep"].arg_true()
+
+    def kept_rows(self) -> set[int] | None:
+        """Rows that the filter keeps, with all that lead to them; None without a filter."""
+        if not self.folds or not self.filter:
+            return None
         kept: set[int] = set()
-        for row in self.frame.head(self._own).select(condition.alias("keep"))["keep"].arg_true().to_list():
+        for row in self._matching_rows().to_list():
             above = row
             while above >= 0 and above not in kept:
                 kept.add(above)
                 above = self._above[above]
         return kept
 
-    def kept_rows(self) -> set[int] | None:
-        """Rows that the filter keeps, with all that lead to them; None without a filter."""
-        return self._kept() if self.folds else None
-
     @property
     def matching(self) -> int:
         """Rows the filter matches, not counting those shown only because they lead to one."""
         if not self.folds:
             return self.height_of_view
-        if not self.filter:
-            return self._own
-        return int(
-            self.frame.head(self._own)
-            .select(self.filter.expression(self.columns, self.frame).alias("keep"))["keep"]
-            .sum()
-        )
+        return self._matching_rows().len() if self.filter else self._own
 
     # --- painting
 

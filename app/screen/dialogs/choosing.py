@@ -1,65 +1,84 @@
-"""Shows the lists to choose runs from: open runs, runs beside the one in view, captures of its folder."""
+"""Shows the lists to choose runs from: at the start, open runs, runs beside the one in view, captures of its folder."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tracetui.app.text.exit_codes import DONE
 from tracetui.app.text.fitting import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Sequence
+
+    from textual.app import App
 
     from tracetui.app.screen.dialogs.common import Choice
-    from tracetui.app.screen.opening import RunLoader, Watcher
+    from tracetui.app.screen.opening import RunLoader
+    from tracetui.app.screen.restoring import Restorer
     from tracetui.app.screen.shell import Shell
-    from tracetui.app.session.loading import Loader
-    from tracetui.app.session.session import Session, Side
+    from tracetui.app.session.session import Side
 
 
 class RunLists:
     """Shows the lists, and carries out what the user chooses there."""
 
     def __init__(
-        self, runs: RunLoader, shell: Shell, watcher: Watcher, push_screen: Callable[..., Any], *, cache: bool
+        self,
+        app: App[None],
+        runs: RunLoader,
+        shell: Shell,
+        restorer: Restorer,
+        *,
+        cache: bool,
+        samples: Sequence[Path] = (),
     ) -> None:
-        """Sets up.
-
-        Args:
-            runs: holds the open runs, and opens more.
-            shell: the screen below the lists.
-            watcher: is notified before another run is compared.
-            push_screen: puts a list over the main screen.
-            cache: use the cache of parsed traces.
-        """
-        self._runs, self._shell, self._watcher = runs, shell, watcher
-        self._push_screen = push_screen
+        self._app, self._runs, self._shell, self._restorer = app, runs, shell, restorer
+        self.session = runs.session
         self._cache = cache
+        self._samples = samples
+        """Recordings to offer if no path was given."""
+        self._asked = not self.session.open
+        """Whether the program was started without a path."""
+        self._beginning = shell.tab, shell.default_tab, self.session.filter, runs.run_left
+        """The command line's request, without what is remembered about a run."""
 
-    # --- what the list of runs shows, and does while it stays open
+    # --- the start
 
-    @property
-    def session(self) -> Session:
-        """The open runs."""
-        return self._runs.session
+    def start(self) -> None:
+        """Reads the requested runs; if there are none, shows what can be opened."""
+        if self.session.open:
+            self._runs.start()
+        else:
+            self._ask_what_to_open("")
 
-    @property
-    def loader(self) -> Loader:
-        """Tells how far the reading of runs has come."""
-        return self._runs.loader
+    def _ask_what_to_open(self, problem: str) -> None:
+        from tracetui.app.screen.dialogs.start_screen import StartScreen
 
-    def own(self, text: str) -> str:
-        """Returns one of our own texts, in ASCII if that was requested."""
-        return self._shell.own(text)
+        screen = StartScreen(Path.cwd(), self._samples, ascii=self.session.ascii, problem=problem)
+        self._app.push_screen(screen, self._begin_with)
 
-    def swap(self) -> None:
-        """Exchanges A and B."""
-        self._runs.swap()
+    def _begin_with(self, paths: tuple[Path, ...] | None) -> None:
+        """Reads what was chosen from the list, or ends the program if nothing was chosen."""
+        if paths is None:
+            self._app.exit()
+            return
+        self.session.add(paths)
+        self._restorer.recall(paths[0], tab=True, filter=True)
+        self._shell.show_tab(self._shell.tab)
+        self._runs.start()
 
-    def close(self, letter: str) -> bool:
-        """Removes a run from the list, unless it is in view; returns whether it was removed."""
-        return self._runs.close(letter)
+    def could_not_open(self, letter: str) -> None:
+        """Asks again, if the run that could not be read was chosen from the list."""
+        if not self._asked or "a" in self.session.runs:
+            return
+        origin = self.session.open[letter].origin
+        self._runs.exit_code = DONE
+        self.session.close(letter)
+        self._shell.tab, self._shell.default_tab, self.session.filter, self._runs.run_left = self._beginning
+        self._restorer.forget_recalled()
+        self._ask_what_to_open(self._runs.loader.failures.pop(letter, f"{origin}: could not be opened"))
 
     # --- the lists
 
@@ -69,7 +88,7 @@ class RunLists:
             return
         from tracetui.app.screen.dialogs.runs_screen import RunsScreen
 
-        self._push_screen(RunsScreen(self, title), self._chosen)
+        self._app.push_screen(RunsScreen(self._runs, self._shell.own, title), self._chosen)
 
     def _chosen(self, choice: tuple[str, str] | None) -> None:
         """Carries out what the user chose in the list of runs."""
@@ -77,7 +96,7 @@ class RunLists:
         if what == "view":
             self._runs.look_at(letter)
         elif what == "compare":
-            self._watcher.leaving()
+            self._runs.watcher.leaving()
             self._runs.look_at(letter, "b")
             self._shell.show_tab("diff")
         elif what == "open":
@@ -89,7 +108,7 @@ class RunLists:
         """Asks which run to compare with."""
         if "a" in self.session.runs:
             name = printable(self.session.runs["a"].name)
-            self._ask_for_run("b", self.own(f" Compare {name} (A) with …"))
+            self._ask_for_run("b", self._shell.own(f" Compare {name} (A) with …"))
 
     def _ask_for_run(self, side: Side, title: str) -> None:
         from tracetui.app.screen.dialogs.common import RunPicker
@@ -101,7 +120,7 @@ class RunLists:
                 self._shell.say("This screen shows what it was started with: tracetui serve --allow-write opens others")
             elif paths:
                 if side == "b":
-                    self._watcher.leaving()
+                    self._runs.watcher.leaving()
                 self._runs.open_run(side, paths)
                 if side == "b":
                     self._shell.show_tab("diff")
@@ -117,7 +136,7 @@ class RunLists:
             if not any(entry.is_of(choice[1]) for entry in self.session.open.values())
         ]
         ascii = self.session.ascii
-        self._push_screen(RunPicker(self.own(title), [*known, *beside], ascii=ascii), chosen)
+        self._app.push_screen(RunPicker(self._shell.own(title), [*known, *beside], ascii=ascii), chosen)
 
     def show_captures(self) -> None:
         """Compares the files of the opened folder that are of this run's kind."""
@@ -140,4 +159,4 @@ class RunLists:
 
         whole = replace(run, others=others)
         ascii = self.session.ascii
-        self._push_screen(CapturesScreen(whole, self.session.scope, use_cache=self._cache, ascii=ascii), chosen)
+        self._app.push_screen(CapturesScreen(whole, self.session.scope, use_cache=self._cache, ascii=ascii), chosen)

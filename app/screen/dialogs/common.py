@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.events import Paste
 
-    from tracetui.app.keys.command import Command
+    from tracetui.app.keys.keymap import Command
 
 Choice: TypeAlias = "tuple[str, tuple[Path, ...]]"
 """A run to choose: its name, and the paths to read."""
+
+R = TypeVar("R")
 
 MOVES = {"j": "cursor_down", "k": "cursor_up", "g": "first", "G": "last", "ctrl+d": "page_down", "ctrl+u": "page_up"}
 
@@ -41,21 +43,6 @@ MOVE_KEYS = (
     ("G", "last"),
 )
 """`MOVES` in words."""
-
-
-class PathLine(Input):
-    """The line for a path beside a list; what is pasted while the list has the keys goes there too."""
-
-    def __init__(self) -> None:
-        super().__init__(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
-        self.cursor_blink = False
-
-    def take(self, event: Paste) -> None:
-        """Takes what was pasted into the list."""
-        event.stop()
-        self.focus()
-        self.value = next(iter(event.text.splitlines()), "")
-        self.cursor_position = len(self.value)
 
 
 class TextScreen(ModalScreen[None]):
@@ -140,11 +127,6 @@ def help_text(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, widt
     return text
 
 
-def help_screen(tab: str, columns: Iterable[tuple[str, str]], *, ascii: bool, width: int) -> TextScreen:
-    """Returns a screen with the help page of a tab (`help_text`)."""
-    return TextScreen(f" Help: {tabs.TITLES[tab]}", help_text(tab, columns, ascii=ascii, width=width))
-
-
 def list_help(
     title: str, keys: Iterable[tuple[str, str]], words: Iterable[str], *, ascii: bool, width: int
 ) -> TextScreen:
@@ -164,27 +146,94 @@ def list_help(
     return TextScreen(f" Help: {title}", Text(to_ascii(text) if ascii else text))
 
 
-def notes_screen(text: Text) -> TextScreen:
-    """Returns a screen with the notes on the open runs (`status.notes_text`)."""
-    return TextScreen(" Notes: what was skipped, repaired or missing", text)
+class ListScreen(ModalScreen["R | None"], Generic[R]):
+    """A list to choose from, with the keys of tables; its result is what was chosen, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "cancel", show=False),
+        *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
+    ]
+
+    def action_move(self, where: str) -> None:
+        """Moves in the list with the same keys as in tables."""
+        getattr(self.query_one(OptionList), f"action_{where}")()
+
+    def action_cancel(self) -> None:
+        """Closes the screen without a choice."""
+        self.dismiss(None)
 
 
-class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
-    """A list of runs or files; its result is the paths of the chosen one."""
+class PathLine(Input):
+    """The line for a path beside a list; what is pasted while the list has the keys goes there too."""
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="path of a trace or folder, Enter opens it", compact=True, id="picker-path")
+        self.cursor_blink = False
+
+    def take(self, event: Paste) -> None:
+        """Takes what was pasted into the list."""
+        event.stop()
+        self.focus()
+        self.value = next(iter(event.text.splitlines()), "")
+        self.cursor_position = len(self.value)
+
+
+class PathScreen(ListScreen["tuple[Path, ...]"]):
+    """A list of recordings, and a line for the path of another; its result is the paths to open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
-        Binding("q", "cancel", show=False),
         Binding("o", "type", show=False),
         Binding("question_mark,f1", "help", show=False),
-        *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
     ]
+    ABOUT: ClassVar[tuple[str, tuple[tuple[str, str], ...], tuple[str, ...]]]
+    """The list's name, its keys, and sentences, for the help page."""
+    ascii = False
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Returns the typed path if it exists; otherwise says that it does not."""
+        event.stop()
+        if not event.value.strip():
+            return
+        path = typed(event.value)
+        if is_there(path):
+            self.dismiss((path,))
+        else:
+            self.remark("No such file or folder: ", path)
+
+    def remark(self, words: str, path: Path) -> None:
+        """Says something about a path in the place of the keys."""
+        room = max(self.size.width - len(words) - 2, 8)
+        shown = fit(printable(str(path), ascii=self.ascii), room, ascii=self.ascii, keep_end=True)
+        self.query_one("#reader-foot", Static).update(f" {words}{shown}")
+
+    def on_paste(self, event: Paste) -> None:
+        """Takes a path that was pasted into the list."""
+        self.query_one(PathLine).take(event)
+
+    def action_type(self) -> None:
+        """Moves the focus to the line for a path."""
+        self.query_one(PathLine).focus()
+
+    def action_help(self) -> None:
+        """Shows the keys of the list."""
+        self.app.push_screen(list_help(*self.ABOUT, ascii=self.ascii, width=self.size.width))
+
+
+class RunPicker(PathScreen):
+    """A list of runs or files."""
+
+    ABOUT = (
+        "recordings",
+        (("Enter", "opens the recording or folder"), ("o", "types a path"), ("q Esc", "closes the list")),
+        (),
+    )
 
     def __init__(self, title: str, runs: Sequence[Choice], *, ascii: bool) -> None:
         super().__init__()
         self._title = title
         self._runs = list(runs)
-        self._ascii = ascii
+        self.ascii = ascii
 
     def compose(self) -> ComposeResult:
         """Lays out a title, a line for a path, and the list."""
@@ -200,7 +249,7 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
         self.query_one(OptionList if self._runs else Input).focus()
 
     def _label(self, name: str, files: tuple[Path, ...]) -> Text:
-        shown = pad(fit(printable(name, ascii=self._ascii), 56, ascii=self._ascii), 56)
+        shown = pad(fit(printable(name, ascii=self.ascii), 56, ascii=self.ascii), 56)
         if any(map(is_folder, files)):
             return Text(f"{shown}     folder")
         size = sum(file.stat().st_size for file in files if is_there(file))
@@ -211,36 +260,3 @@ class RunPicker(ModalScreen["tuple[Path, ...] | None"]):
         """Returns the chosen entry."""
         event.stop()
         self.dismiss(self._runs[event.option_index][1])
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Returns the typed path if it exists; otherwise says that it does not."""
-        event.stop()
-        if not event.value.strip():
-            return
-        path = typed(event.value)
-        if is_there(path):
-            self.dismiss((path,))
-        else:
-            foot = fit(f"No such file or folder: {printable(str(path), ascii=self._ascii)}", self.size.width - 2)
-            self.query_one("#reader-foot", Static).update(f" {foot}")
-
-    def on_paste(self, event: Paste) -> None:
-        """Takes a path that was pasted into the list."""
-        self.query_one(PathLine).take(event)
-
-    def action_type(self) -> None:
-        """Moves the focus to the line for a path."""
-        self.query_one(PathLine).focus()
-
-    def action_help(self) -> None:
-        """Shows the keys of the list."""
-        keys = (("Enter", "opens the recording or folder"), ("o", "types a path"), ("q Esc", "closes the list"))
-        self.app.push_screen(list_help("recordings", keys, (), ascii=self._ascii, width=self.size.width))
-
-    def action_move(self, where: str) -> None:
-        """Moves in the list with the same keys as in tables."""
-        getattr(self.query_one(OptionList), f"action_{where}")()
-
-    def action_cancel(self) -> None:
-        """Closes the screen without a choice."""
-        self.dismiss(None)

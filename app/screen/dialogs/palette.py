@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.fuzzy import Matcher
     from textual.screen import Screen
 
-    from tracetui.app.keys.command import Command
+    from tracetui.app.keys.keymap import Command
     from tracetui.app.screen.history import Navigation
     from tracetui.app.screen.keyboard import Keyboard
     from tracetui.app.screen.opening import RunLoader
@@ -54,25 +54,11 @@ def still_cursor(palette: Screen[object]) -> None:
 class Parts(Protocol):
     """The parts of the application that the palette uses."""
 
-    @property
-    def session(self) -> Session:
-        """What is open."""
-
-    @property
-    def shell(self) -> Shell:
-        """The tabs."""
-
-    @property
-    def keyboard(self) -> Keyboard:
-        """Takes keys in their order."""
-
-    @property
-    def runs(self) -> RunLoader:
-        """Opens recordings."""
-
-    @property
-    def navigation(self) -> Navigation:
-        """Goes to places."""
+    session: Session
+    shell: Shell
+    keyboard: Keyboard
+    runs: RunLoader
+    navigation: Navigation
 
 
 class EverythingProvider(Provider):

@@ -2,67 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.keys import commands
-from tracetui.app.screen.dialogs.common import MOVES, list_help
+from tracetui.app.screen.dialogs.common import ListScreen, list_help
 from tracetui.app.text.fitting import fit, fit_apart, pad, printable
 from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.app import ComposeResult
     from textual.events import Resize
 
-    from tracetui.app.session.loading import Loader
+    from tracetui.app.screen.opening import RunLoader
     from tracetui.app.session.open_runs import OpenRun
-    from tracetui.app.session.session import Session
 
 COLUMNS = (("Tool", 12), ("GPU", 9), ("Steps", 5), ("Size", 10))
 """The columns after letter and name."""
 LEAST_NAME = 16
 
 
-class RunList(Protocol):
-    """The runs in the list, and the actions that keep the list open."""
-
-    @property
-    def session(self) -> Session:
-        """The open runs."""
-
-    @property
-    def loader(self) -> Loader:
-        """Tells how far the reading of runs has come."""
-
-    def own(self, text: str) -> str:
-        """Returns one of our own texts, in ASCII if that was requested."""
-
-    def swap(self) -> None:
-        """Exchanges A and B."""
-
-    def close(self, letter: str) -> bool:
-        """Removes a run from the list, unless it is in view; returns whether it was removed."""
-
-
-class RunsScreen(ModalScreen["tuple[str, str] | None"]):
+class RunsScreen(ListScreen["tuple[str, str]"]):
     """Its result is an action (view, compare, open, captures) and the letter of the run to apply it to."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *commands.bindings("runs"),
-        Binding("q", "cancel", show=False),
-        *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
-    ]
+    BINDINGS = commands.bindings("runs")
 
-    def __init__(self, list: RunList, title: str = "") -> None:
+    def __init__(self, runs: RunLoader, own: Callable[[str], str], title: str = "") -> None:
         super().__init__()
-        self._list = list
+        self._runs, self._own = runs, own
         self._title = title
 
     def compose(self) -> ComposeResult:
@@ -77,8 +51,8 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         """Focuses the list, with the cursor on the run in view."""
         self.query_one(OptionList).focus()
         self._fill()
-        letters = list(self._list.session.open)
-        self.query_one(OptionList).highlighted = letters.index(self._list.session.sides["a"])
+        letters = list(self._runs.session.open)
+        self.query_one(OptionList).highlighted = letters.index(self._runs.session.sides["a"])
         self._timer = self.set_interval(0.5, self._follow)
 
     def on_resize(self, event: Resize) -> None:
@@ -87,7 +61,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
 
     def _follow(self) -> None:
         """Shows how far reading has come."""
-        if self._list.loader.lines or self._reading:
+        if self._runs.loader.lines or self._reading:
             self._fill()
 
     _reading = False
@@ -95,8 +69,8 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
     def _fill(self) -> None:
         if not self.query(OptionList):
             return
-        session, own = self._list.session, self._list.own
-        self._reading = bool(self._list.loader.lines)
+        session, own = self._runs.session, self._own
+        self._reading = bool(self._runs.loader.lines)
         runs = list(session.open.values())
         title = self._title or f" {len(runs)} run{'s' if len(runs) > 1 else ''}: A is in view, B is compared with it"
         self.query_one("#dialog-title", Static).update(own(title))
@@ -123,7 +97,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         self._foot()
 
     def _row(self, run: OpenRun, columns: list[tuple[str, int]], name: str) -> Text:
-        shown, ascii = self._list, self._list.session.ascii
+        shown, ascii = self._runs, self._runs.session.ascii
         part = next((side.upper() for side, letter in shown.session.sides.items() if letter == run.letter), " ")
         text = Text(f" {part}  {run.letter:<3} {name}", no_wrap=True, overflow="crop")
         failure = shown.loader.failures.get(run.letter, "")
@@ -136,21 +110,21 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
         room = sum(size + 2 for _, size in columns[:-1]) - 2
         share = shown.loader.shares.get(run.letter, "")
         words = share or (failure.partition(": ")[2] or failure if failure else run.remark or "not read yet")
-        text.append("  " + pad(fit(printable(shown.own(words), ascii=ascii), room, ascii=ascii), room), "dim")
+        text.append("  " + pad(fit(printable(self._own(words), ascii=ascii), room, ascii=ascii), room), "dim")
         taken = disk_bytes(run)
         text.append("  " + pad("" if taken is None else format_bytes(taken), columns[-1][1], right=True), "dim")
         return text
 
     def _foot(self) -> None:
         shown = [c for c in commands.COMMANDS if c.where == "runs" and c.footer and c.shown]
-        if len({run.origin for run in self._list.session.open.values()}) == len(self._list.session.open):
+        if len({run.origin for run in self._runs.session.open.values()}) == len(self._runs.session.open):
             shown = [c for c in shown if c.id != "runs.captures"]
         words = "  ".join(f"{c.shown.split()[0]} {c.footer}" for c in shown)
-        self.query_one("#reader-foot", Static).update(self._list.own(f" {words}"))
+        self.query_one("#reader-foot", Static).update(self._own(f" {words}"))
 
     @property
     def _current(self) -> str:
-        letters = list(self._list.session.open)
+        letters = list(self._runs.session.open)
         return letters[self.query_one(OptionList).highlighted or 0]
 
     # --- keys
@@ -166,7 +140,7 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
 
     def action_compare_with(self) -> None:
         """Compares the run in view with this one."""
-        if self._current == self._list.session.sides["a"]:
+        if self._current == self._runs.session.sides["a"]:
             self._remark("This run is in view: choose the one to compare it with")
         else:
             self.dismiss(("compare", self._current))
@@ -177,21 +151,21 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
 
     def action_swap(self) -> None:
         """Exchanges A and B."""
-        if len(self._list.session.runs) < 2:
+        if len(self._runs.session.runs) < 2:
             self._remark("There is no B to swap with")
         else:
-            self._list.swap()
+            self._runs.swap()
             self._fill()
 
     def action_close(self) -> None:
         """Removes the run from the list."""
-        if self._current == self._list.session.sides["a"]:
+        if self._current == self._runs.session.sides["a"]:
             self._remark("This run is in view: view another one before closing it")
-        elif self._list.close(self._current):
+        elif self._runs.close(self._current):
             self._fill()
 
     def _remark(self, words: str) -> None:
-        self.query_one("#reader-foot", Static).update(self._list.own(f" {words}"))
+        self.query_one("#reader-foot", Static).update(self._own(f" {words}"))
 
     def action_captures(self) -> None:
         """Compares all captures of the folder."""
@@ -200,16 +174,8 @@ class RunsScreen(ModalScreen["tuple[str, str] | None"]):
     def action_help(self) -> None:
         """Shows the keys of the list."""
         keys = [(c.shown, c.title) for c in commands.COMMANDS if c.where == "runs" and c.shown]
-        ascii = self._list.session.ascii
+        ascii = self._runs.session.ascii
         self.app.push_screen(list_help("open runs", keys, (), ascii=ascii, width=self.size.width))
-
-    def action_move(self, where: str) -> None:
-        """Moves in the list with the same keys as in tables."""
-        getattr(self.query_one(OptionList), f"action_{where}")()
-
-    def action_cancel(self) -> None:
-        """Closes the list without a change."""
-        self.dismiss(None)
 
 
 def run_facts(entry: OpenRun) -> dict[str, str]:

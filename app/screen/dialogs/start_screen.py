@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tracetui.app.screen.dialogs.common import MOVES, PathLine, list_help
+from tracetui.app.screen.dialogs.common import PathLine, PathScreen
 from tracetui.app.screen.dialogs.start_list import NOTHING, entries, recordings_in
 from tracetui.app.session import jobs
 from tracetui.app.text.fitting import cell_width, fit, pad, printable, to_ascii
-from tracetui.app.text.paths import is_there, typed
+from tracetui.app.text.paths import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,31 +41,19 @@ WORDS = (
 SIZE_WIDTH, AGE_WIDTH, TOOL_WIDTH = 10, 11, 12
 
 
-class StartScreen(ModalScreen["Path | None"]):
-    """A list to choose from, and a line for another path; its result is a path, or None to quit."""
+class StartScreen(PathScreen):
+    """The recordings to choose from, and a line for another path; without a result, the program ends."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
-        Binding("q,ctrl+q,ctrl+c", "cancel", show=False),
-        Binding("o", "type", show=False),
-        Binding("question_mark,f1", "help", show=False),
-        *(Binding(key, f"move('{action}')", show=False) for key, action in MOVES.items()),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q,ctrl+c", "cancel", show=False)]
+    ABOUT = ("which recording?", KEYS, WORDS)
 
     def __init__(self, folder: Path, samples: Sequence[Path], *, ascii: bool, problem: str = "") -> None:
-        """Sets up.
-
-        Args:
-            folder: the current one.
-            samples: recordings that ship with the program.
-            ascii: no characters outside ASCII.
-            problem: why the previous choice could not be opened.
-        """
         super().__init__()
         self._folder, self._samples = folder, samples
         self._problem = problem
+        """Why the previous choice could not be opened."""
         self._entries = entries(folder, (), samples)
-        self._ascii = ascii
+        self.ascii = ascii
 
     def compose(self) -> ComposeResult:
         """Lays out a title, a line for a path, the list, and the keys."""
@@ -126,14 +113,14 @@ class StartScreen(ModalScreen["Path | None"]):
         known = any(entry.path is not None and entry.path not in self._samples for entry in self._entries)
         words = "" if known else "\n".join(f" {line}" for line in NOTHING) if self._looked else " Looking …"
         words = "\n\n".join(part for part in (f" {printable(self._problem)}" if self._problem else "", words) if part)
-        self.query_one("#start-help", Static).update(to_ascii(words) if self._ascii else words)
+        self.query_one("#start-help", Static).update(to_ascii(words) if self.ascii else words)
         self.query_one("#start-help", Static).display = bool(words)
 
     def _row(self, entry: Entry) -> Text:
         width = (self.size.width or 80) - 1
         if entry.path is None:
             return Text(f" {entry.label}", "bold", no_wrap=True)
-        ascii = self._ascii
+        ascii = self.ascii
         facts = (
             f"  {pad(entry.tools[:TOOL_WIDTH], TOOL_WIDTH)}"
             if width >= 70 and any(e.tools for e in self._entries)
@@ -153,43 +140,13 @@ class StartScreen(ModalScreen["Path | None"]):
         event.stop()
         entry = self._entries[event.option_index]
         if entry.path is not None and not is_there(entry.path):
-            self._remark("No longer there: ", entry.path)
-        else:
-            self.dismiss(entry.path)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Returns the typed path if it exists; otherwise says that it does not."""
-        event.stop()
-        if not event.value.strip():
-            return
-        path = typed(event.value)
-        if is_there(path):
-            self.dismiss(path)
-        else:
-            self._remark("No such file or folder: ", path)
-
-    def _remark(self, words: str, path: Path) -> None:
-        room = max(self.size.width - len(words) - 2, 8)
-        shown = fit(printable(str(path), ascii=self._ascii), room, ascii=self._ascii, keep_end=True)
-        self.query_one("#reader-foot", Static).update(f" {words}{shown}")
+            self.remark("No longer there: ", entry.path)
+        elif entry.path is not None:
+            self.dismiss((entry.path,))
 
     def on_paste(self, event: Paste) -> None:
-        """Takes a path that was pasted into the list."""
+        """Notes that the user has taken over the cursor; Textual then calls the handler of `PathScreen`."""
         self._moved = True
-        self.query_one(PathLine).take(event)
-
-    def action_type(self) -> None:
-        """Moves the focus to the line for a path."""
-        self.query_one(Input).focus()
-
-    def action_help(self) -> None:
-        """Shows the keys of the list."""
-        help = list_help("which recording?", KEYS, WORDS, ascii=self._ascii, width=self.size.width)
-        self.app.push_screen(help)
-
-    def action_move(self, where: str) -> None:
-        """Moves in the list with the same keys as in tables."""
-        getattr(self.query_one(OptionList), f"action_{where}")()
 
     def action_cancel(self) -> None:
         """Goes from the path line back to the list; from the list, quits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from textual.containers import Vertical
 from textual.widgets import Static
@@ -13,13 +13,16 @@ from tracetui.app.text.fitting import printable
 from tracetui.app.widgets.painted import Painted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
     from textual.screen import Screen
     from textual.widget import Widget
 
-    from tracetui.app.session.session import Session
+    from tracetui.analysis.tables.table import Field
+    from tracetui.app.session.session import Session, Side, Visit
     from tracetui.app.views.common.chart import ViewChart
-    from tracetui.app.views.common.host import Host, Hosting
+    from tracetui.app.widgets.prompt import Question
 
 
 ONLY_SUMMARIES = (
@@ -28,6 +31,111 @@ ONLY_SUMMARIES = (
 )
 _job = threading.local()
 """In the thread of a view's job: the session as it was when the job started."""
+
+
+class Host(Protocol):
+    """What views use of the application, beside a few messages (`messages`)."""
+
+    session: Session
+
+    @property
+    def tab(self) -> str:
+        """The tab in view."""
+
+    @property
+    def low_bandwidth(self) -> bool:
+        """Returns whether the connection to the terminal is slow."""
+
+    # --- the lines around the view
+
+    def own(self, text: str) -> str:
+        """Returns one of our own texts, in ASCII if that was requested."""
+
+    def say(self, message: str) -> None:
+        """Shows a message in the footer until the next key."""
+
+    def unsay(self, message: str) -> None:
+        """Removes a message, unless another one has replaced it."""
+
+    def refresh_lines(self) -> None:
+        """Updates header, filter line and footer."""
+
+    def rows_came(self) -> None:
+        """Says that a view has shown what it computed, so that keys that waited for it can follow."""
+
+    def log_error(self, error: Exception) -> None:
+        """Keeps the traceback of an error that was shown in one line, for `--debug`; thread-safe."""
+
+    # --- the line to type into
+
+    @property
+    def asking(self) -> bool:
+        """Returns whether the line is open; all keys are its until it is closed."""
+
+    def ask(self, question: Question) -> None:
+        """Opens the line; every key from the one that led here on is typed into it."""
+
+    def remark(self, text: str) -> None:
+        """Says something at the right end of the line, such as how many rows match."""
+
+    # --- what is known of a run that is being read
+
+    def failure(self, side: Side) -> str:
+        """Returns why the requested run could not be opened; empty if nothing failed."""
+
+    def is_loading(self, side: Side) -> bool:
+        """Returns whether a run is being read to become A or B."""
+
+    # --- what must have happened before the view goes on
+
+    def keep(self, key: str, value: object) -> None:
+        """Keeps a choice for the next start."""
+
+    def keep_columns(self, page: str, columns: Sequence[Field]) -> None:
+        """Keeps which of a page's columns are shown."""
+
+    def configure_columns(self, page: str, columns: Sequence[Field]) -> None:
+        """Applies which columns of a page the settings show and hide."""
+
+    @property
+    def came_from_finding(self) -> bool:
+        """Returns whether the tab in view shows rows that a finding led to."""
+
+    @property
+    def came_by_jump(self) -> bool:
+        """Returns whether something of another tab led to the tab in view."""
+
+    def here(self) -> Visit | None:
+        """Returns the current place; None until there is one."""
+
+    def leave(self, place: Visit | None = None) -> None:
+        """Adds a place to the history, by default the current one, before the view goes to another."""
+
+    # --- to other places: with `App.call_later`, once the view has done what the key asks for
+
+    def open_rows(self, tab: str, table: str, name: str) -> None:
+        """Goes to a table of a tab, and to the row of this name."""
+
+    def show_in_timeline(self, source: str, row: int) -> None:
+        """Goes to the timeline, and there to a row of one of the trace's frames."""
+
+    def show_gap(self, device: int | None, start: int, end: int) -> None:
+        """Goes to the timeline, and there to a stretch in which a GPU is idle (ns on the trace's clock)."""
+
+    def restrict(self, window: tuple[int, int] | None, words: str = "") -> None:
+        """Restricts every tab to a time range (ns on the trace's clock), or ends that; the header says the words."""
+
+    def come_back(self, *, only_here: bool = False) -> bool:
+        """Goes back to the finding that led to the rows in view; returns whether there was one."""
+
+    def back(self) -> None:
+        """Goes back to the previous place, as Ctrl+O does."""
+
+    def went_back(self) -> None:
+        """Says that Esc has led to a page that was in view before, so that the history may shrink."""
+
+    def stop_loading(self) -> None:
+        """Handles Esc that found nothing to close in the view."""
 
 
 class View(Vertical, Painted, can_focus=True):
@@ -47,7 +155,7 @@ class View(Vertical, Painted, can_focus=True):
     @property
     def host(self) -> Host:
         """Returns the parts of the application that a view needs."""
-        return cast("Hosting", self.app).host
+        return cast("Host", self.app.host)  # type: ignore[attr-defined]
 
     @property
     def session(self) -> Session:

@@ -11,18 +11,8 @@ from rich.text import Text
 from tracetui.app.keys import commands
 from tracetui.app.text import fitting
 from tracetui.app.views.common.chart import ViewChart, table_chart
-from tracetui.app.views.common.comments import by_row, note_text
-from tracetui.app.views.common.filtered import FilteredView
-from tracetui.app.views.common.messages import (
-    BackToFinding,
-    ColumnsChosen,
-    NamesChosen,
-    NothingToClose,
-    ShowGap,
-    ShowInTimeline,
-    WentBack,
-)
-from tracetui.app.views.common.page import Page, PageState
+from tracetui.app.views.common.page import Page, PageState, note_text
+from tracetui.app.views.common.rows import RowsView
 from tracetui.app.widgets.column_chooser import ColumnChooser
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.lines import Line
@@ -44,7 +34,7 @@ _WITH_FRAME = frozenset({"critical_path_stretches", "collective_calls", "lane_ev
 """Pages whose rows name the frame that their event is in."""
 
 
-class TableView(FilteredView):
+class TableView(RowsView):
     """A table with a breadcrumb above it; Enter goes in, Esc comes back."""
 
     BINDINGS = commands.bindings("view")
@@ -57,8 +47,6 @@ class TableView(FilteredView):
         super().__init__()
         self.kind = self.TABLES[0] if self.TABLES else ""
         self._wanted: str | None = None
-        self._comments: dict[int, str] = {}
-        """What was written about rows of the page in view, by row of its frame."""
         self._making: Callable[[], Page] | None = None
         """The function that computes the page being opened."""
 
@@ -152,20 +140,17 @@ class TableView(FilteredView):
             cursor=state.cursor,
         )
         self.mark_comments()
-        self._show_title()
+        self.show_title()
         self.host.refresh_lines()
 
     def mark_comments(self) -> None:
-        """Marks the rows of the page in view that have comments, by the session's file as it is now."""
-        state = self.state
-        if state is not None and "a" in self.session.runs:
-            self._comments = by_row(state.page, self.TAB, self.session.runs["a"])
-            self.table.mark(frozenset(self._comments))
-            self._show_title()
-            if self.detail.display:
-                self.call_after_refresh(self._show_detail)
+        """Marks the rows of the page in view that have comments, which the details show."""
+        super().mark_comments()
+        if self.detail.display:
+            self.call_after_refresh(self._show_detail)
 
-    def _show_title(self) -> None:
+    def show_title(self) -> None:
+        """Updates the title above the table: where one is, what the numbers cover, which row of how many."""
         state = self.state
         if state is None:
             return
@@ -186,12 +171,6 @@ class TableView(FilteredView):
             left.append(own(f"  {said}"), "not bold")
         self.query_one("#title", Line).show(left, place)
 
-    @property
-    def written_comment(self) -> str:
-        """Returns what was written about the row under the cursor, as the file has it; empty if nothing was."""
-        row = self.table.row_number(self.table.cursor)
-        return self._comments.get(row, "") if row is not None else ""
-
     def on_frame_table_moved(self, event: FrameTable.Moved) -> None:
         """Follows the cursor, or the rows that have changed."""
         event.stop()
@@ -199,7 +178,7 @@ class TableView(FilteredView):
 
     def follow_cursor(self) -> None:
         """Shows what goes with the row under the cursor: its place, its details."""
-        self._show_title()
+        self.show_title()
         if self.detail.display:
             self._show_detail()
 
@@ -210,7 +189,7 @@ class TableView(FilteredView):
 
     def on_resize(self) -> None:
         """Cuts the breadcrumb anew."""
-        self._show_title()
+        self.show_title()
 
     def focus_content(self) -> None:
         """Focuses the table."""
@@ -299,21 +278,21 @@ class TableView(FilteredView):
         elif self.detail.display and not self.KEEPS_DETAIL:
             self.action_detail()
         elif state is None:
-            self.post_message(NothingToClose())
+            self.app.call_later(self.host.stop_loading)
         elif len(self._stack) == 1 and self.host.came_from_finding:
-            self.post_message(BackToFinding())
+            self.app.call_later(self.host.come_back, only_here=True)
             return
         elif state.filter:
             self._set_filter("")
-            self.post_message(WentBack())
+            self.app.call_later(self.host.went_back)
         elif len(self._stack) > 1:
             self._computing = ""
             self._stack.pop()
             self._show_page()
-            self.post_message(WentBack())
+            self.app.call_later(self.host.went_back)
             self.call_after_refresh(self.take_focus)
         else:
-            self.post_message(NothingToClose())
+            self.app.call_later(self.host.stop_loading)
         self.host.refresh_lines()
 
     def action_detail(self) -> None:
@@ -329,20 +308,17 @@ class TableView(FilteredView):
         if state is None or row is None:
             return
         if state.page.id == "launches":
-            self.post_message(ShowInTimeline("device", cast("int", row["row"])))
-        elif (
-            state.page.id in ("critical_path_stretches", "collective_calls", "lane_events")
-            and cast("int", row["row"]) >= 0
-        ):
-            self.post_message(ShowInTimeline(str(row["frame"]), cast("int", row["row"])))
+            self.app.call_later(self.host.show_in_timeline, "device", cast("int", row["row"]))
+        elif state.page.id in _WITH_FRAME and cast("int", row["row"]) >= 0:
+            self.app.call_later(self.host.show_in_timeline, str(row["frame"]), cast("int", row["row"]))
         elif state.page.id == "gaps":
             start = cast("int", row["start"])
             lasting = cast("int", row["duration_ns"])
-            self.post_message(ShowGap(cast("int | None", row["device"]), start, start + lasting))
+            self.app.call_later(self.host.show_gap, cast("int | None", row["device"]), start, start + lasting)
         elif state.page.id == "host_launches":
             host = self.session.trace().host
             called = (host["start"] == row["start"]) & (host["name"].cast(pl.String) == row["api"])
-            self.post_message(ShowInTimeline("host", int(called.arg_true()[0])))
+            self.app.call_later(self.host.show_in_timeline, "host", int(called.arg_true()[0]))
         else:
             here, inside = commands.key("go.timeline"), commands.key("go.in")
             self.host.say(f"{here} shows a launch in the timeline: {inside} on a kernel opens its launches")
@@ -427,18 +403,15 @@ class TableView(FilteredView):
             if choice is not None and choice != before:
                 self.session.hidden[state.page.id], self.session.pinned[state.page.id] = choice
                 self.table.choose_columns(hidden=choice[0], pinned=choice[1])
-                self.post_message(ColumnsChosen(state.page.id, table.columns))
+                self.keep_columns(state.page.id)
 
         table = self.table
         before = (table.hidden, table.pinned)
-        chooser = ColumnChooser(
-            table.columns,
-            hidden=table.hidden,
-            pinned=table.pinned,
-            room_for=table.room_for,
-            ascii=self.session.ascii,
-        )
-        self.app.push_screen(chooser, done)
+        self.app.push_screen(ColumnChooser(table), done)
+
+    def keep_columns(self, page: str) -> None:
+        """Keeps which columns of a page are shown for the next start."""
+        self.host.keep_columns(page, self.table.columns)
 
     def action_names(self) -> None:
         """Switches from short to full names, and then to raw ones if the file has different ones, in all tabs."""
@@ -446,7 +419,7 @@ class TableView(FilteredView):
         following: dict[Names, Names] = {"short": "full", "full": "raw" if raw else "short"}
         self.session.names = following.get(self.session.names, "short")
         self.table.set_names(self.session.names)
-        self.post_message(NamesChosen())
+        self.host.keep("names", self.session.names)
         words = {"short": "Short names", "full": "Full names", "raw": "Raw names, as the file has them"}
         self.host.say(words[self.session.names])
 
@@ -455,7 +428,7 @@ class TableView(FilteredView):
         if self.table.names != self.session.names:
             self.table.set_names(self.session.names)
         self.apply_filter()
-        self._show_title()
+        self.show_title()
 
     def columns_about(self) -> list[tuple[str, str]]:
         """Titles and meanings of the columns of the page in view."""
