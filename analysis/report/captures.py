@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 
 from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.captures.names import spelled
-from tracetui.analysis.report.model_sets import (
+from tracetui.analysis.captures.model import (
     CaptureRow,
     CategoryShare,
     PhaseInSteps,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.matching.join import Joined
-    from tracetui.analysis.report.model_sets import CaptureRow
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 

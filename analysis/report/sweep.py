@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.captures.names import Value
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.report.model import Judged, Row
-    from tracetui.analysis.report.model_sets import CaptureRow
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.sweeps.compare import KindChange
     from tracetui.analysis.sweeps.model import Point
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.checklist import CheckReport
 from tracetui.analysis.report.model import Headline, Judged, RanksReport
-from tracetui.analysis.report.model_sets import CaptureRow
+from tracetui.analysis.captures.model import CaptureRow
 from tracetui.analysis.schemas.report import COMPARED, CONFIGURATIONS, REPORT
 from tracetui.analysis.schemas.shapes import Either, Map, Maybe, Rows, Shape, Told, fields_of, schema_of
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.captures.names import Value
     from tracetui.analysis.report.captures import Grid
-    from tracetui.analysis.report.model_sets import CaptureRow
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.report.model_sets import CaptureRow
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.report.sweep import SweepReport
     from tracetui.analysis.sweeps.compare import Comparison, KindChange
     from tracetui.analysis.sweeps.model import Point, Sweep
