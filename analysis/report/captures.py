@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from tracetui.analysis.base.json_values import known, us
-from tracetui.analysis.captures.names import spelled
 from tracetui.analysis.captures.model import (
     CaptureRow,
     CategoryShare,
-    PhaseInSteps,
-    PhaseRow,
-    StepTotals,
-    TopKernel,
 )
+from tracetui.analysis.captures.names import spelled
 from tracetui.analysis.sweeps.model import place
 from tracetui.analysis.tables.captures import WHOLE
 
@@ -24,110 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.captures import captures as measured
-    from tracetui.analysis.captures.captures import Capture
+    from tracetui.analysis.captures.model import CaptureRow, CategoryShare
     from tracetui.analysis.captures.names import Value
-    from tracetui.analysis.captures.roles import Phase, Phases, Share
-
-
-def capture_rows(found: Iterable[Capture]) -> list[CaptureRow]:
-    """One per file, in order."""
-    return [_capture(row) for row in found]
-
-
-def _capture(row: Capture) -> CaptureRow:
-    own: dict[tuple[str, str | None], Json] = {
-        (each["name"], each.get("domain") or ""): each for each in row.own.iter_rows(named=True)
-    }
-    top = [_top(kernel, row) for kernel in row.top]
-    whole = row.phases
-    return CaptureRow(
-        name=row.name,
-        path=str(row.path),
-        kind=row.kind,
-        rank=row.rank,
-        axes=dict(row.axes),
-        problem=row.problem,
-        out_of_memory=row.out_of_memory,
-        cut=list(row.cut),
-        base=row.base,
-        steps=row.steps,
-        average_step_us=us(row.average_step_ns),
-        wall_us=us(row.wall_ns),
-        kernels=row.kernels,
-        gpu_us=us(row.gpu_ns),
-        kernels_per_step=known(row.step_kernels),
-        gpu_us_per_step=us(row.step_gpu_ns),
-        busy_percent=known(row.busy_percent),
-        categories=_shares(row.categories, row.gpu_ns),
-        top_kernel=top[0] if top else None,
-        top_by_category=top,
-        phases={phase.name: _phase(phase, whole, {}) for phase in whole.by_role},
-        in_steps=StepTotals(steps=whole.steps, host_us=us(whole.step_ns), launched_us=us(whole.step_launched_ns))
-        if whole.steps
-        else None,
-        ranges=[_phase(phase, whole, own.get((phase.name, phase.domain), {})) for phase in whole.by_name],
-    )
-
-
-def _top(kernel: measured.TopKernel, row: Capture) -> TopKernel:
-    return TopKernel(
-        category=kernel.category,
-        name=kernel.name,
-        short_name=kernel.short_name,
-        calls=kernel.calls,
-        total_us=us(kernel.ns),
-        mean_us=us(kernel.ns / kernel.calls),
-        percent=_percent(kernel.ns, row.gpu_ns),
-    )
-
-
-def _phase(phase: Phase, whole: Phases, own: Json) -> PhaseRow:
-    """Sums and means of a phase; what can't be known is None; `own` is what its ranges' own thread launched."""
-    many = phase.instances
-    in_steps = None
-    if whole.steps and phase.step_host_ns is not None:
-        in_steps = PhaseInSteps(
-            instances=phase.step_instances,
-            host_us=us(phase.step_host_ns),
-            host_percent=_percent(phase.step_host_ns, whole.step_ns),
-            launched_us=us(phase.step_launched_ns),
-            launched_percent=_percent(phase.step_launched_ns, whole.step_launched_ns),
-        )
-    return PhaseRow(
-        name=phase.name,
-        domain=phase.domain,
-        role=phase.role,
-        names=list(phase.names),
-        instances=many,
-        host_total_us=us(phase.host_ns),
-        host_mean_us=_mean(phase.host_ns, many),
-        launched_us=us(phase.launched_ns),
-        launched_mean_us=_mean(phase.launched_ns, many),
-        launched_ops=phase.launched_ops,
-        launched_span_us=us(phase.span_ns),
-        launched_span_mean_us=_mean(phase.span_ns, many),
-        gpu_projected_us=us(own.get("gpu_projected_ns")),
-        device_us=us(own.get("device_ns")),
-        gpu_ops=own.get("gpu_ops"),
-        by_category=_shares(phase.shares, phase.launched_ns),
-        in_steps=in_steps,
-    )
-
-
-def _shares(shares: Iterable[Share], whole: int | None) -> list[CategoryShare]:
-    return [
-        CategoryShare(category=one.category, calls=one.calls, us=one.ns / 1000, percent=_percent(one.ns, whole))
-        for one in shares
-    ]
-
-
-def _percent(part: int | None, whole: int | None) -> float | None:
-    return 100 * part / whole if part is not None and whole else None
-
-
-def _mean(ns: int | None, many: int | None) -> float | None:
-    return us(ns / many) if ns is not None and many else None
 
 
 ROLES = (

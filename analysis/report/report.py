@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.compare.step_difference import StepDifference
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.matching.join import Joined
-    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -413,9 +413,8 @@ def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
 
 def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[CaptureRow]:
     from tracetui.analysis.captures.captures import captures
-    from tracetui.analysis.report.captures import capture_rows
 
-    return capture_rows(captures(run, scope, open_file)[:limit])
+    return captures(run, scope, open_file)[:limit]
 
 
 def _of_counters(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from tracetui.analysis.captures.captures import ordered
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.report.captures import capture_rows, category_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.report.captures import category_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.report.findings import judged
 from tracetui.analysis.report.rows import object_row
 from tracetui.analysis.sweeps.compare import Comparison, Crossover, baseline, comparisons, kind_changes
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.captures.names import Value
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.report.model import Judged, Row
-    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.sweeps.compare import KindChange
     from tracetui.analysis.sweeps.model import Point
 
@@ -102,7 +102,7 @@ def sweep_report(
         kinds=[(one, kind_changes(one)) for one in compared],
         judged=judged(findings),
         marks=marks,
-        captures=capture_rows(ordered(captures)) if any(row.problem is None for row in captures) else [],
+        captures=ordered(captures) if any(row.problem is None for row in captures) else [],
         counters=_counters(sweep),
     )
 

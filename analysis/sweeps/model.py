@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from tracetui.analysis.captures.captures import Capture
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.captures.names import Value
 
 SIZES = ("batch", "ctx", "img_size", "depth")
@@ -49,7 +49,7 @@ class Sample:
     """Why there are no numbers."""
     kinds: dict[str, tuple[float, float, str]] | None = None
     """Of each kind of GPU work the launches and ns per step, and its kernel with most time; None if none is known."""
-    capture: Capture | None = None
+    capture: CaptureRow | None = None
     """What its ranges measure, of a recording whose kind is compared so (`captures`)."""
     path: Path | None = None
     """The path that opens it; None for a table's line."""
@@ -164,7 +164,7 @@ class Point(Struct, frozen=True):
         return tuple(table for sample in self.samples for table in sample.counted)
 
     @property
-    def capture(self) -> Capture | None:
+    def capture(self) -> CaptureRow | None:
         """What the ranges of its first run measure."""
         return next((sample.capture for sample in self.samples if sample.capture is not None), None)
 

@@ -17,9 +17,9 @@ from tracetui.app.text.fitting import cell_width
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.captures.names import Value
     from tracetui.analysis.report.captures import Grid
-    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
