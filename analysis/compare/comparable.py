@@ -11,10 +11,10 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.captures.observed_batch import batch_in_shapes
-from tracetui.analysis.counters.compared import identities
 from tracetui.analysis.roofline.counters import precision_words
 from tracetui.analysis.roofline.peaks import SM_CLOCK
 from tracetui.analysis.selection import in_steps, select
+from tracetui.analysis.side_by_side import identities
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES, type_in_name

@@ -37,6 +37,7 @@ from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.selection import in_steps
+from tracetui.analysis.side_by_side import aligned
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -82,10 +83,6 @@ def step_split(sel: Selection) -> dict[str, float] | None:
     launched = int(device_work(sel)["duration"].sum())
     parts = {"gpu_time": launched, "overlap": whole - sum(idle.values()) - launched, **idle, **waits}
     return {part: parts[part] / count for part in (*PARTS, *HOST_WAITS)}
-
-
-SAME_PERCENT = 1.0
-"""A difference of up to this many percent is no change where the noise is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +151,10 @@ def diff(a: Selection, b: Selection) -> Diff:
 
     Kernels are aligned by name, then by key, so that recordings of two tools can be compared, then as one function over
     other element types (`kernel_pairs`); operators by name, modules by path. Where a run has steps, only what was
-    launched in them counts. A row is ``same`` if as much work per step makes up its time, and the time differs by no
-    more than the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. The work is
-    the calls of a kernel; what an operator, a module or a range launched, however often it was called itself; and their
-    own calls where no run has GPU work. A kernel over other element types, or in the place of another, is always
-    ``changed``.
+    launched in them counts. A row is ``same`` as `side_by_side.aligned` says; the noise is that of its per-step times.
+    The work is the calls of a kernel; what an operator, a module or a range launched, however often it was called
+    itself; and their own calls where no run has GPU work. A kernel over other element types, or in the place of
+    another, is always ``changed``.
 
     The difference in step time is that of steps without a profiler where both runs have them, else of their light
     recordings; what needs names of GPU work only (`OF_GPU`) is of the light recordings where both runs have one whose
@@ -178,9 +174,9 @@ def diff(a: Selection, b: Selection) -> Diff:
         gpu_rests_on=RECORDED if lights is None else LIGHT,
         gpu_step=recorded if lights is None else steps_between(gpu_a, gpu_b).step,
         kernels=_kernels_of(gpu_a, gpu_b, kernel_rows(gpu_a), kernel_rows(gpu_b), (a, b)),
-        operators=_aligned(_operators(a, on_device), _operators(b, on_device), factor),
-        modules=_aligned(_modules(a, on_device), _modules(b, on_device), factor),
-        ranges=_aligned(_ranges(a, on_device), _ranges(b, on_device), factor),
+        operators=aligned(_operators(a, on_device), _operators(b, on_device), factor),
+        modules=aligned(_modules(a, on_device), _modules(b, on_device), factor),
+        ranges=aligned(_ranges(a, on_device), _ranges(b, on_device), factor),
         kinds=_kinds_of(gpu_a, gpu_b, noise_factor(gpu_a.step_count, gpu_b.step_count)),
         waterfall=_waterfall(gpu_a, gpu_b),
         steps=(a.step_count, b.step_count),
@@ -321,7 +317,7 @@ def _kernels(sel: Selection, rows: pl.DataFrame, called: dict[str, str]) -> pl.D
 def _paired(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame, found: _Pairing) -> pl.DataFrame:
     """Both runs' kernels side by side, B's under the names that A gives them."""
     tables = _kernels(a, ours, found.a_called), _kernels(b, theirs, found.b_called)
-    table = _aligned(*tables, noise_factor(a.step_count, b.step_count))
+    table = aligned(*tables, noise_factor(a.step_count, b.step_count))
     names = table["name"].to_list()
     spelled = [found.b_names.get(name) for name in names]
     swapped = [found.replaced.get(name) for name in names]
@@ -358,7 +354,7 @@ def _kinds_of(a: Selection, b: Selection, factor: float) -> pl.DataFrame:
     """Both runs' kinds of work side by side."""
     ours, theirs = kind_times(a), kind_times(b)
     named = [found.rename({"kind": "name"}).join(kind_noise(sel), on="name") for sel, found in ((a, ours), (b, theirs))]
-    table = _aligned(named[0], named[1], factor)
+    table = aligned(named[0], named[1], factor)
     top = dict(theirs.select("kind", "top").iter_rows()) | dict(ours.select("kind", "top").iter_rows())
     names = [top[kind] for kind in table["name"]]
     short = pl.Series("short_name", [kernel_names.short_name(name or "") for name in names], pl.String)
@@ -376,38 +372,6 @@ def _per_step(
     if noise is None:
         return rows.with_columns(launches=pl.col("calls"), variance=pl.lit(None, pl.Float64))
     return rows.join(noise, on="name", how="left").with_columns(pl.col("launches").fill_null(0.0))
-
-
-def _aligned(a: pl.DataFrame, b: pl.DataFrame, factor: float) -> pl.DataFrame:
-    """Both runs' rows side by side, the largest difference first; without ``launches`` the calls are the work."""
-    work = "launches" if "launches" in a.columns else "calls"
-    both = a.join(b, on="name", how="full", coalesce=True, suffix="_b").select(
-        "name",
-        pl.col("calls").is_null().alias("new"),
-        pl.col("calls_b").is_null().alias("gone"),
-        a_calls=pl.col("calls").fill_null(0.0),
-        b_calls=pl.col("calls_b").fill_null(0.0),
-        a_ns=pl.col("ns").fill_null(0.0),
-        b_ns=pl.col("ns_b").fill_null(0.0),
-        as_much=pl.col(work) == pl.col(f"{work}_b"),
-        noise_ns=factor * (pl.col("variance") + pl.col("variance_b")).sqrt(),
-    )
-    delta = pl.col("b_ns") - pl.col("a_ns")
-    allowed = pl.coalesce("noise_ns", SAME_PERCENT / 100 * pl.max_horizontal("a_ns", "b_ns"))
-    status = (
-        pl.when("new")
-        .then(pl.lit("added"))
-        .when("gone")
-        .then(pl.lit("removed"))
-        .when(pl.col("as_much") & (delta.abs() <= allowed))
-        .then(pl.lit("same"))
-        .otherwise(pl.lit("changed"))
-    )
-    return (
-        both.with_columns(status=status, delta_ns=delta)
-        .select("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns")
-        .sort(pl.col("delta_ns").abs(), "name", descending=[True, False])
-    )
 
 
 def _waterfall(a: Selection, b: Selection) -> pl.DataFrame:

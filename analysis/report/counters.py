@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.counters.compared import compare, labels, reports_of
-from tracetui.analysis.counters.configurations import configurations, weights_of
+from tracetui.analysis.counters.compared import compare, configurations, labels, reports_of, weights_of
 from tracetui.analysis.counters.counters import by_kernel, launch_counters
 from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.report.model import CountersMissing
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
-    from tracetui.analysis.counters.configurations import Groups
+    from tracetui.analysis.counters.compared import Groups
     from tracetui.parsers import Run, Trace
 
 

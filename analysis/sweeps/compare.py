@@ -7,13 +7,15 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
 from msgspec import Struct
 
+from tracetui.analysis.side_by_side import aligned
 from tracetui.analysis.sweeps.model import SIZES, place, shown
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from tracetui.analysis.captures.names import Value
     from tracetui.analysis.sweeps.model import Point, Sweep
@@ -289,10 +291,6 @@ def _invalid(sweep: Sweep) -> str:
     return f"every row ran {real:.3g} sample{'' if round(real, 2) == 1 else 's'} a step, whatever batch it names (D9)"
 
 
-SAME_PERCENT = 1.0
-"""Two times that differ by no more are the same, where the launches are as many."""
-
-
 @dataclass(frozen=True, slots=True)
 class KindChange:
     """One kind of work of a variant and of its baseline at one size; calls and ns per step, medians over repeats."""
@@ -321,21 +319,21 @@ class KindChange:
 
 def kind_changes(one: Comparison) -> list[KindChange]:
     """All kinds at each size, by size, the largest difference first; none of a size without recorded GPU work."""
-    return [change for row in one.rows for change in _changes(row)]
-
-
-def _changes(row: Row) -> Iterable[KindChange]:
-    base, variant = kinds_of(row.base), kinds_of(row.variant)
-    if not base or not variant:
-        return []
     found = []
-    for kind in dict.fromkeys((*base, *variant)):
-        (a_calls, a_ns, a_top), (b_calls, b_ns, b_top) = (side.get(kind, (0.0, 0.0, "")) for side in (base, variant))
-        near = abs(b_ns - a_ns) <= SAME_PERCENT / 100 * max(a_ns, b_ns)
-        status = "same" if a_calls == b_calls and near else "changed"
-        status = "added" if kind not in base else "removed" if kind not in variant else status
-        found.append(KindChange(row.x, kind, status, a_calls, b_calls, a_ns, b_ns, b_top or a_top))
-    return sorted(found, key=lambda change: (-abs(change.delta_ns), change.kind))
+    for row in one.rows:
+        base, variant = kinds_of(row.base), kinds_of(row.variant)
+        if base and variant:
+            table = aligned(_times(base), _times(variant), 1.0)
+            for kind, status, *numbers in table.select(pl.exclude("delta_ns", "noise_ns")).iter_rows():
+                found.append(KindChange(row.x, kind, status, *numbers, (base | variant)[kind][2]))
+    return found
+
+
+def _times(kinds: dict[str, tuple[float, float, str]]) -> pl.DataFrame:
+    """What `kinds_of` gives, without the noise of a time, which is unknown."""
+    rows = [(kind, calls, ns, None) for kind, (calls, ns, _) in kinds.items()]
+    schema = {"name": pl.String, "calls": pl.Float64, "ns": pl.Float64, "variance": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def kinds_of(point: Point) -> dict[str, tuple[float, float, str]]:

@@ -9,8 +9,7 @@ import polars as pl
 from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns, format_percent
-from tracetui.analysis.counters.compared import compare, labels, reports_of
-from tracetui.analysis.counters.configurations import ALL, COMMON
+from tracetui.analysis.counters.compared import ALL, COMMON, compare, labels, reports_of
 from tracetui.analysis.counters.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
 from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.counters.source_lines import has_lines, source_lines

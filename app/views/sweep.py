@@ -12,7 +12,7 @@ import polars as pl
 from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns, format_number, format_percent
-from tracetui.analysis.counters.configurations import ALL
+from tracetui.analysis.counters.compared import ALL
 from tracetui.analysis.findings.config import load
 from tracetui.analysis.report.sweep import sweep_report
 from tracetui.analysis.sweeps.model import shown as spelled

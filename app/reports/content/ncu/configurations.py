@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_percent
-from tracetui.analysis.counters.configurations import ALL, COMMON
+from tracetui.analysis.counters.compared import ALL, COMMON
 from tracetui.analysis.counters.metrics import METRICS
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.app.reports.counter_text import change_text, value_text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.json_values import us
 from tracetui.analysis.base.number_format import format_count
-from tracetui.analysis.counters.configurations import ALL, COMMON
+from tracetui.analysis.counters.compared import ALL, COMMON
 from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.app.reports.content.ncu.configurations import letter, stopped_text, weighted
