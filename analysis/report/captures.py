@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from tracetui.analysis.captures.model import (
     CaptureRow,
@@ -100,10 +100,10 @@ class Grid(Struct, frozen=True):
     captures: dict[tuple[Value, ...], CaptureRow]
     """By row, then column."""
 
-    def parts(self, width: int) -> Iterator[Grid]:
-        """Grids of at most so many columns each."""
-        for first in range(0, len(self.columns), width):
-            yield replace(self, columns=self.columns[first : first + width])
+    @property
+    def titles(self) -> list[str]:
+        """What the columns are called."""
+        return [spelled(self.across, value) for value in self.columns]
 
 
 def grid_of(captures: Sequence[CaptureRow]) -> Grid | None:
@@ -129,14 +129,13 @@ def matrix_rows(captures: Sequence[CaptureRow]) -> tuple[list[str], list[Json]]:
     """
     if (grid := grid_of(captures)) is None:
         return [], []
-    titles = {value: spelled(grid.across, value) for value in grid.columns}
-    header = ["phase", "measure", *grid.down, *titles.values()]
+    header = ["phase", "measure", *grid.down, *grid.titles]
     found = []
     for role in [role for role in ROLES if any(role in row.phases for row in captures)]:
         for measure in MEASURES:
             for row in grid.rows:
-                cells = {title: _cell(grid.captures.get((*row, one)), role, measure) for one, title in titles.items()}
-                found.append({"phase": role, "measure": measure, **dict(zip(grid.down, row, strict=True)), **cells})
+                cells = (_cell(grid.captures.get((*row, value)), role, measure) for value in grid.columns)
+                found.append(dict(zip(header, (role, measure, *row, *cells), strict=True)))
     return header, found
 
 

@@ -10,7 +10,13 @@ from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns, format_percent
 from tracetui.analysis.counters.compared import ALL, COMMON, compare, labels, reports_of
-from tracetui.analysis.counters.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
+from tracetui.analysis.counters.counters import (
+    kernel_counters,
+    kernel_rules,
+    launch_counters,
+    launch_metrics,
+    metric_table,
+)
 from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.counters.source_lines import has_lines, source_lines
 from tracetui.analysis.kernels import size_text
@@ -29,7 +35,7 @@ from tracetui.analysis.tables.nsight.counters import (
     SOURCE_LINES,
 )
 from tracetui.analysis.tables.table import Field
-from tracetui.app.reports.content.ncu.configurations import LABELS, change, measured, value
+from tracetui.app.reports.content.counters import LABELS, change, measured, value
 from tracetui.app.reports.content.pictures import BARS, letters
 from tracetui.app.reports.content.roofline import chart_lines, chart_svg, roofs_text
 from tracetui.app.reports.counter_text import (
@@ -243,17 +249,13 @@ class CountersView(TableView):
             return self._all_metrics(note)
         if self.kind == "files":
             return self._files_page()
-        return Page(
-            id="counters",
+        return Page.of(
+            COUNTERS,
+            self._kernels(),
             title="Counters",
-            frame=self._kernels(),
             columns=self._columns(COUNTERS),
-            noun="kernels",
             note=f"{note} · means of launches",
             empty="No kernel was profiled.\n\nCheck --kernel-name and --launch-skip of the ncu command.",
-            sort=("total_ns", True),
-            inside="launches",
-            key="name",
         )
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
@@ -276,28 +278,22 @@ class CountersView(TableView):
         """The file is named where there are several."""
         return tuple(column for column in table.columns if len(self._traces) > 1 or column is not FILE)
 
+    def _per_file(self, table: Callable[[Trace], pl.DataFrame]) -> pl.DataFrame:
+        """A table of every file, with the file's name and number."""
+        traces = self._traces
+        names = labels([trace.source.path for trace in traces])
+        return pl.concat(
+            table(trace).with_columns(file=pl.lit(names[number]), file_number=pl.lit(number))
+            for number, trace in enumerate(traces)
+        )
+
     def _launches(self) -> pl.DataFrame:
         """The launches of every file."""
-
-        def work() -> pl.DataFrame:
-            traces = self._traces
-            names = labels([trace.source.path for trace in traces])
-            return pl.concat(
-                launch_counters(trace).with_columns(file=pl.lit(names[number]), file_number=pl.lit(number))
-                for number, trace in enumerate(traces)
-            )
-
-        return self.session.cached("counter_launches", work)
+        return self.session.cached("counter_launches", lambda: self._per_file(launch_counters))
 
     def _kernels(self) -> pl.DataFrame:
         def work() -> pl.DataFrame:
-            tables = [
-                by_kernel(part).with_columns(
-                    file=pl.lit(part["file"].first()), file_number=pl.lit(part["file_number"].first())
-                )
-                for part in _files(self._launches())
-            ]
-            table = pl.concat(tables).with_columns(size_text("grid"), size_text("block"), _advice())
+            table = self._per_file(kernel_counters).with_columns(size_text("grid"), size_text("block"), _advice())
             return tell_apart(table.sort("total_ns", "name", descending=[True, False], nulls_last=True))
 
         return self.session.cached("counter_kernels", work)
@@ -322,16 +318,14 @@ class CountersView(TableView):
         return roofline_page(self._roofline, with_counters=bool(self._traces))
 
     def _launch_page(self, launches: pl.DataFrame, title: str, note: str) -> Page:
-        return Page(
-            id="counter_launches",
+        return Page.of(
+            COUNTER_LAUNCHES,
+            launches.with_columns(size_text("grid"), size_text("block"), _advice()),
             title=title,
-            frame=launches.with_columns(size_text("grid"), size_text("block"), _advice()),
             columns=self._columns(COUNTER_LAUNCHES),
-            noun="launches",
             note=note,
             sort=("device_row", False),
             inside="metrics",
-            key="device_row",
         )
 
     def _metrics_page(self, row: Mapping[str, Any]) -> Page:
@@ -353,11 +347,10 @@ class CountersView(TableView):
         said.sort(key=lambda rule: -(rule["value"] or 0))
         schema = {column.name: metrics.schema[column.name] for column in COUNTER_METRICS.columns}
         rules = pl.DataFrame(said, schema=schema)
-        return Page(
-            id="counter_metrics",
+        return Page.of(
+            COUNTER_METRICS,
+            pl.concat([rules, metrics.select(list(schema))]),
             title=f"#{number}",
-            frame=pl.concat([rules, metrics.select(list(schema))]),
-            columns=COUNTER_METRICS.columns,
             noun="metrics and rules",
             note=f"{metrics.height:,} metrics, {len(said)} rules",
             key="metric",
@@ -365,17 +358,13 @@ class CountersView(TableView):
 
     def _rule_page(self, note: str) -> Page:
         def work() -> pl.DataFrame:
-            tables = [
-                kernel_rules(part).with_columns(file=pl.lit(part["file"].first())) for part in _files(self._launches())
-            ]
-            return pl.concat(tables).sort("gain_ns", "speedup_percent", descending=True, nulls_last=True)
+            rules = self._per_file(lambda trace: kernel_rules(launch_counters(trace)))
+            return rules.sort("gain_ns", "speedup_percent", descending=True, nulls_last=True)
 
-        return Page(
-            id="counter_rules",
-            title="Advice of ncu",
-            frame=self.session.cached("counter_rules", work),
+        return Page.of(
+            NCU_RULES,
+            self.session.cached("counter_rules", work),
             columns=self._columns(NCU_RULES),
-            noun="rules",
             note=note,
             empty=(
                 "No rules in this file.\n\nThe raw page has none: print the details page of the same report with\n\n"
@@ -387,12 +376,7 @@ class CountersView(TableView):
 
     def _all_metrics(self, note: str) -> Page:
         def work() -> pl.DataFrame:
-            traces = self._traces
-            names = labels([trace.source.path for trace in traces])
-            tables = [
-                metric_table(trace).with_columns(file=pl.lit(name)) for trace, name in zip(traces, names, strict=True)
-            ]
-            table = pl.concat(tables)
+            table = self._per_file(metric_table)
             beside = pl.Series("beside", [unit_beside(unit) or "" for unit in table["unit"]], pl.String)
             table = table.with_columns(beside, unit=pl.when(beside == "").then("unit"))
             for column, into in (("mean_value", "mean"), ("min_value", "least"), ("max_value", "most")):
@@ -400,15 +384,8 @@ class CountersView(TableView):
             return table
 
         table = self.session.cached("counter_metrics", work)
-        return Page(
-            id="counter_all",
-            title="Metrics",
-            frame=table,
-            columns=_uncut(self._columns(ALL_METRICS), table.filter(pl.col("mean_value").is_not_null())),
-            noun="metrics",
-            note=note,
-            key="metric",
-        )
+        columns = _uncut(self._columns(ALL_METRICS), table.filter(pl.col("mean_value").is_not_null()))
+        return Page.of(ALL_METRICS, table, title="Metrics", columns=columns, note=note, key="metric")
 
     def _files_page(self) -> Page:
         traces = self._compared
@@ -429,11 +406,6 @@ class CountersView(TableView):
             note="over the profiled launches of each file, weighted by time",
             key="row",
         )
-
-
-def _files(launches: pl.DataFrame) -> list[pl.DataFrame]:
-    """The launches of each file; of files without launches one table that has the columns alone."""
-    return launches.partition_by("file_number", maintain_order=True) or [launches]
 
 
 def _uncut(columns: Iterable[Field], numbers: pl.DataFrame) -> tuple[Field, ...]:

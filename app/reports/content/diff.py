@@ -9,7 +9,7 @@ from tracetui.analysis.base.number_format import format_percent, format_signed_u
 from tracetui.analysis.report.model import Judged
 from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
-from tracetui.app.reports.content.ncu.configurations import stopped_text
+from tracetui.app.reports.content.counters import configuration_blocks, kernel_blocks, stopped_text
 from tracetui.app.reports.counter_text import profiled_text
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
 from tracetui.app.tables.module_tree import merged_changes
@@ -80,9 +80,6 @@ def section_parts(found: Json, section: str, layout: Layout) -> Iterator[Part]:
 
 def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """The diff of two reports of Nsight Compute, which hold single launches and no steps."""
-    from tracetui.app.reports.content.counters import kernel_blocks
-    from tracetui.app.reports.content.ncu import configurations
-
     counters = found["counters"]
     yield Title("tracetui diff: what changed from A to B, of the profiled launches")
     yield Facts(counted_sides(found))
@@ -90,10 +87,10 @@ def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
     yield _conditions(found["comparable"])
     yield Sentences(counters_verdict(counters, layout))
     yield FindingList(Judged.of(found))
-    yield from configurations.blocks(counters["configurations"], counters["configuration_weights"], layout)
+    yield from configuration_blocks(counters["configurations"], counters["configuration_weights"], layout)
     yield from _waterfall(found["waterfall"], layout, "profiled time")
     yield from _changes("kernels", found["kernels"], layout)
-    yield from kernel_blocks(counters["counters_compared"], ("A", "B"), layout, counts=False)
+    yield from kernel_blocks(counters["counters_compared"], layout, counts=False)
 
 
 def verdict(found: Json, layout: Layout) -> str:

@@ -14,14 +14,14 @@ from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.tables import captures, sweeps
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart, lines_svg
+from tracetui.app.reports.content import sweep_counters
 from tracetui.app.reports.content.captures import capture_parts, matrix_parts, rows_to_plot
-from tracetui.app.reports.content.ncu import sweep as sweep_counters
+from tracetui.app.reports.content.side_by_side import fitting
 from tracetui.app.reports.csv_report import captures_csv, plain_csv
 from tracetui.app.reports.finding_words import missing_by_reason
-from tracetui.app.reports.layout import GAP, WIDTH, Shown
+from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, shown
 from tracetui.app.tables.columns import cell_text
-from tracetui.app.text.fitting import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -309,18 +309,6 @@ def _comparison(one: Comparison, layout: Layout) -> Block:
     ]
     columns, cells = fitting(columns, cells, ("GPU", "kernels", "lost%"))
     return Block(one.label, columns=tuple(columns), cells=cells, chart=speedup_chart(one, layout))
-
-
-def fitting(columns: list[Shown], cells: list[list[str]], spare: Sequence[str]) -> tuple[list[Shown], list[list[str]]]:
-    """Without the first spare columns, as far as the table would be too wide."""
-    for name in spare:
-        turned = zip(*cells, strict=True)
-        widths = [max(map(cell_width, (column.title, *cell))) for column, cell in zip(columns, turned, strict=True)]
-        if sum(widths) + len(GAP) * len(widths) <= WIDTH:
-            break
-        kept = [n for n, column in enumerate(columns) if column.title != name]
-        columns, cells = [columns[n] for n in kept], [[row[n] for n in kept] for row in cells]
-    return columns, cells
 
 
 def lines_of(

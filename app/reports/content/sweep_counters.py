@@ -10,7 +10,8 @@ from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.counters.compared import ALL, COMMON
 from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
-from tracetui.app.reports.content.ncu.configurations import letter, stopped_text, weighted
+from tracetui.app.reports.content.counters import stopped_text, weighted
+from tracetui.app.reports.content.side_by_side import letter
 from tracetui.app.reports.counter_text import change_text, value_text
 from tracetui.app.reports.csv_report import plain_csv
 from tracetui.app.reports.layout import GAP, Shown
