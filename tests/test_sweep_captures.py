@@ -20,8 +20,7 @@ from sweep_maker import write_sweep
 from test_captures import training
 from test_ranges import BY_SQL
 
-from tracetui.analysis.captures.captures import captures
-from tracetui.analysis.captures.outcome import out_of_memory
+from tracetui.analysis.captures.captures import captures, out_of_memory
 from tracetui.analysis.report.captures import matrix_rows
 from tracetui.analysis.report.sweep import SweepReport, sweep_json, sweep_report
 from tracetui.analysis.sweeps.model import is_size

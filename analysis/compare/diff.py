@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import in_ranges
 from tracetui.analysis.base import api_names, intervals, names
-from tracetui.analysis.captures.measure import kind_series, kind_times
+from tracetui.analysis.captures.measure import category_of, kind_series, kind_times
 from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.compare.compared_passes import (
     LIGHT,
@@ -32,7 +32,7 @@ from tracetui.analysis.gpu.idle import CAUSES, gaps_of
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, labels, operator_names
 from tracetui.analysis.matching.join import pairs
-from tracetui.analysis.matching.replaced_kernels import Replacement, replacements
+from tracetui.analysis.matching.replaced_kernels import replacements
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.ranges import containing_rows
@@ -232,29 +232,35 @@ def _kernels_of(
         theirs: kernel rows of B.
         rich: both runs with operators.
     """
-    table = _paired(a, b, ours, theirs, _pairing(*rich, _times(ours), _times(theirs)))
+    a_called, b_called, pairing = _pairing(*rich, _times(ours), _times(theirs))
+    tables = _kernels(a, ours, a_called), _kernels(b, theirs, b_called)
+    table = aligned(*tables, noise_factor(a.step_count, b.step_count))
     short = pl.Series("short_name", [kernel_names.short_name(name) for name in table["name"]], pl.String)
-    return table.insert_column(1, short)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pairing:
-    """What the kernels of both runs are called in the table, and what told that they are the same."""
-
-    a_called: dict[str, str]
-    b_called: dict[str, str]
-    how: dict[str, str]
-    """By that name."""
-    b_names: dict[str, str]
-    """B's own name, by that name."""
-    replaced: dict[str, Replacement]
+    by_work = pl.col("paired_by").is_in(["types", "operator"])
+    return (
+        table.insert_column(1, short)
+        .join(pairing, on="name", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("a_names", "b_names").fill_null(pl.lit([], dtype=pl.List(pl.String))),
+            b_name=pl.when(pl.col("b_name") != pl.col("name")).then("b_name"),
+            status=pl.when(by_work).then(pl.lit("changed")).otherwise("status"),
+        )
+    )
 
 
 def _times(rows: pl.DataFrame) -> dict[str, int]:
     return dict(rows.group_by(pl.col("name").cast(pl.String)).agg(pl.col("duration").sum()).iter_rows())
 
 
-def _pairing(a: Selection, b: Selection, ours: dict[str, int], theirs: dict[str, int]) -> _Pairing:
+_PAIRED = {
+    "name": pl.String(), "b_name": pl.String(), "paired_by": pl.String(), "operator": pl.String(),
+    "a_names": pl.List(pl.String), "b_names": pl.List(pl.String),
+}  # fmt: skip
+
+
+def _pairing(
+    a: Selection, b: Selection, ours: dict[str, int], theirs: dict[str, int]
+) -> tuple[dict[str, str], dict[str, str], pl.DataFrame]:
     """Pairs kernels by their names, then those that only one run has by the operators that launch them.
 
     Args:
@@ -262,28 +268,22 @@ def _pairing(a: Selection, b: Selection, ours: dict[str, int], theirs: dict[str,
         b: what is compared with it.
         ours: the time of each kernel of A; one that stands for several is the longest of them.
         theirs: the same of B.
+
+    Returns:
+        What kernels of A, and of B, are called in the table, and the frame `_PAIRED`, a row per pair.
     """
     found = pairs(sorted(ours), sorted(theirs))
-    known = {name for name, _ in found.values()}
-    gone, new = ([name for name in names if name not in of] for names, of in ((ours, known), (theirs, found)))
-    swapped = [
-        replace(
-            one,
-            a_names=tuple(sorted(one.a_names, key=lambda name: -ours[name])),
-            b_names=tuple(sorted(one.b_names, key=lambda name: -theirs[name])),
-        )
-        for one in replacements(a, b, gone, new, {theirs: ours for theirs, (ours, _) in found.items()})
-    ]
-    first = {one.a_names[0]: one for one in swapped}
-    return _Pairing(
-        a_called={name: main for main, one in first.items() for name in one.a_names},
-        b_called={theirs: ours for theirs, (ours, _) in found.items()}
-        | {name: main for main, one in first.items() for name in one.b_names},
-        how=dict(found.values()) | dict.fromkeys(first, "operator"),
-        b_names={ours: theirs for theirs, (ours, _) in found.items()}
-        | {main: one.b_names[0] for main, one in first.items()},
-        replaced=first,
-    )
+    both = {theirs: ours for theirs, (ours, _) in found.items()}
+    gone, new = set(ours) - set(both.values()), set(theirs) - set(both)
+    rows: list[tuple[object, ...]] = [(ours, theirs, how, None, [], []) for theirs, (ours, how) in found.items()]
+    a_called, b_called = dict[str, str](), dict(both)
+    for swapped in replacements(a, b, gone, new, both):
+        a_names = sorted(swapped.a_names, key=lambda name: -ours[name])
+        b_names = sorted(swapped.b_names, key=lambda name: -theirs[name])
+        a_called |= dict.fromkeys(a_names, a_names[0])
+        b_called |= dict.fromkeys(b_names, a_names[0])
+        rows.append((a_names[0], b_names[0], "operator", swapped.operator, a_names, b_names))
+    return a_called, b_called, pl.DataFrame(rows, schema=_PAIRED, orient="row")
 
 
 def _split_of(
@@ -312,26 +312,6 @@ def _kernels(sel: Selection, rows: pl.DataFrame, called: dict[str, str]) -> pl.D
     return per_step.group_by("name").agg(
         calls=pl.col("calls").sum() / steps, ns=pl.col("ns").sum() / steps, variance=variance_of_mean(steps)
     )
-
-
-def _paired(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame, found: _Pairing) -> pl.DataFrame:
-    """Both runs' kernels side by side, B's under the names that A gives them."""
-    tables = _kernels(a, ours, found.a_called), _kernels(b, theirs, found.b_called)
-    table = aligned(*tables, noise_factor(a.step_count, b.step_count))
-    names = table["name"].to_list()
-    spelled = [found.b_names.get(name) for name in names]
-    swapped = [found.replaced.get(name) for name in names]
-    words = pl.List(pl.String)
-    return table.with_columns(
-        pl.Series("b_name", [theirs if theirs != ours else None for ours, theirs in zip(names, spelled, strict=True)],
-                  pl.String),
-        pl.Series("paired_by", [found.how.get(name) for name in names], pl.String),
-        pl.Series("operator", [one and one.operator for one in swapped], pl.String),
-        pl.Series("a_names", [list(one.a_names) if one else [] for one in swapped], words),
-        pl.Series("b_names", [list(one.b_names) if one else [] for one in swapped], words),
-    ).with_columns(
-        status=pl.when(pl.col("paired_by").is_in(["types", "operator"])).then(pl.lit("changed")).otherwise("status"),
-    )  # fmt: skip
 
 
 def _operators(sel: Selection, on_device: bool) -> pl.DataFrame:
@@ -396,20 +376,9 @@ def _waterfall(a: Selection, b: Selection) -> pl.DataFrame:
 
 def _categories(sel: Selection) -> pl.DataFrame:
     """Calls and GPU time per step of each kind of work."""
-    table = (
-        device_work(sel)
-        .group_by(pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String))
-        .agg(calls=pl.len(), ns=pl.col("duration").sum())
-    )
-    category = [
-        kernel_names.category(name) if kind in ("kernel", "graph") else kind
-        for kind, name in table.select("kind", "name").iter_rows()
-    ]
-    return (
-        table.with_columns(pl.Series("category", category, pl.String))
-        .group_by("category")
-        .agg(pl.col("calls").sum() / sel.step_count, pl.col("ns").sum() / sel.step_count)
-    )
+    device = device_work(sel)
+    sums = device.select("duration", category=category_of(device)).group_by("category")
+    return sums.agg(calls=pl.len() / sel.step_count, ns=pl.col("duration").sum() / sel.step_count)
 
 
 STEP = "step"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.base.number_format import UNKNOWN, format_ns, format_share, format_signed_ns
 from tracetui.analysis.report.captures import category_rows, matrix_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.report.sweep import kind_rows, point_rows, speedup_rows
-from tracetui.analysis.sweeps.folder import CLEAN
 from tracetui.analysis.sweeps.model import shown as spelled
+from tracetui.analysis.sweeps.reading import CLEAN
 from tracetui.analysis.tables import captures, sweeps
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart, lines_svg
