@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_ns, format_share, format_signed_ns
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.report.sweep import SweepReport
     from tracetui.analysis.sweeps.compare import Comparison, KindChange
     from tracetui.analysis.sweeps.model import Point, Sweep
@@ -45,14 +45,16 @@ SOURCES = {
     "captures": "captures whose names vary",
     "table": "a table",
 }
-FLAT: dict[str, tuple[Table, Callable[[Sequence[CaptureRow]], list[Json]]]] = {
-    "phases": (captures.PHASES, phase_rows),
-    "categories": (captures.CATEGORIES, category_rows),
-    "top_kernels": (captures.TOP_KERNELS, top_kernel_rows),
+FLAT: dict[str, tuple[Table, Callable[[SweepReport], list[Json]]]] = {
+    "comparisons": (sweeps.SPEEDUPS, speedup_rows),
+    "kinds": (sweeps.KINDS, kind_rows),
+    "phases": (captures.PHASES, lambda found: phase_rows(found.captures)),
+    "categories": (captures.CATEGORIES, lambda found: category_rows(found.captures)),
+    "top_kernels": (captures.TOP_KERNELS, lambda found: top_kernel_rows(found.captures)),
 }
-"""Tables with a row per capture and phase or kernel."""
-SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", *FLAT)
-"""What ``sweep --section`` takes: the sweep's own tables, then those of captures."""
+"""The tables of ``sweep --section`` that are rows of declared columns, in CSV and JSON."""
+OF_VARIANTS = ("comparisons", "kinds")
+"""Those that compare; the others have a row per capture and phase or kernel."""
 NO_RANGES = "no recording of Nsight Systems with ranges in this sweep."
 NOTHING = {
     "points": "no points.",
@@ -108,7 +110,7 @@ def _limited(block: Block, layout: Layout) -> Block:
 
 
 def section_parts(found: SweepReport, sections: Sequence[str], layout: Layout) -> Iterator[Part]:
-    """Some sections of the sweep, one of `SECTIONS` each."""
+    """Some sections of the sweep, as ``sweep --section`` names them."""
     yield _title(found.sweep)
     for name in sections:
         if name in ("points", "comparisons"):
@@ -127,24 +129,15 @@ def section_parts(found: SweepReport, sections: Sequence[str], layout: Layout) -
 
 
 def _filled(found: SweepReport, name: str) -> bool:
-    if name == "points":
-        return bool(found.sweep.points)
-    if name in ("comparisons", "kinds"):
-        rows = found.comparisons if name == "comparisons" else [row for _, rows in found.kinds for row in rows]
-        return bool(rows) and not is_invalid(found)
-    return bool(
-        matrix_rows(found.captures)[1] if name == "matrix" else _rows(found, name) if name in FLAT else found.captures
-    )
-
-
-def _rows(found: SweepReport, name: str) -> list[Json]:
-    """The rows of a table of captures."""
-    return FLAT[name][1](found.captures)
+    if name in ("points", "captures"):
+        return bool(found.sweep.points if name == "points" else found.captures)
+    rows = matrix_rows(found.captures)[1] if name == "matrix" else FLAT[name][1](found)
+    return bool(rows) and not (name in OF_VARIANTS and is_invalid(found))
 
 
 def _flat(found: SweepReport, name: str, layout: Layout) -> Iterator[Part]:
     """A table of captures with a column for each axis."""
-    table, rows, axes = FLAT[name][0], _rows(found, name), found.sweep.axes
+    table, rows, axes = FLAT[name][0], FLAT[name][1](found), found.sweep.axes
     if table is captures.PHASES:  # the whole capture has no means
         rows = [row for row in rows if row["phase"] != captures.WHOLE or row["outcome"] not in ("measured", "cut")]
     if not rows:
@@ -171,16 +164,14 @@ def section_csv(found: SweepReport, section: str) -> str:
     """One section, one line per row; the axes first where they are its rows' own."""
     if section == "points":
         return sweep_csv(found)
-    if section == "comparisons":
-        return plain_csv(speedup_rows(found), sweeps.SPEEDUPS.csv_header)
-    if section == "kinds":
-        return plain_csv(kind_rows(found), sweeps.KINDS.csv_header)
     if section == "captures":
         return captures_csv(found.captures)
     if section == "matrix":
         header, rows = matrix_rows(found.captures)
         return plain_csv(rows, header)
-    return plain_csv(_rows(found, section), (*found.sweep.axes, *FLAT[section][0].csv_header))
+    table, rows_of = FLAT[section]
+    axes = () if section in OF_VARIANTS else found.sweep.axes
+    return plain_csv(rows_of(found), (*axes, *table.csv_header))
 
 
 def sweep_csv(found: SweepReport) -> str:
@@ -330,38 +321,28 @@ def lines_of(
 
 def chart_block(sweep: Sweep, layout: Layout) -> Block:
     """Step times over sizes; without rows where there is no line to draw."""
-    lines, axis = lines_of(sweep, layout.text), layout.text(sweep.x_axis or "")
-    labels: dict[str, Any] = {
-        "x_title": axis,
-        "y_title": "step time",
-        "x_label": lambda value: f"{value:g}",
-        "y_label": lambda value: format_ns(value, ascii=layout.ascii),
-    }
-    return Block("", chart=_chart(lines, f"step time by {axis}", CHART_ROWS, layout, labels))
+    axis = layout.text(sweep.x_axis or "")
+    labels = _labels(axis, "step time", partial(format_ns, ascii=layout.ascii))
+    return Block("", chart=_chart(lines_of(sweep, layout.text), f"step time by {axis}", CHART_ROWS, layout, labels))
 
 
 def speedup_chart(one: Comparison, layout: Layout) -> Chart | None:
     """The speed-up over size, beside what the removed work allows; the gap between both is lost."""
-    axis = layout.text(one.x_axis or "")
-    labels: dict[str, Any] = {
-        "x_title": axis,
-        "y_title": "speed-up",
-        "x_label": lambda value: f"{value:g}",
-        "y_label": lambda value: f"{value:.2f}",
-    }
-    lines = speedup_lines(one)
+    axis, lines = layout.text(one.x_axis or ""), speedup_lines(one)
+    labels = _labels(axis, "speed-up", "{:.2f}".format)
     return _chart(lines, f"speed-up by {axis}", SPEEDUP_ROWS, layout, labels) if lines else None
+
+
+def _labels(axis: str, title: str, write: Callable[[float], str]) -> dict[str, Any]:
+    """How a chart over an axis is labelled."""
+    return {"x_title": axis, "y_title": title, "x_label": "{:g}".format, "y_label": write}
 
 
 def _chart(lines: list[Line], title: str, height: int, layout: Layout, labels: dict[str, Any]) -> Chart:
     """Lines as a picture of text, and as SVG."""
-
-    def drawn() -> str:
-        return lines_svg(lines, title, **labels)
-
     some = any(len(line.points) > 1 for line in lines)
     rows = line_chart(lines, WIDTH - 2, height, **labels, ascii=layout.ascii) if some else []
-    return Chart("", tuple(rows), drawn)
+    return Chart("", tuple(rows), lambda: lines_svg(lines, title, **labels))
 
 
 def speedup_lines(one: Comparison) -> list[Line]:
