@@ -17,7 +17,7 @@ from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.nsight.counters import COUNTER_LAUNCHES, COUNTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from tracetui.analysis.counters.compared import Groups
@@ -66,28 +66,20 @@ def of_run(
         open_file: opens one of the folder's other files.
     """
     traces, problems = reports_of(run, open_file)
-    if "counters" not in wanted:
-        return by_file(traces, limit)
-    if len(traces) > 1:
-        return side_by_side(traces, problems, limit)
-    return {"counters_compared": None, **(by_file(traces, limit) if "configurations" in wanted else {})}
-
-
-def side_by_side(traces: Sequence[Trace], problems: Sequence[str] = (), limit: int | None = None) -> Json:
-    """Several recordings: kernel by kernel, and as configurations."""
-    return {"counters_compared": compared(traces, problems, limit), **by_file(traces, limit)}
+    found: Json = {"counters_compared": compared(traces, problems, limit)} if "counters" in wanted else {}
+    if "counters" not in wanted or "configurations" in wanted or len(traces) > 1:
+        found |= by_file(traces, limit)
+    return found
 
 
 def by_file(traces: Sequence[Trace], limit: int | None = None) -> Json:
-    """The table of configurations in which each recording is one."""
-    return configuration_rows({name: [launch_table(trace)] for name, trace in _named(traces)}, limit)
-
-
-def _named(traces: Sequence[Trace]) -> Iterator[tuple[str, Trace]]:
-    """Each recording with what to call it, one of a kind."""
+    """The table of configurations in which each recording is one, called by one name each."""
+    groups: dict[str, list[pl.DataFrame]] = {}
     names = labels([trace.source.path for trace in traces])
     for number, (name, trace) in enumerate(zip(names, traces, strict=True)):
-        yield (f"{name} ({names[:number].count(name) + 1})" if name in names[:number] else name), trace
+        seen = names[:number].count(name)
+        groups[f"{name} ({seen + 1})" if seen else name] = [launch_table(trace)]
+    return configuration_rows(groups, limit)
 
 
 def configuration_rows(groups: Groups, limit: int | None = None) -> Json:

@@ -331,11 +331,13 @@ def _counters_of_pair(pair: Pair, limit: int | None) -> Json | None:
     if not pair.a.trace.info.kind == pair.b.trace.info.kind == "ncu":
         return None
     from tracetui.analysis.counters.metrics import stopped_at
-    from tracetui.analysis.report.counters import side_by_side
+    from tracetui.analysis.report.counters import by_file, compared
 
     stops = {side: stopped_at(facts.trace, facts.manifest) for side, facts in (("a", pair.a), ("b", pair.b))}
+    both = pair.a.trace, pair.b.trace
     return {
-        **side_by_side((pair.a.trace, pair.b.trace), limit=limit),
+        "counters_compared": compared(both, limit=limit),
+        **by_file(both, limit),
         "stopped": {side: limit for side, limit in stops.items() if limit is not None},
     }
 
