@@ -192,44 +192,41 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
         value: the variant.
         invalid: why the sweep's sizes can't be compared.
     """
+
+    def untold(words: str) -> Crossover:
+        return Crossover(axis, None, None, words)
+
     name = shown(value)
     if invalid:
-        return Crossover(axis, None, None, f"can't be told: {invalid}")
+        return untold(f"can't be told: {invalid}")
     numeric = [row for row in rows if not isinstance(row.x, str)]
     if axis is None or len(numeric) < 2:
         row = rows[0]
         there = f" at {axis} {shown(row.x)}" if axis is not None else ""
         if row.within_noise:
-            return Crossover(
-                axis, None, None, f"can't be told: the difference{there} is within the noise of the repeats"
-            )
+            return untold(f"can't be told: the difference{there} is within the noise of the repeats")
         alone = "; one size only, so no crossover can be told" if axis is not None else ""
-        return Crossover(axis, None, None, f"{name} is {row.speedup:.2f} times as fast{there}{alone}")
+        return untold(f"{name} is {row.speedup:.2f} times as fast{there}{alone}")
     xs = [float(row.x) for row in numeric]
     gains = [row.gain for row in numeric]
     if all(row.within_noise for row in numeric):
-        return Crossover(
-            axis, None, None, f"can't be told: the difference is within the noise of the repeats at every {axis}"
-        )
+        return untold(f"can't be told: the difference is within the noise of the repeats at every {axis}")
     zeros = _zeros(xs, gains)
-    span = f"from {xs[0]:g} to {xs[-1]:g}"
     if not zeros:
         side = "faster" if gains[0] > 0 else "slower"
-        unsure = [f"{row.x:g}" for row in numeric if row.within_noise and not isinstance(row.x, str)]
-        rest = f", within the noise at {', '.join(unsure)}" if unsure else ""
-        return Crossover(axis, None, None, f"no crossover in range: {name} is {side} at every {axis} {span}{rest}")
-    errors = [row.error for row in numeric]
+        unsure = ", ".join(f"{row.x:g}" for row in numeric if row.within_noise and not isinstance(row.x, str))
+        rest = f", within the noise at {unsure}" if unsure else ""
+        span = f"from {xs[0]:g} to {xs[-1]:g}"
+        return untold(f"no crossover in range: {name} is {side} at every {axis} {span}{rest}")
     if len(zeros) > 1:
         places = ", ".join(f"{zero:.3g}" for zero in zeros)
-        return Crossover(
-            axis, None, None, f"{name} changes sides {len(zeros)} times, at {axis} {places}: no single crossover"
-        )
+        return untold(f"{name} changes sides {len(zeros)} times, at {axis} {places}: no single crossover")
     side = "faster" if gains[-1] > 0 else "slower"
-    said = f"{name} is {side} from {axis} {zeros[0]:.3g} on"
-    known = [error for error in errors if error is not None]
-    if len(known) < len(errors):
-        return Crossover(axis, zeros[0], None, f"{said}; without repeats, how sure that is can't be told")
-    low, high = _interval(xs, gains, known, zeros[0])
+    verdict = f"{name} is {side} from {axis} {zeros[0]:.3g} on"
+    errors = [row.error for row in numeric if row.error is not None]
+    if len(errors) < len(numeric):
+        return Crossover(axis, zeros[0], None, f"{verdict}; without repeats, how sure that is can't be told")
+    low, high = _interval(xs, gains, errors, zeros[0])
     lower, upper = (None if end is None else f"{end:.3g}" for end in (low, high))
     if lower and upper:
         where = f"between {lower} and {upper}"
@@ -237,7 +234,7 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
         where = f"below {upper}, maybe below the range"
     else:
         where = f"above {lower}, maybe above the range" if lower else "anywhere"
-    return Crossover(axis, zeros[0], (low, high), f"{said}; by the repeats, it lies {where}")
+    return Crossover(axis, zeros[0], (low, high), f"{verdict}; by the repeats, it lies {where}")
 
 
 def _zeros(xs: Sequence[float], gains: Sequence[float]) -> list[float]:
