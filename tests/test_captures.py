@@ -16,8 +16,8 @@ from nsys_file import NsysFile
 from sample_runs import recorded, run_of
 
 from tracetui.analysis.captures.captures import capture, captures
+from tracetui.analysis.captures.model import grid_of
 from tracetui.analysis.captures.names import axes_of, names_of
-from tracetui.analysis.report.captures import grid_of
 from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli
 from tracetui.app.screen.dialogs.captures_screen import captures_frame

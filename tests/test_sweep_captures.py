@@ -21,7 +21,7 @@ from test_captures import training
 from test_ranges import BY_SQL
 
 from tracetui.analysis.captures.captures import captures, out_of_memory
-from tracetui.analysis.report.captures import matrix_rows
+from tracetui.analysis.captures.model import matrix_rows
 from tracetui.analysis.report.sweep import SweepReport, sweep_json, sweep_report
 from tracetui.analysis.sweeps.model import is_size
 from tracetui.analysis.sweeps.reading import read_sweep

@@ -9,12 +9,13 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from tracetui.analysis.captures.captures import ordered
+from tracetui.analysis.captures.model import category_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.captures.names import place
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.report.captures import category_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.report.findings import judged
 from tracetui.analysis.report.rows import object_row
 from tracetui.analysis.sweeps.compare import Comparison, Crossover, baseline, comparisons, kind_changes
-from tracetui.analysis.sweeps.model import CAPTURE, Sweep, place
+from tracetui.analysis.sweeps.model import CAPTURE, Sweep
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.analysis.tables.sweeps import KINDS, SPEEDUPS
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 from msgspec import Struct
 
+from tracetui.analysis.captures.names import place
 from tracetui.analysis.side_by_side import aligned
-from tracetui.analysis.sweeps.model import SIZES, place, shown
+from tracetui.analysis.sweeps.model import SIZES, shown
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from tracetui.analysis.captures.names import place
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
@@ -249,11 +251,6 @@ NEEDS: dict[str, tuple[Callable[[Sweep], bool], str]] = {
 def shown(value: Value | None) -> str:
     """An axis' value as a person reads it."""
     return value if isinstance(value, str) else "-" if value is None else f"{value:g}"
-
-
-def place(value: Value) -> tuple[float, str]:
-    """Numbers by size, before texts by letter."""
-    return (float("inf"), value) if isinstance(value, str) else (float(value), "")
 
 
 def sweep_of(

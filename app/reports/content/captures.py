@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_share
+from tracetui.analysis.captures.model import MEASURES, OOM, grid_of
 from tracetui.analysis.captures.names import spelled
-from tracetui.analysis.report.captures import MEASURES, OOM, grid_of
 from tracetui.app.reports.content.side_by_side import PER_TABLE, across
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Sentences
@@ -19,9 +19,8 @@ from tracetui.app.text.fitting import cell_width
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tracetui.analysis.captures.model import CaptureRow
+    from tracetui.analysis.captures.model import CaptureRow, Grid
     from tracetui.analysis.captures.names import Value
-    from tracetui.analysis.report.captures import Grid
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_ns, format_share, format_signed_ns
-from tracetui.analysis.report.captures import category_rows, matrix_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.captures.model import category_rows, matrix_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.report.sweep import kind_rows, point_rows, speedup_rows
 from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.sweeps.reading import CLEAN
