@@ -209,9 +209,11 @@ def _mean_clock(trace: Trace) -> float | None:
     """The mean clock of the SMs over the launches, at which ncu measured; None where it was not collected."""
     rows = trace.counters.select(pl.col("metric").cast(pl.String), "value").drop_nulls("value")
     rows = rows.filter(pl.col("metric").is_in([*SM_CLOCK, "SM Frequency"]))
+    if not rows.height:
+        return None
     # one metric of the file, so that launches count alike
-    mine = rows.filter(pl.col("metric") == rows["metric"].first())["value"]
-    return float(mine.sum()) / mine.len() if mine.len() else None
+    mine = rows.filter(pl.col("metric") == rows["metric"][0])["value"]
+    return float(mine.sum()) / mine.len()
 
 
 def _launches(a: Trace, b: Trace, *, work: bool) -> Iterator[Difference]:

@@ -7,31 +7,36 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.number_format import UNKNOWN, format_ns, format_share, format_signed_ns
+from tracetui.analysis.base.json_values import us
+from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_ns, format_share, format_signed_ns
 from tracetui.analysis.captures.model import category_rows, matrix_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.counters.compared import ALL, COMMON
 from tracetui.analysis.report.sweep import kind_rows, point_rows, speedup_rows
+from tracetui.analysis.sweeps.model import CAPTURE
 from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.sweeps.reading import CLEAN
 from tracetui.analysis.tables import captures, sweeps
+from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart, lines_svg
-from tracetui.app.reports.content import sweep_counters
 from tracetui.app.reports.content.captures import capture_parts, matrix_parts, rows_to_plot
-from tracetui.app.reports.content.side_by_side import fitting
+from tracetui.app.reports.content.counters import stopped_text, weighted
+from tracetui.app.reports.content.side_by_side import fitting, letter
+from tracetui.app.reports.counter_text import change_text, value_text
 from tracetui.app.reports.csv_report import captures_csv, plain_csv
 from tracetui.app.reports.finding_words import missing_by_reason
-from tracetui.app.reports.layout import WIDTH, Shown
-from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, shown
+from tracetui.app.reports.layout import GAP, WIDTH, Shown
+from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown
 from tracetui.app.tables.columns import cell_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.report.sweep import SweepReport
+    from tracetui.analysis.report.sweep import SweepCounters, SweepReport
     from tracetui.analysis.sweeps.compare import Comparison, KindChange
     from tracetui.analysis.sweeps.model import Point, Sweep
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -75,8 +80,8 @@ def sweep_parts(found: SweepReport, layout: Layout) -> Iterator[Part]:
     unused = Sentences(tuple(f"Not used: {note}" for note in sweep.notes))
     yield _title(sweep)
     if found.counters is not None and not any(point.step_ns for point in sweep.points):
-        yield Sentences((sweep_counters.head(found.counters, sweep.axes),))
-        yield from sweep_counters.blocks(found.counters, sweep.axes, layout)
+        yield Sentences((counters_head(found.counters, sweep.axes),))
+        yield from counter_blocks(found.counters, sweep.axes, layout)
         yield unused
         return
     yield Sentences((_head(sweep),))
@@ -96,7 +101,7 @@ def sweep_parts(found: SweepReport, layout: Layout) -> Iterator[Part]:
     if len(found.comparisons) > 1:
         yield Sentences(tuple(f"{one.label}: {one.crossover.verdict}." for one in found.comparisons))
     if found.counters is not None:
-        yield from sweep_counters.blocks(found.counters, sweep.axes, layout)
+        yield from counter_blocks(found.counters, sweep.axes, layout)
     yield Sentences((abstained(found),) if abstained(found) else ())
     yield unused
 
@@ -177,7 +182,7 @@ def section_csv(found: SweepReport, section: str) -> str:
 def sweep_csv(found: SweepReport) -> str:
     """The points, one line each; where Nsight Compute measured them, a line per point and kind of kernels."""
     if found.counters is not None:
-        return sweep_counters.counters_csv(found.counters, found.sweep)
+        return counters_csv(found.counters, found.sweep)
     rows = [{**row, "findings": " ".join(row["findings"])} for row in point_rows(found)]
     return plain_csv(rows, (*found.sweep.axes, *SWEEP_POINTS.keys))
 
@@ -421,3 +426,139 @@ def _cells(row: KindChange | None, layout: Layout) -> list[str]:
         return [UNKNOWN, UNKNOWN]
     more = row.variant_calls - row.baseline_calls
     return [format_signed_ns(row.delta_ns, ascii=layout.ascii), f"{more:+,.6g}" if more else "0"]
+
+
+COUNTED = (
+    "sm_percent", "memory_percent", "dram_percent", "l1_hit_percent", "l2_hit_percent", "occupancy_percent",
+    "tensor_cores_percent",
+)  # fmt: skip
+RATES = ("dram_bytes", "gflop", "intensity", "sectors_per_load", "sectors_per_store", "registers", "waves")
+"""A second table: what was moved and computed, and how launches were shaped."""
+AXES_WIDTH = 24
+"""Characters of a line that the values of the axes may take."""
+
+
+def counters_head(counters: SweepCounters, axes: Sequence[str]) -> str:
+    """What was read, and what times are about."""
+    rows = [row for row in counters.rows if row["kind"] == ALL]
+    over = " x ".join(axes) or "one point"
+    launches = format_count(sum(row["launches"] for row in rows))
+    return (
+        f"Reports of Nsight Compute: {len(rows)} points over {over}, {launches} profiled launches. They hold single "
+        "launches and no steps: times are sums over these launches, at the clocks that ncu set."
+    )
+
+
+def counter_blocks(counters: SweepCounters, axes: Sequence[str], layout: Layout) -> Iterator[Block]:
+    """The tables; the points stand in them by the values of their axes, or by letters where there are many axes."""
+    places = _Places(counters.rows, axes)
+    rows = [{**row, "gflop": None if row["flops"] is None else row["flops"] / 1e9} for row in counters.rows]
+    whole = [row for row in rows if row["kind"] == ALL]
+    yield from places.legend()
+    known = [field.name for field in filled(CONFIGURATIONS.chosen(COUNTED), whole)]
+    stopped = {places.letters[name] if places.lettered else name: limit for name, limit in counters.stopped.items()}
+    notes = (weighted(counters.weights, known), stopped_text(stopped))
+    names = ("launches", "total_ns", *COUNTED)
+    yield _by_point("Counters by point", whole, places, names, layout, after=tuple(filter(None, notes)))
+    if any(row[field.json_key] is not None for row in whole for field in CONFIGURATIONS.chosen(RATES)):
+        yield _by_point("Work and launches by point", whole, places, RATES, layout)
+    if common := [row for row in rows if row["kind"] == COMMON]:
+        yield _by_point("Counters of the kernels that every point profiled", common, places, names, layout)
+    kinds = [row for row in rows if row["kind"] not in (ALL, COMMON)]
+    listed = list(dict.fromkeys(row["kind"] for row in kinds))
+    chosen = [row for row in kinds if row["kind"] in listed[: layout.limit]]
+    of_kinds = ("kind", "time_percent", *(name for name in COUNTED if name != "dram_percent"))
+    by_kind = _by_point("By kind of kernel", chosen, places, of_kinds, layout)
+    yield replace(by_kind, base="of the point's profiled time", whole=len(kinds))
+    yield from _counter_changes(counters, axes, places, layout)
+
+
+class _Places:
+    """How the points are named in the tables: by their axes, or by letters."""
+
+    def __init__(self, rows: Sequence[Json], axes: Sequence[str]) -> None:
+        whole = [row for row in rows if row["kind"] == ALL]
+        self.axes = [axis for axis in axes if len({row[axis] for row in whole}) > 1 or len(whole) < 2]
+        widths = [max(len(axis), *(len(spelled(row[axis])) for row in whole)) + len(GAP) for axis in self.axes]
+        self.lettered = len(self.axes) > 1 and sum(widths) > AXES_WIDTH
+        self.letters = {row["configuration"]: letter(number) for number, row in enumerate(whole)}
+        self.columns = [Shown(" ", right=False)] if self.lettered else list(map(_axis, self.axes))
+        self._whole = whole
+
+    def legend(self) -> Iterator[Block]:
+        """What each letter stands for."""
+        if self.lettered:
+            columns = (Shown(" ", right=False), Shown("point", right=False, share=1))
+            cells = [[self.letters[row["configuration"]], _place(row, self.axes)] for row in self._whole]
+            yield Block("Points that Nsight Compute measured", columns=columns, cells=cells)
+
+    def cells(self, row: Json) -> list[str]:
+        """The cells of `columns`."""
+        return [self.letters[row["configuration"]]] if self.lettered else [spelled(row[axis]) for axis in self.axes]
+
+    def of(self, axis: str, value: object, fixed: Json) -> list[str]:
+        """The cells of the point that has this value, and these on the other axes."""
+        there = {**fixed, axis: value}
+        return self.cells(next(row for row in self._whole if all(row[name] == there.get(name) for name in there)))
+
+
+def _axis(name: str) -> Shown:
+    is_capture = name == CAPTURE
+    return Shown(name, right=not is_capture, share=int(is_capture), is_name=is_capture)
+
+
+def counters_csv(counters: SweepCounters, sweep: Sweep) -> str:
+    """A line per point and kind of kernels: the axes, the step where it is known, and every counter."""
+    steps = {tuple(map(point.axes.get, sweep.axes)): us(point.step_ns) for point in sweep.points}
+    rows = [{**row, "step_us": steps.get(tuple(map(row.get, sweep.axes)))} for row in counters.rows]
+    return plain_csv(rows, (*sweep.axes, "step_us", *CONFIGURATIONS.csv_header))
+
+
+def _by_point(
+    heading: str, rows: Sequence[Json], places: _Places, names: Sequence[str], layout: Layout,
+    after: tuple[str, ...] = (),
+) -> Block:  # fmt: skip
+    """A row per point; metrics that no row has are left out."""
+    fields = filled(CONFIGURATIONS.chosen(names), rows)
+    lead = [field for field in fields if field.name == "kind"]
+    rest = [field for field in fields if field.name != "kind"]
+    columns = [*map(shown, lead), *places.columns, *map(shown, rest)]
+    cells = [
+        [
+            *(cell(field, row, ascii=layout.ascii) for field in lead),
+            *places.cells(row),
+            *(cell(field, row, ascii=layout.ascii) for field in rest),
+        ]
+        for row in rows
+    ]
+    return Block(heading, columns=tuple(columns), cells=cells, whole=len(rows), after=after)
+
+
+def _counter_changes(counters: SweepCounters, axes: Sequence[str], places: _Places, layout: Layout) -> Iterator[Block]:
+    """For each axis what each value changes from its baseline, all else alike."""
+    fields = CONFIGURATIONS.chosen(("total_ns", *COUNTED))
+    for axis in axes:
+        rows = [row for row in counters.changes if row.axis == axis]
+        if not rows:
+            continue
+        known = [field for field in fields if any(field.json_key in row.changes for row in rows)]
+        cells = [
+            [
+                *places.of(axis, row.variant, row.fixed),
+                *(_counter_change(field, row.changes.get(field.json_key), layout) for field in known),
+            ]
+            for row in rows
+        ]
+        columns = [*places.columns, *(replace(shown(field), title=field.title) for field in known)]
+        yield Block(
+            f"Change from {axis} {spelled(rows[0].baseline)}, all else alike", "percentage points; time as it is",
+            tuple(columns), cells, len(cells),
+        )  # fmt: skip
+
+
+def _counter_change(field: Field, change: float | None, layout: Layout) -> str:
+    if field.kind == "time":
+        return change_text(None if change is None else change * 1000, "ns", ascii=layout.ascii)
+    if field.kind == "percent":
+        return "-" if change is None else f"{change:+.2f}"
+    return value_text(change, "")
