@@ -305,13 +305,9 @@ def _side_by_side(ours: dict[str, float] | None, theirs: dict[str, float] | None
 
 
 def _kernels(sel: Selection, rows: pl.DataFrame, called: dict[str, str]) -> pl.DataFrame:
-    """Calls and time per step of each kernel among the rows, and the variance of its mean over the steps."""
-    steps = sel.step_count
+    """The frame `_WORK` of each kernel among the rows."""
     name = pl.col("name").cast(pl.String).replace(called)
-    per_step = rows.group_by(name, "step").agg(calls=pl.len(), ns=pl.col("duration").sum())
-    return per_step.group_by("name").agg(
-        calls=pl.col("calls").sum() / steps, ns=pl.col("ns").sum() / steps, variance=variance_of_mean(steps)
-    )
+    return _work(rows.select("step", name, ns="duration", calls=pl.lit(1)), sel)
 
 
 def _operators(sel: Selection, on_device: bool) -> pl.DataFrame:
@@ -333,8 +329,7 @@ def _ranges(sel: Selection, on_device: bool) -> pl.DataFrame:
 def _kinds_of(a: Selection, b: Selection, factor: float) -> pl.DataFrame:
     """Both runs' kinds of work side by side."""
     ours, theirs = kind_times(a), kind_times(b)
-    named = [found.rename({"kind": "name"}).join(kind_noise(sel), on="name") for sel, found in ((a, ours), (b, theirs))]
-    table = aligned(named[0], named[1], factor)
+    table = aligned(_kinds(a), _kinds(b), factor)
     top = dict(theirs.select("kind", "top").iter_rows()) | dict(ours.select("kind", "top").iter_rows())
     names = [top[kind] for kind in table["name"]]
     short = pl.Series("short_name", [kernel_names.short_name(name or "") for name in names], pl.String)
@@ -344,13 +339,14 @@ def _kinds_of(a: Selection, b: Selection, factor: float) -> pl.DataFrame:
 def _per_step(
     table: pl.DataFrame, sel: Selection, name: str, spent: pl.Expr, noise: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Calls and time per step of each row, and of rows with GPU time their launches and variance (`step_noise`)."""
+    """Calls and time per step of each row, and of rows with GPU time their launches and variance (`_WORK`)."""
     steps = sel.step_count
     rows = table.filter((pl.col(name) != NOT_ATTRIBUTED) | (spent.fill_null(0) > 0)).select(
         pl.col(name).alias("name"), calls=pl.col("calls") / steps, ns=spent.fill_null(0) / steps
     )
     if noise is None:
         return rows.with_columns(launches=pl.col("calls"), variance=pl.lit(None, pl.Float64))
+    noise = noise.select("name", "variance", launches="calls")
     return rows.join(noise, on="name", how="left").with_columns(pl.col("launches").fill_null(0.0))
 
 
@@ -506,8 +502,8 @@ def _reaching(spans: Intervals, start: Ints, end: Ints) -> Ints:
     return found
 
 
-_NOISE = {"name": pl.String(), "launches": pl.Float64(), "variance": pl.Float64()}
-"""``launches`` is per step, of GPU work of any kind; ``variance`` is `variance_of_mean`."""
+_WORK = {"name": pl.String(), "calls": pl.Float64(), "ns": pl.Float64(), "variance": pl.Float64()}
+"""GPU work of any kind per step: how many launches, their time, and the variance of its mean (`variance_of_mean`)."""
 
 
 def variance_of_mean(steps: int) -> pl.Expr:
@@ -523,36 +519,34 @@ def variance_of_mean(steps: int) -> pl.Expr:
 
 
 def operator_noise(sel: Selection) -> pl.DataFrame:
-    """The frame `_NOISE` of the GPU work that each operator itself launched."""
+    """The frame `_WORK` of what each operator itself launched."""
     device = device_work(sel).filter(pl.col("operator").is_not_null())
     names = sel.trace.host["name"].gather(device["operator"]).cast(pl.String)
-    each = device.select("step", pl.col("duration").alias("ns"), launches=pl.lit(1))
-    return _noise(each.with_columns(names.alias("name")), sel)
+    return _work(device.select("step", names.alias("name"), ns="duration", calls=pl.lit(1)), sel)
 
 
-def kind_noise(sel: Selection) -> pl.DataFrame:
-    """The frame `_NOISE` of each kind of GPU work."""
+def _kinds(sel: Selection) -> pl.DataFrame:
+    """The frame `_WORK` of each kind."""
     device = device_work(sel)
-    each = device.select("step", pl.col("duration").alias("ns"), kind_series(device).alias("name"), launches=pl.lit(1))
-    return _noise(each, sel)
+    return _work(device.select("step", kind_series(device).alias("name"), ns="duration", calls=pl.lit(1)), sel)
 
 
 def module_noise(sel: Selection) -> pl.DataFrame:
-    """The frame `_NOISE` by path of the GPU work of each module with those inside and of its backward pass."""
+    """The frame `_WORK` by path of each module with those inside and of its backward pass."""
     tree = module_tree(sel.trace)
     if not tree.paths:
-        return pl.DataFrame(schema=_NOISE)
+        return pl.DataFrame(schema=_WORK)
     device = device_work(sel)
     own = pl.Series(tree.path_of(row_ids(device["module"])))
     backward = pl.Series(tree.path_of(row_ids(device["forward_module"])))
     number = pl.select(pl.when(own < 0).then(backward).otherwise(own)).to_series()
     spent = device.select("step", pl.col("duration").alias("ns")).with_columns(number.alias("number"))
-    spent = spent.filter(pl.col("number") >= 0).group_by("number", "step").agg(pl.col("ns").sum(), launches=pl.len())
+    spent = spent.filter(pl.col("number") >= 0).group_by("number", "step").agg(pl.col("ns").sum(), calls=pl.len())
     above = [[at, *_ancestors(at, tree.parent)] for at in range(len(tree.paths))]
     holders = pl.DataFrame({"number": range(len(above)), "name": above}).explode("name")
     paths = pl.Series(tree.paths, dtype=pl.String)
     held = spent.join(holders.cast({"number": pl.Int64}), on="number")
-    return _noise(held.with_columns(paths.gather(held["name"]).alias("name")).drop("number"), sel)
+    return _work(held.with_columns(paths.gather(held["name"]).alias("name")).drop("number"), sel)
 
 
 def _ancestors(at: int, parents: object) -> list[int]:
@@ -562,11 +556,11 @@ def _ancestors(at: int, parents: object) -> list[int]:
     return found
 
 
-def _noise(spent: pl.DataFrame, sel: Selection) -> pl.DataFrame:
-    """`_NOISE` of rows (name, step, ns, launches) that have a step."""
+def _work(spent: pl.DataFrame, sel: Selection) -> pl.DataFrame:
+    """`_WORK` of rows (name, step, ns, calls) that have a step."""
     steps = sel.step_count
     if not spent.height:
-        return pl.DataFrame(schema=_NOISE)
-    by_step = spent.group_by("name", "step").agg(pl.col("ns", "launches").sum())
+        return pl.DataFrame(schema=_WORK)
+    by_step = spent.group_by("name", "step").agg(pl.col("ns", "calls").sum())
     variance = variance_of_mean(steps).cast(pl.Float64)
-    return by_step.group_by("name").agg(launches=pl.col("launches").sum() / steps, variance=variance)
+    return by_step.group_by("name").agg(pl.col("calls", "ns").sum() / steps, variance=variance)

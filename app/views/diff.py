@@ -13,7 +13,8 @@ from tracetui.analysis.compare.comparable import comparable
 from tracetui.analysis.compare.compared_passes import RECORDED
 from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
-from tracetui.analysis.tables import comparison as tables
+from tracetui.analysis.tables.comparison import CONDITIONS
+from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, partners, plain_value, with_waits
 from tracetui.app.tables import totals
@@ -274,10 +275,7 @@ INSIDE = {
     "diff_modules": "modules", "diff_operators": "operators", "diff_ranges": "ranges", "diff_waterfall": "categories",
 }  # fmt: skip
 """Pages whose rows contain kernels, and what those rows are (`kernels_inside`)."""
-LAYOUTS = {
-    "kernels": tables.KERNELS, "operators": tables.OPERATORS, "modules": tables.MODULES, "ranges": tables.RANGES,
-    "waterfall": tables.WATERFALL, "step": tables.STEP, "conditions": tables.CONDITIONS,
-}  # fmt: skip
+LAYOUTS = COMPARED | {"step": COMPARED["split"], "conditions": CONDITIONS}
 """The table of each kind."""
 
 

@@ -232,9 +232,8 @@ def _kinds(found: Json, layout: Layout) -> Iterator[Part]:
     """Kinds of work that only one of the runs has."""
     rows = [row for row in found["kinds"] if row["status"] in ("added", "removed")]
     if rows:
-        named = [{**row, "calls": calls(row), "status": change(row)} for row in rows]
         heading, note = "Kinds of work that only one of them has", _sentence(_of(found, "kinds"))
-        yield listed(COMPARED["kinds"], named, layout, heading=heading, base="", note=note)
+        yield listed(COMPARED["kinds"], list(map(_named, rows)), layout, heading=heading, base="", note=note)
 
 
 def change(row: Json) -> str:
