@@ -115,7 +115,7 @@ class Measure:
         if sel.scope.window is not None:
             low, high = (np.array([edge]) for edge in sel.scope.window)
             scope = (low, high) if scope is None else intervals.intersect(scope, (low, high))
-        self.ranges = ranges if scope is None else ranges.take(_begun_in(scope, ranges.start))
+        self.ranges = ranges if scope is None else ranges.take(intervals.contains(scope, ranges.start))
         self._work = _by_process(sel, self._steps, apart=apart)
 
     def whole_steps(self) -> tuple[int | None, int | None, int | None]:
@@ -145,7 +145,7 @@ class Measure:
         spent, calls, span, inside = self._launched(pieces, processes, size)
         if self._steps is None or outer is None:
             return Sums(instances, host, spent, calls, span)
-        begun = _begun_in(self._steps, outer.start)
+        begun = intervals.contains(self._steps, outer.start)
         covered = intervals.covered(self._steps, on_threads.start, on_threads.end)
         return Sums(
             instances,
@@ -211,14 +211,6 @@ def _process_of_lanes(host: pl.DataFrame) -> Ints:
     return process
 
 
-def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    at = np.searchsorted(within[0], start, side="right") - 1
-    if not within[0].size:
-        return np.zeros(start.size, np.bool_)
-    inside: np.ndarray[tuple[int], np.dtype[np.bool_]] = (at >= 0) & (start < within[1][at])
-    return inside
-
-
 def _by_process(sel: Selection, steps: Intervals | None, *, apart: bool) -> dict[int, Launched]:
     """The device work in scope whose launch is known, by process."""
     device = device_work(sel)
@@ -249,7 +241,7 @@ def _launched_of(time: Ints, start: Ints, spent: Ints, code: NDArray[np.uint32],
     if bool((time[1:] < time[:-1]).any()):
         order = np.argsort(time, kind="stable")
         time, start, spent, code = time[order], start[order], spent[order], code[order]
-    inside = None if steps is None else _begun_in(steps, time)
+    inside = None if steps is None else intervals.contains(steps, time)
     return Launched(time, start, start + spent, code, texts(dense(code)[1].astype(np.uint32)), spent, inside)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from textual.widgets import Static
 
-from tracetui.analysis.base.number_format import format_ns, format_percent
+from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.counters.compared import ALL, COMMON, compare, labels, reports_of
 from tracetui.analysis.counters.counters import (
     kernel_counters,
@@ -447,36 +447,26 @@ def side_by_side(
         ascii: whether only ASCII is shown.
     """
     names = found.files["label"].to_list()
-    rows: list[dict[str, Any]] = []
-
-    def add(of: str, label: str, cells: list[str]) -> None:
-        rows.append({"row": len(rows), "of": of, "label": label} | {f"file{n}": cell for n, cell in enumerate(cells)})
-
-    add("all", "launches", [f"{count:,}" for count in found.files["launches"]])
-    add("all", "kernels", [f"{count:,}" for count in found.files["kernels"]])
+    pair = len(names) == 2
+    rows = [("all", what, list(map(format_count, found.files[what]))) for what in ("launches", "kernels")]
     if not found.same_kernels:
-        add("common", "launches", [f"{count:,}" for count in found.files["common_launches"]])
+        rows.append(("common", "launches", list(map(format_count, found.files["common_launches"]))))
     for kind in dict.fromkeys(row["kind"] for row in configurations):
         of_kind = {row["configuration"]: row for row in configurations if row["kind"] == kind}
         mine = [of_kind.get(name) for name in dict.fromkeys(row["configuration"] for row in configurations)]
         for field in measured(mine):
             if kind in (ALL, COMMON) or field.name in OF_KINDS:
                 cells = [value(field, row, ascii=ascii) for row in mine]
-                if len(names) == 2:
-                    cells.append(change(field, mine[1], mine[0], ascii=ascii))
-                add(kind, LABELS[field.name], cells)
-    short = dict(found.kernels.select("name", "short_name").iter_rows())
-    counts = dict(found.kernels.select("name", "launches").iter_rows())
-    seen: set[str] = set()
-    for row in found.metrics.filter(pl.col("of") == "kernel").iter_rows(named=True):
-        of = short[row["kernel"]]
-        if row["kernel"] not in seen:
-            seen.add(row["kernel"])
-            add(of, "launches", [f"{count:,}" for count in counts[row["kernel"]]])
-        cells = [value_text(number, row["unit"], ascii=ascii) for number in row["values"]]
-        if len(names) == 2:
-            cells.append(change_text(row["changes"][1], row["unit"], ascii=ascii))
-        add(of, row["label"], cells)
+                moved = [change(field, mine[1], mine[0], ascii=ascii)] if pair else []
+                rows.append((kind, LABELS[field.name], cells + moved))
+    kernels = {name: (short, launches) for name, short, launches in found.kernels.iter_rows()}
+    for (kernel,), metrics in found.metrics.filter(pl.col("of") == "kernel").group_by("kernel", maintain_order=True):
+        short, launches = kernels[kernel]
+        rows.append((short, "launches", list(map(format_count, launches))))
+        for row in metrics.iter_rows(named=True):
+            cells = [value_text(number, row["unit"], ascii=ascii) for number in row["values"]]
+            moved = [change_text(row["changes"][1], row["unit"], ascii=ascii)] if pair else []
+            rows.append((short, row["label"], cells + moved))
     columns = [
         Field(
             "of",
@@ -500,4 +490,7 @@ def side_by_side(
         about = "second file less the first; pt: percentage points"
         columns.append(Field("file2", "Change", width=12, priority=1, about=about))
     schema = {"row": pl.Int64(), **{column.name: pl.String() for column in columns}}
-    return pl.DataFrame(rows, schema=schema), tuple(columns)
+    lines = [
+        dict(zip(schema, (number, of, label, *cells), strict=False)) for number, (of, label, cells) in enumerate(rows)
+    ]
+    return pl.DataFrame(lines, schema=schema), tuple(columns)
