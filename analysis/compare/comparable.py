@@ -313,9 +313,9 @@ def _pair(field: str, a: object, b: object, *, matters: bool = False, intended: 
         yield Difference(field, a, b, matters, intended)
 
 
-def _conditions(fields: Mapping[str, str], a: object, b: object) -> Iterator[Difference]:
-    """Properties by what they are called, on which times depend."""
-    for field, name in fields.items():
+def _conditions(fields: Mapping[str, str], a: object | None, b: object | None) -> Iterator[Difference]:
+    """Properties by what they are called, on which times depend; none where a run lacks what has them."""
+    for field, name in fields.items() if a is not None and b is not None else ():
         yield from _pair(field, getattr(a, name), getattr(b, name), matters=True)
 
 
@@ -323,6 +323,7 @@ OF_DEVICE = {
     "gpu": "name", "SMs": "sm_count", "board": "board", "module": "module_id", "MIG": "mig", "ECC": "ecc",
     "compute mode": "compute_mode",
 }  # fmt: skip
+OF_MEMORY = {"memory clock cap (EMC), Hz": "cap_hz"}
 OF_CPU = {"CPU clock cap, Hz": "max_clock_hz", "CPU cores": "online", "CPU governor": "governor"}
 OF_GPU = {
     "TPC mask": "tpc_pg_mask",
@@ -338,25 +339,15 @@ OF_GPU = {
 def _machine(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
     """Differences in the GPU and its limits."""
     yield from _pair("device", _sort(a), _sort(b), matters=True)
-    ours, theirs = _device(a), _device(b)
+    yield from _conditions(OF_DEVICE, _device(a), _device(b))
+    ours, theirs = a.power.before, b.power.before
     if ours is not None and theirs is not None:
-        yield from _conditions(OF_DEVICE, ours, theirs)
-    before = a.power.before, b.power.before
-    if before[0] is not None and before[1] is not None:
-        yield from _state(before[0], before[1])
-        first, second = _gpu(a, before[0]), _gpu(b, before[1])
-        if first is not None and second is not None:
-            yield from _conditions(OF_GPU, first, second)
+        yield from _pair("power mode", _mode(ours), _mode(theirs), matters=True)
+        yield from _pair("jetson_clocks", ours.jetson_clocks, theirs.jetson_clocks, matters=True)
+        yield from _conditions(OF_MEMORY, ours.emc, theirs.emc)
+        yield from _conditions(OF_CPU, ours.cpu, theirs.cpu)
+        yield from _conditions(OF_GPU, _gpu(a, ours), _gpu(b, theirs))
     yield from _clocks("SM clock during the run, Hz", _locked_clock(a), _locked_clock(b))
-
-
-def _state(a: PowerState, b: PowerState) -> Iterator[Difference]:
-    yield from _pair("power mode", _mode(a), _mode(b), matters=True)
-    yield from _pair("jetson_clocks", a.jetson_clocks, b.jetson_clocks, matters=True)
-    if a.emc is not None and b.emc is not None:
-        yield from _pair("memory clock cap (EMC), Hz", a.emc.cap_hz, b.emc.cap_hz, matters=True)
-    if a.cpu is not None and b.cpu is not None:
-        yield from _conditions(OF_CPU, a.cpu, b.cpu)
 
 
 def _mode(state: PowerState) -> str | None:

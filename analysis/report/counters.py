@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.counters.compared import compare, configurations, labels, reports_of, weights_of
-from tracetui.analysis.counters.counters import by_kernel, launch_counters
+from tracetui.analysis.counters.counters import kernel_counters, launch_counters
 from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.report.model import CountersMissing
 from tracetui.analysis.report.rows import rows, table_rows
@@ -24,31 +24,21 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
 
 
-class Counters:
-    """The counters of one recording of Nsight Compute as the report has them."""
+def launch_rows(trace: Trace, limit: int | None = None) -> tuple[list[Json], int]:
+    """One row per profiled launch, in the order of the file, and how many launches there are."""
+    launches = launch_counters(trace)
+    return _plain(table_rows(launches, COUNTER_LAUNCHES, limit)), launches.height
 
-    def __init__(self, trace: Trace, limit: int | None = None) -> None:
-        self._trace = trace
-        self._limit = limit
-        self._launches = launch_counters(trace)
 
-    @property
-    def count(self) -> int:
-        """How many launches there are."""
-        return self._launches.height
+def kernel_rows(trace: Trace, limit: int | None = None) -> list[Json]:
+    """One row per kernel, means over its profiled launches, the most total time first."""
+    return _plain(table_rows(kernel_counters(trace), COUNTERS, limit))
 
-    def launches(self) -> list[Json]:
-        """One row per profiled launch, in the order of the file."""
-        return _plain(table_rows(self._launches, COUNTER_LAUNCHES, self._limit))
 
-    def kernels(self) -> list[Json]:
-        """One row per kernel, means over its profiled launches, the most total time first."""
-        return _plain(table_rows(by_kernel(self._launches), COUNTERS, self._limit))
-
-    def missing(self) -> CountersMissing | None:
-        """Describes what no launch has, and the command that would collect it."""
-        found = not_collected(self._trace, self._launches)
-        return None if found is None else CountersMissing(what=list(found.what), command=found.command)
+def missing(trace: Trace) -> CountersMissing | None:
+    """Describes what no launch has, and the command that would collect it."""
+    gaps = not_collected(trace, launch_counters(trace))
+    return None if gaps is None else CountersMissing(what=list(gaps.what), command=gaps.command)
 
 
 def of_run(

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Findings
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.overview import Overview as Averaged
-    from tracetui.analysis.report.counters import Counters
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.table import Table
     from tracetui.analysis.timeline.step_lanes import BusyLane as Lane
@@ -335,15 +334,20 @@ class Sections(BesideSections):
 
     def counters(self) -> Section:
         """Hardware counters per profiled launch."""
-        return ([], 0) if self._counters is None else (self._counters.launches(), self._counters.count)
+        if not self._has_counters:
+            return [], 0
+        from tracetui.analysis.report.counters import launch_rows
+
+        return launch_rows(self.sel.trace, self.limit)
 
     def counter_extras(self) -> Json:
         """What accompanies the section `counters`: the same by kernel, and what was not collected."""
-        found = self._counters
-        return {
-            "counters_by_kernel": [] if found is None else found.kernels(),
-            "counters_missing": None if found is None else found.missing(),
-        }
+        if not self._has_counters:
+            return {"counters_by_kernel": [], "counters_missing": None}
+        from tracetui.analysis.report.counters import kernel_rows, missing
+
+        trace = self.sel.trace
+        return {"counters_by_kernel": kernel_rows(trace, self.limit), "counters_missing": missing(trace)}
 
     def roofline(self) -> Section:
         """How near each kernel comes to what the GPU's arithmetic and memory allow."""
@@ -355,13 +359,9 @@ class Sections(BesideSections):
 
         return {"roofline_peaks": roofs(self._facts.roofline)}
 
-    @cached_property
-    def _counters(self) -> Counters | None:
-        if self.sel.trace.info.kind != "ncu":
-            return None
-        from tracetui.analysis.report.counters import Counters
-
-        return Counters(self.sel.trace, self.limit)
+    @property
+    def _has_counters(self) -> bool:
+        return self.sel.trace.info.kind == "ncu"
 
     def findings(self) -> Section:
         """What is wrong and what to do about it."""

@@ -321,9 +321,10 @@ def kind_changes(one: Comparison) -> list[KindChange]:
     for row in one.rows:
         base, variant = kinds_of(row.base), kinds_of(row.variant)
         if base and variant:
-            table = aligned(_times(base), _times(variant), 1.0)
-            for kind, status, *numbers in table.select(pl.exclude("delta_ns", "noise_ns")).iter_rows():
-                found.append(KindChange(row.x, kind, status, *numbers, (base | variant)[kind][2]))
+            table = aligned(_times(base), _times(variant), 1.0).drop("delta_ns", "noise_ns")
+            for kind, status, a_calls, b_calls, a_ns, b_ns in table.iter_rows():
+                top = (base | variant)[kind][2]
+                found.append(KindChange(row.x, kind, status, a_calls, b_calls, a_ns, b_ns, top))
     return found
 
 
