@@ -207,7 +207,7 @@ def _counters(sweep: Sweep) -> SweepCounters | None:
         stopped={label: point.stopped for label, point in points.items() if point.stopped is not None},
         changes=[
             CounterChange(
-                axis, base.axes[axis], variant.axes[axis], _rest(base, axis),
+                axis, base.axes[axis], variant.axes[axis], base.beside(axis),
                 _differences(whole[base.label], whole[variant.label]),
             )
             for axis in sweep.axes
@@ -227,12 +227,8 @@ def _changes(points: list[Point], axis: str) -> list[tuple[Point, Point]]:
         for point in points
         if first is not None and point.axes.get(axis, first) != first
         for base in bases
-        if _rest(base, axis) == _rest(point, axis)
+        if base.beside(axis) == point.beside(axis)
     ]
-
-
-def _rest(point: Point, axis: str) -> dict[str, Value]:
-    return {name: value for name, value in point.axes.items() if name != axis}
 
 
 def _differences(base: Row, variant: Row) -> dict[str, float]:

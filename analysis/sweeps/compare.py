@@ -162,7 +162,7 @@ def comparisons(sweep: Sweep) -> list[Comparison]:
         groups: dict[tuple[tuple[str, Value], ...], dict[Value | None, dict[Value, Point]]] = {}
         for point in sweep.points:
             if point.step_ns and axis in point.axes:
-                fixed = tuple((n, v) for n, v in point.axes.items() if n not in (axis, x_axis))
+                fixed = tuple(point.beside(axis, x_axis).items())
                 at = point.axes.get(x_axis) if x_axis else None
                 groups.setdefault(fixed, {}).setdefault(at, {})[point.axes[axis]] = point
         for fixed, sizes in groups.items():

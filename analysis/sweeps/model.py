@@ -108,6 +108,10 @@ class Point(Struct, frozen=True):
         """``batch 4, keep 0.1``."""
         return ", ".join(f"{name} {shown(value)}" for name, value in self.axes.items()) or "all"
 
+    def beside(self, *axes: str | None) -> dict[str, Value]:
+        """The values on the other axes."""
+        return {name: value for name, value in self.axes.items() if name not in axes}
+
     def number(self, name: str) -> float | None:
         """The median of one of `Sample.numbers` over the repeats that know it."""
         known = [number for sample in self.samples if (number := sample.numbers.get(name)) is not None]
@@ -221,8 +225,7 @@ class Sweep:
         found: dict[tuple[tuple[str, Value], ...], list[Point]] = {}
         for point in self.points:
             if axis in point.axes and point.step_ns:
-                fixed = tuple((name, value) for name, value in point.axes.items() if name != axis)
-                found.setdefault(fixed, []).append(point)
+                found.setdefault(tuple(point.beside(axis).items()), []).append(point)
         return [(dict(fixed), sorted(points, key=lambda p: place(p.axes[axis]))) for fixed, points in found.items()]
 
 

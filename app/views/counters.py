@@ -71,53 +71,6 @@ TABLE_ROWS = 16
 """What is left to the table where there is room."""
 
 
-def roofline_page(roofline: Roofline, *, with_counters: bool) -> Page:
-    """The table of kernels whose work is known."""
-    covered = roofline.covered_percent
-    notes = [f"{format_percent(covered)} of kernel time"] if covered is not None else []
-    notes += [] if with_counters or not roofline.points.height else ["by operators' shapes, without ncu"]
-    frame = roofline.points.with_columns(
-        unknown_text=pl.col("unknown").list.join("; "),
-        gflops=pl.col("achieved_flops") / 1e9,
-        gbytes=pl.col("achieved_bytes") / 1e9,
-        mflop=pl.col("flops") / 1e6,
-    )
-    return Page.of(
-        ROOFLINE,
-        tell_apart(frame) if frame.height else frame,
-        note=" · ".join(notes),
-        empty="No kernel's work is known: the counters hold no FLOPs, or operators were recorded without shapes.",
-    )
-
-
-def roofline_svg(roofline: Roofline, *, ascii: bool) -> str | None:
-    """The chart of the kernels that `roofline_notes` names, as SVG; None where no roof is known."""
-    rows, peaks = _named(roofline).to_dicts(), roofs(roofline)
-    if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
-        return None
-    return chart_svg(rows, peaks, ascii=ascii)
-
-
-def roofline_notes(roofline: Roofline, *, ascii: bool) -> tuple[str, ...]:
-    """What the letters of the chart stand for."""
-    rows = tell_apart(_named(roofline)).select("letter", "short_name", "name")
-    return letters({letter: str(short or name) for letter, short, name in rows.iter_rows()}, ascii=ascii)
-
-
-def _named(roofline: Roofline) -> pl.DataFrame:
-    return roofline.points.filter(pl.col("letter").fill_null("") != "").head(BARS)
-
-
-def roofline_lines(roofline: Roofline, width: int, height: int, *, ascii: bool) -> list[str]:
-    """The chart and its roofs in words, for a tab of this size; none where the table needs the room."""
-    if height < LEAST_ROWS:
-        return []
-    rows, peaks = roofline.points.to_dicts(), roofs(roofline)
-    room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
-    remarks = [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
-    return [*chart_lines(rows, peaks, width - 2, room, ascii=ascii), *remarks]
-
-
 OF_KINDS = (
     "total_ns", "sm_percent", "memory_percent", "dram_percent", "l1_hit_percent", "l2_hit_percent",
     "occupancy_percent", "tensor_cores_percent",
@@ -159,24 +112,37 @@ class CountersView(TableView):
         """Draws the chart anew; Textual calls the handler of `TableView` too."""
         self._draw()
 
+    @property
+    def _drawn(self) -> Roofline | None:
+        """The roofline, where that is in view."""
+        page = self.state.page if self.state is not None else None
+        return self._roofline if page is not None and page.id == ROOFLINE.id and page.frame.height else None
+
     def _draw(self) -> None:
-        """The roofline above its table, where there is room for both."""
+        """The roofline above its table and its roofs in words, where there is room for both."""
         above = self.query_one("#roofline", Static)
-        found, state = self._roofline, self.state
+        (width, height), ascii = self.size, self.session.ascii
         lines: list[str] = []
-        if found is not None and state is not None and state.page.id == ROOFLINE.id and state.page.frame.height:
-            lines = roofline_lines(found, *self.size, ascii=self.session.ascii)
+        if self._drawn is not None and height >= LEAST_ROWS:
+            rows, peaks = self._drawn.points.to_dicts(), roofs(self._drawn)
+            room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
+            lines = chart_lines(rows, peaks, width - 2, room, ascii=ascii)
+            lines += [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
         above.update("\n".join(lines))
         above.display = bool(lines)
 
     def chart(self) -> ViewChart | None:
-        """The roofline, where that is in view."""
-        found, state, ascii = self._roofline, self.state, self.session.ascii
-        if found is None or state is None or state.page.id != ROOFLINE.id or not state.page.frame.height:
+        """The roofline, where that is in view and a roof is known; notes say what its letters stand for."""
+        if self._drawn is None or self.state is None:
             return super().chart()
-        svg = roofline_svg(found, ascii=ascii)
-        notes = roofline_notes(found, ascii=ascii)
-        return super().chart() if svg is None else ViewChart(state.page.title, state.page.note, svg, notes)
+        page, ascii = self.state.page, self.session.ascii
+        named = self._drawn.points.filter(pl.col("letter").fill_null("") != "").head(BARS)
+        rows, peaks = named.to_dicts(), roofs(self._drawn)
+        if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
+            return super().chart()
+        spelled = tell_apart(named).select("letter", "short_name", "name").iter_rows()
+        notes = letters({letter: str(short or name) for letter, short, name in spelled}, ascii=ascii)
+        return ViewChart(page.title, page.note, chart_svg(rows, peaks, ascii=ascii), notes)
 
     def footer_labels(self) -> dict[str, str]:
         """Returns the labels; without counters there is at most one table, the roofline from shapes."""
@@ -314,8 +280,21 @@ class CountersView(TableView):
         """Returns the page that shows how near kernels come to the GPU's roofs, from counters and operators' shapes."""
         run, selection = self.session.runs["a"], self.session.selection()
         key = ("roofline", selection.trace.source.path)
-        self._roofline = self.session.cached(key, lambda: roofline(run, selection))
-        return roofline_page(self._roofline, with_counters=bool(self._traces))
+        found = self._roofline = self.session.cached(key, lambda: roofline(run, selection))
+        notes = [f"{format_percent(found.covered_percent)} of kernel time"] if found.covered_percent is not None else []
+        notes += [] if self._traces or not found.points.height else ["by operators' shapes, without ncu"]
+        frame = found.points.with_columns(
+            unknown_text=pl.col("unknown").list.join("; "),
+            gflops=pl.col("achieved_flops") / 1e9,
+            gbytes=pl.col("achieved_bytes") / 1e9,
+            mflop=pl.col("flops") / 1e6,
+        )
+        return Page.of(
+            ROOFLINE,
+            tell_apart(frame) if frame.height else frame,
+            note=" · ".join(notes),
+            empty="No kernel's work is known: the counters hold no FLOPs, or operators were recorded without shapes.",
+        )
 
     def _launch_page(self, launches: pl.DataFrame, title: str, note: str) -> Page:
         return Page.of(

@@ -316,8 +316,7 @@ def lines_of(
     for point in sweep.points:
         x, y = point.axes.get(sweep.x_axis or ""), point.value(measure)
         if isinstance(x, int | float) and y is not None:
-            rest = [f"{name} {spelled(value)}" for name, value in point.axes.items() if name != sweep.x_axis]
-            name = ", ".join(rest) or title
+            name = ", ".join(f"{axis} {spelled(at)}" for axis, at in point.beside(sweep.x_axis).items()) or title
             lines.setdefault(name, []).append((float(x), y))
             if measure == "step_ns" and point.std_ns:
                 spread.setdefault(name, []).append((float(x), y - point.std_ns, y + point.std_ns))
