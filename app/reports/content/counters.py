@@ -142,14 +142,13 @@ def kernel_blocks(found: Json, layout: Layout, *, counts: bool = True) -> Iterat
 
 def _cells(row: Json) -> Iterator[str]:
     """A metric in each file, and of two files its change."""
-    pairs = [(value_text, number) for number in row["values"]]
-    if len(pairs) == 2:
-        pairs.append((change_text, row["changes"][1]))
-    for write, number in pairs:
-        if row["unit"] == "us":
-            yield write(None if number is None else number * 1000, "ns")
-        else:
-            yield write(number, row["unit"])
+    in_us = row["unit"] == "us"
+    unit = "ns" if in_us else row["unit"]
+    numbers = [*row["values"], row["changes"][-1]]
+    *values, change = (number * 1000 if in_us and number is not None else number for number in numbers)
+    yield from (value_text(number, unit) for number in values)
+    if len(values) == 2:
+        yield change_text(change, unit)
 
 
 def configuration_blocks(rows: Sequence[Json], weights: Mapping[str, str], layout: Layout) -> Iterator[Block]:

@@ -48,7 +48,7 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
         yield from _counter_parts(found, layout)
         return
     yield Title("tracetui diff: what changed from A to B, per step")
-    yield Facts((("A", _side(found["a"])), ("B", _side(found["b"]))))
+    yield Facts(tuple(_side(letter, found[letter.lower()]) for letter in "AB"))
     yield Sentences((comparable_words(found["comparable"]),))
     yield _conditions(found["comparable"])
     yield Sentences((verdict(found, layout), *per_sample(found, layout), *recorded(found, layout)), lead=True)
@@ -82,8 +82,12 @@ def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """The diff of two reports of Nsight Compute, which hold single launches and no steps."""
     counters = found["counters"]
     yield Title("tracetui diff: what changed from A to B, of the profiled launches")
-    yield Facts(counted_sides(found))
-    yield Sentences((other_launches(found["comparable"]) or comparable_words(found["comparable"]),))
+    files = counters["counters_compared"]["files"]
+    profiled = (profiled_text(file["launches"], file["kernels"]) for file in files)
+    yield Facts(
+        tuple((side, f"{found[side.lower()]['name']}: {said}") for side, said in zip("AB", profiled, strict=True))
+    )
+    yield Sentences((comparable_words(found["comparable"], "A holds other launches than B"),))
     yield _conditions(found["comparable"])
     yield Sentences(counters_verdict(counters, layout))
     yield FindingList(Judged.of(found))
@@ -166,8 +170,8 @@ def per_sample(found: Json, layout: Layout) -> tuple[str, ...]:
     )
 
 
-def comparable_words(comparable: Json) -> str:
-    """Says in one sentence whether the two runs can be compared."""
+def comparable_words(comparable: Json, work: str = "a step of A holds other work than a step of B") -> str:
+    """Says in one sentence whether the two runs can be compared; `work` is what is said of runs that did other work."""
     rows = comparable["differences"]
     if comparable["verdict"] == "not_comparable":
         many = sum(row["matters"] for row in rows)
@@ -175,7 +179,7 @@ def comparable_words(comparable: Json) -> str:
         return f"NOT COMPARABLE: they differ in {what} on, whatever the code (marked !)."
     if comparable["verdict"] == "other_work":
         many = [row["field"] for row in rows if row["work"]]
-        return f"OTHER WORK: a step of A holds other work than a step of B ({', '.join(many)}; marked #)."
+        return f"OTHER WORK: {work} ({', '.join(many)}; marked #)."
     if comparable["verdict"] == "explained":
         chosen = [row["field"] for row in rows if row["intended"]]
         if len(chosen) == 1:
@@ -338,9 +342,9 @@ def _waterfall(rows: list[Json], layout: Layout, what: str, of: str = "") -> Ite
     yield listed(WATERFALL, moved, whole, heading=heading, whole=0)
 
 
-def _side(side: Json) -> str:
+def _side(letter: str, side: Json) -> tuple[str, str]:
     rank = "" if side["rank"] is None else f", rank {side['rank']}"
-    return f"{side['name']}{rank}: {side['base']}"
+    return letter, f"{side['name']}{rank}: {side['base']}"
 
 
 def plain_value(value: object) -> str:
@@ -350,15 +354,6 @@ def plain_value(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "not recorded" if value is None else str(value)
-
-
-def counted_sides(found: Json) -> tuple[tuple[str, str], ...]:
-    """Both reports, with what they hold."""
-    files = found["counters"]["counters_compared"]["files"]
-    return tuple(
-        (letter, f"{found[letter.lower()]['name']}: {profiled_text(file['launches'], file['kernels'])}")
-        for letter, file in zip("AB", files, strict=True)
-    )
 
 
 def counters_verdict(counters: Json, layout: Layout) -> tuple[str, ...]:
@@ -376,11 +371,3 @@ def counters_verdict(counters: Json, layout: Layout) -> tuple[str, ...]:
             " ncu set. Only a time line tells what a step gains."
         )
     return (said, stopped) if stopped else (said,)
-
-
-def other_launches(comparable: Json) -> str:
-    """Which launches differ, where one report holds others than the other; empty where that is not so."""
-    if comparable["verdict"] != "other_work":
-        return ""
-    many = [row["field"] for row in comparable["differences"] if row["work"]]
-    return f"OTHER WORK: A holds other launches than B ({', '.join(many)}; marked #)."
