@@ -20,7 +20,7 @@ from sample_runs import recorded
 from tracetui.analysis.nsys.gpu_samples import Sampled, gpu_samples
 from tracetui.analysis.nsys.threads import cpu_functions, os_calls, reason_of, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
-from tracetui.analysis.report.beside import ON_REQUEST
+from tracetui.analysis.report.sections import ON_REQUEST
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text

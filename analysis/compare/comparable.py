@@ -479,17 +479,15 @@ def _samples(seen: BatchSeen) -> float:
 def _of_manifests(a: RunManifest, b: RunManifest) -> list[Difference]:
     """Both were chosen; where the same batch was asked for, another one that was really seen is another condition."""
     found = []
-    ours, theirs = (_asked(run) for run in (a, b))
+    ours, theirs = (
+        run.workload.batch if run.workload.requested_batch is None else run.workload.requested_batch for run in (a, b)
+    )
     if None not in (ours, theirs) and ours != theirs:
         found.append(Difference("batch", ours, theirs, intended=True, work=True))
     shapes = [[list(shape[1:]) for shape in run.workload.input_shapes] for run in (a, b)]
     if all(shapes) and shapes[0] != shapes[1]:
         found.append(Difference("shape of a sample", _text(shapes[0]), _text(shapes[1]), intended=True, work=True))
     return found
-
-
-def _asked(run: RunManifest) -> int | None:
-    return run.workload.batch if run.workload.requested_batch is None else run.workload.requested_batch
 
 
 def _of_inputs(a: BatchSeen, b: BatchSeen) -> list[Difference]:

@@ -452,7 +452,8 @@ def host_waits(trace: Trace, work: Activities, start: Ints, end: Ints) -> dict[s
     lasting = end - start
     found = {cause: np.zeros(start.size, np.int64) for cause in HOST_WAITS}
     thread = _late_thread(trace, work, end)
-    loading, waiting = loading_rows(trace), _waiting_rows(trace)
+    loading = loading_rows(trace)
+    waiting = trace.host.filter(pl.Series(names.matching(trace.host["name"], _waits)))
     for number in np.unique(thread[thread != _NOBODY]).tolist():
         of = thread == number
         loads, waits = (_spans(rows.filter(_threads(rows) == number)) for rows in (loading, waiting))
@@ -478,10 +479,6 @@ def _late_thread(trace: Trace, work: Activities, end: Ints) -> Ints:
 def _threads(host: pl.DataFrame) -> pl.Series:
     """A number for each thread of each process."""
     return host.select((pl.col("process").fill_null(0) * (1 << 32) + pl.col("thread").fill_null(0)).alias("of"))["of"]
-
-
-def _waiting_rows(trace: Trace) -> pl.DataFrame:
-    return trace.host.filter(pl.Series(names.matching(trace.host["name"], _waits)))
 
 
 def _waits(name: str) -> bool:

@@ -9,7 +9,6 @@ from msgspec.structs import asdict
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.report import model
 from tracetui.analysis.report import sections as report_sections
-from tracetui.analysis.report.beside import ON_REQUEST, SOURCE_LINES
 from tracetui.analysis.report.model import JoinRow, LightRecording, OtherRun, PassRow, Report, UnmatchedKernel
 from tracetui.analysis.report.ranks import SECTIONS as JOB_SECTIONS
 from tracetui.analysis.report.ranks import job_sections
@@ -174,8 +173,10 @@ def _by_default(run: Run) -> list[str]:
     from tracetui.analysis.counters.source_lines import has_lines
 
     if run.traces and all(map(has_lines, run.traces)):
-        return [SOURCE_LINES]
-    left_out = {*ON_REQUEST} if any(map(has_lines, run.traces)) else {*ON_REQUEST, SOURCE_LINES}
+        return [report_sections.SOURCE_LINES.id]
+    left_out = {*report_sections.ON_REQUEST}
+    if not any(map(has_lines, run.traces)):
+        left_out.add(report_sections.SOURCE_LINES.id)
     return [name for name in SECTIONS if name not in left_out]
 
 

@@ -9,7 +9,6 @@ import polars as pl
 from msgspec.structs import asdict
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.report.beside import ON_REQUEST, BesideSections
 from tracetui.analysis.report.model import (
     Averages,
     Bounds,
@@ -34,7 +33,8 @@ from tracetui.analysis.report.model import (
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR
-from tracetui.analysis.tables.nsight.counters import ROOFLINE
+from tracetui.analysis.tables.nsight import system
+from tracetui.analysis.tables.nsight.counters import ROOFLINE, SOURCE_LINES
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, MODULES, OPERATORS, RANGE_TREE, RANGES
 from tracetui.analysis.tables.runs import GPUS
 
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
 
 Section = tuple[Any, "int | None"]
+ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
+"""The list of gaps, and what nsys recorded beside CUDA: sections that read the file again, and so only if asked for."""
 NEED_TIMELINE = frozenset(
     (
         "overview",
@@ -124,7 +126,7 @@ def devices(trace: Trace) -> list[Device]:
     ]
 
 
-class Sections(BesideSections):
+class Sections:
     """The sections of one selection. Each method is a section of that name.
 
     A method returns what the section holds, and how many rows its whole list has (null where it is no list).
@@ -389,6 +391,42 @@ class Sections(BesideSections):
         from tracetui.parsers import Run
 
         return Facts.of(self.run or Run(self.sel.trace.source.path, (self.sel.trace,)), self.sel)
+
+    def threads(self) -> Section:
+        """Who keeps the CPU: a row per thread."""
+        from tracetui.analysis.nsys.threads import threads
+
+        return self._table(threads(self.sel), system.THREADS)
+
+    def cpu_functions(self) -> Section:
+        """Where CPU samples found the threads: a row per function and thread."""
+        from tracetui.analysis.nsys.threads import cpu_functions
+
+        return self._table(cpu_functions(self.sel), system.CPU_FUNCTIONS)
+
+    def os_calls(self) -> Section:
+        """What the threads waited for in the operating system: a row per function and thread."""
+        from tracetui.analysis.nsys.threads import os_calls
+
+        return self._table(os_calls(self.sel), system.OS_CALLS)
+
+    def gpu_samples(self) -> Section:
+        """The GPU's sampled metrics: a row per GPU, then per kernel."""
+        from tracetui.analysis.nsys.gpu_samples import gpu_samples
+
+        return self._table(gpu_samples(self.sel), system.GPU_SAMPLES)
+
+    def unified_memory(self) -> Section:
+        """Migrations of unified memory by cause, and page faults."""
+        from tracetui.analysis.nsys.unified_memory import unified_memory
+
+        return self._table(unified_memory(self.sel), system.UNIFIED_MEMORY)
+
+    def source_lines(self) -> Section:
+        """Where in the source a kernel waits and how it accesses memory."""
+        from tracetui.analysis.counters.source_lines import source_lines
+
+        return self._table(source_lines(self.sel.trace), SOURCE_LINES)
 
     def _table(self, frame: pl.DataFrame, table: Table) -> Section:
         return table_rows(frame, table, self.limit), frame.height

@@ -169,7 +169,8 @@ def _grid(grid: Grid, role: str, layout: Layout) -> Iterator[Block]:
         for key, what in EACH
     ]
     columns = (Shown(grid.down[0], right=False, share=1), Shown("", right=False), *map(Shown, grid.titles))
-    base = f"{EACH_BASE}; ranges: {_names(grid.captures.values(), role)}"
+    names = {name for row in grid.captures.values() if role in row.phases for name in row.phases[role].names}
+    base = f"{EACH_BASE}; ranges: {', '.join(sorted(names))}"
     whole = Block(role.capitalize(), note=base, columns=columns, cells=cells)
     for block in across(whole, range(2, len(columns))):
         known = [row for row in block.cells if row[1] == EACH[0][1] or not set(row[2:]) <= {UNKNOWN, OOM}]
@@ -292,9 +293,3 @@ def _attention(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block
     titles = ("softmax", "matmul", "ratio", "softmax kernels")
     base = "ranges, all instances; GPU: what was launched in them; softmax kernels: all of the capture"
     return _of_captures("Softmax and matrix products", base, titles, cells, shown=len(shown), whole=whole)
-
-
-def _names(found: Iterable[CaptureRow], role: str) -> str:
-    """The names that ranges of a role have in these captures."""
-    names = {name for row in found if role in row.phases for name in row.phases[role].names}
-    return ", ".join(sorted(names))
