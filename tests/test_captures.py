@@ -16,8 +16,8 @@ from nsys_file import NsysFile
 from sample_runs import recorded, run_of
 
 from tracetui.analysis.captures.captures import capture, captures
+from tracetui.analysis.captures.model import grid_of
 from tracetui.analysis.captures.names import axes_of, names_of
-from tracetui.analysis.report.captures import capture_rows, grid_of
 from tracetui.analysis.selection import Scope
 from tracetui.app.cli import main as cli
 from tracetui.app.screen.dialogs.captures_screen import captures_frame
@@ -191,9 +191,9 @@ def test_ranges_inside_ranges_of_their_role_count_once(tmp_path):
     file.write(tmp_path / "a.sqlite")
     training(tmp_path / "b.sqlite", 1)
     row = first(tmp_path)
-    role = next(phase for phase in row.phases.by_role if phase.name == "optimizer")
-    assert (role.instances, role.host_ns, role.launched_ns, role.launched_ops) == (2, 100 * US, 6 * US, 2)
-    assert role.step_host_ns is None
+    role = row.phases["optimizer"]
+    assert (role.instances, role.host_total_us, role.launched_us, role.launched_ops) == (2, 100, 6, 2)
+    assert role.in_steps is None
 
 
 def test_work_belongs_to_ranges_of_its_own_process(tmp_path):
@@ -204,8 +204,8 @@ def test_work_belongs_to_ranges_of_its_own_process(tmp_path):
     file.push_pop("alone", 0, 100 * US, pid=102)
     file.write(tmp_path / "a.sqlite")
     training(tmp_path / "b.sqlite", 1)
-    by_name = {phase.name: phase for phase in first(tmp_path).phases.by_name}
-    assert (by_name["forward"].launched_ns, by_name["forward"].launched_ops) == (8 * US, 2)
+    by_name = {phase.name: phase for phase in first(tmp_path).ranges}
+    assert (by_name["forward"].launched_us, by_name["forward"].launched_ops) == (8, 2)
     assert by_name["alone"].launched_ops == 0
 
 
@@ -215,7 +215,7 @@ def test_marks_are_no_ranges(tmp_path):
     file.launch(GEMM, (10, 11), (20, 30))
     file.write(tmp_path / "a.sqlite")
     training(tmp_path / "b.sqlite", 1)
-    assert first(tmp_path).phases.by_name == ()
+    assert first(tmp_path).ranges == []
 
 
 def test_operators_that_emit_nvtx_names_are_no_phases(tmp_path):
@@ -227,9 +227,9 @@ def test_operators_that_emit_nvtx_names_are_no_phases(tmp_path):
         file.launch(GEMM, (10 * call + 1, 10 * call + 2), (20 * call + 5, 20 * call + 15), tid=101)
     file.write(tmp_path / "a.sqlite")
     training(tmp_path / "b.sqlite", 1)
-    (backward,) = (phase for phase in first(tmp_path).phases.by_role if phase.role == "backward")
-    assert (backward.names, backward.instances, backward.host_ns) == (("backward",), 1, 100)
-    assert backward.launched_ns == 30
+    backward = first(tmp_path).phases["backward"]
+    assert (backward.names, backward.instances, backward.host_total_us) == (["backward"], 1, 0.1)
+    assert backward.launched_us == 0.03
 
 
 def test_a_file_that_can_not_be_read_is_a_row_that_says_why(folder):
@@ -242,10 +242,10 @@ def test_a_file_that_can_not_be_read_is_a_row_that_says_why(folder):
     bad = next(row for row in rows if row.problem)
     assert bad.name == "xl_ctx128"
     assert "no such file" in str(bad.problem)
-    assert bad.gpu_ns is bad.kernels is bad.average_step_ns is None
+    assert bad.gpu_us is bad.kernels is bad.average_step_us is None
     assert len(rows) == 4
     whole = report(open_path(folder, cache=False), sections=[])
-    found = {**whole, "run": {**whole["run"], "captures": capture_rows(rows)}}
+    found = {**whole, "run": {**whole["run"], "captures": rows}}
     for text in (report_text(found), report_markdown(found)):
         assert "Not read: " in text
         assert "no such file" in " ".join(text.split())  # a long path breaks the line anywhere
@@ -253,8 +253,8 @@ def test_a_file_that_can_not_be_read_is_a_row_that_says_why(folder):
 
 def test_a_scope_of_steps(folder):
     row = captures(open_path(folder, cache=False), Scope(skip_steps=1))[0]
-    assert (row.kernels, row.gpu_ns) == (5, 5000)
-    assert {phase.name: phase.instances for phase in row.phases.by_role}["forward"] == 1
+    assert (row.kernels, row.gpu_us) == (5, 5)
+    assert row.phases["forward"].instances == 1
 
 
 def test_the_gpt_recording_as_nvidia_prints_it(tmp_path):
@@ -263,14 +263,15 @@ def test_the_gpt_recording_as_nvidia_prints_it(tmp_path):
     from tracetui.analysis.captures.captures import capture
 
     row = capture(run.main, "gpt", {})
-    by_name = {phase.name: phase for phase in row.phases.by_name}
-    times = {name: (phase.instances, phase.host_ns, phase.span_ns) for name, phase in by_name.items()}
-    assert times["forward_pass"] == (3, 41_385_015, 40_597_322)
-    assert times["computing softmax"] == (36, 1_855_762, 343_902)
-    assert times["train_step"] == (3, 100_813_010, 98_800_546)
+    by_name = {phase.name: phase for phase in row.ranges}
+    times = {name: (phase.instances, phase.host_total_us, phase.launched_span_us) for name, phase in by_name.items()}
+    assert times["forward_pass"] == (3, 41_385.015, 40_597.322)
+    assert times["computing softmax"] == (36, 1_855.762, 343.902)
+    assert times["train_step"] == (3, 100_813.010, 98_800.546)
     assert by_name["backward_pass"].launched_ops == 1221
-    inside = [phase for phase in row.phases.by_role if phase.name in ("forward", "backward", "optimizer")]
-    assert sum(phase.step_launched_ns for phase in inside) == row.phases.step_launched_ns == row.gpu_ns
+    inside = [row.phases[role].in_steps.launched_us for role in ("forward", "backward", "optimizer")]
+    assert sum(inside) == pytest.approx(row.gpu_us)
+    assert row.in_steps.launched_us == row.gpu_us
 
 
 def test_nsight_compute_has_ranges_without_a_host(tmp_path):
@@ -478,8 +479,8 @@ def test_a_step_stands_beside_what_steps_launched(tmp_path: Path) -> None:
         training(tmp_path / f"{name}.sqlite", scale=100, steps=3)
     row, _ = captures(open_path(tmp_path, cache=False))
     of_a_step = 100 * (10 + 4 + 6 + 25 + 5)
-    assert (row.kernels, row.gpu_ns) == (16, 700 + 3 * of_a_step)
-    assert (row.steps, row.step_kernels, row.step_gpu_ns) == (3, 5, of_a_step)
+    assert (row.kernels, row.gpu_us) == (16, (700 + 3 * of_a_step) / 1000)
+    assert (row.steps, row.kernels_per_step, row.gpu_us_per_step) == (3, 5, of_a_step / 1000)
     shown = captures_frame([row]).row(0, named=True)
     assert (shown["kernels"], shown["gpu_ns"]) == (5, of_a_step)
     text = report_text(report(open_path(tmp_path, cache=False), sections=("captures",)))
@@ -492,7 +493,7 @@ def test_marked_steps_stand_beside_what_they_launched() -> None:
     row = capture(trace, "gpt", {})
     found = report(run_of("gpt_small_ctx256.trace.json.gz"), Scope(steps=(0, 1)), ("kernels", "memops"))
     rows = [row for name in ("kernels", "memops") for row in found["run"]["traces"][0][name]]
-    assert row.step_gpu_ns is not None
-    assert row.step_gpu_ns / 1000 == pytest.approx(sum(row["total_us"] for row in rows) / 2)
-    assert row.gpu_ns is not None
-    assert row.gpu_ns > 2 * row.step_gpu_ns
+    assert row.gpu_us_per_step is not None
+    assert row.gpu_us_per_step == pytest.approx(sum(row["total_us"] for row in rows) / 2)
+    assert row.gpu_us is not None
+    assert row.gpu_us > 2 * row.gpu_us_per_step

@@ -16,7 +16,7 @@ from laid_out import body
 from reported import compared, opened, swept
 from sample_runs import recorded
 
-from tracetui.analysis.counters.configurations import ALL, COMMON, MEASURED, configurations, weights_of
+from tracetui.analysis.counters.compared import ALL, COMMON, MEASURED, configurations, weights_of
 from tracetui.analysis.report.sweep import sweep_json, sweep_report
 from tracetui.analysis.roofline.counters import launch_table
 from tracetui.analysis.sweeps.reading import read_sweep

@@ -18,7 +18,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import findings_of
 from tracetui.analysis.findings.gpu.measured_kernels import _IN_WORDS, PER_ISSUE, REASONS, _reason
 from tracetui.analysis.roofline.counters import matrix_time
-from tracetui.app.reports.content.ncu.configurations import stopped_text
+from tracetui.app.reports.content.counters import stopped_text
 from tracetui.parsers import open_path
 from tracetui.parsers.names.kernel_types import operand_type
 

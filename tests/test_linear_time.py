@@ -35,7 +35,7 @@ from tracetui.analysis.findings.validity import steps as range_rules
 from tracetui.analysis.gpu.activities import by_value
 from tracetui.analysis.host import CALLS, api_calls
 from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order
-from tracetui.analysis.report.report import SECTIONS, SOURCE_LINES
+from tracetui.analysis.report.report import SECTIONS
 from tracetui.analysis.report.sections import ON_REQUEST
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.registry import OF_RUNS
@@ -501,7 +501,7 @@ def test_another_tools_recording_has_no_section_computed_that_is_not_printed(run
     assert there["nsys"] == set()
     assert there["ncu"] == {"counters", "findings"}
     assert there["memory_snapshot"] == {"memory", "findings"}
-    assert there["chrome"] == set(SECTIONS) - {"captures", *OF_RUNS, *ON_REQUEST, SOURCE_LINES}
+    assert there["chrome"] == set(SECTIONS) - {"captures", *OF_RUNS, *ON_REQUEST, "source_lines"}
 
 
 @pytest.mark.parametrize("kinds", [CALLS, ("operator", "module"), ("runtime",)])

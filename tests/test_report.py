@@ -32,7 +32,7 @@ from tracetui.analysis.kernels import kernels
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.overview import overview
-from tracetui.analysis.report.report import SECTIONS, SOURCE_LINES, diff_report
+from tracetui.analysis.report.report import SECTIONS, diff_report
 from tracetui.analysis.report.rows import rows
 from tracetui.analysis.report.sections import ON_REQUEST
 from tracetui.analysis.selection import Scope, select
@@ -249,7 +249,7 @@ def test_sections_choose_what_is_computed() -> None:
     beside = {*always, "tensor_cores", "counters_by_kernel", "counters_missing", "roofline_peaks"}
     beside |= {"collective_pairs", "collectives_link"}
     beside |= set(FINDINGS) - {"findings"}
-    assert set(SECTIONS) - {"captures", *OF_RUN, *ON_REQUEST, SOURCE_LINES} == set(TRACE) - beside
+    assert set(SECTIONS) - {"captures", *OF_RUN, *ON_REQUEST, "source_lines"} == set(TRACE) - beside
 
 
 def test_a_limit_cuts_lists_and_counts_keep_the_whole() -> None:

@@ -20,9 +20,8 @@ from sweep_maker import write_sweep
 from test_captures import training
 from test_ranges import BY_SQL
 
-from tracetui.analysis.captures.captures import captures
-from tracetui.analysis.captures.outcome import out_of_memory
-from tracetui.analysis.report.captures import matrix_rows
+from tracetui.analysis.captures.captures import captures, out_of_memory
+from tracetui.analysis.captures.model import matrix_rows
 from tracetui.analysis.report.sweep import SweepReport, sweep_json, sweep_report
 from tracetui.analysis.sweeps.model import is_size
 from tracetui.analysis.sweeps.reading import read_sweep

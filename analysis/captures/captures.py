@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.attribution.operator_tree import device_work
+from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.captures.measure import category_of
+from tracetui.analysis.captures.model import (
+    CaptureRow,
+    CategoryShare,
+    PhaseInSteps,
+    PhaseRow,
+    StepTotals,
+    TopKernel,
+)
 from tracetui.analysis.captures.names import axes_of, names_of, stem
-from tracetui.analysis.captures.outcome import cut_roles, out_of_memory, without_capture
-from tracetui.analysis.captures.roles import Phases, Share, phases
+from tracetui.analysis.captures.roles import Share, phases
 from tracetui.analysis.captures.step_ranges import outside_steps, per_step, step_ranges
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.overview import overview
@@ -21,76 +32,44 @@ from tracetui.analysis.selection import Scope, in_steps, select
 from tracetui.parsers import open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.range_roles import role_of
+from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import comparable_files
-from tracetui.parsers.runs.manifest import FILE as RUN_FILE
+from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.captures.names import Value
+    from tracetui.analysis.captures.roles import Phase, Phases
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
 
-@dataclass(frozen=True, slots=True)
-class TopKernel:
-    """The kernel that takes the most time of its category, over all its launches in scope. Times in ns."""
-
-    category: str
-    name: str
-    short_name: str
-    calls: int
-    ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Capture:
-    """What one file holds. Times in ns; null where the file can't tell."""
-
-    path: Path
-    name: str
-    """Its path below the folder that all files are in, without suffixes."""
-    axes: dict[str, Value]
-    kind: str
-    rank: int | None = None
-    problem: str | None = None
-    """Why it could not be read; then nothing else is known."""
-    out_of_memory: str | None = None
-    """The reason, where its log or run.json says that it ended so."""
-    cut: tuple[str, ...] = ()
-    """Of such a capture, the roles of ranges that were open when it ended."""
-    base: str | None = None
-    steps: int | None = None
-    """Number of steps in scope, as marked or as ranges with a name like ``train_step``; None without any."""
-    average_step_ns: float | None = None
-    wall_ns: int | None = None
-    """From the first event to the last."""
-    kernels: int | None = None
-    """Kernel launches in scope."""
-    gpu_ns: int | None = None
-    """Kernels, copies, fills and whole graphs in scope, summed."""
-    step_kernels: float | None = None
-    """Of a capture with steps: how many kernels the average one launched."""
-    step_gpu_ns: float | None = None
-    """Of a capture with steps: kernels, copies, fills and graphs that the average one launched, summed."""
-    busy_percent: float | None = None
-    """Share of the step time (of the file without steps) in which a GPU has work; mean over the GPUs."""
-    categories: tuple[Share, ...] = ()
-    """`gpu_ns` by category, the most first."""
-    top: tuple[TopKernel, ...] = ()
-    """The largest kernel of each category, the largest of all first."""
-    phases: Phases = field(default_factory=lambda: Phases((), (), None, None, None))
-    own: pl.DataFrame = field(default_factory=pl.DataFrame)
-    """The table of `ranges`: what each range's own thread launched."""
+LOGS = (".log", ".out", ".err", ".txt", ".stderr", ".stdout")
+"""Endings of files that hold what a program printed."""
+FOLDERS = ("", "logs", "log")
+"""Where they lie, seen from the capture."""
+RECORDED_BY = {**{kind: kind for kind in KINDS}, "torch": "chrome", "memory": "memory_snapshot"}
+"""The kind of recording by the tool that `tracetui profile` names in run.json."""
+TAIL_BYTES, LAST_LINES = 1 << 16, 60
+"""The failure must stand in the last lines: a program that caught it and went on printed more."""
+MOST_LOGS = 200
+_OUT_OF_MEMORY = re.compile(
+    r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUDA error: out of memory|cudaErrorMemoryAllocation"
+    r"|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: Out of memory|[Oo]ut of memory: Killed process|oom-kill"
+    r"|GPU's memory was too small|ran out of memory"
+)
+_LONGEST = 160
 
 
 def captures(
     run: Run,
     scope: Scope | None = None,
     open_file: Callable[[Path], Trace] | None = None,
-    done: Callable[[Capture], None] | None = None,
-) -> list[Capture]:
+    done: Callable[[CaptureRow], None] | None = None,
+) -> list[CaptureRow]:
     """Returns a row per file of the folder that is of the main trace's kind; none if there is only one.
 
     Files are opened one after the other and released again. Rows are sorted by their axes: texts by the least GPU time
@@ -138,22 +117,30 @@ def _reports(files: list[Path], at_hand: dict[Path, Trace], open_file: Callable[
     return [path for path in files if path in kept or path not in at_hand]
 
 
-def unread(path: Path, name: str, axes: dict[str, Value], kind: str, problem: str) -> Capture:
+_UNKNOWN: Json = dict.fromkeys(CaptureRow.__struct_fields__) | {
+    "cut": [], "categories": [], "top_by_category": [], "phases": {}, "ranges": [],
+}  # fmt: skip
+"""What is known of a file that could not be read."""
+
+
+def unread(path: Path, name: str, axes: dict[str, Value], kind: str, problem: str) -> CaptureRow:
     """The row of a file that could not be read."""
-    return Capture(path, name, axes, kind, problem=problem, out_of_memory=out_of_memory(path, kind))
+    row = {"path": str(path), "name": name, "axes": dict(axes), "kind": kind, "problem": problem}
+    return CaptureRow(**_UNKNOWN | row | {"out_of_memory": out_of_memory(path, kind)})
 
 
-def missing(log: Path, axes: dict[str, Value], kind: str, why: str) -> Capture:
+def missing(log: Path, axes: dict[str, Value], kind: str, why: str) -> CaptureRow:
     """The row of a capture of which there is only a log or run.json that says why."""
-    name = stem(log.stem) if log.name != RUN_FILE else log.parent.name
-    return Capture(log, name, axes, kind, problem=f"{log}: there is no capture beside it", out_of_memory=why)
+    name = stem(log.stem) if log.name != run_manifest.FILE else log.parent.name
+    row = unread(log, name, axes, kind, f"{log}: there is no capture beside it")
+    return replace(row, out_of_memory=why)
 
 
 def _open(path: Path) -> Trace:
     return open_path(path).main
 
 
-def capture(trace: Trace, name: str, axes: dict[str, Value], scope: Scope | None = None) -> Capture:
+def capture(trace: Trace, name: str, axes: dict[str, Value], scope: Scope | None = None) -> CaptureRow:
     """The row of one trace."""
     sel = select(trace, scope)
     device = device_work(sel)
@@ -163,36 +150,46 @@ def capture(trace: Trace, name: str, axes: dict[str, Value], scope: Scope | None
     shares = shares.sort("duration", "category", descending=[True, False])
     timed = trace.has_timeline
     summary = overview(sel) if timed else None
-    found = phases(sel)
+    whole = phases(sel)
     steps, average = None, None
     if summary is not None and summary.steps:
         steps, average = summary.steps, summary.average_step_ns
-    elif found.steps and found.step_ns is not None:
-        steps, average = found.steps, found.step_ns / found.steps
+    elif whole.steps and whole.step_ns is not None:
+        steps, average = whole.steps, whole.step_ns / whole.steps
     in_step = _of_steps(sel, steps) if steps else (None, None)
     window = extent(trace) if timed else None
     why = out_of_memory(trace.source.path, trace.info.kind)
-    return Capture(
-        path=trace.source.path,
+    gpu_ns = int(device["duration"].sum()) if device["duration"].count() else None
+    top = _top(work, gpu_ns)
+    own: dict[tuple[str, str | None], Json] = {}
+    if timed:
+        own = {(each["name"], each.get("domain") or ""): each for each in ranges(sel).iter_rows(named=True)}
+    return CaptureRow(
         name=name,
-        axes=axes,
+        path=str(trace.source.path),
         kind=trace.info.kind,
         rank=trace.info.rank,
+        axes=dict(axes),
+        problem=None,
         out_of_memory=why,
-        cut=tuple(cut_roles(trace)) if why else (),
+        cut=cut_roles(trace) if why else [],
         base=sel.describe(),
         steps=steps,
-        average_step_ns=average,
-        wall_ns=window[1] - window[0] if window else None,
+        average_step_us=us(average),
+        wall_us=us(window[1] - window[0]) if window else None,
         kernels=kernels.height if trace.device.height else None,
-        gpu_ns=int(device["duration"].sum()) if device["duration"].count() else None,
-        step_kernels=in_step[0],
-        step_gpu_ns=in_step[1],
-        busy_percent=None if summary is None else _mean(summary.gpu["busy_percent"]),
-        categories=tuple(Share(*row) for row in shares.iter_rows()),
-        top=_top(work),
-        phases=found,
-        own=ranges(sel) if timed else pl.DataFrame(),
+        gpu_us=us(gpu_ns),
+        kernels_per_step=known(in_step[0]),
+        gpu_us_per_step=us(in_step[1]),
+        busy_percent=None if summary is None else known(_mean(summary.gpu["busy_percent"])),
+        categories=_shares((Share(*row) for row in shares.iter_rows()), gpu_ns),
+        top_kernel=top[0] if top else None,
+        top_by_category=top,
+        phases={phase.name: _phase(phase, whole, {}) for phase in whole.by_role},
+        in_steps=StepTotals(steps=whole.steps, host_us=us(whole.step_ns), launched_us=us(whole.step_launched_ns))
+        if whole.steps
+        else None,
+        ranges=[_phase(phase, whole, own.get((phase.name, phase.domain), {})) for phase in whole.by_name],
     )
 
 
@@ -211,8 +208,8 @@ def _mean(values: pl.Series) -> float | None:
     return float(values.sum()) / values.count() if values.count() else None
 
 
-def _top(work: pl.DataFrame) -> tuple[TopKernel, ...]:
-    """The largest kernel of each category."""
+def _top(work: pl.DataFrame, whole: int | None) -> list[TopKernel]:
+    """The largest kernel of each category, over all its launches, the largest of all first."""
     table = (
         work.filter(pl.col("kind").is_in(["kernel", "graph"]))
         .with_columns(pl.col("name").cast(pl.String))
@@ -221,25 +218,191 @@ def _top(work: pl.DataFrame) -> tuple[TopKernel, ...]:
         .sort("ns", "name", descending=[True, False])
         .unique("category", keep="first", maintain_order=True)
     )
-    return tuple(
-        TopKernel(category, name, kernel_names.short_name(name), calls, ns)
+    return [
+        TopKernel(
+            category=category,
+            name=name,
+            short_name=kernel_names.short_name(name),
+            calls=calls,
+            total_us=us(ns),
+            mean_us=us(ns / calls),
+            percent=_percent(ns, whole),
+        )
         for category, name, calls, ns in table.iter_rows()
+    ]
+
+
+def _phase(phase: Phase, whole: Phases, own: Json) -> PhaseRow:
+    """Sums and means of a phase; what can't be known is None; `own` is what its ranges' own thread launched."""
+    many = phase.instances
+    in_steps = None
+    if whole.steps and phase.step_host_ns is not None:
+        in_steps = PhaseInSteps(
+            instances=phase.step_instances,
+            host_us=us(phase.step_host_ns),
+            host_percent=_percent(phase.step_host_ns, whole.step_ns),
+            launched_us=us(phase.step_launched_ns),
+            launched_percent=_percent(phase.step_launched_ns, whole.step_launched_ns),
+        )
+    return PhaseRow(
+        name=phase.name,
+        domain=phase.domain,
+        role=phase.role,
+        names=list(phase.names),
+        instances=many,
+        host_total_us=us(phase.host_ns),
+        host_mean_us=_each(phase.host_ns, many),
+        launched_us=us(phase.launched_ns),
+        launched_mean_us=_each(phase.launched_ns, many),
+        launched_ops=phase.launched_ops,
+        launched_span_us=us(phase.span_ns),
+        launched_span_mean_us=_each(phase.span_ns, many),
+        gpu_projected_us=us(own.get("gpu_projected_ns")),
+        device_us=us(own.get("device_ns")),
+        gpu_ops=own.get("gpu_ops"),
+        by_category=_shares(phase.shares, phase.launched_ns),
+        in_steps=in_steps,
     )
 
 
-def ordered(found: Sequence[Capture]) -> list[Capture]:
+def _shares(shares: Iterable[Share], whole: int | None) -> list[CategoryShare]:
+    return [
+        CategoryShare(category=one.category, calls=one.calls, us=one.ns / 1000, percent=_percent(one.ns, whole))
+        for one in shares
+    ]
+
+
+def _percent(part: int | None, whole: int | None) -> float | None:
+    return 100 * part / whole if part is not None and whole else None
+
+
+def _each(ns: int | None, many: int | None) -> float | None:
+    return us(ns / many) if ns is not None and many else None
+
+
+def ordered(found: Sequence[CaptureRow]) -> list[CaptureRow]:
     """Sorts the rows by their axes; a text is placed by the least GPU time among the captures that have it."""
-    least: dict[tuple[str, str], int] = {}
+    least: dict[tuple[str, str], float] = {}
     for row in found:
         for axis, value in row.axes.items():
-            if isinstance(value, str) and row.gpu_ns is not None:
+            if isinstance(value, str) and row.gpu_us is not None:
                 key = (axis, value)
-                least[key] = min(least.get(key, row.gpu_ns), row.gpu_ns)
+                least[key] = min(least.get(key, row.gpu_us), row.gpu_us)
 
-    def place(row: Capture) -> list[tuple[float, str]]:
+    def place(row: CaptureRow) -> list[tuple[float, str]]:
         return [
             (float(least.get((axis, value), 1 << 62)), value) if isinstance(value, str) else (float(value), "")
             for axis, value in row.axes.items()
         ]
 
     return sorted(found, key=lambda row: (place(row), row.name))
+
+
+def out_of_memory(capture: Path, kind: str) -> str | None:
+    """Why a capture ended, if its run.json or log says that memory ran out; None else, whatever the file lacks.
+
+    Args:
+        capture: the file, or a run's folder.
+        kind: the tool that recorded it: another tool's phase of the run may have ended so.
+    """
+    folder = capture if capture.is_dir() else capture.parent
+    manifest = run_manifest.load(folder)
+    if manifest is not None:
+        tool, _, said = (manifest.outcome.explanation or "").partition(": ")
+        if tool not in RECORDED_BY:
+            return _line(f"{tool}: {said}") or None
+        return (_line(said) or None) if kind in (tool, RECORDED_BY[tool]) else None
+    for log in _logs_of(capture):
+        if said := _said_in(log):
+            return f"{said} ({log.name})"
+    return None
+
+
+def without_capture(captures: Sequence[Path], kind: str) -> Iterator[tuple[Path, dict[str, Value], str]]:
+    """Logs and run.json of captures that are not there, and say that memory ran out.
+
+    They count only if their name, or their folder's, has the pattern of the captures' names.
+
+    Yields:
+        The file, the values in its name, the reason.
+    """
+    if not captures:
+        return
+    yield from _runs_without(captures, kind)
+    there = {stem(path.name) for path in captures}
+    parents = sorted({path.parent for path in captures})
+    logs = [log for parent in parents for log in _logs_in(parent) if stem(log.stem) not in there]
+    for log in logs[:MOST_LOGS]:
+        values = _values([stem(path.name) for path in captures], stem(log.stem))
+        if values and (said := _said_in(log)):
+            yield log, values, f"{said} ({log.name})"
+
+
+def _runs_without(captures: Sequence[Path], kind: str) -> Iterator[tuple[Path, dict[str, Value], str]]:
+    """Folders beside those of the captures with a run.json that says so."""
+    folders = {path.parent for path in captures}
+    if len(folders) < 2:  # what lies beside the one folder is another matter
+        return
+    top = Path(os.path.commonpath([folder.absolute() for folder in folders]))
+    above = {folder.parent for folder in folders if folder.absolute().parent.is_relative_to(top)}
+    runs = {file for folder in above for file in folder.glob(f"*/{run_manifest.FILE}")}
+    names = [f"{path.parent.name}/{stem(path.name)}" for path in captures]
+    for file in sorted(runs)[:MOST_LOGS]:
+        values = _values(names, f"{file.parent.name}/{stem(captures[0].name)}")
+        if file.parent not in folders and values and (said := out_of_memory(file.parent, kind)):
+            yield file, values, said
+
+
+def _values(names: Sequence[str], name: str) -> dict[str, Value]:
+    """The values in a name, if it has the pattern of the others; else empty."""
+    axes, together = axes_of(names), axes_of([*names, name])
+    alike = together[-1].keys() == axes[0].keys() and together[:-1] == axes
+    return together[-1] if alike else {}
+
+
+def cut_roles(trace: Trace) -> list[str]:
+    """Roles of the ranges that were open when memory ran out: after their ends nothing is launched, no range begins."""
+    ranges = trace.host.filter(pl.col("kind") == "annotation").select(
+        pl.col("name").cast(pl.String), "start", end=pl.col("start") + pl.col("duration")
+    )
+    launched = trace.host["start"].gather(trace.device["launch"].drop_nulls())
+    begun = [start for start in (ranges["start"].max(), launched.max()) if isinstance(start, int)]
+    names = ranges.filter(pl.col("end") >= max(begun, default=0))["name"].unique().to_list()
+    return sorted({role for name in names if name and (role := role_of(name)) is not None})
+
+
+def _logs_of(capture: Path) -> Iterator[Path]:
+    own = stem(capture.name)
+    for place in FOLDERS:
+        for ending in LOGS:
+            log = capture.parent / place / f"{own}{ending}"
+            if log != capture and log.is_file():
+                yield log
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    places = [folder / place for place in FOLDERS if (folder / place).is_dir()]
+    return sorted(log for place in places for log in place.iterdir() if log.suffix in LOGS and log.is_file())
+
+
+def _said_in(log: Path) -> str:
+    """The line of a log's end that says so; empty without one."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    said = [line for line in lines if line.strip()][-LAST_LINES:]
+    return next((found for line in reversed(said) if (found := _line(line))), "")
+
+
+def _line(text: str) -> str:
+    """The text from where it says so; without the traceback's name of the exception."""
+    found = _OUT_OF_MEMORY.search(text)
+    if found is None:
+        return ""
+    said = " ".join(text.split())
+    said = re.sub(r"^.*?OutOfMemoryError:\s*", "", said)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST].rsplit(' ', 1)[0]} …"

@@ -82,9 +82,8 @@ class Ranges(Struct, frozen=True):
 
     def take(self, chosen: Bools) -> Ranges:
         """The chosen ones."""
-        return self if chosen.all() else self._at(chosen)
-
-    def _at(self, chosen: Bools) -> Ranges:
+        if chosen.all():
+            return self
         return Ranges(self.lane[chosen], self.start[chosen], self.end[chosen], self.name[chosen])
 
 
@@ -100,7 +99,6 @@ class Measure:
             is_step: for each number of `Ranges.name`, whether such ranges stand for steps where the trace has none.
             apart: whether sums are told apart by category and by what is in steps.
         """
-        work = _launches(sel, apart=apart)
         self._apart = apart
         self._process = _process_of_lanes(sel.trace.host)
         if sel.trace.steps.height:
@@ -117,8 +115,8 @@ class Measure:
         if sel.scope.window is not None:
             low, high = (np.array([edge]) for edge in sel.scope.window)
             scope = (low, high) if scope is None else intervals.intersect(scope, (low, high))
-        self.ranges = ranges if scope is None else ranges.take(_begun_in(scope, ranges.start))
-        self._work = _by_process(work, self._steps if apart else None)
+        self.ranges = ranges if scope is None else ranges.take(intervals.contains(scope, ranges.start))
+        self._work = _by_process(sel, self._steps, apart=apart)
 
     def whole_steps(self) -> tuple[int | None, int | None, int | None]:
         """How many steps there are, their host time and that of what was launched in them; nulls without steps."""
@@ -147,7 +145,7 @@ class Measure:
         spent, calls, span, inside = self._launched(pieces, processes, size)
         if self._steps is None or outer is None:
             return Sums(instances, host, spent, calls, span)
-        begun = _begun_in(self._steps, outer.start)
+        begun = intervals.contains(self._steps, outer.start)
         covered = intervals.covered(self._steps, on_threads.start, on_threads.end)
         return Sums(
             instances,
@@ -213,67 +211,37 @@ def _process_of_lanes(host: pl.DataFrame) -> Ints:
     return process
 
 
-def _begun_in(within: Intervals, start: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    at = np.searchsorted(within[0], start, side="right") - 1
-    if not within[0].size:
-        return np.zeros(start.size, np.bool_)
-    inside: np.ndarray[tuple[int], np.dtype[np.bool_]] = (at >= 0) & (start < within[1][at])
-    return inside
-
-
-class _Work(Struct, frozen=True):
-    """The device work in scope whose launch is known."""
-
-    time: Ints
-    """When each was launched."""
-    process: Ints
-    start: Ints
-    spent: Ints
-    category: NDArray[np.uint32]
-
-    def of(self, process: int) -> _Work:
-        """That of one process."""
-        mine = self.process == process
-        if mine.all():
-            return self
-        return _Work(self.time[mine], self.process[mine], self.start[mine], self.spent[mine], self.category[mine])
-
-
-def _launches(sel: Selection, *, apart: bool) -> _Work:
+def _by_process(sel: Selection, steps: Intervals | None, *, apart: bool) -> dict[int, Launched]:
+    """The device work in scope whose launch is known, by process."""
     device = device_work(sel)
     if device["launch"].null_count() or device["start"].null_count():
         device = device.filter(pl.col("launch").is_not_null() & pl.col("start").is_not_null())
-    launch = row_ids(device["launch"])
+    if not device.height:
+        return {}
     host = sel.trace.host
-    if apart:
-        category = codes_of(_category_of(device, pl.Categorical()))
-    else:
-        category = np.full(device.height, encode([""])[0])
-    process = _process_of_lanes(host)
-    return _Work(
-        host["start"].to_numpy()[launch],
-        # of most recordings there is only one
-        np.broadcast_to(process[:1], launch.shape)
-        if bool((process == process[:1]).all())
-        else process[lanes_of(host)[launch]],
-        device["start"].to_numpy(),
-        device["duration"].fill_null(0).to_numpy(),
-        category,
-    )
+    launch = row_ids(device["launch"])
+    time, start = host["start"].to_numpy()[launch], device["start"].to_numpy()
+    spent = device["duration"].fill_null(0).to_numpy()
+    code = codes_of(_category_of(device, pl.Categorical())) if apart else np.full(device.height, encode([""])[0])
+    of_lane = _process_of_lanes(host)
+    inside = steps if apart else None
+    # of most recordings there is only one
+    if bool((of_lane == of_lane[:1]).all()):
+        return {int(of_lane[0]): _launched_of(time, start, spent, code, inside)}
+    process = of_lane[lanes_of(host)[launch]]
+    found = {}
+    for number in distinct(process):
+        mine = process == number
+        found[number] = _launched_of(time[mine], start[mine], spent[mine], code[mine], inside)
+    return found
 
 
-def _by_process(work: _Work, steps: Intervals | None) -> dict[int, Launched]:
-    processes = distinct(work.process)
-    return {process: _launched_of(work.of(process), steps) for process in processes}
-
-
-def _launched_of(work: _Work, steps: Intervals | None) -> Launched:
+def _launched_of(time: Ints, start: Ints, spent: Ints, code: NDArray[np.uint32], steps: Intervals | None) -> Launched:
     """The work of one process, in the order of its launches."""
-    time, start, spent, code = work.time, work.start, work.spent, work.category
     if bool((time[1:] < time[:-1]).any()):
         order = np.argsort(time, kind="stable")
         time, start, spent, code = time[order], start[order], spent[order], code[order]
-    inside = None if steps is None else _begun_in(steps, time)
+    inside = None if steps is None else intervals.contains(steps, time)
     return Launched(time, start, start + spent, code, texts(dense(code)[1].astype(np.uint32)), spent, inside)
 
 

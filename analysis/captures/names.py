@@ -97,6 +97,11 @@ def spelled(axis: str, value: Value) -> str:
     return value if isinstance(value, str) else f"{axis}{value:g}"
 
 
+def place(value: Value) -> tuple[float, str]:
+    """Numbers by size, before texts by letter."""
+    return (float("inf"), value) if isinstance(value, str) else (float(value), "")
+
+
 def _by_letters(parts: list[list[str]]) -> list[dict[str, Value]]:
     """Where the names have different numbers of parts: what all have with the same letters, and the rest as one."""
     found: list[dict[str, Value]] = [{} for _ in parts]

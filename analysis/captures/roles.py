@@ -163,13 +163,9 @@ def _labelled(sel: Selection, chosen: Bools) -> _Labelled:
 
 def _without_gpu(found: Phases) -> Phases:
     """A recording without GPU work does not tell whether nothing was launched or the tool did not record it."""
-
-    def told(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
-        return tuple(
-            replace(phase, launched_ns=None, launched_ops=None, span_ns=None, step_launched_ns=None) for phase in phases
-        )
-
-    return replace(found, by_name=told(found.by_name), by_role=told(found.by_role), step_launched_ns=None)
+    unknown = dict.fromkeys(("launched_ns", "launched_ops", "span_ns", "step_launched_ns"))
+    by_name, by_role = (tuple(replace(phase, **unknown) for phase in of) for of in (found.by_name, found.by_role))
+    return replace(found, by_name=by_name, by_role=by_role, step_launched_ns=None)
 
 
 def _operators(sel: Selection, chosen: Bools) -> set[str]:
@@ -212,9 +208,8 @@ def _by_role(measure: Measure, labelled: _Labelled) -> list[Phase]:
     number = of_set[measure.ranges.name]
     found = measure.sums(replace(measure.ranges, name=number).take(number >= 0), len(roles))
     there = np.bincount(measure.ranges.name, minlength=of_set.size) > 0
-    texts = zip(labelled.name, labelled.role, there.tolist(), strict=True)
     known: dict[str, set[str]] = {}
-    for name, of, occurs in texts:
+    for name, of, occurs in zip(labelled.name, labelled.role, there.tolist(), strict=True):
         if of is not None and occurs:
             known.setdefault(of, set()).add(name)
     return [

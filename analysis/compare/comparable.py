@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tracetui.analysis.captures.observed_batch import batch_in_shapes
-from tracetui.analysis.counters.compared import identities
 from tracetui.analysis.roofline.counters import precision_words
 from tracetui.analysis.roofline.peaks import SM_CLOCK
 from tracetui.analysis.selection import in_steps, select
+from tracetui.analysis.side_by_side import together
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES, type_in_name
@@ -66,14 +67,12 @@ def comparable(a: Trace, b: Trace, *, manifests: tuple[RunManifest | None, RunMa
         found += run_differences(manifests[0], manifests[1])
     found += _of_headers(a, b, skip=IN_MANIFEST if both else frozenset())
     if not both or all(m is not None and m.workload.dtype is None for m in manifests):
-        types = element_type(a), element_type(b)
-        if None not in types and types[0] != types[1]:
-            found.append(Difference("dtype", *types, intended=True))
+        found += _pair("dtype", element_type(a), element_type(b), intended=True)
     seen: dict[str, Difference] = {}
     for row in found:
         seen.setdefault(row.field, row)
     rows = sorted(seen.values(), key=lambda row: (not row.matters, not row.work, not row.intended))
-    return {"verdict": verdict_of(rows), "differences": [row.json() for row in rows]}
+    return {"verdict": verdict_of(rows), "differences": [asdict(row) for row in rows]}
 
 
 def verdict_of(rows: list[Difference]) -> str:
@@ -85,28 +84,18 @@ def verdict_of(rows: list[Difference]) -> str:
     return "explained" if any(row.intended for row in rows) else "comparable"
 
 
-def _of_traces(a: Trace, b: Trace) -> list[Difference]:
+def _of_traces(a: Trace, b: Trace) -> Iterator[Difference]:
     """Differences between the recordings themselves."""
-    found: list[Difference] = []
-
-    def compare(field: str, left: object, right: object, *, unknown: object = None) -> None:
-        if left != right and unknown not in (left, right):
-            found.append(Difference(field, left, right, matters=True))
-
-    compare("tool", a.info.tool, b.info.tool)
+    yield from _pair("tool", a.info.tool, b.info.tool, matters=True)
     # a recording that does not say how many ranks there were counts as one rank
     if (a.info.world_size or 1) != (b.info.world_size or 1):
-        found.append(Difference("world_size", a.info.world_size, b.info.world_size, matters=True))
-    compare("gpu", _gpus(a, "name"), _gpus(b, "name"))
-    compare("SMs", _gpus(a, "sm_count"), _gpus(b, "sm_count"))
-    if a.has_timeline and b.has_timeline:
-        marked = a.steps.height, b.steps.height
-        if 0 in marked and marked[0] != marked[1]:
-            # then the numbers of one are per step and those of the other are of the whole file
-            found.append(Difference("steps", marked[0], marked[1], matters=True))
-        elif marked[0] != marked[1]:
-            found.append(Difference("steps", marked[0], marked[1]))
-    return found
+        yield Difference("world_size", a.info.world_size, b.info.world_size, matters=True)
+    yield from _pair("gpu", _gpus(a, "name"), _gpus(b, "name"), matters=True)
+    yield from _pair("SMs", _gpus(a, "sm_count"), _gpus(b, "sm_count"), matters=True)
+    marked = a.steps.height, b.steps.height
+    if a.has_timeline and b.has_timeline and marked[0] != marked[1]:
+        # without steps the numbers are of the whole file, and those of the other are per step
+        yield Difference("steps", *marked, matters=0 in marked)
 
 
 def _gpus(trace: Trace, what: str) -> list[object] | None:
@@ -117,17 +106,14 @@ def _gpus(trace: Trace, what: str) -> list[object] | None:
     return None if not found or None in found else found
 
 
-def _of_headers(a: Trace, b: Trace, *, skip: frozenset[str]) -> list[Difference]:
+def _of_headers(a: Trace, b: Trace, *, skip: frozenset[str]) -> Iterator[Difference]:
     left, right = dict(a.info.captured), dict(b.info.captured)
     # what the files of one tool never record is no difference between the runs
     fields = left.keys() | right.keys() if a.info.tool == b.info.tool else left.keys() & right.keys()
-    found = []
     for field in sorted(fields - NEVER_EQUAL - skip):
         if (ours := _setting(left, field)) != (theirs := _setting(right, field)):
             known = None not in (ours, theirs)
-            condition = field in CONDITIONS
-            found.append(Difference(field, ours, theirs, condition and known, known and field in VERSIONS))
-    return found
+            yield Difference(field, ours, theirs, known and field in CONDITIONS, known and field in VERSIONS)
 
 
 def _setting(captured: Mapping[str, str], field: str) -> str | None:
@@ -206,31 +192,28 @@ def counter_differences(a: Trace, b: Trace) -> list[Difference]:
     if not a.info.kind == b.info.kind == "ncu":
         return []
     types = precision_words(a), precision_words(b)
-    found = [Difference("dtype", *types, intended=True)] if None not in types and types[0] != types[1] else []
+    found = list(_pair("dtype", *types, intended=True))
     # another type takes other kernels for the same work
     chosen = bool(found) and not any("," in str(words) for words in types)
-    return [*found, *_clock(a, b), *_launches(a, b, work=not chosen)]
+    found += _clocks("SM clock of the measurement, Hz", _mean_clock(a), _mean_clock(b))
+    return [*found, *_launches(a, b, work=not chosen)]
 
 
-def _clock(a: Trace, b: Trace) -> Iterator[Difference]:
-    """The mean clock of the SMs, at which ncu measured."""
-    ours, theirs = sm_clock(a), sm_clock(b)
+def _clocks(field: str, ours: float | None, theirs: float | None) -> Iterator[Difference]:
+    """Two clocks in Hz, if they differ enough to change times."""
     if ours and theirs and abs(theirs / ours - 1) > CLOCK_TOLERANCE_PERCENT / 100:
-        yield Difference("SM clock of the measurement, Hz", round(ours), round(theirs), matters=True)
+        yield Difference(field, round(ours), round(theirs), matters=True)
 
 
-def sm_clock(trace: Trace) -> float | None:
-    """Mean over the launches; None where it was not collected."""
-    rows = trace.counters.filter(
-        pl.col("metric").cast(pl.String).is_in([*SM_CLOCK, "SM Frequency"]) & pl.col("value").is_not_null()
-    )
+def _mean_clock(trace: Trace) -> float | None:
+    """The mean clock of the SMs over the launches, at which ncu measured; None where it was not collected."""
+    rows = trace.counters.select(pl.col("metric").cast(pl.String), "value").drop_nulls("value")
+    rows = rows.filter(pl.col("metric").is_in([*SM_CLOCK, "SM Frequency"]))
     if not rows.height:
         return None
     # one metric of the file, so that launches count alike
-    first = str(rows["metric"].cast(pl.String)[0])
-    return float(rows.filter(pl.col("metric").cast(pl.String) == first)["value"].sum()) / max(
-        rows.filter(pl.col("metric").cast(pl.String) == first).height, 1
-    )
+    mine = rows.filter(pl.col("metric") == rows["metric"][0])["value"]
+    return float(mine.sum()) / mine.len()
 
 
 def _launches(a: Trace, b: Trace, *, work: bool) -> Iterator[Difference]:
@@ -241,12 +224,13 @@ def _launches(a: Trace, b: Trace, *, work: bool) -> Iterator[Difference]:
         b: what is compared with it.
         work: whether other kernels mean other work.
     """
-    ours, theirs = (_of(trace) for trace in (a, b))
-    kernels = identities([ours["name"].to_list(), theirs["name"].to_list()])
-    ours, theirs = (
-        rows.with_columns(kernel=pl.Series([kernels[name] for name in rows["name"]], dtype=pl.String))
-        for rows in (ours, theirs)
-    )
+    both = together(
+        (run, trace.device.filter(pl.col("kind") == "kernel").select(
+            pl.col("name").cast(pl.String), "grid", "block", ns="duration"
+        ))
+        for run, trace in enumerate((a, b))
+    ).rename({"identity": "kernel"})  # fmt: skip
+    ours, theirs = (both.filter(pl.col("run") == run) for run in range(2))
     if ours.height != theirs.height:
         yield Difference("profiled launches", ours.height, theirs.height, work=work)
     mine, its = (set(rows["kernel"]) for rows in (ours, theirs))
@@ -263,12 +247,6 @@ def _launches(a: Trace, b: Trace, *, work: bool) -> Iterator[Difference]:
     if len(apart) > MOST:
         more = f"{len(apart) - MOST} more kernels"
         yield Difference("grid x block", f"of {more}", "otherwise", work=True)
-
-
-def _of(trace: Trace) -> pl.DataFrame:
-    return trace.device.filter(pl.col("kind") == "kernel").select(
-        pl.col("name").cast(pl.String), "grid", "block", ns="duration"
-    )
 
 
 def _only(rows: pl.DataFrame, kernels: set[str], other: str) -> str:
@@ -324,13 +302,6 @@ class Difference(Struct, frozen=True):
     work: bool = False
     """Whether a step of one run holds other work than a step of the other."""
 
-    def json(self) -> Json:
-        """The difference as a JSON object of the report."""
-        return {
-            "field": self.field, "a": self.a, "b": self.b, "matters": self.matters, "intended": self.intended,
-            "work": self.work,
-        }  # fmt: skip
-
 
 def run_differences(a: RunManifest, b: RunManifest) -> list[Difference]:
     """Returns every difference; a value that either manifest lacks is not one."""
@@ -342,56 +313,47 @@ def _pair(field: str, a: object, b: object, *, matters: bool = False, intended: 
         yield Difference(field, a, b, matters, intended)
 
 
+def _conditions(fields: Mapping[str, str], a: object | None, b: object | None) -> Iterator[Difference]:
+    """Properties by what they are called, on which times depend; none where a run lacks what has them."""
+    for field, name in fields.items() if a is not None and b is not None else ():
+        yield from _pair(field, getattr(a, name), getattr(b, name), matters=True)
+
+
+OF_DEVICE = {
+    "gpu": "name", "SMs": "sm_count", "board": "board", "module": "module_id", "MIG": "mig", "ECC": "ecc",
+    "compute mode": "compute_mode",
+}  # fmt: skip
+OF_MEMORY = {"memory clock cap (EMC), Hz": "cap_hz"}
+OF_CPU = {"CPU clock cap, Hz": "max_clock_hz", "CPU cores": "online", "CPU governor": "governor"}
+OF_GPU = {
+    "TPC mask": "tpc_pg_mask",
+    "SM clock cap, Hz": "max_clock_hz",
+    "SM clock floor, Hz": "min_clock_hz",
+    "applications clock, Hz": "applications_clock_hz",
+    "memory applications clock, Hz": "applications_memory_clock_hz",
+    "GPU governor": "governor",
+    "power limit, mW": "power_limit_mw",
+}
+
+
 def _machine(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
     """Differences in the GPU and its limits."""
     yield from _pair("device", _sort(a), _sort(b), matters=True)
-    ours, theirs = _device(a), _device(b)
+    yield from _conditions(OF_DEVICE, _device(a), _device(b))
+    ours, theirs = a.power.before, b.power.before
     if ours is not None and theirs is not None:
-        for field, name in (
-            ("gpu", "name"), ("SMs", "sm_count"), ("board", "board"), ("module", "module_id"), ("MIG", "mig"),
-            ("ECC", "ecc"), ("compute mode", "compute_mode"),
-        ):  # fmt: skip
-            yield from _pair(field, getattr(ours, name), getattr(theirs, name), matters=True)
-    before = a.power.before, b.power.before
-    if before[0] is not None and before[1] is not None:
-        yield from _state(before[0], before[1])
-        first, second = _gpu(a, before[0]), _gpu(b, before[1])
-        if first is not None and second is not None:
-            yield from _caps(first, second)
-    clocks = _locked_clock(a), _locked_clock(b)
-    if clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > CLOCK_TOLERANCE_PERCENT / 100:
-        yield Difference("SM clock during the run, Hz", *clocks, matters=True)
-
-
-def _state(a: PowerState, b: PowerState) -> Iterator[Difference]:
-    yield from _pair("power mode", _mode(a), _mode(b), matters=True)
-    yield from _pair("jetson_clocks", a.jetson_clocks, b.jetson_clocks, matters=True)
-    if a.emc is not None and b.emc is not None:
-        yield from _pair("memory clock cap (EMC), Hz", a.emc.cap_hz, b.emc.cap_hz, matters=True)
-    if a.cpu is not None and b.cpu is not None:
-        for field, name in (
-            ("CPU clock cap, Hz", "max_clock_hz"), ("CPU cores", "online"), ("CPU governor", "governor"),
-        ):  # fmt: skip
-            yield from _pair(field, getattr(a.cpu, name), getattr(b.cpu, name), matters=True)
+        yield from _pair("power mode", _mode(ours), _mode(theirs), matters=True)
+        yield from _pair("jetson_clocks", ours.jetson_clocks, theirs.jetson_clocks, matters=True)
+        yield from _conditions(OF_MEMORY, ours.emc, theirs.emc)
+        yield from _conditions(OF_CPU, ours.cpu, theirs.cpu)
+        yield from _conditions(OF_GPU, _gpu(a, ours), _gpu(b, theirs))
+    yield from _clocks("SM clock during the run, Hz", _locked_clock(a), _locked_clock(b))
 
 
 def _mode(state: PowerState) -> str | None:
     if state.mode_id is None and state.mode_name is None:
         return None
     return " ".join(str(part) for part in (state.mode_id, state.mode_name) if part is not None)
-
-
-def _caps(a: GpuState, b: GpuState) -> Iterator[Difference]:
-    for field, name in (
-        ("TPC mask", "tpc_pg_mask"),
-        ("SM clock cap, Hz", "max_clock_hz"),
-        ("SM clock floor, Hz", "min_clock_hz"),
-        ("applications clock, Hz", "applications_clock_hz"),
-        ("memory applications clock, Hz", "applications_memory_clock_hz"),
-        ("GPU governor", "governor"),
-        ("power limit, mW", "power_limit_mw"),
-    ):
-        yield from _pair(field, getattr(a, name), getattr(b, name), matters=True)
 
 
 def _sort(run: RunManifest) -> str | None:
@@ -517,17 +479,15 @@ def _samples(seen: BatchSeen) -> float:
 def _of_manifests(a: RunManifest, b: RunManifest) -> list[Difference]:
     """Both were chosen; where the same batch was asked for, another one that was really seen is another condition."""
     found = []
-    ours, theirs = (_asked(run) for run in (a, b))
+    ours, theirs = (
+        run.workload.batch if run.workload.requested_batch is None else run.workload.requested_batch for run in (a, b)
+    )
     if None not in (ours, theirs) and ours != theirs:
         found.append(Difference("batch", ours, theirs, intended=True, work=True))
     shapes = [[list(shape[1:]) for shape in run.workload.input_shapes] for run in (a, b)]
     if all(shapes) and shapes[0] != shapes[1]:
         found.append(Difference("shape of a sample", _text(shapes[0]), _text(shapes[1]), intended=True, work=True))
     return found
-
-
-def _asked(run: RunManifest) -> int | None:
-    return run.workload.batch if run.workload.requested_batch is None else run.workload.requested_batch
 
 
 def _of_inputs(a: BatchSeen, b: BatchSeen) -> list[Difference]:
@@ -550,7 +510,7 @@ def _text(shapes: list[list[int]]) -> str:
 
 
 def _of_launches(a: Trace, b: Trace) -> list[Difference]:
-    ours, theirs = _launch_differences(a), _launch_differences(b)
+    ours, theirs = _launch_sizes(a), _launch_sizes(b)
     whole = [float(rows["ns"].sum()) for rows in (ours, theirs)]
     if not all(whole):
         return []
@@ -566,16 +526,12 @@ def _of_launches(a: Trace, b: Trace) -> list[Difference]:
         return []
     apart = common[0].join(common[1], on=key, how="anti", nulls_equal=True).sort("ns", descending=True)
     name = apart["name"][0]
-    left, right = (_grid(rows.filter(pl.col("name") == name)) for rows in common)
+    largest = (rows.filter(pl.col("name") == name).sort("ns", descending=True)["grid"][0] for rows in common)
+    left, right = map(_words, largest)
     return [Difference(f"grid of {short_name(str(name))}", left, right, work=True)]
 
 
-def _grid(rows: pl.DataFrame) -> str:
-    grid = rows.sort("ns", descending=True)["grid"][0]
-    return "unknown" if grid is None else "x".join(map(str, grid))
-
-
-def _launch_differences(trace: Trace) -> pl.DataFrame:
+def _launch_sizes(trace: Trace) -> pl.DataFrame:
     """Time by kernel and size of launch: name, grid, block, ns."""
     device = in_steps(select(trace)).device.filter((pl.col("kind") == "kernel") & pl.col("grid").is_not_null())
     sums = device.group_by("name", "grid", "block").agg(ns=pl.col("duration").sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.attribution.projection import in_ranges
 from tracetui.analysis.base import api_names, intervals, names
-from tracetui.analysis.captures.measure import kind_series, kind_times
+from tracetui.analysis.captures.measure import category_of, kind_series, kind_times
 from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.compare.compared_passes import (
     LIGHT,
@@ -32,11 +32,12 @@ from tracetui.analysis.gpu.idle import CAUSES, gaps_of
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, labels, operator_names
 from tracetui.analysis.matching.join import pairs
-from tracetui.analysis.matching.replaced_kernels import Replacement, replacements
+from tracetui.analysis.matching.replaced_kernels import replacements
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.ranges import containing_rows
 from tracetui.analysis.selection import in_steps
+from tracetui.analysis.side_by_side import aligned
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -82,10 +83,6 @@ def step_split(sel: Selection) -> dict[str, float] | None:
     launched = int(device_work(sel)["duration"].sum())
     parts = {"gpu_time": launched, "overlap": whole - sum(idle.values()) - launched, **idle, **waits}
     return {part: parts[part] / count for part in (*PARTS, *HOST_WAITS)}
-
-
-SAME_PERCENT = 1.0
-"""A difference of up to this many percent is no change where the noise is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +151,10 @@ def diff(a: Selection, b: Selection) -> Diff:
 
     Kernels are aligned by name, then by key, so that recordings of two tools can be compared, then as one function over
     other element types (`kernel_pairs`); operators by name, modules by path. Where a run has steps, only what was
-    launched in them counts. A row is ``same`` if as much work per step makes up its time, and the time differs by no
-    more than the noise of its per-step times, or by no more than `SAME_PERCENT` where the noise is unknown. The work is
-    the calls of a kernel; what an operator, a module or a range launched, however often it was called itself; and their
-    own calls where no run has GPU work. A kernel over other element types, or in the place of another, is always
-    ``changed``.
+    launched in them counts. A row is ``same`` as `side_by_side.aligned` says; the noise is that of its per-step times.
+    The work is the calls of a kernel; what an operator, a module or a range launched, however often it was called
+    itself; and their own calls where no run has GPU work. A kernel over other element types, or in the place of
+    another, is always ``changed``.
 
     The difference in step time is that of steps without a profiler where both runs have them, else of their light
     recordings; what needs names of GPU work only (`OF_GPU`) is of the light recordings where both runs have one whose
@@ -178,9 +174,9 @@ def diff(a: Selection, b: Selection) -> Diff:
         gpu_rests_on=RECORDED if lights is None else LIGHT,
         gpu_step=recorded if lights is None else steps_between(gpu_a, gpu_b).step,
         kernels=_kernels_of(gpu_a, gpu_b, kernel_rows(gpu_a), kernel_rows(gpu_b), (a, b)),
-        operators=_aligned(_operators(a, on_device), _operators(b, on_device), factor),
-        modules=_aligned(_modules(a, on_device), _modules(b, on_device), factor),
-        ranges=_aligned(_ranges(a, on_device), _ranges(b, on_device), factor),
+        operators=aligned(_operators(a, on_device), _operators(b, on_device), factor),
+        modules=aligned(_modules(a, on_device), _modules(b, on_device), factor),
+        ranges=aligned(_ranges(a, on_device), _ranges(b, on_device), factor),
         kinds=_kinds_of(gpu_a, gpu_b, noise_factor(gpu_a.step_count, gpu_b.step_count)),
         waterfall=_waterfall(gpu_a, gpu_b),
         steps=(a.step_count, b.step_count),
@@ -236,29 +232,35 @@ def _kernels_of(
         theirs: kernel rows of B.
         rich: both runs with operators.
     """
-    table = _paired(a, b, ours, theirs, _pairing(*rich, _times(ours), _times(theirs)))
+    a_called, b_called, pairing = _pairing(*rich, _times(ours), _times(theirs))
+    tables = _kernels(a, ours, a_called), _kernels(b, theirs, b_called)
+    table = aligned(*tables, noise_factor(a.step_count, b.step_count))
     short = pl.Series("short_name", [kernel_names.short_name(name) for name in table["name"]], pl.String)
-    return table.insert_column(1, short)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pairing:
-    """What the kernels of both runs are called in the table, and what told that they are the same."""
-
-    a_called: dict[str, str]
-    b_called: dict[str, str]
-    how: dict[str, str]
-    """By that name."""
-    b_names: dict[str, str]
-    """B's own name, by that name."""
-    replaced: dict[str, Replacement]
+    by_work = pl.col("paired_by").is_in(["types", "operator"])
+    return (
+        table.insert_column(1, short)
+        .join(pairing, on="name", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("a_names", "b_names").fill_null(pl.lit([], dtype=pl.List(pl.String))),
+            b_name=pl.when(pl.col("b_name") != pl.col("name")).then("b_name"),
+            status=pl.when(by_work).then(pl.lit("changed")).otherwise("status"),
+        )
+    )
 
 
 def _times(rows: pl.DataFrame) -> dict[str, int]:
     return dict(rows.group_by(pl.col("name").cast(pl.String)).agg(pl.col("duration").sum()).iter_rows())
 
 
-def _pairing(a: Selection, b: Selection, ours: dict[str, int], theirs: dict[str, int]) -> _Pairing:
+_PAIRED = {
+    "name": pl.String(), "b_name": pl.String(), "paired_by": pl.String(), "operator": pl.String(),
+    "a_names": pl.List(pl.String), "b_names": pl.List(pl.String),
+}  # fmt: skip
+
+
+def _pairing(
+    a: Selection, b: Selection, ours: dict[str, int], theirs: dict[str, int]
+) -> tuple[dict[str, str], dict[str, str], pl.DataFrame]:
     """Pairs kernels by their names, then those that only one run has by the operators that launch them.
 
     Args:
@@ -266,28 +268,22 @@ def _pairing(a: Selection, b: Selection, ours: dict[str, int], theirs: dict[str,
         b: what is compared with it.
         ours: the time of each kernel of A; one that stands for several is the longest of them.
         theirs: the same of B.
+
+    Returns:
+        What kernels of A, and of B, are called in the table, and the frame `_PAIRED`, a row per pair.
     """
     found = pairs(sorted(ours), sorted(theirs))
-    known = {name for name, _ in found.values()}
-    gone, new = ([name for name in names if name not in of] for names, of in ((ours, known), (theirs, found)))
-    swapped = [
-        replace(
-            one,
-            a_names=tuple(sorted(one.a_names, key=lambda name: -ours[name])),
-            b_names=tuple(sorted(one.b_names, key=lambda name: -theirs[name])),
-        )
-        for one in replacements(a, b, gone, new, {theirs: ours for theirs, (ours, _) in found.items()})
-    ]
-    first = {one.a_names[0]: one for one in swapped}
-    return _Pairing(
-        a_called={name: main for main, one in first.items() for name in one.a_names},
-        b_called={theirs: ours for theirs, (ours, _) in found.items()}
-        | {name: main for main, one in first.items() for name in one.b_names},
-        how=dict(found.values()) | dict.fromkeys(first, "operator"),
-        b_names={ours: theirs for theirs, (ours, _) in found.items()}
-        | {main: one.b_names[0] for main, one in first.items()},
-        replaced=first,
-    )
+    both = {theirs: ours for theirs, (ours, _) in found.items()}
+    gone, new = set(ours) - set(both.values()), set(theirs) - set(both)
+    rows: list[tuple[object, ...]] = [(ours, theirs, how, None, [], []) for theirs, (ours, how) in found.items()]
+    a_called, b_called = dict[str, str](), dict(both)
+    for swapped in replacements(a, b, gone, new, both):
+        a_names = sorted(swapped.a_names, key=lambda name: -ours[name])
+        b_names = sorted(swapped.b_names, key=lambda name: -theirs[name])
+        a_called |= dict.fromkeys(a_names, a_names[0])
+        b_called |= dict.fromkeys(b_names, a_names[0])
+        rows.append((a_names[0], b_names[0], "operator", swapped.operator, a_names, b_names))
+    return a_called, b_called, pl.DataFrame(rows, schema=_PAIRED, orient="row")
 
 
 def _split_of(
@@ -309,33 +305,9 @@ def _side_by_side(ours: dict[str, float] | None, theirs: dict[str, float] | None
 
 
 def _kernels(sel: Selection, rows: pl.DataFrame, called: dict[str, str]) -> pl.DataFrame:
-    """Calls and time per step of each kernel among the rows, and the variance of its mean over the steps."""
-    steps = sel.step_count
+    """The frame `_WORK` of each kernel among the rows."""
     name = pl.col("name").cast(pl.String).replace(called)
-    per_step = rows.group_by(name, "step").agg(calls=pl.len(), ns=pl.col("duration").sum())
-    return per_step.group_by("name").agg(
-        calls=pl.col("calls").sum() / steps, ns=pl.col("ns").sum() / steps, variance=variance_of_mean(steps)
-    )
-
-
-def _paired(a: Selection, b: Selection, ours: pl.DataFrame, theirs: pl.DataFrame, found: _Pairing) -> pl.DataFrame:
-    """Both runs' kernels side by side, B's under the names that A gives them."""
-    tables = _kernels(a, ours, found.a_called), _kernels(b, theirs, found.b_called)
-    table = _aligned(*tables, noise_factor(a.step_count, b.step_count))
-    names = table["name"].to_list()
-    spelled = [found.b_names.get(name) for name in names]
-    swapped = [found.replaced.get(name) for name in names]
-    words = pl.List(pl.String)
-    return table.with_columns(
-        pl.Series("b_name", [theirs if theirs != ours else None for ours, theirs in zip(names, spelled, strict=True)],
-                  pl.String),
-        pl.Series("paired_by", [found.how.get(name) for name in names], pl.String),
-        pl.Series("operator", [one and one.operator for one in swapped], pl.String),
-        pl.Series("a_names", [list(one.a_names) if one else [] for one in swapped], words),
-        pl.Series("b_names", [list(one.b_names) if one else [] for one in swapped], words),
-    ).with_columns(
-        status=pl.when(pl.col("paired_by").is_in(["types", "operator"])).then(pl.lit("changed")).otherwise("status"),
-    )  # fmt: skip
+    return _work(rows.select("step", name, ns="duration", calls=pl.lit(1)), sel)
 
 
 def _operators(sel: Selection, on_device: bool) -> pl.DataFrame:
@@ -357,8 +329,7 @@ def _ranges(sel: Selection, on_device: bool) -> pl.DataFrame:
 def _kinds_of(a: Selection, b: Selection, factor: float) -> pl.DataFrame:
     """Both runs' kinds of work side by side."""
     ours, theirs = kind_times(a), kind_times(b)
-    named = [found.rename({"kind": "name"}).join(kind_noise(sel), on="name") for sel, found in ((a, ours), (b, theirs))]
-    table = _aligned(named[0], named[1], factor)
+    table = aligned(_kinds(a), _kinds(b), factor)
     top = dict(theirs.select("kind", "top").iter_rows()) | dict(ours.select("kind", "top").iter_rows())
     names = [top[kind] for kind in table["name"]]
     short = pl.Series("short_name", [kernel_names.short_name(name or "") for name in names], pl.String)
@@ -368,46 +339,15 @@ def _kinds_of(a: Selection, b: Selection, factor: float) -> pl.DataFrame:
 def _per_step(
     table: pl.DataFrame, sel: Selection, name: str, spent: pl.Expr, noise: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Calls and time per step of each row, and of rows with GPU time their launches and variance (`step_noise`)."""
+    """Calls and time per step of each row, and of rows with GPU time their launches and variance (`_WORK`)."""
     steps = sel.step_count
     rows = table.filter((pl.col(name) != NOT_ATTRIBUTED) | (spent.fill_null(0) > 0)).select(
         pl.col(name).alias("name"), calls=pl.col("calls") / steps, ns=spent.fill_null(0) / steps
     )
     if noise is None:
         return rows.with_columns(launches=pl.col("calls"), variance=pl.lit(None, pl.Float64))
+    noise = noise.select("name", "variance", launches="calls")
     return rows.join(noise, on="name", how="left").with_columns(pl.col("launches").fill_null(0.0))
-
-
-def _aligned(a: pl.DataFrame, b: pl.DataFrame, factor: float) -> pl.DataFrame:
-    """Both runs' rows side by side, the largest difference first; without ``launches`` the calls are the work."""
-    work = "launches" if "launches" in a.columns else "calls"
-    both = a.join(b, on="name", how="full", coalesce=True, suffix="_b").select(
-        "name",
-        pl.col("calls").is_null().alias("new"),
-        pl.col("calls_b").is_null().alias("gone"),
-        a_calls=pl.col("calls").fill_null(0.0),
-        b_calls=pl.col("calls_b").fill_null(0.0),
-        a_ns=pl.col("ns").fill_null(0.0),
-        b_ns=pl.col("ns_b").fill_null(0.0),
-        as_much=pl.col(work) == pl.col(f"{work}_b"),
-        noise_ns=factor * (pl.col("variance") + pl.col("variance_b")).sqrt(),
-    )
-    delta = pl.col("b_ns") - pl.col("a_ns")
-    allowed = pl.coalesce("noise_ns", SAME_PERCENT / 100 * pl.max_horizontal("a_ns", "b_ns"))
-    status = (
-        pl.when("new")
-        .then(pl.lit("added"))
-        .when("gone")
-        .then(pl.lit("removed"))
-        .when(pl.col("as_much") & (delta.abs() <= allowed))
-        .then(pl.lit("same"))
-        .otherwise(pl.lit("changed"))
-    )
-    return (
-        both.with_columns(status=status, delta_ns=delta)
-        .select("name", "status", "a_calls", "b_calls", "a_ns", "b_ns", "delta_ns", "noise_ns")
-        .sort(pl.col("delta_ns").abs(), "name", descending=[True, False])
-    )
 
 
 def _waterfall(a: Selection, b: Selection) -> pl.DataFrame:
@@ -432,20 +372,9 @@ def _waterfall(a: Selection, b: Selection) -> pl.DataFrame:
 
 def _categories(sel: Selection) -> pl.DataFrame:
     """Calls and GPU time per step of each kind of work."""
-    table = (
-        device_work(sel)
-        .group_by(pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String))
-        .agg(calls=pl.len(), ns=pl.col("duration").sum())
-    )
-    category = [
-        kernel_names.category(name) if kind in ("kernel", "graph") else kind
-        for kind, name in table.select("kind", "name").iter_rows()
-    ]
-    return (
-        table.with_columns(pl.Series("category", category, pl.String))
-        .group_by("category")
-        .agg(pl.col("calls").sum() / sel.step_count, pl.col("ns").sum() / sel.step_count)
-    )
+    device = device_work(sel)
+    sums = device.select("duration", category=category_of(device)).group_by("category")
+    return sums.agg(calls=pl.len() / sel.step_count, ns=pl.col("duration").sum() / sel.step_count)
 
 
 STEP = "step"
@@ -523,7 +452,8 @@ def host_waits(trace: Trace, work: Activities, start: Ints, end: Ints) -> dict[s
     lasting = end - start
     found = {cause: np.zeros(start.size, np.int64) for cause in HOST_WAITS}
     thread = _late_thread(trace, work, end)
-    loading, waiting = loading_rows(trace), _waiting_rows(trace)
+    loading = loading_rows(trace)
+    waiting = trace.host.filter(pl.Series(names.matching(trace.host["name"], _waits)))
     for number in np.unique(thread[thread != _NOBODY]).tolist():
         of = thread == number
         loads, waits = (_spans(rows.filter(_threads(rows) == number)) for rows in (loading, waiting))
@@ -551,10 +481,6 @@ def _threads(host: pl.DataFrame) -> pl.Series:
     return host.select((pl.col("process").fill_null(0) * (1 << 32) + pl.col("thread").fill_null(0)).alias("of"))["of"]
 
 
-def _waiting_rows(trace: Trace) -> pl.DataFrame:
-    return trace.host.filter(pl.Series(names.matching(trace.host["name"], _waits)))
-
-
 def _waits(name: str) -> bool:
     return name in _ASKS or api_names.waits(name) or api_names.fills(name)
 
@@ -573,8 +499,8 @@ def _reaching(spans: Intervals, start: Ints, end: Ints) -> Ints:
     return found
 
 
-_NOISE = {"name": pl.String(), "launches": pl.Float64(), "variance": pl.Float64()}
-"""``launches`` is per step, of GPU work of any kind; ``variance`` is `variance_of_mean`."""
+_WORK = {"name": pl.String(), "calls": pl.Float64(), "ns": pl.Float64(), "variance": pl.Float64()}
+"""GPU work of any kind per step: how many launches, their time, and the variance of its mean (`variance_of_mean`)."""
 
 
 def variance_of_mean(steps: int) -> pl.Expr:
@@ -590,36 +516,34 @@ def variance_of_mean(steps: int) -> pl.Expr:
 
 
 def operator_noise(sel: Selection) -> pl.DataFrame:
-    """The frame `_NOISE` of the GPU work that each operator itself launched."""
+    """The frame `_WORK` of what each operator itself launched."""
     device = device_work(sel).filter(pl.col("operator").is_not_null())
     names = sel.trace.host["name"].gather(device["operator"]).cast(pl.String)
-    each = device.select("step", pl.col("duration").alias("ns"), launches=pl.lit(1))
-    return _noise(each.with_columns(names.alias("name")), sel)
+    return _work(device.select("step", names.alias("name"), ns="duration", calls=pl.lit(1)), sel)
 
 
-def kind_noise(sel: Selection) -> pl.DataFrame:
-    """The frame `_NOISE` of each kind of GPU work."""
+def _kinds(sel: Selection) -> pl.DataFrame:
+    """The frame `_WORK` of each kind."""
     device = device_work(sel)
-    each = device.select("step", pl.col("duration").alias("ns"), kind_series(device).alias("name"), launches=pl.lit(1))
-    return _noise(each, sel)
+    return _work(device.select("step", kind_series(device).alias("name"), ns="duration", calls=pl.lit(1)), sel)
 
 
 def module_noise(sel: Selection) -> pl.DataFrame:
-    """The frame `_NOISE` by path of the GPU work of each module with those inside and of its backward pass."""
+    """The frame `_WORK` by path of each module with those inside and of its backward pass."""
     tree = module_tree(sel.trace)
     if not tree.paths:
-        return pl.DataFrame(schema=_NOISE)
+        return pl.DataFrame(schema=_WORK)
     device = device_work(sel)
     own = pl.Series(tree.path_of(row_ids(device["module"])))
     backward = pl.Series(tree.path_of(row_ids(device["forward_module"])))
     number = pl.select(pl.when(own < 0).then(backward).otherwise(own)).to_series()
     spent = device.select("step", pl.col("duration").alias("ns")).with_columns(number.alias("number"))
-    spent = spent.filter(pl.col("number") >= 0).group_by("number", "step").agg(pl.col("ns").sum(), launches=pl.len())
+    spent = spent.filter(pl.col("number") >= 0).group_by("number", "step").agg(pl.col("ns").sum(), calls=pl.len())
     above = [[at, *_ancestors(at, tree.parent)] for at in range(len(tree.paths))]
     holders = pl.DataFrame({"number": range(len(above)), "name": above}).explode("name")
     paths = pl.Series(tree.paths, dtype=pl.String)
     held = spent.join(holders.cast({"number": pl.Int64}), on="number")
-    return _noise(held.with_columns(paths.gather(held["name"]).alias("name")).drop("number"), sel)
+    return _work(held.with_columns(paths.gather(held["name"]).alias("name")).drop("number"), sel)
 
 
 def _ancestors(at: int, parents: object) -> list[int]:
@@ -629,11 +553,11 @@ def _ancestors(at: int, parents: object) -> list[int]:
     return found
 
 
-def _noise(spent: pl.DataFrame, sel: Selection) -> pl.DataFrame:
-    """`_NOISE` of rows (name, step, ns, launches) that have a step."""
+def _work(spent: pl.DataFrame, sel: Selection) -> pl.DataFrame:
+    """`_WORK` of rows (name, step, ns, calls) that have a step."""
     steps = sel.step_count
     if not spent.height:
-        return pl.DataFrame(schema=_NOISE)
-    by_step = spent.group_by("name", "step").agg(pl.col("ns", "launches").sum())
+        return pl.DataFrame(schema=_WORK)
+    by_step = spent.group_by("name", "step").agg(pl.col("ns", "calls").sum())
     variance = variance_of_mean(steps).cast(pl.Float64)
-    return by_step.group_by("name").agg(launches=pl.col("launches").sum() / steps, variance=variance)
+    return by_step.group_by("name").agg(pl.col("calls", "ns").sum() / steps, variance=variance)

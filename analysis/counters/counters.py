@@ -83,14 +83,17 @@ def launch_counters(trace: Trace) -> pl.DataFrame:
     )
     table = table.with_columns(tensor_cores=tensor_verdict())
     table = table.with_columns(missing=missing())
-    table = table.join(_rules(trace), on="device_row", how="left", maintain_order="left")
-    table = table.join(_ranges(trace), on="device_row", how="left", maintain_order="left")
+    rules = _rules(trace)
+    table = table.join(rules, on="device_row", how="left", maintain_order="left")
+    ranges = trace.counters.filter((pl.col("section") == NVTX_SECTION) & (pl.col("metric") == RANGE))
+    ranges = ranges.select("device_row", range="text").unique("device_row", keep="first")
+    table = table.join(ranges, on="device_row", how="left", maintain_order="left")
     return table.select(
         "device_row", "name", "short_name", "range", "grid", "block", "launches", "duration_ns", "duration_min_ns",
         "duration_max_ns", "sm_percent", "memory_percent", "dram_percent", "l1_percent", "l2_percent",
         "l1_hit_percent", "l2_hit_percent", "occupancy_percent", "theoretical_occupancy_percent", "occupancy_limiter",
         "registers", "shared_memory", "waves", "tensor_percent", "tensor_cores", "dram_bytes", "bound", "missing",
-        pl.col("rules").fill_null(pl.lit([], dtype=pl.List(_rule_type()))),
+        pl.col("rules").fill_null(pl.lit([], dtype=rules.schema["rules"])),
     )  # fmt: skip
 
 
@@ -110,7 +113,9 @@ def by_kernel(launches: pl.DataFrame) -> pl.DataFrame:
     Args:
         launches: what `launch_counters` gives, or some of its rows.
     """
-    return means(launches).join(_rule_lists(launches), on="name", how="left", maintain_order="left")
+    rule = pl.struct(*RULE_FIELDS, "launches", "gain_ns")
+    rules = kernel_rules(launches).group_by(pl.col("kernel").alias("name"), maintain_order=True).agg(rules=rule)
+    return means(launches).join(rules, on="name", how="left", maintain_order="left")
 
 
 def means(launches: pl.DataFrame) -> pl.DataFrame:
@@ -294,12 +299,6 @@ def _limiter() -> pl.Expr:
     return pl.when(known).then(names.list.drop_nulls().list.join(", "))
 
 
-def _rule_type() -> pl.Struct:
-    text = ("kind", "section", "name", "speedup_type", "text")
-    fields = {name: pl.String() if name in text else pl.Float64() for name in RULE_FIELDS}
-    return pl.Struct(fields)
-
-
 def _rules(trace: Trace) -> pl.DataFrame:
     said = trace.counters.filter(~pl.col("kind").is_in(["metric", "sample"]))
     rule = pl.struct(
@@ -311,17 +310,6 @@ def _rules(trace: Trace) -> pl.DataFrame:
         "text",
     )
     return said.group_by("device_row", maintain_order=True).agg(rules=rule)
-
-
-def _rule_lists(launches: pl.DataFrame) -> pl.DataFrame:
-    rule = pl.struct(*RULE_FIELDS, "launches", "gain_ns")
-    said = kernel_rules(launches)
-    return said.group_by("kernel", maintain_order=True).agg(rules=rule).rename({"kernel": "name"})
-
-
-def _ranges(trace: Trace) -> pl.DataFrame:
-    found = trace.counters.filter((pl.col("section") == NVTX_SECTION) & (pl.col("metric") == RANGE))
-    return found.select("device_row", range="text").unique("device_row", keep="first")
 
 
 HMMA_PER_WARP = 16

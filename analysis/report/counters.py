@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.counters.compared import compare, labels, reports_of
-from tracetui.analysis.counters.configurations import configurations, weights_of
-from tracetui.analysis.counters.counters import by_kernel, launch_counters
+from tracetui.analysis.counters.compared import compare, configurations, labels, reports_of, weights_of
+from tracetui.analysis.counters.counters import kernel_counters, launch_counters
 from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.report.model import CountersMissing
 from tracetui.analysis.report.rows import rows, table_rows
@@ -18,38 +17,28 @@ from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.nsight.counters import COUNTER_LAUNCHES, COUNTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
-    from tracetui.analysis.counters.configurations import Groups
+    from tracetui.analysis.counters.compared import Groups
     from tracetui.parsers import Run, Trace
 
 
-class Counters:
-    """The counters of one recording of Nsight Compute as the report has them."""
+def launch_rows(trace: Trace, limit: int | None = None) -> tuple[list[Json], int]:
+    """One row per profiled launch, in the order of the file, and how many launches there are."""
+    launches = launch_counters(trace)
+    return _plain(table_rows(launches, COUNTER_LAUNCHES, limit)), launches.height
 
-    def __init__(self, trace: Trace, limit: int | None = None) -> None:
-        self._trace = trace
-        self._limit = limit
-        self._launches = launch_counters(trace)
 
-    @property
-    def count(self) -> int:
-        """How many launches there are."""
-        return self._launches.height
+def kernel_rows(trace: Trace, limit: int | None = None) -> list[Json]:
+    """One row per kernel, means over its profiled launches, the most total time first."""
+    return _plain(table_rows(kernel_counters(trace), COUNTERS, limit))
 
-    def launches(self) -> list[Json]:
-        """One row per profiled launch, in the order of the file."""
-        return _plain(table_rows(self._launches, COUNTER_LAUNCHES, self._limit))
 
-    def kernels(self) -> list[Json]:
-        """One row per kernel, means over its profiled launches, the most total time first."""
-        return _plain(table_rows(by_kernel(self._launches), COUNTERS, self._limit))
-
-    def missing(self) -> CountersMissing | None:
-        """Describes what no launch has, and the command that would collect it."""
-        found = not_collected(self._trace, self._launches)
-        return None if found is None else CountersMissing(what=list(found.what), command=found.command)
+def missing(trace: Trace) -> CountersMissing | None:
+    """Describes what no launch has, and the command that would collect it."""
+    gaps = not_collected(trace, launch_counters(trace))
+    return None if gaps is None else CountersMissing(what=list(gaps.what), command=gaps.command)
 
 
 def of_run(
@@ -67,28 +56,20 @@ def of_run(
         open_file: opens one of the folder's other files.
     """
     traces, problems = reports_of(run, open_file)
-    if "counters" not in wanted:
-        return by_file(traces, limit)
-    if len(traces) > 1:
-        return side_by_side(traces, problems, limit)
-    return {"counters_compared": None, **(by_file(traces, limit) if "configurations" in wanted else {})}
-
-
-def side_by_side(traces: Sequence[Trace], problems: Sequence[str] = (), limit: int | None = None) -> Json:
-    """Several recordings: kernel by kernel, and as configurations."""
-    return {"counters_compared": compared(traces, problems, limit), **by_file(traces, limit)}
+    found: Json = {"counters_compared": compared(traces, problems, limit)} if "counters" in wanted else {}
+    if "counters" not in wanted or "configurations" in wanted or len(traces) > 1:
+        found |= by_file(traces, limit)
+    return found
 
 
 def by_file(traces: Sequence[Trace], limit: int | None = None) -> Json:
-    """The table of configurations in which each recording is one."""
-    return configuration_rows({name: [launch_table(trace)] for name, trace in _named(traces)}, limit)
-
-
-def _named(traces: Sequence[Trace]) -> Iterator[tuple[str, Trace]]:
-    """Each recording with what to call it, one of a kind."""
+    """The table of configurations in which each recording is one, called by one name each."""
+    groups: dict[str, list[pl.DataFrame]] = {}
     names = labels([trace.source.path for trace in traces])
     for number, (name, trace) in enumerate(zip(names, traces, strict=True)):
-        yield (f"{name} ({names[:number].count(name) + 1})" if name in names[:number] else name), trace
+        seen = names[:number].count(name)
+        groups[f"{name} ({seen + 1})" if seen else name] = [launch_table(trace)]
+    return configuration_rows(groups, limit)
 
 
 def configuration_rows(groups: Groups, limit: int | None = None) -> Json:

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from tracetui.analysis.base.json_values import Json
-from tracetui.analysis.report.model_sets import CaptureRow
+from tracetui.analysis.captures.model import CaptureRow
 from tracetui.parsers.runs.folder.comments import Comment
 
 Row: TypeAlias = Json

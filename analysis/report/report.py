@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.compare.step_difference import StepDifference
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts, Pair
     from tracetui.analysis.matching.join import Joined
-    from tracetui.analysis.report.model_sets import CaptureRow
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Run, Trace
 
@@ -314,11 +314,13 @@ def _counters_of_pair(pair: Pair, limit: int | None) -> Json | None:
     if not pair.a.trace.info.kind == pair.b.trace.info.kind == "ncu":
         return None
     from tracetui.analysis.counters.metrics import stopped_at
-    from tracetui.analysis.report.counters import side_by_side
+    from tracetui.analysis.report.counters import by_file, compared
 
     stops = {side: stopped_at(facts.trace, facts.manifest) for side, facts in (("a", pair.a), ("b", pair.b))}
+    both = pair.a.trace, pair.b.trace
     return {
-        **side_by_side((pair.a.trace, pair.b.trace), limit=limit),
+        "counters_compared": compared(both, limit=limit),
+        **by_file(both, limit),
         "stopped": {side: limit for side, limit in stops.items() if limit is not None},
     }
 
@@ -396,9 +398,8 @@ def _wants_captures(run: Run, sections: Iterable[str] | None) -> bool:
 
 def _captures(run: Run, scope: Scope, limit: int | None, open_file: Callable[[Path], Trace] | None) -> list[CaptureRow]:
     from tracetui.analysis.captures.captures import captures
-    from tracetui.analysis.report.captures import capture_rows
 
-    return capture_rows(captures(run, scope, open_file)[:limit])
+    return captures(run, scope, open_file)[:limit]
 
 
 def _of_counters(

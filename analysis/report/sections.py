@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Findings
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.overview import Overview as Averaged
-    from tracetui.analysis.report.counters import Counters
     from tracetui.analysis.roofline.roofline import Roofline
     from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.table import Table
@@ -358,15 +357,20 @@ class Sections:
 
     def counters(self) -> Section:
         """Hardware counters per profiled launch."""
-        return ([], 0) if self._counters is None else (self._counters.launches(), self._counters.count)
+        if not self._has_counters:
+            return [], 0
+        from tracetui.analysis.report.counters import launch_rows
+
+        return launch_rows(self.sel.trace, self.limit)
 
     def counters_extras(self) -> Json:
         """What accompanies the section `counters`: the same by kernel, and what was not collected."""
-        found = self._counters
-        return {
-            "counters_by_kernel": [] if found is None else found.kernels(),
-            "counters_missing": None if found is None else found.missing(),
-        }
+        if not self._has_counters:
+            return {"counters_by_kernel": [], "counters_missing": None}
+        from tracetui.analysis.report.counters import kernel_rows, missing
+
+        trace = self.sel.trace
+        return {"counters_by_kernel": kernel_rows(trace, self.limit), "counters_missing": missing(trace)}
 
     def roofline(self) -> Section:
         """How near each kernel comes to what the GPU's arithmetic and memory allow."""
@@ -375,6 +379,37 @@ class Sections:
     def roofline_extras(self) -> Json:
         """What accompanies the section `roofline`: the roofs and their sources."""
         return {"roofline_peaks": roofs(self._facts.roofline)}
+
+    @property
+    def _has_counters(self) -> bool:
+        return self.sel.trace.info.kind == "ncu"
+
+    def findings(self) -> Section:
+        """What is wrong and what to do about it."""
+        return self._judged.findings, len(self._findings.found)
+
+    def findings_extras(self) -> Json:
+        """What accompanies the section `findings`: what was set aside, and what could not be judged."""
+        return asdict(self._judged)
+
+    @cached_property
+    def _judged(self) -> Judged:
+        from tracetui.analysis.report.findings import judged
+
+        return judged(self._findings, self.limit)
+
+    @cached_property
+    def _findings(self) -> Findings:
+        from tracetui.analysis.findings.engine import findings_of
+
+        return findings_of(self._facts, self.config, self.on_error)
+
+    @cached_property
+    def _facts(self) -> Facts:
+        from tracetui.analysis.findings.core.facts import Facts
+        from tracetui.parsers import Run
+
+        return Facts.of(self.run or Run(self.sel.trace.source.path, (self.sel.trace,)), self.sel)
 
     def threads(self) -> Section:
         """Who keeps the CPU: a row per thread."""
@@ -411,41 +446,6 @@ class Sections:
         from tracetui.analysis.counters.source_lines import source_lines
 
         return self._table(source_lines(self.sel.trace), SOURCE_LINES)
-
-    @cached_property
-    def _counters(self) -> Counters | None:
-        if self.sel.trace.info.kind != "ncu":
-            return None
-        from tracetui.analysis.report.counters import Counters
-
-        return Counters(self.sel.trace, self.limit)
-
-    def findings(self) -> Section:
-        """What is wrong and what to do about it."""
-        return self._judged.findings, len(self._findings.found)
-
-    def findings_extras(self) -> Json:
-        """What accompanies the section `findings`: what was set aside, and what could not be judged."""
-        return asdict(self._judged)
-
-    @cached_property
-    def _judged(self) -> Judged:
-        from tracetui.analysis.report.findings import judged
-
-        return judged(self._findings, self.limit)
-
-    @cached_property
-    def _findings(self) -> Findings:
-        from tracetui.analysis.findings.engine import findings_of
-
-        return findings_of(self._facts, self.config, self.on_error)
-
-    @cached_property
-    def _facts(self) -> Facts:
-        from tracetui.analysis.findings.core.facts import Facts
-        from tracetui.parsers import Run
-
-        return Facts.of(self.run or Run(self.sel.trace.source.path, (self.sel.trace,)), self.sel)
 
     def _table(self, frame: pl.DataFrame, table: Table) -> Section:
         return table_rows(frame, table, self.limit), frame.height

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from tracetui.analysis.captures.captures import ordered
+from tracetui.analysis.captures.model import category_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.captures.names import place
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.report.captures import capture_rows, category_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.report.findings import judged
 from tracetui.analysis.report.rows import object_row
 from tracetui.analysis.sweeps.compare import Comparison, Crossover, baseline, comparisons, kind_changes
-from tracetui.analysis.sweeps.model import CAPTURE, Sweep, place
+from tracetui.analysis.sweeps.model import CAPTURE, Sweep
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.analysis.tables.sweeps import KINDS, SPEEDUPS
 
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.captures.names import Value
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.report.model import Judged, Row
-    from tracetui.analysis.report.model_sets import CaptureRow
     from tracetui.analysis.sweeps.compare import KindChange
     from tracetui.analysis.sweeps.model import Point
 
@@ -102,7 +103,7 @@ def sweep_report(
         kinds=[(one, kind_changes(one)) for one in compared],
         judged=judged(findings),
         marks=marks,
-        captures=capture_rows(ordered(captures)) if any(row.problem is None for row in captures) else [],
+        captures=ordered(captures) if any(row.problem is None for row in captures) else [],
         counters=_counters(sweep),
     )
 
@@ -206,7 +207,7 @@ def _counters(sweep: Sweep) -> SweepCounters | None:
         stopped={label: point.stopped for label, point in points.items() if point.stopped is not None},
         changes=[
             CounterChange(
-                axis, base.axes[axis], variant.axes[axis], _rest(base, axis),
+                axis, base.axes[axis], variant.axes[axis], base.beside(axis),
                 _differences(whole[base.label], whole[variant.label]),
             )
             for axis in sweep.axes
@@ -226,12 +227,8 @@ def _changes(points: list[Point], axis: str) -> list[tuple[Point, Point]]:
         for point in points
         if first is not None and point.axes.get(axis, first) != first
         for base in bases
-        if _rest(base, axis) == _rest(point, axis)
+        if base.beside(axis) == point.beside(axis)
     ]
-
-
-def _rest(point: Point, axis: str) -> dict[str, Value]:
-    return {name: value for name, value in point.axes.items() if name != axis}
 
 
 def _differences(base: Row, variant: Row) -> dict[str, float]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.captures.model import CaptureRow
 from tracetui.analysis.checklist import CheckReport
 from tracetui.analysis.report.model import Headline, Judged, RanksReport, Report, Run
-from tracetui.analysis.report.model_sets import CaptureRow
 from tracetui.analysis.schemas.shapes import Either, Map, Maybe, Rows, Shape, Told, fields_of, schema_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A sweep's variants against their baseline: speed-up, removed work, and where one overtakes the other."""
+"""A sweep's variants against their baseline, and its points along a size: what scales, and what does not fit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.sweeps.model import SIZES, place, shown
+from tracetui.analysis.captures.names import place
+from tracetui.analysis.side_by_side import aligned
+from tracetui.analysis.sweeps.model import SIZES, shown
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.captures.names import Value
     from tracetui.analysis.sweeps.model import Point, Sweep
@@ -159,7 +162,7 @@ def comparisons(sweep: Sweep) -> list[Comparison]:
         groups: dict[tuple[tuple[str, Value], ...], dict[Value | None, dict[Value, Point]]] = {}
         for point in sweep.points:
             if point.step_ns and axis in point.axes:
-                fixed = tuple((n, v) for n, v in point.axes.items() if n not in (axis, x_axis))
+                fixed = tuple(point.beside(axis, x_axis).items())
                 at = point.axes.get(x_axis) if x_axis else None
                 groups.setdefault(fixed, {}).setdefault(at, {})[point.axes[axis]] = point
         for fixed, sizes in groups.items():
@@ -190,44 +193,41 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
         value: the variant.
         invalid: why the sweep's sizes can't be compared.
     """
+
+    def untold(words: str) -> Crossover:
+        return Crossover(axis, None, None, words)
+
     name = shown(value)
     if invalid:
-        return Crossover(axis, None, None, f"can't be told: {invalid}")
+        return untold(f"can't be told: {invalid}")
     numeric = [row for row in rows if not isinstance(row.x, str)]
     if axis is None or len(numeric) < 2:
         row = rows[0]
         there = f" at {axis} {shown(row.x)}" if axis is not None else ""
         if row.within_noise:
-            return Crossover(
-                axis, None, None, f"can't be told: the difference{there} is within the noise of the repeats"
-            )
+            return untold(f"can't be told: the difference{there} is within the noise of the repeats")
         alone = "; one size only, so no crossover can be told" if axis is not None else ""
-        return Crossover(axis, None, None, f"{name} is {row.speedup:.2f} times as fast{there}{alone}")
+        return untold(f"{name} is {row.speedup:.2f} times as fast{there}{alone}")
     xs = [float(row.x) for row in numeric]
     gains = [row.gain for row in numeric]
     if all(row.within_noise for row in numeric):
-        return Crossover(
-            axis, None, None, f"can't be told: the difference is within the noise of the repeats at every {axis}"
-        )
+        return untold(f"can't be told: the difference is within the noise of the repeats at every {axis}")
     zeros = _zeros(xs, gains)
-    span = f"from {xs[0]:g} to {xs[-1]:g}"
     if not zeros:
         side = "faster" if gains[0] > 0 else "slower"
-        unsure = [f"{row.x:g}" for row in numeric if row.within_noise and not isinstance(row.x, str)]
-        rest = f", within the noise at {', '.join(unsure)}" if unsure else ""
-        return Crossover(axis, None, None, f"no crossover in range: {name} is {side} at every {axis} {span}{rest}")
-    errors = [row.error for row in numeric]
+        unsure = ", ".join(f"{row.x:g}" for row in numeric if row.within_noise and not isinstance(row.x, str))
+        rest = f", within the noise at {unsure}" if unsure else ""
+        span = f"from {xs[0]:g} to {xs[-1]:g}"
+        return untold(f"no crossover in range: {name} is {side} at every {axis} {span}{rest}")
     if len(zeros) > 1:
         places = ", ".join(f"{zero:.3g}" for zero in zeros)
-        return Crossover(
-            axis, None, None, f"{name} changes sides {len(zeros)} times, at {axis} {places}: no single crossover"
-        )
+        return untold(f"{name} changes sides {len(zeros)} times, at {axis} {places}: no single crossover")
     side = "faster" if gains[-1] > 0 else "slower"
-    said = f"{name} is {side} from {axis} {zeros[0]:.3g} on"
-    known = [error for error in errors if error is not None]
-    if len(known) < len(errors):
-        return Crossover(axis, zeros[0], None, f"{said}; without repeats, how sure that is can't be told")
-    low, high = _interval(xs, gains, known, zeros[0])
+    verdict = f"{name} is {side} from {axis} {zeros[0]:.3g} on"
+    errors = [row.error for row in numeric if row.error is not None]
+    if len(errors) < len(numeric):
+        return Crossover(axis, zeros[0], None, f"{verdict}; without repeats, how sure that is can't be told")
+    low, high = _interval(xs, gains, errors, zeros[0])
     lower, upper = (None if end is None else f"{end:.3g}" for end in (low, high))
     if lower and upper:
         where = f"between {lower} and {upper}"
@@ -235,7 +235,7 @@ def crossover(axis: str | None, rows: Sequence[Row], value: Value, invalid: str 
         where = f"below {upper}, maybe below the range"
     else:
         where = f"above {lower}, maybe above the range" if lower else "anywhere"
-    return Crossover(axis, zeros[0], (low, high), f"{said}; by the repeats, it lies {where}")
+    return Crossover(axis, zeros[0], (low, high), f"{verdict}; by the repeats, it lies {where}")
 
 
 def _zeros(xs: Sequence[float], gains: Sequence[float]) -> list[float]:
@@ -289,10 +289,6 @@ def _invalid(sweep: Sweep) -> str:
     return f"every row ran {real:.3g} sample{'' if round(real, 2) == 1 else 's'} a step, whatever batch it names (D9)"
 
 
-SAME_PERCENT = 1.0
-"""Two times that differ by no more are the same, where the launches are as many."""
-
-
 @dataclass(frozen=True, slots=True)
 class KindChange:
     """One kind of work of a variant and of its baseline at one size; calls and ns per step, medians over repeats."""
@@ -321,21 +317,22 @@ class KindChange:
 
 def kind_changes(one: Comparison) -> list[KindChange]:
     """All kinds at each size, by size, the largest difference first; none of a size without recorded GPU work."""
-    return [change for row in one.rows for change in _changes(row)]
-
-
-def _changes(row: Row) -> Iterable[KindChange]:
-    base, variant = kinds_of(row.base), kinds_of(row.variant)
-    if not base or not variant:
-        return []
     found = []
-    for kind in dict.fromkeys((*base, *variant)):
-        (a_calls, a_ns, a_top), (b_calls, b_ns, b_top) = (side.get(kind, (0.0, 0.0, "")) for side in (base, variant))
-        near = abs(b_ns - a_ns) <= SAME_PERCENT / 100 * max(a_ns, b_ns)
-        status = "same" if a_calls == b_calls and near else "changed"
-        status = "added" if kind not in base else "removed" if kind not in variant else status
-        found.append(KindChange(row.x, kind, status, a_calls, b_calls, a_ns, b_ns, b_top or a_top))
-    return sorted(found, key=lambda change: (-abs(change.delta_ns), change.kind))
+    for row in one.rows:
+        base, variant = kinds_of(row.base), kinds_of(row.variant)
+        if base and variant:
+            table = aligned(_times(base), _times(variant), 1.0).drop("delta_ns", "noise_ns")
+            for kind, status, a_calls, b_calls, a_ns, b_ns in table.iter_rows():
+                top = (base | variant)[kind][2]
+                found.append(KindChange(row.x, kind, status, a_calls, b_calls, a_ns, b_ns, top))
+    return found
+
+
+def _times(kinds: dict[str, tuple[float, float, str]]) -> pl.DataFrame:
+    """What `kinds_of` gives, without the noise of a time, which is unknown."""
+    rows = [(kind, calls, ns, None) for kind, (calls, ns, _) in kinds.items()]
+    schema = {"name": pl.String, "calls": pl.Float64, "ns": pl.Float64, "variance": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def kinds_of(point: Point) -> dict[str, tuple[float, float, str]]:
@@ -349,3 +346,117 @@ def kinds_of(point: Point) -> dict[str, tuple[float, float, str]]:
             spent = statistics.median(ns for _, ns, _ in cells)
             found[kind] = calls, spent, next(top for _, _, top in cells if top)
     return found
+
+
+def size(point: Point, axis: str) -> float | None:
+    """A point's place on an axis of numbers."""
+    value = point.axes.get(axis)
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def work_of(first: Point, last: Point, axis: str) -> tuple[bool, float]:
+    """Whether FLOPs are known, and how many times the work grows; without FLOPs at least as the size does."""
+    if first.flops and last.flops:
+        return True, last.flops / first.flops
+    before, after = size(first, axis), size(last, axis)
+    return False, after / before if before and after else 1.0
+
+
+def flat(
+    points: Sequence[Point], axis: str, percent: float, ratio: float, cv: float | None = None
+) -> list[Point] | None:
+    """The longest stretch whose step times differ by less than `percent` while work grows `ratio` times or more.
+
+    Also None where repeats vary (`Sweep.cv`) so much that two steps may be equal by chance.
+    """
+    if cv is not None and any(100 * cv * math.sqrt(2 / max(point.repeats, 1)) > percent for point in points):
+        return None
+    known = [point for point in points if point.step_ns and size(point, axis)]
+    best: list[Point] | None = None
+    for begin in range(len(known)):
+        for end in range(begin + 1, len(known)):
+            stretch = known[begin : end + 1]
+            times = [point.step_ns or 0.0 for point in stretch]
+            if 100 * (max(times) / min(times) - 1) >= percent:
+                break
+            if work_of(stretch[0], stretch[-1], axis)[1] >= ratio and (best is None or len(stretch) > len(best)):
+                best = stretch
+    return best
+
+
+def flat_until(
+    points: Sequence[Point], axis: str, limit: float, cv: float | None = None
+) -> tuple[Point, float, float | None] | None:
+    """The last point before the step time changes with size, the slope up to it, and the slope after it.
+
+    None where it changes from the first point on, where there are fewer than two, or where repeats vary (`Sweep.cv`) so
+    much that a slope of this size may be chance.
+    """
+    known = [point for point in points if point.step_ns and size(point, axis)]
+    end = 0
+    while end + 1 < len(known) and abs(slope(known[end], known[end + 1], axis)) < limit:
+        if cv is not None and _slope_error(known[end], known[end + 1], axis, cv) > limit:
+            break
+        end += 1
+    if not end:
+        return None
+    after = slope(known[end], known[end + 1], axis) if end + 1 < len(known) else None
+    return known[end], slope(known[0], known[end], axis), after
+
+
+def slope(first: Point, last: Point, axis: str) -> float:
+    """``d log(step time) / d log(size)`` between two points of different sizes."""
+    before, after = size(first, axis) or 1.0, size(last, axis) or 1.0
+    return math.log((last.step_ns or 1.0) / (first.step_ns or 1.0)) / math.log(after / before)
+
+
+def _slope_error(first: Point, last: Point, axis: str, cv: float) -> float:
+    error = cv * math.sqrt(1 / max(first.repeats, 1) + 1 / max(last.repeats, 1))
+    return error / abs(math.log((size(last, axis) or 1.0) / (size(first, axis) or 1.0)))
+
+
+def anomalies(points: Sequence[Point], axis: str, cv: float) -> Iterator[tuple[Point, float, float]]:
+    """Points that contradict their neighbours: the point, the step time these allow, the standard errors between both.
+
+    A larger size never makes the step shorter; a larger batch never makes samples per second fewer. If two points
+    contradict each other, a point between two neighbours is at fault if it contradicts both; a first or last point is
+    at fault if it contradicts its only neighbour.
+    """
+    known = [point for point in points if point.step_ns and size(point, axis)]
+    blamed: set[int] = set()
+    if not cv:
+        return
+    inner = sorted(range(1, len(known) - 1), key=lambda at: -_excess(known, at, axis, cv, (-1, 1))[1])
+    for at in [*inner, 0, len(known) - 1]:
+        beside = [by for by in (-1, 1) if 0 <= at + by < len(known) and at + by not in blamed]
+        # an inner point is judged by both neighbours, since one of them may itself be off
+        if len(known) < 3 or (0 < at < len(known) - 1 and len(beside) < 2) or not beside:
+            continue
+        bound, sigmas = _excess(known, at, axis, cv, beside)
+        if sigmas > 0:
+            if sigmas > 3:
+                blamed.add(at)
+            yield known[at], bound, sigmas
+
+
+def _excess(known: Sequence[Point], at: int, axis: str, cv: float, beside: Sequence[int]) -> tuple[float, float]:
+    """How far a point is outside what these neighbours allow: the farthest bound, and the distance in standard errors.
+
+    The distance is 0 unless the point contradicts all of them by at least one standard error.
+    """
+    point = known[at]
+    time = point.step_ns or 0.0
+    found = []
+    for by in beside:
+        other = known[at + by]
+        theirs = other.step_ns or 0.0
+        in_proportion = theirs * (size(point, axis) or 1.0) / (size(other, axis) or 1.0)
+        low, high = (theirs, in_proportion) if by < 0 else (in_proportion, theirs)
+        if axis != "batch":  # attention grows faster than its context
+            low, high = (theirs, math.inf) if by < 0 else (0.0, theirs)
+        bound = min(max(time, low), high)
+        error = cv * math.sqrt(1 / max(point.repeats, 1) + 1 / max(other.repeats, 1))
+        found.append((bound, abs(math.log(time / bound)) / error))
+    agreed = min(sigmas for _, sigmas in found) >= 1
+    bound, most = max(found, key=lambda pair: pair[1])
+    return bound, most if agreed else 0.0

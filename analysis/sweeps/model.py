@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from tracetui.analysis.captures.names import place
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     import polars as pl
 
-    from tracetui.analysis.captures.captures import Capture
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.captures.names import Value
 
 SIZES = ("batch", "ctx", "img_size", "depth")
@@ -49,7 +51,7 @@ class Sample:
     """Why there are no numbers."""
     kinds: dict[str, tuple[float, float, str]] | None = None
     """Of each kind of GPU work the launches and ns per step, and its kernel with most time; None if none is known."""
-    capture: Capture | None = None
+    capture: CaptureRow | None = None
     """What its ranges measure, of a recording whose kind is compared so (`captures`)."""
     path: Path | None = None
     """The path that opens it; None for a table's line."""
@@ -60,35 +62,55 @@ class Sample:
 
 
 class Point(Struct, frozen=True):
-    """What all repeats of one combination of options have in common."""
+    """What all repeats of one combination of options have in common; numbers are medians over those that know them."""
 
     axes: dict[str, Value]
     samples: tuple[Sample, ...]
+    step_ns: float | None = None
+    std_ns: float | None = None
+    """The standard deviation of the step over the repeats; None with fewer than two."""
+    repeats: int = 0
+    """Runs that have a step time."""
+    kernels: float | None = None
+    """Launches per step."""
+    gpu_ns: float | None = None
+    """Kernels, copies and fills per step, summed."""
+    busy_percent: float | None = None
+    """Share of the profiled steps' time."""
+    flops: float | None = None
+    """Per step."""
+    batch: float | None = None
+    """The batch that was asked for."""
+    seen: float | None = None
+    """The observed batch."""
+
+    @classmethod
+    def of(cls, axes: dict[str, Value], samples: Iterable[Sample]) -> Point:
+        """The point of these repeats."""
+        bare = cls(axes, tuple(samples))
+        steps = [sample.step_ns for sample in bare.samples if sample.step_ns is not None]
+        return cls(
+            axes,
+            bare.samples,
+            step_ns=statistics.median(steps) if steps else None,
+            std_ns=statistics.stdev(steps) if len(steps) > 1 else None,
+            repeats=len(steps),
+            kernels=bare.number("kernels"),
+            gpu_ns=bare.number("gpu_ns"),
+            busy_percent=bare.number("busy_percent"),
+            flops=bare.number("flops"),
+            batch=bare.number("batch"),
+            seen=bare.number("seen"),
+        )
 
     @property
     def label(self) -> str:
         """``batch 4, keep 0.1``."""
         return ", ".join(f"{name} {shown(value)}" for name, value in self.axes.items()) or "all"
 
-    @property
-    def steps_ns(self) -> tuple[float, ...]:
-        """Each repeat's step."""
-        return tuple(sample.step_ns for sample in self.samples if sample.step_ns is not None)
-
-    @property
-    def repeats(self) -> int:
-        """Runs that have a step time."""
-        return len(self.steps_ns)
-
-    @property
-    def step_ns(self) -> float | None:
-        """The median over the repeats."""
-        return statistics.median(self.steps_ns) if self.steps_ns else None
-
-    @property
-    def std_ns(self) -> float | None:
-        """The standard deviation over the repeats; None with fewer than two."""
-        return statistics.stdev(self.steps_ns) if self.repeats > 1 else None
+    def beside(self, *axes: str | None) -> dict[str, Value]:
+        """The values on the other axes."""
+        return {name: value for name, value in self.axes.items() if name not in axes}
 
     def number(self, name: str) -> float | None:
         """The median of one of `Sample.numbers` over the repeats that know it."""
@@ -113,39 +135,9 @@ class Point(Struct, frozen=True):
         return batch / self.step_ns * 1e9 if batch and self.step_ns else None
 
     @property
-    def kernels(self) -> float | None:
-        """Launches per step."""
-        return self.number("kernels")
-
-    @property
-    def gpu_ns(self) -> float | None:
-        """Kernels, copies and fills per step, summed."""
-        return self.number("gpu_ns")
-
-    @property
-    def busy_percent(self) -> float | None:
-        """Share of the profiled steps' time."""
-        return self.number("busy_percent")
-
-    @property
-    def flops(self) -> float | None:
-        """Per step."""
-        return self.number("flops")
-
-    @property
-    def batch(self) -> float | None:
-        """The batch that was asked for."""
-        return self.number("batch")
-
-    @property
-    def seen(self) -> float | None:
-        """The observed batch."""
-        return self.number("seen")
-
-    @property
     def problem(self) -> str | None:
         """Why there are no numbers at all."""
-        return next((sample.problem for sample in self.samples if sample.problem), None) if not self.steps_ns else None
+        return None if self.repeats else next(filter(None, (sample.problem for sample in self.samples)), None)
 
     @property
     def path(self) -> Path | None:
@@ -164,7 +156,7 @@ class Point(Struct, frozen=True):
         return tuple(table for sample in self.samples for table in sample.counted)
 
     @property
-    def capture(self) -> Capture | None:
+    def capture(self) -> CaptureRow | None:
         """What the ranges of its first run measure."""
         return next((sample.capture for sample in self.samples if sample.capture is not None), None)
 
@@ -233,8 +225,7 @@ class Sweep:
         found: dict[tuple[tuple[str, Value], ...], list[Point]] = {}
         for point in self.points:
             if axis in point.axes and point.step_ns:
-                fixed = tuple((name, value) for name, value in point.axes.items() if name != axis)
-                found.setdefault(fixed, []).append(point)
+                found.setdefault(tuple(point.beside(axis).items()), []).append(point)
         return [(dict(fixed), sorted(points, key=lambda p: place(p.axes[axis]))) for fixed, points in found.items()]
 
 
@@ -265,11 +256,6 @@ def shown(value: Value | None) -> str:
     return value if isinstance(value, str) else "-" if value is None else f"{value:g}"
 
 
-def place(value: Value) -> tuple[float, str]:
-    """Numbers by size, before texts by letter."""
-    return (float("inf"), value) if isinstance(value, str) else (float(value), "")
-
-
 def sweep_of(
     path: Path, source: str, samples: Sequence[Sample], base: str, notes: Sequence[str] = (), order: Sequence[str] = ()
 ) -> Sweep:
@@ -283,7 +269,7 @@ def sweep_of(
     for sample in samples:
         found.setdefault(tuple(sample.axes.get(name) for name in varied), []).append(sample)
     points = [
-        Point({name: value for name, value in zip(varied, key, strict=True) if value is not None}, tuple(group))
+        Point.of({name: value for name, value in zip(varied, key, strict=True) if value is not None}, group)
         for key, group in found.items()
     ]
     points.sort(key=lambda point: [place(point.axes.get(name, "")) for name in varied])

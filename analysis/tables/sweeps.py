@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracetui.analysis.tables import comparison
 from tracetui.analysis.tables.table import Field, Table
 
 _OF = (
@@ -59,11 +60,7 @@ KINDS = Table(
     "kinds",
     (
         *_OF,
-        Field(
-            "kind", "Kind", width=14, priority=0,
-            about="category of kernels; of indexing, selection, sorting and concatenation what it is (`top-k`, `sort`, "
-            "`gather/scatter`); `memcpy`, `memset`",
-        ),
+        comparison.KINDS.field("kind"),
         Field(
             "status", "Status", width=9, priority=1,
             about="`added`: only in the variant; `removed`: only in the baseline; `changed`; `same`: as many launches, "
@@ -86,7 +83,7 @@ KINDS = Table(
             "name", "Kernel", width=12, priority=4, flex=True, short="short_name",
             about="the kernel of the kind with most time, in the variant where it has the kind",
         ),
-        Field("short_name", screen=False, about="name without namespaces, parameters and most template arguments"),
+        comparison.KINDS.field("short_name"),
     ),
     data=(
         *_KEYS, "kind", "status", "baseline_calls", "variant_calls", "baseline_ns", "variant_ns", "delta_ns", "name",

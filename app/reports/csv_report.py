@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.report.model import Report, Step
-    from tracetui.analysis.report.model_sets import CaptureRow
 
 FINER = {"kernels": "kernel_groups", "range_tree": "range_tree_kernels", "modules": "module_kernels"}
 """What is written in place of a section where it was asked for."""

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from textual.widgets import Static
 
-from tracetui.analysis.base.number_format import format_ns, format_percent
-from tracetui.analysis.counters.compared import compare, labels, reports_of
-from tracetui.analysis.counters.configurations import ALL, COMMON
-from tracetui.analysis.counters.counters import by_kernel, kernel_rules, launch_counters, launch_metrics, metric_table
+from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
+from tracetui.analysis.counters.compared import ALL, COMMON, compare, labels, reports_of
+from tracetui.analysis.counters.counters import (
+    kernel_counters,
+    kernel_rules,
+    launch_counters,
+    launch_metrics,
+    metric_table,
+)
 from tracetui.analysis.counters.metrics import not_collected
 from tracetui.analysis.counters.source_lines import has_lines, source_lines
 from tracetui.analysis.kernels import size_text
@@ -30,7 +35,7 @@ from tracetui.analysis.tables.nsight.counters import (
     SOURCE_LINES,
 )
 from tracetui.analysis.tables.table import Field
-from tracetui.app.reports.content.ncu.configurations import LABELS, change, measured, value
+from tracetui.app.reports.content.counters import LABELS, change, measured, value
 from tracetui.app.reports.content.pictures import BARS, letters
 from tracetui.app.reports.content.roofline import chart_lines, chart_svg, roofs_text
 from tracetui.app.reports.counter_text import (
@@ -64,53 +69,6 @@ LEAST_ROWS, MOST_ROWS = 20, 30
 """Lines of a tab below which the table needs all of them; the most that a chart takes."""
 TABLE_ROWS = 16
 """What is left to the table where there is room."""
-
-
-def roofline_page(roofline: Roofline, *, with_counters: bool) -> Page:
-    """The table of kernels whose work is known."""
-    covered = roofline.covered_percent
-    notes = [f"{format_percent(covered)} of kernel time"] if covered is not None else []
-    notes += [] if with_counters or not roofline.points.height else ["by operators' shapes, without ncu"]
-    frame = roofline.points.with_columns(
-        unknown_text=pl.col("unknown").list.join("; "),
-        gflops=pl.col("achieved_flops") / 1e9,
-        gbytes=pl.col("achieved_bytes") / 1e9,
-        mflop=pl.col("flops") / 1e6,
-    )
-    return Page.of(
-        ROOFLINE,
-        tell_apart(frame) if frame.height else frame,
-        note=" · ".join(notes),
-        empty="No kernel's work is known: the counters hold no FLOPs, or operators were recorded without shapes.",
-    )
-
-
-def roofline_svg(roofline: Roofline, *, ascii: bool) -> str | None:
-    """The chart of the kernels that `roofline_notes` names, as SVG; None where no roof is known."""
-    rows, peaks = _named(roofline).to_dicts(), roofs(roofline)
-    if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
-        return None
-    return chart_svg(rows, peaks, ascii=ascii)
-
-
-def roofline_notes(roofline: Roofline, *, ascii: bool) -> tuple[str, ...]:
-    """What the letters of the chart stand for."""
-    rows = tell_apart(_named(roofline)).select("letter", "short_name", "name")
-    return letters({letter: str(short or name) for letter, short, name in rows.iter_rows()}, ascii=ascii)
-
-
-def _named(roofline: Roofline) -> pl.DataFrame:
-    return roofline.points.filter(pl.col("letter").fill_null("") != "").head(BARS)
-
-
-def roofline_lines(roofline: Roofline, width: int, height: int, *, ascii: bool) -> list[str]:
-    """The chart and its roofs in words, for a tab of this size; none where the table needs the room."""
-    if height < LEAST_ROWS:
-        return []
-    rows, peaks = roofline.points.to_dicts(), roofs(roofline)
-    room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
-    remarks = [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
-    return [*chart_lines(rows, peaks, width - 2, room, ascii=ascii), *remarks]
 
 
 OF_KINDS = (
@@ -154,24 +112,37 @@ class CountersView(TableView):
         """Draws the chart anew; Textual calls the handler of `TableView` too."""
         self._draw()
 
+    @property
+    def _drawn(self) -> Roofline | None:
+        """The roofline, where that is in view."""
+        page = self.state.page if self.state is not None else None
+        return self._roofline if page is not None and page.id == ROOFLINE.id and page.frame.height else None
+
     def _draw(self) -> None:
-        """The roofline above its table, where there is room for both."""
+        """The roofline above its table and its roofs in words, where there is room for both."""
         above = self.query_one("#roofline", Static)
-        found, state = self._roofline, self.state
+        (width, height), ascii = self.size, self.session.ascii
         lines: list[str] = []
-        if found is not None and state is not None and state.page.id == ROOFLINE.id and state.page.frame.height:
-            lines = roofline_lines(found, *self.size, ascii=self.session.ascii)
+        if self._drawn is not None and height >= LEAST_ROWS:
+            rows, peaks = self._drawn.points.to_dicts(), roofs(self._drawn)
+            room = min(max(height - TABLE_ROWS, height // 2), MOST_ROWS)
+            lines = chart_lines(rows, peaks, width - 2, room, ascii=ascii)
+            lines += [f" {printable(text, ascii=ascii)}" for text in roofs_text(rows, peaks)]
         above.update("\n".join(lines))
         above.display = bool(lines)
 
     def chart(self) -> ViewChart | None:
-        """The roofline, where that is in view."""
-        found, state, ascii = self._roofline, self.state, self.session.ascii
-        if found is None or state is None or state.page.id != ROOFLINE.id or not state.page.frame.height:
+        """The roofline, where that is in view and a roof is known; notes say what its letters stand for."""
+        if self._drawn is None or self.state is None:
             return super().chart()
-        svg = roofline_svg(found, ascii=ascii)
-        notes = roofline_notes(found, ascii=ascii)
-        return super().chart() if svg is None else ViewChart(state.page.title, state.page.note, svg, notes)
+        page, ascii = self.state.page, self.session.ascii
+        named = self._drawn.points.filter(pl.col("letter").fill_null("") != "").head(BARS)
+        rows, peaks = named.to_dicts(), roofs(self._drawn)
+        if not chart_lines(rows, peaks, 80, 10, ascii=ascii):
+            return super().chart()
+        spelled = tell_apart(named).select("letter", "short_name", "name").iter_rows()
+        notes = letters({letter: str(short or name) for letter, short, name in spelled}, ascii=ascii)
+        return ViewChart(page.title, page.note, chart_svg(rows, peaks, ascii=ascii), notes)
 
     def footer_labels(self) -> dict[str, str]:
         """Returns the labels; without counters there is at most one table, the roofline from shapes."""
@@ -244,17 +215,13 @@ class CountersView(TableView):
             return self._all_metrics(note)
         if self.kind == "files":
             return self._files_page()
-        return Page(
-            id="counters",
+        return Page.of(
+            COUNTERS,
+            self._kernels(),
             title="Counters",
-            frame=self._kernels(),
             columns=self._columns(COUNTERS),
-            noun="kernels",
             note=f"{note} · means of launches",
             empty="No kernel was profiled.\n\nCheck --kernel-name and --launch-skip of the ncu command.",
-            sort=("total_ns", True),
-            inside="launches",
-            key="name",
         )
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
@@ -277,28 +244,22 @@ class CountersView(TableView):
         """The file is named where there are several."""
         return tuple(column for column in table.columns if len(self._traces) > 1 or column is not FILE)
 
+    def _per_file(self, table: Callable[[Trace], pl.DataFrame]) -> pl.DataFrame:
+        """A table of every file, with the file's name and number."""
+        traces = self._traces
+        names = labels([trace.source.path for trace in traces])
+        return pl.concat(
+            table(trace).with_columns(file=pl.lit(names[number]), file_number=pl.lit(number))
+            for number, trace in enumerate(traces)
+        )
+
     def _launches(self) -> pl.DataFrame:
         """The launches of every file."""
-
-        def work() -> pl.DataFrame:
-            traces = self._traces
-            names = labels([trace.source.path for trace in traces])
-            return pl.concat(
-                launch_counters(trace).with_columns(file=pl.lit(names[number]), file_number=pl.lit(number))
-                for number, trace in enumerate(traces)
-            )
-
-        return self.session.cached("counter_launches", work)
+        return self.session.cached("counter_launches", lambda: self._per_file(launch_counters))
 
     def _kernels(self) -> pl.DataFrame:
         def work() -> pl.DataFrame:
-            tables = [
-                by_kernel(part).with_columns(
-                    file=pl.lit(part["file"].first()), file_number=pl.lit(part["file_number"].first())
-                )
-                for part in _files(self._launches())
-            ]
-            table = pl.concat(tables).with_columns(size_text("grid"), size_text("block"), _advice())
+            table = self._per_file(kernel_counters).with_columns(size_text("grid"), size_text("block"), _advice())
             return tell_apart(table.sort("total_ns", "name", descending=[True, False], nulls_last=True))
 
         return self.session.cached("counter_kernels", work)
@@ -319,20 +280,31 @@ class CountersView(TableView):
         """Returns the page that shows how near kernels come to the GPU's roofs, from counters and operators' shapes."""
         run, selection = self.session.runs["a"], self.session.selection()
         key = ("roofline", selection.trace.source.path)
-        self._roofline = self.session.cached(key, lambda: roofline(run, selection))
-        return roofline_page(self._roofline, with_counters=bool(self._traces))
+        found = self._roofline = self.session.cached(key, lambda: roofline(run, selection))
+        notes = [f"{format_percent(found.covered_percent)} of kernel time"] if found.covered_percent is not None else []
+        notes += [] if self._traces or not found.points.height else ["by operators' shapes, without ncu"]
+        frame = found.points.with_columns(
+            unknown_text=pl.col("unknown").list.join("; "),
+            gflops=pl.col("achieved_flops") / 1e9,
+            gbytes=pl.col("achieved_bytes") / 1e9,
+            mflop=pl.col("flops") / 1e6,
+        )
+        return Page.of(
+            ROOFLINE,
+            tell_apart(frame) if frame.height else frame,
+            note=" · ".join(notes),
+            empty="No kernel's work is known: the counters hold no FLOPs, or operators were recorded without shapes.",
+        )
 
     def _launch_page(self, launches: pl.DataFrame, title: str, note: str) -> Page:
-        return Page(
-            id="counter_launches",
+        return Page.of(
+            COUNTER_LAUNCHES,
+            launches.with_columns(size_text("grid"), size_text("block"), _advice()),
             title=title,
-            frame=launches.with_columns(size_text("grid"), size_text("block"), _advice()),
             columns=self._columns(COUNTER_LAUNCHES),
-            noun="launches",
             note=note,
             sort=("device_row", False),
             inside="metrics",
-            key="device_row",
         )
 
     def _metrics_page(self, row: Mapping[str, Any]) -> Page:
@@ -354,11 +326,10 @@ class CountersView(TableView):
         said.sort(key=lambda rule: -(rule["value"] or 0))
         schema = {column.name: metrics.schema[column.name] for column in COUNTER_METRICS.columns}
         rules = pl.DataFrame(said, schema=schema)
-        return Page(
-            id="counter_metrics",
+        return Page.of(
+            COUNTER_METRICS,
+            pl.concat([rules, metrics.select(list(schema))]),
             title=f"#{number}",
-            frame=pl.concat([rules, metrics.select(list(schema))]),
-            columns=COUNTER_METRICS.columns,
             noun="metrics and rules",
             note=f"{metrics.height:,} metrics, {len(said)} rules",
             key="metric",
@@ -366,17 +337,13 @@ class CountersView(TableView):
 
     def _rule_page(self, note: str) -> Page:
         def work() -> pl.DataFrame:
-            tables = [
-                kernel_rules(part).with_columns(file=pl.lit(part["file"].first())) for part in _files(self._launches())
-            ]
-            return pl.concat(tables).sort("gain_ns", "speedup_percent", descending=True, nulls_last=True)
+            rules = self._per_file(lambda trace: kernel_rules(launch_counters(trace)))
+            return rules.sort("gain_ns", "speedup_percent", descending=True, nulls_last=True)
 
-        return Page(
-            id="counter_rules",
-            title="Advice of ncu",
-            frame=self.session.cached("counter_rules", work),
+        return Page.of(
+            NCU_RULES,
+            self.session.cached("counter_rules", work),
             columns=self._columns(NCU_RULES),
-            noun="rules",
             note=note,
             empty=(
                 "No rules in this file.\n\nThe raw page has none: print the details page of the same report with\n\n"
@@ -388,12 +355,7 @@ class CountersView(TableView):
 
     def _all_metrics(self, note: str) -> Page:
         def work() -> pl.DataFrame:
-            traces = self._traces
-            names = labels([trace.source.path for trace in traces])
-            tables = [
-                metric_table(trace).with_columns(file=pl.lit(name)) for trace, name in zip(traces, names, strict=True)
-            ]
-            table = pl.concat(tables)
+            table = self._per_file(metric_table)
             beside = pl.Series("beside", [unit_beside(unit) or "" for unit in table["unit"]], pl.String)
             table = table.with_columns(beside, unit=pl.when(beside == "").then("unit"))
             for column, into in (("mean_value", "mean"), ("min_value", "least"), ("max_value", "most")):
@@ -401,15 +363,8 @@ class CountersView(TableView):
             return table
 
         table = self.session.cached("counter_metrics", work)
-        return Page(
-            id="counter_all",
-            title="Metrics",
-            frame=table,
-            columns=_uncut(self._columns(ALL_METRICS), table.filter(pl.col("mean_value").is_not_null())),
-            noun="metrics",
-            note=note,
-            key="metric",
-        )
+        columns = _uncut(self._columns(ALL_METRICS), table.filter(pl.col("mean_value").is_not_null()))
+        return Page.of(ALL_METRICS, table, title="Metrics", columns=columns, note=note, key="metric")
 
     def _files_page(self) -> Page:
         traces = self._compared
@@ -430,11 +385,6 @@ class CountersView(TableView):
             note="over the profiled launches of each file, weighted by time",
             key="row",
         )
-
-
-def _files(launches: pl.DataFrame) -> list[pl.DataFrame]:
-    """The launches of each file; of files without launches one table that has the columns alone."""
-    return launches.partition_by("file_number", maintain_order=True) or [launches]
 
 
 def _uncut(columns: Iterable[Field], numbers: pl.DataFrame) -> tuple[Field, ...]:
@@ -476,36 +426,26 @@ def side_by_side(
         ascii: whether only ASCII is shown.
     """
     names = found.files["label"].to_list()
-    rows: list[dict[str, Any]] = []
-
-    def add(of: str, label: str, cells: list[str]) -> None:
-        rows.append({"row": len(rows), "of": of, "label": label} | {f"file{n}": cell for n, cell in enumerate(cells)})
-
-    add("all", "launches", [f"{count:,}" for count in found.files["launches"]])
-    add("all", "kernels", [f"{count:,}" for count in found.files["kernels"]])
+    pair = len(names) == 2
+    rows = [("all", what, list(map(format_count, found.files[what]))) for what in ("launches", "kernels")]
     if not found.same_kernels:
-        add("common", "launches", [f"{count:,}" for count in found.files["common_launches"]])
+        rows.append(("common", "launches", list(map(format_count, found.files["common_launches"]))))
     for kind in dict.fromkeys(row["kind"] for row in configurations):
         of_kind = {row["configuration"]: row for row in configurations if row["kind"] == kind}
         mine = [of_kind.get(name) for name in dict.fromkeys(row["configuration"] for row in configurations)]
         for field in measured(mine):
             if kind in (ALL, COMMON) or field.name in OF_KINDS:
                 cells = [value(field, row, ascii=ascii) for row in mine]
-                if len(names) == 2:
-                    cells.append(change(field, mine[1], mine[0], ascii=ascii))
-                add(kind, LABELS[field.name], cells)
-    short = dict(found.kernels.select("name", "short_name").iter_rows())
-    counts = dict(found.kernels.select("name", "launches").iter_rows())
-    seen: set[str] = set()
-    for row in found.metrics.filter(pl.col("of") == "kernel").iter_rows(named=True):
-        of = short[row["kernel"]]
-        if row["kernel"] not in seen:
-            seen.add(row["kernel"])
-            add(of, "launches", [f"{count:,}" for count in counts[row["kernel"]]])
-        cells = [value_text(number, row["unit"], ascii=ascii) for number in row["values"]]
-        if len(names) == 2:
-            cells.append(change_text(row["changes"][1], row["unit"], ascii=ascii))
-        add(of, row["label"], cells)
+                moved = [change(field, mine[1], mine[0], ascii=ascii)] if pair else []
+                rows.append((kind, LABELS[field.name], cells + moved))
+    kernels = {name: (short, launches) for name, short, launches in found.kernels.iter_rows()}
+    for (kernel,), metrics in found.metrics.filter(pl.col("of") == "kernel").group_by("kernel", maintain_order=True):
+        short, launches = kernels[kernel]
+        rows.append((short, "launches", list(map(format_count, launches))))
+        for row in metrics.iter_rows(named=True):
+            cells = [value_text(number, row["unit"], ascii=ascii) for number in row["values"]]
+            moved = [change_text(row["changes"][1], row["unit"], ascii=ascii)] if pair else []
+            rows.append((short, row["label"], cells + moved))
     columns = [
         Field(
             "of",
@@ -529,4 +469,7 @@ def side_by_side(
         about = "second file less the first; pt: percentage points"
         columns.append(Field("file2", "Change", width=12, priority=1, about=about))
     schema = {"row": pl.Int64(), **{column.name: pl.String() for column in columns}}
-    return pl.DataFrame(rows, schema=schema), tuple(columns)
+    lines = [
+        dict(zip(schema, (number, of, label, *cells), strict=False)) for number, (of, label, cells) in enumerate(rows)
+    ]
+    return pl.DataFrame(lines, schema=schema), tuple(columns)

@@ -13,7 +13,8 @@ from tracetui.analysis.compare.comparable import comparable
 from tracetui.analysis.compare.compared_passes import RECORDED
 from tracetui.analysis.compare.diff import diff, kernels_inside
 from tracetui.analysis.selection import select
-from tracetui.analysis.tables import comparison as tables
+from tracetui.analysis.tables.comparison import CONDITIONS
+from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.diff import SIGNS, SPLIT_WORDS, comparable_words, partners, plain_value, with_waits
 from tracetui.app.tables import totals
@@ -126,10 +127,12 @@ class DiffView(CountedView):
             line = _step_line(result, noise=False)
             page = self._compared(kind, kind.capitalize(), frame, line, result.steps_of(kind))
             return replace(page, brief=_step_line(result, noise=False, brief=True))
+        # reports of Nsight Compute hold single launches
+        of_launches = all(session.trace(side).info.kind == "ncu" for side in ("a", "b"))
         return Page.of(
             LAYOUTS[kind],
             frame,
-            unit="per step" if kind == "waterfall" and (self.has_steps or not self._is_of_launches()) else "",
+            unit="per step" if kind == "waterfall" and (self.has_steps or not of_launches) else "",
             note=_step_line(result, noise=kind == "step"),
             brief=_step_line(result, noise=False, brief=True),
             empty=_nothing_in_both(kind, session.trace("a").info.kind),
@@ -138,10 +141,6 @@ class DiffView(CountedView):
     def _result(self) -> Diff:
         found: Diff = self.session.cached("diff", lambda: diff(*self._sides()))
         return found
-
-    def _is_of_launches(self) -> bool:
-        """Whether both are reports of Nsight Compute, which hold single launches."""
-        return all(self.session.trace(side).info.kind == "ncu" for side in ("a", "b"))
 
     def _compared(self, kind: str, title: str, frame: pl.DataFrame, note: str, steps: tuple[int, int]) -> Page:
         """Rows of both runs side by side; inside a module, an operator or a category, its kernels."""
@@ -193,7 +192,8 @@ class DiffView(CountedView):
     def _show_verdict(self) -> None:
         text = _said(self._verdict) if self._verdict is not None else ""
         if self.state is not None and "status" in self.state.page.frame.columns:
-            counts = _counts(self.state.page.frame)
+            statuses = self.state.page.frame["status"].to_list()
+            counts = {word: statuses.count(word) for word in SIGNS}
             words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
             if len(text) + len(words) + 5 > self.size.width:  # the same as the column of signs has
                 words = " ".join(f"{SIGNS[word]}{count:,}" for word, count in counts.items())
@@ -224,12 +224,6 @@ def _with_partners(frame: pl.DataFrame) -> pl.DataFrame:
         for short, ours, theirs in frame.select("short_name", "a_names", "b_names").iter_rows()
     ]
     return frame.with_columns(pl.Series("short_name", names, pl.String), pl.Series("b_short_name", others, pl.String))
-
-
-def _counts(frame: pl.DataFrame) -> dict[str, int]:
-    """How many rows were added, removed, changed, and are the same."""
-    statuses = frame["status"].to_list()
-    return {word: statuses.count(word) for word in SIGNS}
 
 
 def compared(frame: pl.DataFrame, per: Per, steps: tuple[int, int]) -> pl.DataFrame:
@@ -274,10 +268,7 @@ INSIDE = {
     "diff_modules": "modules", "diff_operators": "operators", "diff_ranges": "ranges", "diff_waterfall": "categories",
 }  # fmt: skip
 """Pages whose rows contain kernels, and what those rows are (`kernels_inside`)."""
-LAYOUTS = {
-    "kernels": tables.KERNELS, "operators": tables.OPERATORS, "modules": tables.MODULES, "ranges": tables.RANGES,
-    "waterfall": tables.WATERFALL, "step": tables.STEP, "conditions": tables.CONDITIONS,
-}  # fmt: skip
+LAYOUTS = COMPARED | {"step": COMPARED["split"], "conditions": CONDITIONS}
 """The table of each kind."""
 
 

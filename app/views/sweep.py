@@ -12,7 +12,7 @@ import polars as pl
 from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns, format_number, format_percent
-from tracetui.analysis.counters.configurations import ALL
+from tracetui.analysis.counters.compared import ALL
 from tracetui.analysis.findings.config import load
 from tracetui.analysis.report.sweep import sweep_report
 from tracetui.analysis.sweeps.model import shown as spelled
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.findings.config import Config
     from tracetui.analysis.report.sweep import SweepReport
     from tracetui.analysis.sweeps.model import Sweep
 
@@ -85,7 +84,7 @@ class SweepView(TableView):
             return _Result(_empty("This run is not part of a sweep."), None)
         try:
             found = self.session.cached(
-                ("sweep", folder), lambda: sweep_report(read_sweep(folder), self._config(folder))
+                ("sweep", folder), lambda: sweep_report(read_sweep(folder), self.session.config or load(folder))
             )
         except TraceError as problem:
             return _Result(_empty(str(problem)), None)
@@ -96,9 +95,6 @@ class SweepView(TableView):
         counted = self._found is not None and self._found.counters is not None
         there = [kind for kind in self.TABLES if kind != "counters" or counted]
         return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
-
-    def _config(self, folder: Path) -> Config:
-        return self.session.config or load(folder)
 
     def show(self, result: _Result) -> None:  # type: ignore[override]
         """The chart, then the table."""
@@ -115,7 +111,8 @@ class SweepView(TableView):
 
     def action_measure(self) -> None:
         """The chart of the next number."""
-        known = _drawable(self._found.sweep) if self._found is not None else []
+        points = self._found.sweep.points if self._found is not None else ()
+        known = [name for name, (_, key, _) in MEASURES.items() if any(point.value(key) for point in points)]
         if known:
             at = known.index(self._measure) + 1 if self._measure in known else 0
             self._measure = known[at % len(known)]
@@ -162,10 +159,6 @@ def chart(sweep: Sweep, measure: str, width: int, height: int, *, ascii: bool) -
         x_label=lambda value: f"{value:g}", y_label=lambda value: printable(write(value), ascii=ascii),
         log=measure != "busy", ascii=ascii,
     )  # fmt: skip
-
-
-def _drawable(sweep: Sweep) -> list[str]:
-    return [name for name, (_, key, _) in MEASURES.items() if any(point.value(key) for point in sweep.points)]
 
 
 def _page(kind: str, found: SweepReport) -> Page:

@@ -10,9 +10,16 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.declared.pairs import D6, D7, D8, D9, S4
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.sweeps.compare import comparisons, same_work, wrong_batches
+from tracetui.analysis.sweeps.compare import (
+    anomalies,
+    comparisons,
+    flat,
+    flat_until,
+    same_work,
+    work_of,
+    wrong_batches,
+)
 from tracetui.analysis.sweeps.model import SIZES, shown
-from tracetui.analysis.sweeps.scaling import anomalies, flat, flat_until, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,22 +17,21 @@ def _covered(field: Field) -> Field:
 
 
 _WEIGHTS = {
-    "sm_percent": "weighted by time", "memory_percent": "weighted by time", "dram_percent": "weighted by time",
-    "l1_percent": "weighted by active cycles", "l2_percent": "weighted by time",
-    "l1_hit_percent": "weighted by sectors", "l2_hit_percent": "weighted by sectors",
-    "occupancy_percent": "weighted by active cycles", "theoretical_occupancy_percent": "weighted by time",
-    "tensor_percent": "weighted by active cycles", "registers": "weighted by time", "shared_memory": "weighted by time",
-    "waves": "weighted by time",
+    "l1_percent": "active cycles", "l1_hit_percent": "sectors", "l2_hit_percent": "sectors",
+    "occupancy_percent": "active cycles", "tensor_percent": "active cycles",
 }  # fmt: skip
-"""How launches count in the table of configurations; docs/metrics.md says what stands in where that is not known."""
+"""How launches count in the table of configurations where that is not their time; docs/metrics.md says what stands in
+where that is not known."""
+_WORDS = ("occupancy_limiter", "bound", "tensor_cores", "dram_bytes")
+"""What is measured of a launch but is no rate of it, or has a column of its own."""
 _WEIGHTED = tuple(
     replace(
         field,
         type="real" if field.name in counters.WHOLE_NUMBERS else field.type,
-        about=f"{field.about}; {_WEIGHTS[field.name]}",
+        about=f"{field.about}; weighted by {_WEIGHTS.get(field.name, 'time')}",
     )
     for field in counters.MEASURED_FIELDS
-    if field.name in _WEIGHTS
+    if field.name not in _WORDS
 )
 _GFLOP = Field("gflop", "GFLOP", "number", width=7, priority=7, null=True, about="10^9 FLOP, the sum")
 _RATES = (

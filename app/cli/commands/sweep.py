@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracetui.app.cli.options import Request
 
 SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", "phases", "categories", "top_kernels")
-"""`app.reports.content.sweep.SECTIONS`."""
+"""What `app.reports.content.sweep.section_parts` knows."""
 
 
 @dataclass(kw_only=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_share
+from tracetui.analysis.captures.model import MEASURES, OOM, grid_of
 from tracetui.analysis.captures.names import spelled
-from tracetui.analysis.report.captures import MEASURES, OOM, grid_of
+from tracetui.app.reports.content.side_by_side import PER_TABLE, across
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
 from tracetui.app.reports.parts import Block, Sentences
 from tracetui.app.text.fitting import cell_width
@@ -17,9 +19,8 @@ from tracetui.app.text.fitting import cell_width
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from tracetui.analysis.captures.model import CaptureRow, Grid
     from tracetui.analysis.captures.names import Value
-    from tracetui.analysis.report.captures import Grid
-    from tracetui.analysis.report.model_sets import CaptureRow
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -28,8 +29,8 @@ GRID_ROLES = ("step", "forward", "backward", "optimizer", "attention", "softmax"
 SHOWN_CATEGORIES, SHOWN_ROLES = 5, 4
 LEAST_CELL, LEFT_OF_CELLS = 8, 25
 """Width of a time, and of the columns at its left."""
-ACROSS, TOPS_ACROSS = 5, 4
-"""The most columns of a grid per table; more columns go into another table."""
+TOPS_ACROSS = 4
+"""Captures beside each other where kinds stand with the times."""
 SHORT = {"elementwise": "elem.", "optimizer": "optim.", "communication": "comm.", "attention": "attn."}
 """Titles of categories where the line is narrow."""
 EACH = tuple(zip(MEASURES, ("CPU", "projected", "GPU work"), strict=True))
@@ -59,7 +60,7 @@ def _matrix(known: Sequence[CaptureRow], layout: Layout) -> Iterator[Block]:
     elif grid is not None and len(grid.down) == 1:
         for role in GRID_ROLES:
             if _is_timed(known, role):
-                yield from (_grid(part, role, layout) for part in grid.parts(ACROSS))
+                yield from _grid(grid, role, layout)
 
 
 def _one_axis(grid: Grid, layout: Layout) -> Iterator[Block]:
@@ -69,25 +70,16 @@ def _one_axis(grid: Grid, layout: Layout) -> Iterator[Block]:
     if not roles:
         return
     told = [pair for pair in EACH if any(row.of_phase(role, pair[0]) is not None for row in captures for role in roles)]
-    titles = [spelled(grid.across, value) for value in grid.columns]
+    titles = grid.titles
     widest = max(LEAST_CELL, *map(cell_width, titles))
-    across = max(1, min(ACROSS, (WIDTH - LEFT_OF_CELLS) // (widest + len(GAP))))
-    for part in grid.parts(across):
-        cells = [
-            [
-                role if key == told[0][0] else "",
-                what,
-                *(_time(part, (value,), role, key, layout) for value in part.columns),
-            ]
-            for role in roles
-            for key, what in told
-        ]
-        columns = (Shown("phase", right=False), Shown("", right=False), *_titles(part))
-        yield Block("Ranges", note=EACH_BASE, columns=columns, cells=cells)
-
-
-def _titles(grid: Grid) -> list[Shown]:
-    return [Shown(spelled(grid.across, value)) for value in grid.columns]
+    most = max(1, min(PER_TABLE, (WIDTH - LEFT_OF_CELLS) // (widest + len(GAP))))
+    cells = [
+        [role if key == told[0][0] else "", what, *(_time(grid, (at,), role, key, layout) for at in grid.columns)]
+        for role in roles
+        for key, what in told
+    ]
+    columns = (Shown("phase", right=False), Shown("", right=False), *map(Shown, titles))
+    yield from across(Block("Ranges", note=EACH_BASE, columns=columns, cells=cells), range(2, len(columns)), most)
 
 
 def _ended(found: Iterable[CaptureRow]) -> Iterator[str]:
@@ -128,7 +120,7 @@ def _tables(found: Sequence[CaptureRow], layout: Layout) -> Iterator[Block]:
     if any(row.gpu_us is not None for row in shown):
         yield _categories(shown, len(read), layout)
     if grid is not None and len(grid.down) == 1:
-        yield from (_top_grid(part, layout) for part in grid.parts(TOPS_ACROSS))
+        yield from _top_grid(grid, layout)
     if any(row.top_kernel for row in shown):
         yield _top(shown, len(read), layout)
     if any(role in row.phases for row in shown for role in ("softmax", "matmul")):
@@ -159,11 +151,10 @@ def _overview(found: Sequence[CaptureRow], layout: Layout) -> Block:
         Shown("capture", right=False, share=3), Shown("step"), Shown("whole file"), Shown("GPU work"),
         Shown("busy%"), Shown("kernels"), Shown("top kernel", right=False, share=2),
     )  # fmt: skip
-    some = any(row.steps for row in found)
     base = "average step; GPU work (summed), busy and kernels are of it, else of the file"
-    if not some:
+    if not any(row.steps for row in found):
         base = "GPU work: summed; busy: share of the file"
-    return Block("Captures", note=base, columns=tuple(columns), cells=cells, whole=len(found))
+    return Block("Captures", note=base, columns=columns, cells=cells, whole=len(found))
 
 
 def _count(many: float | None) -> str:
@@ -171,21 +162,25 @@ def _count(many: float | None) -> str:
     return format_count(None if many is None else int(many)) if many is None or many == int(many) else f"{many:,.1f}"
 
 
-def _grid(grid: Grid, role: str, layout: Layout) -> Block:
-    cells = []
-    for (value,) in grid.rows:
-        for key, what in EACH:
-            times = [_time(grid, (value, other), role, key, layout) for other in grid.columns]
-            if set(times) <= {UNKNOWN, OOM} and key != EACH[0][0]:
-                continue
-            cells.append([spelled(grid.down[0], value), what, *times])
-    columns = (Shown(grid.down[0], right=False, share=1), Shown("", right=False), *_titles(grid))
-    return Block(
-        role.capitalize(),
-        note=f"{EACH_BASE}; ranges: {_names(grid.captures.values(), role)}",
-        columns=tuple(columns),
-        cells=cells,
-    )
+def _grid(grid: Grid, role: str, layout: Layout) -> Iterator[Block]:
+    cells = [
+        [spelled(grid.down[0], *place), what, *(_time(grid, (*place, at), role, key, layout) for at in grid.columns)]
+        for place in grid.rows
+        for key, what in EACH
+    ]
+    columns = (Shown(grid.down[0], right=False, share=1), Shown("", right=False), *map(Shown, grid.titles))
+    names = {name for row in grid.captures.values() if role in row.phases for name in row.phases[role].names}
+    base = f"{EACH_BASE}; ranges: {', '.join(sorted(names))}"
+    whole = Block(role.capitalize(), note=base, columns=columns, cells=cells)
+    for block in across(whole, range(2, len(columns))):
+        known = [row for row in block.cells if row[1] == EACH[0][1] or not set(row[2:]) <= {UNKNOWN, OOM}]
+        yield replace(block, cells=known)
+
+
+def _of_captures(heading: str, base: str, titles: Iterable[str], cells: list[list[str]], **more: Any) -> Block:
+    """A table with rows of several kinds for each capture."""
+    columns = (Shown("capture", right=False, share=1), Shown("", right=False), *map(Shown, titles))
+    return Block(heading, note=base, columns=columns, cells=cells, **more)
 
 
 def _ranges(shown: Sequence[CaptureRow], whole: int, roles: Sequence[str], layout: Layout) -> Block:
@@ -195,8 +190,7 @@ def _ranges(shown: Sequence[CaptureRow], whole: int, roles: Sequence[str], layou
         for key, what in EACH
         if any(other.of_phase(role, key) is not None for other in shown for role in roles)
     ]
-    columns = (Shown("capture", right=False, share=1), Shown("", right=False), *(Shown(role) for role in roles))
-    return Block("Ranges", note=EACH_BASE, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole)
+    return _of_captures("Ranges", EACH_BASE, roles, cells, shown=len(shown), whole=whole)
 
 
 def _steps(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
@@ -208,24 +202,15 @@ def _steps(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
         if total is None:
             continue
         inside = [row.phases[role].in_steps if role in row.phases else None for role in roles]
-        for what, us, parts in (
-            ("CPU", total.host_us, [(one.host_us, one.host_percent) if one else (None, None) for one in inside]),
-            (
-                "GPU",
-                total.launched_us,
-                [(one.launched_us, one.launched_percent) if one else (None, None) for one in inside],
-            ),
-        ):
-            if us is not None:
-                each = [None if spent is None else spent / total.steps for spent, _ in parts]
+        for what, key in (("CPU", "host"), ("GPU", "launched")):
+            if (us := getattr(total, f"{key}_us")) is not None:
+                spent = [getattr(part, f"{key}_us", None) for part in inside]
+                each = [None if part is None else part / total.steps for part in spent]
                 cells.append([row.label, what, layout.time(us / total.steps), *map(layout.time, each)])
-                cells.append(["", f"% of {what}", "", *(format_share(percent) for _, percent in parts)])
-    columns = (
-        Shown("capture", right=False, share=1), Shown("", right=False), Shown("step"),
-        *(Shown(role) for role in roles),
-    )  # fmt: skip
+                shares = [getattr(part, f"{key}_percent", None) for part in inside]
+                cells.append(["", f"% of {what}", "", *map(format_share, shares)])
     base = "per step, what lies inside steps; CPU: of the step's time, GPU: of the work launched in it"
-    return Block("Steps by phase", note=base, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole)
+    return _of_captures("Steps by phase", base, ("step", *roles), cells, shown=len(shown), whole=whole)
 
 
 def _categories(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
@@ -246,15 +231,12 @@ def _categories(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Bloc
             known = [percents.get(name, 0.0 if shares else None) for name in names]
             name = row.label if what == "all" else ""
             cells.append([name, what, layout.time(total), *map(format_share, known), format_share(rest)])
-    columns = (
-        Shown("capture", right=False, share=1), Shown("", right=False), Shown("GPU work"),
-        *(Shown(f"{SHORT.get(name, name)}%") for name in names), Shown("rest%"),
-    )  # fmt: skip
+    titles = ("GPU work", *(f"{SHORT.get(name, name)}%" for name in names), "rest%")
     base = "share of the GPU time at its left: of everything, of what was launched during a phase"
-    return Block("GPU time by category", note=base, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole)
+    return _of_captures("GPU time by category", base, titles, cells, shown=len(shown), whole=whole)
 
 
-def _top_grid(grid: Grid, layout: Layout) -> Block:
+def _top_grid(grid: Grid, layout: Layout) -> Iterator[Block]:
     def cell(row: CaptureRow | None) -> str:
         top = row.top_kernel if row else None
         if row is not None and row.out_of_memory and not top:
@@ -265,8 +247,9 @@ def _top_grid(grid: Grid, layout: Layout) -> Block:
         [spelled(grid.down[0], value), *(cell(grid.captures.get((value, other))) for other in grid.columns)]
         for (value,) in grid.rows
     ]
-    columns = (Shown(grid.down[0], right=False, share=1), *_titles(grid))
-    return Block("Kind of the top kernel", note="with its time", columns=tuple(columns), cells=cells)
+    columns = (Shown(grid.down[0], right=False, share=1), *map(Shown, grid.titles))
+    block = Block("Kind of the top kernel", note="with its time", columns=columns, cells=cells)
+    return across(block, range(1, len(columns)), TOPS_ACROSS)
 
 
 def _top(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
@@ -287,14 +270,7 @@ def _top(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
         Shown("capture", right=False, share=2), Shown("top kernel", right=False, share=3),
         Shown("kind", right=False), Shown("time"), Shown("%"), Shown("calls"), Shown("mean"),
     )  # fmt: skip
-    return Block(
-        "Top kernel of each",
-        note="share of GPU time",
-        columns=tuple(columns),
-        cells=cells,
-        shown=len(cells),
-        whole=whole,
-    )
+    return Block("Top kernel of each", note="share of GPU time", columns=columns, cells=cells, whole=whole)
 
 
 def _attention(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block:
@@ -314,17 +290,6 @@ def _attention(shown: Sequence[CaptureRow], whole: int, layout: Layout) -> Block
                     layout.time(kernels) if what == "GPU" else "",
                 ]
             )
-    columns = (
-        Shown("capture", right=False, share=1), Shown("", right=False), Shown("softmax"), Shown("matmul"),
-        Shown("ratio"), Shown("softmax kernels"),
-    )  # fmt: skip
+    titles = ("softmax", "matmul", "ratio", "softmax kernels")
     base = "ranges, all instances; GPU: what was launched in them; softmax kernels: all of the capture"
-    return Block(
-        "Softmax and matrix products", note=base, columns=tuple(columns), cells=cells, shown=len(shown), whole=whole
-    )
-
-
-def _names(found: Iterable[CaptureRow], role: str) -> str:
-    """The names that ranges of a role have in these captures."""
-    names = {name for row in found if role in row.phases for name in row.phases[role].names}
-    return ", ".join(sorted(names))
+    return _of_captures("Softmax and matrix products", base, titles, cells, shown=len(shown), whole=whole)

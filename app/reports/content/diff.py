@@ -9,7 +9,7 @@ from tracetui.analysis.base.number_format import format_percent, format_signed_u
 from tracetui.analysis.report.model import Judged
 from tracetui.analysis.tables.comparison import STEP, WATERFALL
 from tracetui.analysis.tables.registry import COMPARED
-from tracetui.app.reports.content.ncu.configurations import stopped_text
+from tracetui.app.reports.content.counters import configuration_blocks, kernel_blocks, stopped_text
 from tracetui.app.reports.counter_text import profiled_text
 from tracetui.app.reports.parts import Facts, FindingList, Sentences, Title, listed
 from tracetui.app.tables.trees import merged_changes
@@ -48,7 +48,7 @@ def diff_parts(found: Json, layout: Layout) -> Iterator[Part]:
         yield from _counter_parts(found, layout)
         return
     yield Title("tracetui diff: what changed from A to B, per step")
-    yield Facts((("A", _side(found["a"])), ("B", _side(found["b"]))))
+    yield Facts(tuple(_side(letter, found[letter.lower()]) for letter in "AB"))
     yield Sentences((comparable_words(found["comparable"]),))
     yield _conditions(found["comparable"])
     yield Sentences((verdict(found, layout), *per_sample(found, layout), *recorded(found, layout)), lead=True)
@@ -80,20 +80,21 @@ def section_parts(found: Json, section: str, layout: Layout) -> Iterator[Part]:
 
 def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
     """The diff of two reports of Nsight Compute, which hold single launches and no steps."""
-    from tracetui.app.reports.content.counters import kernel_blocks
-    from tracetui.app.reports.content.ncu import configurations
-
     counters = found["counters"]
     yield Title("tracetui diff: what changed from A to B, of the profiled launches")
-    yield Facts(counted_sides(found))
-    yield Sentences((other_launches(found["comparable"]) or comparable_words(found["comparable"]),))
+    files = counters["counters_compared"]["files"]
+    profiled = (profiled_text(file["launches"], file["kernels"]) for file in files)
+    yield Facts(
+        tuple((side, f"{found[side.lower()]['name']}: {said}") for side, said in zip("AB", profiled, strict=True))
+    )
+    yield Sentences((comparable_words(found["comparable"], "A holds other launches than B"),))
     yield _conditions(found["comparable"])
     yield Sentences(counters_verdict(counters, layout))
     yield FindingList(Judged.of(found))
-    yield from configurations.blocks(counters["configurations"], counters["configuration_weights"], layout)
+    yield from configuration_blocks(counters["configurations"], counters["configuration_weights"], layout)
     yield from _waterfall(found["waterfall"], layout, "profiled time")
     yield from _changes("kernels", found["kernels"], layout)
-    yield from kernel_blocks(counters["counters_compared"], ("A", "B"), layout, counts=False)
+    yield from kernel_blocks(counters["counters_compared"], layout, counts=False)
 
 
 def verdict(found: Json, layout: Layout) -> str:
@@ -169,8 +170,8 @@ def per_sample(found: Json, layout: Layout) -> tuple[str, ...]:
     )
 
 
-def comparable_words(comparable: Json) -> str:
-    """Says in one sentence whether the two runs can be compared."""
+def comparable_words(comparable: Json, work: str = "a step of A holds other work than a step of B") -> str:
+    """Says in one sentence whether the two runs can be compared; `work` is what is said of runs that did other work."""
     rows = comparable["differences"]
     if comparable["verdict"] == "not_comparable":
         many = sum(row["matters"] for row in rows)
@@ -178,7 +179,7 @@ def comparable_words(comparable: Json) -> str:
         return f"NOT COMPARABLE: they differ in {what} on, whatever the code (marked !)."
     if comparable["verdict"] == "other_work":
         many = [row["field"] for row in rows if row["work"]]
-        return f"OTHER WORK: a step of A holds other work than a step of B ({', '.join(many)}; marked #)."
+        return f"OTHER WORK: {work} ({', '.join(many)}; marked #)."
     if comparable["verdict"] == "explained":
         chosen = [row["field"] for row in rows if row["intended"]]
         if len(chosen) == 1:
@@ -235,9 +236,8 @@ def _kinds(found: Json, layout: Layout) -> Iterator[Part]:
     """Kinds of work that only one of the runs has."""
     rows = [row for row in found["kinds"] if row["status"] in ("added", "removed")]
     if rows:
-        named = [{**row, "calls": calls(row), "status": change(row)} for row in rows]
         heading, note = "Kinds of work that only one of them has", _sentence(_of(found, "kinds"))
-        yield listed(COMPARED["kinds"], named, layout, heading=heading, base="", note=note)
+        yield listed(COMPARED["kinds"], list(map(_named, rows)), layout, heading=heading, base="", note=note)
 
 
 def change(row: Json) -> str:
@@ -342,9 +342,9 @@ def _waterfall(rows: list[Json], layout: Layout, what: str, of: str = "") -> Ite
     yield listed(WATERFALL, moved, whole, heading=heading, whole=0)
 
 
-def _side(side: Json) -> str:
+def _side(letter: str, side: Json) -> tuple[str, str]:
     rank = "" if side["rank"] is None else f", rank {side['rank']}"
-    return f"{side['name']}{rank}: {side['base']}"
+    return letter, f"{side['name']}{rank}: {side['base']}"
 
 
 def plain_value(value: object) -> str:
@@ -354,15 +354,6 @@ def plain_value(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "not recorded" if value is None else str(value)
-
-
-def counted_sides(found: Json) -> tuple[tuple[str, str], ...]:
-    """Both reports, with what they hold."""
-    files = found["counters"]["counters_compared"]["files"]
-    return tuple(
-        (letter, f"{found[letter.lower()]['name']}: {profiled_text(file['launches'], file['kernels'])}")
-        for letter, file in zip("AB", files, strict=True)
-    )
 
 
 def counters_verdict(counters: Json, layout: Layout) -> tuple[str, ...]:
@@ -380,11 +371,3 @@ def counters_verdict(counters: Json, layout: Layout) -> tuple[str, ...]:
             " ncu set. Only a time line tells what a step gains."
         )
     return (said, stopped) if stopped else (said,)
-
-
-def other_launches(comparable: Json) -> str:
-    """Which launches differ, where one report holds others than the other; empty where that is not so."""
-    if comparable["verdict"] != "other_work":
-        return ""
-    many = [row["field"] for row in comparable["differences"] if row["work"]]
-    return f"OTHER WORK: A holds other launches than B ({', '.join(many)}; marked #)."

@@ -87,10 +87,10 @@ def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
 
         yield from compared_blocks(run, layout)
     elif run.configurations and _alone(run):
-        from tracetui.app.reports.content.ncu import configurations
+        from tracetui.app.reports.content import counters
 
-        yield from configurations.listing(run.configurations)
-        yield from configurations.blocks(run.configurations, run.configuration_weights or {}, layout)
+        yield from counters.listing(run.configurations)
+        yield from counters.configuration_blocks(run.configurations, run.configuration_weights or {}, layout)
     if others:
         yield Sentences(tuple(map(_how_to_print, others)), heading="Other recordings in this run")
     yield from (Sentences((" ".join(join_sentences(join)),)) for join in run.joins)

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.number_format import UNKNOWN, format_ns, format_share, format_signed_ns
-from tracetui.analysis.report.captures import category_rows, matrix_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.base.json_values import us
+from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_ns, format_share, format_signed_ns
+from tracetui.analysis.captures.model import category_rows, matrix_rows, phase_rows, top_kernel_rows
+from tracetui.analysis.counters.compared import ALL, COMMON
 from tracetui.analysis.report.sweep import kind_rows, point_rows, speedup_rows
-from tracetui.analysis.sweeps.folder import CLEAN
+from tracetui.analysis.sweeps.model import CAPTURE
 from tracetui.analysis.sweeps.model import shown as spelled
+from tracetui.analysis.sweeps.reading import CLEAN
 from tracetui.analysis.tables import captures, sweeps
+from tracetui.analysis.tables.nsight.configurations import CONFIGURATIONS
 from tracetui.analysis.tables.runs import SWEEP_POINTS
 from tracetui.app.charts.lines import Line, line_chart, lines_svg
 from tracetui.app.reports.content.captures import capture_parts, matrix_parts, rows_to_plot
-from tracetui.app.reports.content.ncu import sweep as sweep_counters
+from tracetui.app.reports.content.counters import stopped_text, weighted
+from tracetui.app.reports.content.side_by_side import fitting, letter
+from tracetui.app.reports.counter_text import change_text, value_text
 from tracetui.app.reports.csv_report import captures_csv, plain_csv
 from tracetui.app.reports.finding_words import missing_by_reason
 from tracetui.app.reports.layout import GAP, WIDTH, Shown
-from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, shown
+from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown
 from tracetui.app.tables.columns import cell_text
-from tracetui.app.text.fitting import cell_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.report.model_sets import CaptureRow
-    from tracetui.analysis.report.sweep import SweepReport
+    from tracetui.analysis.report.sweep import SweepCounters, SweepReport
     from tracetui.analysis.sweeps.compare import Comparison, KindChange
     from tracetui.analysis.sweeps.model import Point, Sweep
-    from tracetui.analysis.tables.table import Table
+    from tracetui.analysis.tables.table import Field, Table
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
@@ -45,14 +50,16 @@ SOURCES = {
     "captures": "captures whose names vary",
     "table": "a table",
 }
-FLAT: dict[str, tuple[Table, Callable[[Sequence[CaptureRow]], list[Json]]]] = {
-    "phases": (captures.PHASES, phase_rows),
-    "categories": (captures.CATEGORIES, category_rows),
-    "top_kernels": (captures.TOP_KERNELS, top_kernel_rows),
+FLAT: dict[str, tuple[Table, Callable[[SweepReport], list[Json]]]] = {
+    "comparisons": (sweeps.SPEEDUPS, speedup_rows),
+    "kinds": (sweeps.KINDS, kind_rows),
+    "phases": (captures.PHASES, lambda found: phase_rows(found.captures)),
+    "categories": (captures.CATEGORIES, lambda found: category_rows(found.captures)),
+    "top_kernels": (captures.TOP_KERNELS, lambda found: top_kernel_rows(found.captures)),
 }
-"""Tables with a row per capture and phase or kernel."""
-SECTIONS = ("points", "comparisons", "kinds", "captures", "matrix", *FLAT)
-"""What ``sweep --section`` takes: the sweep's own tables, then those of captures."""
+"""The tables of ``sweep --section`` that are rows of declared columns, in CSV and JSON."""
+OF_VARIANTS = ("comparisons", "kinds")
+"""Those that compare; the others have a row per capture and phase or kernel."""
 NO_RANGES = "no recording of Nsight Systems with ranges in this sweep."
 NOTHING = {
     "points": "no points.",
@@ -73,8 +80,8 @@ def sweep_parts(found: SweepReport, layout: Layout) -> Iterator[Part]:
     unused = Sentences(tuple(f"Not used: {note}" for note in sweep.notes))
     yield _title(sweep)
     if found.counters is not None and not any(point.step_ns for point in sweep.points):
-        yield Sentences((sweep_counters.head(found.counters, sweep.axes),))
-        yield from sweep_counters.blocks(found.counters, sweep.axes, layout)
+        yield Sentences((counters_head(found.counters, sweep.axes),))
+        yield from counter_blocks(found.counters, sweep.axes, layout)
         yield unused
         return
     yield Sentences((_head(sweep),))
@@ -94,7 +101,7 @@ def sweep_parts(found: SweepReport, layout: Layout) -> Iterator[Part]:
     if len(found.comparisons) > 1:
         yield Sentences(tuple(f"{one.label}: {one.crossover.verdict}." for one in found.comparisons))
     if found.counters is not None:
-        yield from sweep_counters.blocks(found.counters, sweep.axes, layout)
+        yield from counter_blocks(found.counters, sweep.axes, layout)
     yield Sentences((abstained(found),) if abstained(found) else ())
     yield unused
 
@@ -108,7 +115,7 @@ def _limited(block: Block, layout: Layout) -> Block:
 
 
 def section_parts(found: SweepReport, sections: Sequence[str], layout: Layout) -> Iterator[Part]:
-    """Some sections of the sweep, one of `SECTIONS` each."""
+    """Some sections of the sweep, as ``sweep --section`` names them."""
     yield _title(found.sweep)
     for name in sections:
         if name in ("points", "comparisons"):
@@ -127,24 +134,15 @@ def section_parts(found: SweepReport, sections: Sequence[str], layout: Layout) -
 
 
 def _filled(found: SweepReport, name: str) -> bool:
-    if name == "points":
-        return bool(found.sweep.points)
-    if name in ("comparisons", "kinds"):
-        rows = found.comparisons if name == "comparisons" else [row for _, rows in found.kinds for row in rows]
-        return bool(rows) and not is_invalid(found)
-    return bool(
-        matrix_rows(found.captures)[1] if name == "matrix" else _rows(found, name) if name in FLAT else found.captures
-    )
-
-
-def _rows(found: SweepReport, name: str) -> list[Json]:
-    """The rows of a table of captures."""
-    return FLAT[name][1](found.captures)
+    if name in ("points", "captures"):
+        return bool(found.sweep.points if name == "points" else found.captures)
+    rows = matrix_rows(found.captures)[1] if name == "matrix" else FLAT[name][1](found)
+    return bool(rows) and not (name in OF_VARIANTS and is_invalid(found))
 
 
 def _flat(found: SweepReport, name: str, layout: Layout) -> Iterator[Part]:
     """A table of captures with a column for each axis."""
-    table, rows, axes = FLAT[name][0], _rows(found, name), found.sweep.axes
+    table, rows, axes = FLAT[name][0], FLAT[name][1](found), found.sweep.axes
     if table is captures.PHASES:  # the whole capture has no means
         rows = [row for row in rows if row["phase"] != captures.WHOLE or row["outcome"] not in ("measured", "cut")]
     if not rows:
@@ -171,22 +169,20 @@ def section_csv(found: SweepReport, section: str) -> str:
     """One section, one line per row; the axes first where they are its rows' own."""
     if section == "points":
         return sweep_csv(found)
-    if section == "comparisons":
-        return plain_csv(speedup_rows(found), sweeps.SPEEDUPS.csv_header)
-    if section == "kinds":
-        return plain_csv(kind_rows(found), sweeps.KINDS.csv_header)
     if section == "captures":
         return captures_csv(found.captures)
     if section == "matrix":
         header, rows = matrix_rows(found.captures)
         return plain_csv(rows, header)
-    return plain_csv(_rows(found, section), (*found.sweep.axes, *FLAT[section][0].csv_header))
+    table, rows_of = FLAT[section]
+    axes = () if section in OF_VARIANTS else found.sweep.axes
+    return plain_csv(rows_of(found), (*axes, *table.csv_header))
 
 
 def sweep_csv(found: SweepReport) -> str:
     """The points, one line each; where Nsight Compute measured them, a line per point and kind of kernels."""
     if found.counters is not None:
-        return sweep_counters.counters_csv(found.counters, found.sweep)
+        return counters_csv(found.counters, found.sweep)
     rows = [{**row, "findings": " ".join(row["findings"])} for row in point_rows(found)]
     return plain_csv(rows, (*found.sweep.axes, *SWEEP_POINTS.keys))
 
@@ -311,18 +307,6 @@ def _comparison(one: Comparison, layout: Layout) -> Block:
     return Block(one.label, columns=tuple(columns), cells=cells, chart=speedup_chart(one, layout))
 
 
-def fitting(columns: list[Shown], cells: list[list[str]], spare: Sequence[str]) -> tuple[list[Shown], list[list[str]]]:
-    """Without the first spare columns, as far as the table would be too wide."""
-    for name in spare:
-        turned = zip(*cells, strict=True)
-        widths = [max(map(cell_width, (column.title, *cell))) for column, cell in zip(columns, turned, strict=True)]
-        if sum(widths) + len(GAP) * len(widths) <= WIDTH:
-            break
-        kept = [n for n, column in enumerate(columns) if column.title != name]
-        columns, cells = [columns[n] for n in kept], [[row[n] for n in kept] for row in cells]
-    return columns, cells
-
-
 def lines_of(
     sweep: Sweep, write: Callable[[str], str], measure: str = "step_ns", title: str = "step time"
 ) -> list[Line]:
@@ -332,8 +316,7 @@ def lines_of(
     for point in sweep.points:
         x, y = point.axes.get(sweep.x_axis or ""), point.value(measure)
         if isinstance(x, int | float) and y is not None:
-            rest = [f"{name} {spelled(value)}" for name, value in point.axes.items() if name != sweep.x_axis]
-            name = ", ".join(rest) or title
+            name = ", ".join(f"{axis} {spelled(at)}" for axis, at in point.beside(sweep.x_axis).items()) or title
             lines.setdefault(name, []).append((float(x), y))
             if measure == "step_ns" and point.std_ns:
                 spread.setdefault(name, []).append((float(x), y - point.std_ns, y + point.std_ns))
@@ -342,38 +325,28 @@ def lines_of(
 
 def chart_block(sweep: Sweep, layout: Layout) -> Block:
     """Step times over sizes; without rows where there is no line to draw."""
-    lines, axis = lines_of(sweep, layout.text), layout.text(sweep.x_axis or "")
-    labels: dict[str, Any] = {
-        "x_title": axis,
-        "y_title": "step time",
-        "x_label": lambda value: f"{value:g}",
-        "y_label": lambda value: format_ns(value, ascii=layout.ascii),
-    }
-    return Block("", chart=_chart(lines, f"step time by {axis}", CHART_ROWS, layout, labels))
+    axis = layout.text(sweep.x_axis or "")
+    labels = _labels(axis, "step time", partial(format_ns, ascii=layout.ascii))
+    return Block("", chart=_chart(lines_of(sweep, layout.text), f"step time by {axis}", CHART_ROWS, layout, labels))
 
 
 def speedup_chart(one: Comparison, layout: Layout) -> Chart | None:
     """The speed-up over size, beside what the removed work allows; the gap between both is lost."""
-    axis = layout.text(one.x_axis or "")
-    labels: dict[str, Any] = {
-        "x_title": axis,
-        "y_title": "speed-up",
-        "x_label": lambda value: f"{value:g}",
-        "y_label": lambda value: f"{value:.2f}",
-    }
-    lines = speedup_lines(one)
+    axis, lines = layout.text(one.x_axis or ""), speedup_lines(one)
+    labels = _labels(axis, "speed-up", "{:.2f}".format)
     return _chart(lines, f"speed-up by {axis}", SPEEDUP_ROWS, layout, labels) if lines else None
+
+
+def _labels(axis: str, title: str, write: Callable[[float], str]) -> dict[str, Any]:
+    """How a chart over an axis is labelled."""
+    return {"x_title": axis, "y_title": title, "x_label": "{:g}".format, "y_label": write}
 
 
 def _chart(lines: list[Line], title: str, height: int, layout: Layout, labels: dict[str, Any]) -> Chart:
     """Lines as a picture of text, and as SVG."""
-
-    def drawn() -> str:
-        return lines_svg(lines, title, **labels)
-
     some = any(len(line.points) > 1 for line in lines)
     rows = line_chart(lines, WIDTH - 2, height, **labels, ascii=layout.ascii) if some else []
-    return Chart("", tuple(rows), drawn)
+    return Chart("", tuple(rows), lambda: lines_svg(lines, title, **labels))
 
 
 def speedup_lines(one: Comparison) -> list[Line]:
@@ -452,3 +425,139 @@ def _cells(row: KindChange | None, layout: Layout) -> list[str]:
         return [UNKNOWN, UNKNOWN]
     more = row.variant_calls - row.baseline_calls
     return [format_signed_ns(row.delta_ns, ascii=layout.ascii), f"{more:+,.6g}" if more else "0"]
+
+
+COUNTED = (
+    "sm_percent", "memory_percent", "dram_percent", "l1_hit_percent", "l2_hit_percent", "occupancy_percent",
+    "tensor_cores_percent",
+)  # fmt: skip
+RATES = ("dram_bytes", "gflop", "intensity", "sectors_per_load", "sectors_per_store", "registers", "waves")
+"""A second table: what was moved and computed, and how launches were shaped."""
+AXES_WIDTH = 24
+"""Characters of a line that the values of the axes may take."""
+
+
+def counters_head(counters: SweepCounters, axes: Sequence[str]) -> str:
+    """What was read, and what times are about."""
+    rows = [row for row in counters.rows if row["kind"] == ALL]
+    over = " x ".join(axes) or "one point"
+    launches = format_count(sum(row["launches"] for row in rows))
+    return (
+        f"Reports of Nsight Compute: {len(rows)} points over {over}, {launches} profiled launches. They hold single "
+        "launches and no steps: times are sums over these launches, at the clocks that ncu set."
+    )
+
+
+def counter_blocks(counters: SweepCounters, axes: Sequence[str], layout: Layout) -> Iterator[Block]:
+    """The tables; the points stand in them by the values of their axes, or by letters where there are many axes."""
+    places = _Places(counters.rows, axes)
+    rows = [{**row, "gflop": None if row["flops"] is None else row["flops"] / 1e9} for row in counters.rows]
+    whole = [row for row in rows if row["kind"] == ALL]
+    yield from places.legend()
+    known = [field.name for field in filled(CONFIGURATIONS.chosen(COUNTED), whole)]
+    stopped = {places.letters[name] if places.lettered else name: limit for name, limit in counters.stopped.items()}
+    notes = (weighted(counters.weights, known), stopped_text(stopped))
+    names = ("launches", "total_ns", *COUNTED)
+    yield _by_point("Counters by point", whole, places, names, layout, after=tuple(filter(None, notes)))
+    if any(row[field.json_key] is not None for row in whole for field in CONFIGURATIONS.chosen(RATES)):
+        yield _by_point("Work and launches by point", whole, places, RATES, layout)
+    if common := [row for row in rows if row["kind"] == COMMON]:
+        yield _by_point("Counters of the kernels that every point profiled", common, places, names, layout)
+    kinds = [row for row in rows if row["kind"] not in (ALL, COMMON)]
+    listed = list(dict.fromkeys(row["kind"] for row in kinds))
+    chosen = [row for row in kinds if row["kind"] in listed[: layout.limit]]
+    of_kinds = ("kind", "time_percent", *(name for name in COUNTED if name != "dram_percent"))
+    by_kind = _by_point("By kind of kernel", chosen, places, of_kinds, layout)
+    yield replace(by_kind, base="of the point's profiled time", whole=len(kinds))
+    yield from _counter_changes(counters, axes, places, layout)
+
+
+class _Places:
+    """How the points are named in the tables: by their axes, or by letters."""
+
+    def __init__(self, rows: Sequence[Json], axes: Sequence[str]) -> None:
+        whole = [row for row in rows if row["kind"] == ALL]
+        self.axes = [axis for axis in axes if len({row[axis] for row in whole}) > 1 or len(whole) < 2]
+        widths = [max(len(axis), *(len(spelled(row[axis])) for row in whole)) + len(GAP) for axis in self.axes]
+        self.lettered = len(self.axes) > 1 and sum(widths) > AXES_WIDTH
+        self.letters = {row["configuration"]: letter(number) for number, row in enumerate(whole)}
+        self.columns = [Shown(" ", right=False)] if self.lettered else list(map(_axis, self.axes))
+        self._whole = whole
+
+    def legend(self) -> Iterator[Block]:
+        """What each letter stands for."""
+        if self.lettered:
+            columns = (Shown(" ", right=False), Shown("point", right=False, share=1))
+            cells = [[self.letters[row["configuration"]], _place(row, self.axes)] for row in self._whole]
+            yield Block("Points that Nsight Compute measured", columns=columns, cells=cells)
+
+    def cells(self, row: Json) -> list[str]:
+        """The cells of `columns`."""
+        return [self.letters[row["configuration"]]] if self.lettered else [spelled(row[axis]) for axis in self.axes]
+
+    def of(self, axis: str, value: object, fixed: Json) -> list[str]:
+        """The cells of the point that has this value, and these on the other axes."""
+        there = {**fixed, axis: value}
+        return self.cells(next(row for row in self._whole if all(row[name] == there.get(name) for name in there)))
+
+
+def _axis(name: str) -> Shown:
+    is_capture = name == CAPTURE
+    return Shown(name, right=not is_capture, share=int(is_capture), is_name=is_capture)
+
+
+def counters_csv(counters: SweepCounters, sweep: Sweep) -> str:
+    """A line per point and kind of kernels: the axes, the step where it is known, and every counter."""
+    steps = {tuple(map(point.axes.get, sweep.axes)): us(point.step_ns) for point in sweep.points}
+    rows = [{**row, "step_us": steps.get(tuple(map(row.get, sweep.axes)))} for row in counters.rows]
+    return plain_csv(rows, (*sweep.axes, "step_us", *CONFIGURATIONS.csv_header))
+
+
+def _by_point(
+    heading: str, rows: Sequence[Json], places: _Places, names: Sequence[str], layout: Layout,
+    after: tuple[str, ...] = (),
+) -> Block:  # fmt: skip
+    """A row per point; metrics that no row has are left out."""
+    fields = filled(CONFIGURATIONS.chosen(names), rows)
+    lead = [field for field in fields if field.name == "kind"]
+    rest = [field for field in fields if field.name != "kind"]
+    columns = [*map(shown, lead), *places.columns, *map(shown, rest)]
+    cells = [
+        [
+            *(cell(field, row, ascii=layout.ascii) for field in lead),
+            *places.cells(row),
+            *(cell(field, row, ascii=layout.ascii) for field in rest),
+        ]
+        for row in rows
+    ]
+    return Block(heading, columns=tuple(columns), cells=cells, whole=len(rows), after=after)
+
+
+def _counter_changes(counters: SweepCounters, axes: Sequence[str], places: _Places, layout: Layout) -> Iterator[Block]:
+    """For each axis what each value changes from its baseline, all else alike."""
+    fields = CONFIGURATIONS.chosen(("total_ns", *COUNTED))
+    for axis in axes:
+        rows = [row for row in counters.changes if row.axis == axis]
+        if not rows:
+            continue
+        known = [field for field in fields if any(field.json_key in row.changes for row in rows)]
+        cells = [
+            [
+                *places.of(axis, row.variant, row.fixed),
+                *(_counter_change(field, row.changes.get(field.json_key), layout) for field in known),
+            ]
+            for row in rows
+        ]
+        columns = [*places.columns, *(replace(shown(field), title=field.title) for field in known)]
+        yield Block(
+            f"Change from {axis} {spelled(rows[0].baseline)}, all else alike", "percentage points; time as it is",
+            tuple(columns), cells, len(cells),
+        )  # fmt: skip
+
+
+def _counter_change(field: Field, change: float | None, layout: Layout) -> str:
+    if field.kind == "time":
+        return change_text(None if change is None else change * 1000, "ns", ascii=layout.ascii)
+    if field.kind == "percent":
+        return "-" if change is None else f"{change:+.2f}"
+    return value_text(change, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
@@ -11,7 +12,6 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tracetui.analysis.captures.names import label
 from tracetui.analysis.tables.runs import CAPTURES, ROLES
 from tracetui.app.session import jobs
 from tracetui.app.text.fitting import printable, to_ascii
@@ -19,11 +19,10 @@ from tracetui.app.widgets.frame_table import FrameTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from textual.app import ComposeResult
 
-    from tracetui.analysis.captures.captures import Capture
+    from tracetui.analysis.captures.model import CaptureRow
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Run, Trace
 
@@ -49,7 +48,7 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
         self._run, self._scope = run, scope
         self._use_cache = use_cache
         self._ascii = ascii
-        self._found: list[Capture] = []
+        self._found: list[CaptureRow] = []
         self._read = 0
         self._left_alone = threading.Event()
 
@@ -70,11 +69,11 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
         self._timer = self.set_interval(0.2, self._show_title)
         jobs.start(self, "captures", self._measure)
 
-    def _measure(self) -> list[Capture]:
+    def _measure(self) -> list[CaptureRow]:
         from tracetui.analysis.captures.captures import captures
         from tracetui.parsers import open_path
 
-        def done(_: Capture) -> None:
+        def done(_: CaptureRow) -> None:
             self._read += 1
 
         def read(path: Path) -> Trace:
@@ -86,7 +85,7 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
         """Stops reading: nobody waits for the other files."""
         self._left_alone.set()
 
-    def on_job_done(self, event: jobs.JobDone[list[Capture]]) -> None:
+    def on_job_done(self, event: jobs.JobDone[list[CaptureRow]]) -> None:
         """Shows the table, or says why there is none."""
         event.stop()
         self._timer.stop()
@@ -123,36 +122,34 @@ class CapturesScreen(ModalScreen["tuple[Path, ...] | None"]):
     def _current(self) -> Path | None:
         """Returns the file under the cursor, if it could be read."""
         row = self.query_one(FrameTable).current
-        return None if row is None or row["problem"] is not None else self._found[int(str(row["number"]))].path
+        return None if row is None or row["problem"] is not None else Path(self._found[int(str(row["number"]))].path)
 
     def action_cancel(self) -> None:
         """Closes the screen without a choice."""
         self.dismiss(None)
 
 
-def captures_frame(found: Sequence[Capture]) -> pl.DataFrame:
+def captures_frame(found: Sequence[CaptureRow]) -> pl.DataFrame:
     """Returns the rows of the screen's table; times in ns, null if a capture lacks the value."""
     rows = []
     for number, row in enumerate(found):
-        roles = {phase.name: phase for phase in row.phases.by_role}
         cells: dict[str, object] = {
             "number": number,
-            "capture": label(row.axes, row.name),
+            "capture": row.label,
             "problem": row.problem,
-            "step_ns": row.average_step_ns,
-            "gpu_ns": row.step_gpu_ns if row.steps else row.gpu_ns,
+            "step_ns": _ns(row.average_step_us),
+            "gpu_ns": _ns(row.gpu_us_per_step if row.steps else row.gpu_us),
             "busy_percent": row.busy_percent,
-            "kernels": row.kernels if not row.steps or row.step_kernels is None else round(row.step_kernels),
-            "wall_ns": row.wall_ns,
-            "top": row.problem or (row.top[0].short_name if row.top else None),
+            "kernels": row.kernels if row.kernels_per_step is None else round(row.kernels_per_step),
+            "wall_ns": _ns(row.wall_us),
+            "top": row.problem or (row.top_kernel.short_name if row.top_kernel else None),
         }
         for role, _ in ROLES:
-            phase = roles.get(role)
-            cells[f"{role}_host_ns"] = _mean(phase.host_ns, phase.instances) if phase else None
-            cells[f"{role}_gpu_ns"] = _mean(phase.launched_ns, phase.instances) if phase else None
+            cells[f"{role}_host_ns"] = _ns(row.of_phase(role, "host_mean_us"))
+            cells[f"{role}_gpu_ns"] = _ns(row.of_phase(role, "launched_mean_us"))
         rows.append(cells)
     return pl.DataFrame(rows, schema=SCHEMA)
 
 
-def _mean(ns: int | None, many: int | None) -> float | None:
-    return ns / many if ns is not None and many else None
+def _ns(us: float | None) -> float | None:
+    return None if us is None else round(us * 1000, 6)  # whole ns, which a product may miss by the last bit
