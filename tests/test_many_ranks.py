@@ -18,15 +18,13 @@ from sample_runs import run_of
 
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.ranks.files import stored
-from tracetui.analysis.ranks.files.at_hand import of_run, ranks_of
 from tracetui.analysis.ranks.files.reading import affordable_jobs, outcomes, plain_size, read
-from tracetui.analysis.ranks.files.store import Store
-from tracetui.analysis.ranks.files.stored import Stored, mark_of, packed, unpacked
+from tracetui.analysis.ranks.files.store import Store, Stored, mark_of, packed, unpacked
 from tracetui.analysis.ranks.files.worker import Task
-from tracetui.analysis.ranks.present import judged, missing, rank_rows, rank_table
+from tracetui.analysis.ranks.job import jobs
+from tracetui.analysis.ranks.of_run import judged, missing, of_run, rank_rows, rank_table, ranks_of
 from tracetui.analysis.ranks.summarise import bins_of, edges, merged, quantile, summarise
 from tracetui.analysis.ranks.summary import FRAMES, KERNELS, STEPS, RankSummary
-from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli import main as cli
 from tracetui.app.cli.commands.ranks import recordings_of

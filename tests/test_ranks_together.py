@@ -17,11 +17,11 @@ from rank_traces import Plant
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.ranks.matching.clocks import line
-from tracetui.analysis.ranks.matching.matched import DIFFERENT, NOT_EVERYWHERE, match
+from tracetui.analysis.ranks.clocks import line
+from tracetui.analysis.ranks.job import Job, combine, jobs
+from tracetui.analysis.ranks.matched import DIFFERENT, NOT_EVERYWHERE, match
+from tracetui.analysis.ranks.sentences import answer, brief
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.together.job import Job, combine, jobs
-from tracetui.analysis.ranks.together.said import answer, brief
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S25, S26, V30
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.ranks.together import said
-from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all as uneven_of
-from tracetui.analysis.ranks.together.late import LEAST_PERCENT, STEP_PERCENT
+from tracetui.analysis.ranks import sentences
+from tracetui.analysis.ranks.job import uneven_all_to_all as uneven_of
+from tracetui.analysis.ranks.late import LEAST_PERCENT, STEP_PERCENT
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.analysis.ranks.together.job import Job
-    from tracetui.analysis.ranks.together.late import Late
+    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.late import Late
 
 _WHAT_TO_DO = {
     "gpu_work": "Give every rank the same work: look for what only this rank computes there (evaluation, logging,"
@@ -43,13 +43,13 @@ def late_in_program(facts: Facts, limits: Limits) -> list[Finding]:
     job = facts.job
     assert job is not None
     del limits
-    return [_late(one, job) for one in job.answers.program[: said.NAMED]]
+    return [_late(one, job) for one in job.answers.program[: sentences.NAMED]]
 
 
 def _late(late: Late, job: Job) -> Finding:
-    step = said.base_ns(late, job)
+    step = sentences.base_ns(late, job)
     named = late.named_ns
-    ceiling = said.at_the_median(late, job)
+    ceiling = sentences.at_the_median(late, job)
     path = job.path.filter(pl.col("rank") == late.rank)["percent"]
     cause = late.cause
     per = "per step" if job.step_count else "in the recording"
@@ -71,7 +71,7 @@ def _late(late: Late, job: Job) -> Finding:
     clean = " without a profiler" if step is not None and step == job.clean_step_ns else ""
     return Finding(
         gain.severity(ceiling),
-        f"Rank {late.rank} is late in the program: {said.late_words(late, job)}",
+        f"Rank {late.rank} is late in the program: {sentences.late_words(late, job)}",
         tuple(one for one in evidence if one.value),
         f"{_sum(late)} over the median rank; at stake {words.ns(named)} of a step of {words.ns(step)}{clean}"
         if step
@@ -291,7 +291,7 @@ def uneven_all_to_all(facts: Facts, limits: Limits) -> Finding | None:
 
 @looks_for(V30)
 def not_whole(facts: Facts, limits: Limits) -> Finding | None:
-    from tracetui.analysis.ranks.matching.matched import COALESCED
+    from tracetui.analysis.ranks.matched import COALESCED
 
     job = facts.job
     assert job is not None

@@ -78,6 +78,9 @@ KERNELS: dict[str, pl.DataType] = {
 
 FRAMES = ("steps", "collectives", "work", "kernels")
 
+OTHERS = "other processes on its GPUs"
+"""In `RankSummary.environment`, of its machine: run.json does not say which GPU a process used."""
+
 
 @dataclass(frozen=True, slots=True)
 class RankSummary:

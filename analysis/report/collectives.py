@@ -20,8 +20,8 @@ def collective_rows(sel: Selection, run: Run | None, limit: int | None) -> tuple
     """The rows of the table, and how many there are in all."""
     matched = None
     if run is not None and len(run.ranks) > 1:
-        from tracetui.analysis.ranks.files.at_hand import jobs_of
-        from tracetui.analysis.ranks.together.own_calls import own_calls
+        from tracetui.analysis.ranks.of_run import jobs_of
+        from tracetui.analysis.ranks.one_rank import own_calls
 
         matched = own_calls(jobs_of(run, make=False), sel.trace)
     found = by_size(sel.recorded, link_of(run, sel.trace), matched)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.ranks.files.reading import Summaries
+    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.late import Late
     from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.together.job import Job
-    from tracetui.analysis.ranks.together.late import Late
     from tracetui.parsers import Run
 
 SECTIONS = ("waiting", "stragglers", "transfers", "stages")
@@ -56,8 +56,8 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         scope: the steps that the numbers are about.
         limit: at most so many rows of the table of ranks.
     """
-    from tracetui.analysis.ranks.present import judged, missing, of_one_pass, of_steps, rank_rows, world_size
-    from tracetui.analysis.ranks.together.job import jobs
+    from tracetui.analysis.ranks.job import jobs
+    from tracetui.analysis.ranks.of_run import judged, missing, of_one_pass, of_steps, rank_rows, world_size
 
     several = len({one.rank for one in found.ranks}) > 1
     together = jobs(of_steps(found.ranks, scope)) if several else ()
@@ -107,7 +107,7 @@ def job_sections(run: Run, scope: Scope, wanted: Collection[str], limit: int | N
         return {}
     if len(run.ranks) < 2:
         return {"job": None, **{name: [] for name in asked}}
-    from tracetui.analysis.ranks.files.at_hand import jobs_of
+    from tracetui.analysis.ranks.of_run import jobs_of
 
     return of_jobs(jobs_of(run, scope), asked, limit)
 
@@ -158,7 +158,7 @@ def _row(where: str, job: Job, late: Late) -> Json:
 def _job(found: Sequence[Job]) -> model.Job | None:
     if not found:
         return None
-    from tracetui.analysis.ranks.together.said import answer
+    from tracetui.analysis.ranks.sentences import answer
 
     job = found[0]
     lost = job.unmatched.group_by("reason").agg(pl.col("count").sum()).sort("reason") if job.unmatched.height else None

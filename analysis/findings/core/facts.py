@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.memory.peak import Memory
     from tracetui.analysis.overview import Overview
-    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.roofline.roofline import Roofline
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.runs.manifest import RunManifest
@@ -126,7 +126,7 @@ class Facts:
         """What the run waits for; of one rank of a job, as all of them know it."""
         if len(self.run.ranks) < 2:
             return self.run_overview.verdict
-        from tracetui.analysis.ranks.together.own_verdict import in_its_job
+        from tracetui.analysis.ranks.one_rank import in_its_job
 
         return in_its_job(self.run_overview.verdict, self.job, self.trace.info.rank)
 
@@ -313,7 +313,7 @@ class Facts:
         """
         if len(self.run.ranks) < 2:
             return None
-        from tracetui.analysis.ranks.files.at_hand import jobs_of
+        from tracetui.analysis.ranks.of_run import jobs_of
 
         found = jobs_of(self.run, make=False)
         return found[0] if found else None

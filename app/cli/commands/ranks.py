@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DASK_SECONDS = 15
 """How long a scheduler may take to answer."""
 SUMMARIES = ".tracetui-rank"
-"""`analysis.ranks.files.stored.SUFFIX`."""
+"""`analysis.ranks.files.store.SUFFIX`."""
 
 
 @dataclass(kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.base.number_format import format_ns
-from tracetui.analysis.ranks.together.said import in_title
+from tracetui.analysis.ranks.sentences import in_title
 from tracetui.app.charts.bars import Bar, bars_svg
 from tracetui.app.charts.heat import cells_of, heat_svg
 from tracetui.app.charts.slide import NOTE_LETTERS, slide
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.report.model import Trace
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Run
@@ -195,7 +195,7 @@ def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | N
         foot: the line below the chart.
         ascii: no characters outside ASCII.
     """
-    from tracetui.analysis.ranks.files.at_hand import jobs_of
+    from tracetui.analysis.ranks.of_run import jobs_of
 
     found = jobs_of(run, scope)
     drawn = first_drawn(found[0]) if found else ""

@@ -56,7 +56,7 @@ class OverviewData:
     unjudged: bool = False
     """Whether the rules failed."""
     ranks: pl.DataFrame | None = None
-    """`analysis.ranks.files.at_hand.ranks_of`; None for one rank."""
+    """`analysis.ranks.of_run.ranks_of`; None for one rank."""
     verdict: Limit | None = None
     """What the run waits for as its job knows it; None while that is not known, or of one rank."""
     job: str = ""

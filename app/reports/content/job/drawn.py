@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 if TYPE_CHECKING:
-    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.job import Job
 
 
 class Drawn(NamedTuple):

@@ -51,7 +51,7 @@ def job_parts(found: Run | RanksReport, layout: Layout) -> Iterator[Part]:
 
 def _bounds(found: Run | RanksReport) -> str:
     """What numbers of a job with missing ranks are."""
-    from tracetui.analysis.ranks.together.said import BOUNDED
+    from tracetui.analysis.ranks.sentences import BOUNDED
 
     return "; bounds: ranks are missing" if found.job and any(BOUNDED in text for text in found.job.said) else ""
 

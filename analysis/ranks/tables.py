@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.collectives import with_bandwidth
 from tracetui.analysis.ranks import summary as contract
-from tracetui.analysis.ranks.matching.groups import EXCHANGE
+from tracetui.analysis.ranks.matched import EXCHANGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.matching.clocks import Clocks
+    from tracetui.analysis.ranks.clocks import Clocks
     from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.together.waiting import Waiting
+    from tracetui.analysis.ranks.waiting import Waiting
 
 STEPS: dict[str, pl.DataType] = {
     "rank": pl.Int64(),

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent, spans
-from tracetui.analysis.ranks.together.late import CAUSES, STEP_PERCENT
+from tracetui.analysis.ranks.late import STEP_PERCENT
+from tracetui.analysis.ranks.work import CAUSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.ranks.together.job import Job
-    from tracetui.analysis.ranks.together.late import Cause, Late
+    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.late import Late
+    from tracetui.analysis.ranks.work import Cause
 
 SILENT = (
     "Silent host time: stretches of over 1 ms in which no operator or API call begins or ends, outside calls that wait."

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.matching.clocks import Clocks
+    from tracetui.analysis.ranks.clocks import Clocks
 
 NOBODY = -1
 WAITS = {"rank": pl.Int64(), "for_rank": pl.Int64(), "wait_ns": pl.Int64(), "collectives": pl.Int64()}
