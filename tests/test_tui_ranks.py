@@ -17,7 +17,7 @@ from tracetui.analysis.ranks.one_rank import REST, beside_median
 from tracetui.analysis.ranks.sentences import in_title
 from tracetui.analysis.scope import Scope
 from tracetui.app.charts.heat import heat_map, signs, span
-from tracetui.app.reports.content.job.drawn import drawable, first_drawn
+from tracetui.app.reports.content.job import drawable, first_drawn
 from tracetui.app.views.ranks import arrivals_of_one, arrivals_page, ranks_page
 
 JOB = recorded("chrome/ddp_vit_small_2ranks")

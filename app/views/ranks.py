@@ -14,7 +14,7 @@ from tracetui.analysis.ranks.sentences import in_title
 from tracetui.analysis.tables.ranks import ARRIVALS, ARRIVALS_OF_ONE, BESIDE_MEDIAN, RANKS, STAGES, TRANSFERS, WAITING
 from tracetui.app.charts.heat import heat_map, span
 from tracetui.app.keys import commands
-from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, drawable, first_drawn
+from tracetui.app.reports.content.job import DRAWN, cells_to_draw, drawable, first_drawn
 from tracetui.app.reports.content.pictures import job_heat
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.counted import filled

@@ -13,7 +13,7 @@ from tracetui.app.charts.bars import Bar, bars_svg
 from tracetui.app.charts.heat import cells_of, heat_svg
 from tracetui.app.charts.slide import NOTE_LETTERS, slide
 from tracetui.app.reports.content import sections
-from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
+from tracetui.app.reports.content.job import DRAWN, cells_to_draw, first_drawn
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.parts import Block
 from tracetui.app.text.fitting import fit_apart, printable
