@@ -10,7 +10,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from many_ranks import KILLED, LATE, dies, rank_file, write_job
@@ -23,7 +22,7 @@ from tracetui.analysis.ranks.files.store import Store, Stored, mark_of, packed, 
 from tracetui.analysis.ranks.files.worker import Task
 from tracetui.analysis.ranks.job import jobs
 from tracetui.analysis.ranks.of_run import judged, missing, of_run, rank_rows, rank_table, ranks_of
-from tracetui.analysis.ranks.summarise import bins_of, edges, merged, quantile, summarise
+from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.summary import FRAMES, KERNELS, STEPS, RankSummary
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli import main as cli
@@ -357,23 +356,6 @@ def test_a_recording_without_steps_is_one_window() -> None:
     trace = run_of(TWO_RANKS).main
     found = summarise(replace(trace, steps=trace.steps.clear())).steps
     assert found["step"].to_list() == [-1]
-
-
-def test_histograms_add_up_and_tell_quantiles() -> None:
-    random = np.random.default_rng(5)
-    parts = [random.lognormal(10, 1, size).astype(np.int64) for size in (1000, 10, 4000)]
-    counted = [np.bincount(bins_of(part)).tolist() for part in parts]
-    whole = np.concatenate(parts)
-    assert merged(counted) == np.bincount(bins_of(whole)).tolist()
-    for share in (0.5, 0.95):
-        exact = float(np.quantile(whole, share, method="inverted_cdf"))
-        assert exact <= (quantile(merged(counted), share) or 0) <= exact * 1.2
-    assert quantile([], 0.5) is None
-    assert edges(0)[0] == 0
-    assert all(edges(number)[1] == edges(number + 1)[0] for number in range(30))
-
-
-# --- the file
 
 
 def test_a_file_gives_back_what_was_put_in(two: list[RankSummary]) -> None:

@@ -362,11 +362,6 @@ class Matched(Struct, frozen=True):
     by: str
     """``seq``, ``order``, or both as ``seq, order``; empty where nothing was matched."""
 
-    @property
-    def instances(self) -> int:
-        """How many collectives were matched."""
-        return int(self.calls["instance"].n_unique()) if self.calls.height else 0
-
 
 def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matched:
     """Matches the collectives of all ranks.

@@ -25,7 +25,7 @@ from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.runs.manifest import SLOWED, Machine
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.parsers import Trace
@@ -280,38 +280,6 @@ def bins_of(durations: Ints) -> Ints:
     """The bin of each duration in ns."""
     found: Ints = np.searchsorted(_EDGES, durations, side="right")
     return found
-
-
-def edges(number: int) -> tuple[int, int | None]:
-    """Where a bin begins and ends, ns; the last one has no end."""
-    return (
-        0 if number == 0 else int(_EDGES[number - 1]),
-        None if number >= BINS - 1 else int(_EDGES[number]),
-    )
-
-
-def merged(parts: Iterable[Iterable[int]]) -> list[int]:
-    """The histogram of all durations, from those of parts of them."""
-    counts: list[int] = []
-    for part in parts:
-        for number, count in enumerate(part):
-            if number == len(counts):
-                counts.append(0)
-            counts[number] += count
-    return counts
-
-
-def quantile(counts: Iterable[int], share: float) -> int | None:
-    """A duration that at least this share of them don't exceed, to the end of its bin; None where there are none.
-
-    In the last bin, which has no end, it is its begin.
-    """
-    held = np.cumsum(np.array(list(counts), np.int64))
-    if not held.size or not held[-1]:
-        return None
-    number = int(np.searchsorted(held, max(1, -(-share * held[-1] // 1)), side="left"))
-    begin, end = edges(number)
-    return begin if end is None else end
 
 
 KEPT = 200

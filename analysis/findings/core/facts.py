@@ -243,9 +243,9 @@ class Facts:
         replayed, rows = self.model.sel.trace, self.model.graph.work.row
         if replayed is self.trace:
             return rows
-        from tracetui.analysis.matching.light_times import match_passes
+        from tracetui.analysis.matching.light_times import rows_in_rich
 
-        return match_passes(replayed, self.trace).rich_row[rows]
+        return rows_in_rich(replayed, self.trace)[rows]
 
     @cached_property
     def leads(self) -> frozenset[str]:
