@@ -16,7 +16,7 @@ from tracetui.analysis.ranks.files.store import Store, stores
 from tracetui.analysis.ranks.job import jobs
 from tracetui.analysis.ranks.steps import WHOLE
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.tables import common_steps
+from tracetui.analysis.ranks.tables import common_steps, per_step, step_counts
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.parsers.errors import TraceError
@@ -86,11 +86,16 @@ def rank_table(run: Run, scope: Scope | None = None) -> pl.DataFrame:
         )
     if len(rows) < 2:
         return pl.DataFrame(schema=SCHEMA)
-    middle = median(row["compute_ns"] for row in rows)
-    for row in rows:
-        behind = 100 * (row["compute_ns"] - middle) / middle if middle else None
-        row["behind_percent"] = behind
-    return pl.DataFrame(rows, schema=SCHEMA).sort("rank")
+    return _with_behind(pl.DataFrame(rows, schema=SCHEMA))
+
+
+def _with_behind(table: pl.DataFrame) -> pl.DataFrame:
+    """The table (`SCHEMA`) by rank, with `behind_percent`."""
+    own = pl.col("compute_ns")
+    known = table["compute_ns"].drop_nulls().to_list()
+    middle = median(known) if known else 0
+    behind = 100 * (own - middle) / middle if middle else pl.lit(None)
+    return table.with_columns(behind_percent=behind).select(pl.col(*SCHEMA)).cast(SCHEMA).sort("rank")
 
 
 def judged(table: pl.DataFrame, found: Sequence[Job]) -> pl.DataFrame:
@@ -139,41 +144,11 @@ def rank_rows(summaries: Sequence[RankSummary], scope: Scope) -> pl.DataFrame:
     if scope.devices is not None or scope.window is not None or scope.steps_by is not None:
         return pl.DataFrame(schema=SCHEMA)
     compared, _ = common_steps(of_steps(of_one_pass(summaries), scope))
-    rows = [row for found in compared if (row := _row(found)) is not None]
-    if len(rows) < 2:
+    compared = [summary for summary in compared if summary.steps.height]
+    if len(compared) < 2:
         return pl.DataFrame(schema=SCHEMA)
-    known = [row["compute_ns"] for row in rows if row["compute_ns"] is not None]
-    middle = median(known) if known else 0
-    for row in rows:
-        behind = 100 * (row["compute_ns"] - middle) / middle if middle and row["compute_ns"] is not None else None
-        row["behind_percent"] = behind
-    return pl.DataFrame(rows, schema=SCHEMA).sort("rank")
-
-
-def _row(found: RankSummary) -> dict[str, Any] | None:
-    """One rank per step; None where the scope leaves it no step."""
-    steps = found.steps
-    marked = steps.height > 0 and steps["step"][0] != WHOLE
-    if not steps.height:
-        return None
-
-    def mean(*columns: str) -> float | None:
-        values = [steps[name] for name in columns]
-        if any(one.null_count() for one in values):
-            return None
-        return float(sum(int(one.sum()) for one in values)) / steps.height
-
-    overlap = mean("overlap_ns")
-    both = mean("computation_ns", "communication_ns")
-    return {
-        "rank": found.rank,
-        "steps": steps.height if marked else 0,
-        "step_ns": float((steps["end"] - steps["begin"]).sum()) / steps.height,
-        "kernel_ns": None if both is None or overlap is None else both - overlap,
-        "compute_ns": mean("computation_ns"),
-        "communication_ns": mean("communication_ns"),
-        "idle_ns": mean("idle_ns"),
-    }
+    ranks = pl.Series("rank", [summary.rank for summary in compared])
+    return _with_behind(per_step(compared, step_counts(compared)).with_columns(ranks))
 
 
 def of_steps(summaries: Sequence[RankSummary], scope: Scope | None) -> list[RankSummary]:
@@ -264,34 +239,31 @@ def straggler(ranks: pl.DataFrame) -> int | None:
     return int(late[0]) if len(late) else None
 
 
-def jobs_of(
-    run: Run, scope: Scope | None = None, *, make: bool = True, progress: Callable[[int, int], None] | None = None
-) -> tuple[Job, ...]:
+def jobs_of(run: Run, scope: Scope | None = None, *, make: bool = True) -> tuple[Job, ...]:
     """A job per recorded pass of a run, the rich one first; none for a run of fewer than two ranks.
 
     Args:
         run: what `open_path` returned.
         scope: its steps are heeded; who is late in a program is no matter of a marked stretch or of one device.
         make: whether summaries that are not at hand are made; without them there is no job.
-        progress: called with how many of how many recordings are done.
     """
     if len(run.ranks) < 2:
         return ()
     if scope is None or (scope.steps is None and not scope.skip_steps):
         known = _remembered(run)
         if "jobs" not in known:
-            found = _summaries(run, make, progress)
+            found = _summaries(run, make)
             if found is None:
                 return ()
             known["jobs"] = jobs(found)
         return known["jobs"]
-    found = _summaries(run, make, progress)
+    found = _summaries(run, make)
     return () if found is None else jobs(of_steps(found, scope))
 
 
 def summaries_of(run: Run, scope: Scope | None = None) -> tuple[RankSummary, ...]:
     """The summaries that `jobs_of` makes jobs of, where they are at hand; none of a run of fewer than two ranks."""
-    found = _summaries(run, False, None) if len(run.ranks) > 1 else None
+    found = _summaries(run, make=False) if len(run.ranks) > 1 else None
     return tuple(of_steps(found or (), scope))
 
 
@@ -302,7 +274,9 @@ def _remembered(run: Run) -> dict[str, tuple[Job, ...]]:
     return {}
 
 
-def _summaries(run: Run, make: bool, progress: Callable[[int, int], None] | None) -> tuple[RankSummary, ...] | None:
+def _summaries(
+    run: Run, make: bool, progress: Callable[[int, int], None] | None = None
+) -> tuple[RankSummary, ...] | None:
     """The summaries of all recordings, or of most: one that can't be read has none. None where most are not at hand."""
     lighter = any(file.recorded_pass == "light" for file in run.rank_files)
     if not run.unread and not lighter and run.summaries_in is None:

@@ -18,8 +18,7 @@ from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.collectives import all_collectives
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.ranks.steps import WHOLE, blocking, loading, silent, step_rows
-from tracetui.analysis.ranks.summary import COLLECTIVES, KERNELS, OTHERS, WORK, RankSummary
-from tracetui.parsers.names import kernel_names
+from tracetui.analysis.ranks.summary import COLLECTIVES, OTHERS, WORK, RankSummary
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.runs.manifest import SLOWED, Machine
@@ -267,61 +266,6 @@ def _ranks(text: str | None) -> tuple[int, ...]:
     return tuple(said) if whole else ()
 
 
-PER_DOUBLING = 4
-"""How many bins a duration passes until it has doubled: each is 19 % wide."""
-SHORTEST_NS = 256
-"""Where the second bin begins; the first has all that is shorter."""
-BINS = 1 + 28 * PER_DOUBLING
-"""The last one also has what takes longer than a minute."""
-_EDGES = np.rint(SHORTEST_NS * 2.0 ** (np.arange(BINS - 1) / PER_DOUBLING)).astype(np.int64)
-
-
-def bins_of(durations: Ints) -> Ints:
-    """The bin of each duration in ns."""
-    found: Ints = np.searchsorted(_EDGES, durations, side="right")
-    return found
-
-
-KEPT = 200
-"""How many names a summary has; the rest is one row."""
-REST = ""
-"""The name of the row for the others."""
-
-
-def kernel_rows(trace: Trace) -> pl.DataFrame:
-    """The kernels (`summary.KERNELS`), the most time first; launches whose duration is unknown are left out."""
-    rows = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]) & pl.col("duration").is_not_null()).select(
-        "name", "duration"
-    )
-    if not rows.height:
-        return pl.DataFrame(schema=KERNELS)
-    totals = (
-        rows.group_by("name")
-        .agg(pl.len().alias("count"), pl.col("duration").sum().alias("total_ns"))
-        .with_columns(pl.col("name").cast(pl.String).fill_null(REST).alias("text"))
-        .sort("total_ns", "text", descending=[True, False])
-        .with_row_index("place")
-        .with_columns(pl.col("place").clip(upper_bound=KEPT))
-    )
-    place = rows.join(totals.select("name", "place"), on="name", how="left", nulls_equal=True)["place"].to_numpy()
-    bins = bins_of(rows["duration"].to_numpy())
-    height = int(place.max()) + 1
-    counts = np.bincount(place.astype(np.int64) * BINS + bins, minlength=height * BINS).reshape(height, BINS)
-    spent = totals.group_by("place").agg(pl.col("count").sum(), pl.col("total_ns").sum()).sort("place")
-    named = totals["text"].head(KEPT).to_list()
-    names = [*named, REST] if height > KEPT else named
-    return pl.DataFrame(
-        {
-            "name": names,
-            "category": [kernel_names.category(name) if name else None for name in names],
-            "count": spent["count"].cast(pl.Int64),
-            "total_ns": spent["total_ns"],
-            "histogram": [row[: int(np.flatnonzero(row)[-1]) + 1].tolist() for row in counts],
-        },
-        schema=KERNELS,
-    )
-
-
 _TIMES = ("begin", "end", "launched")
 
 
@@ -352,7 +296,6 @@ def summarise(
         steps=_shifted(step_rows(trace), shift),
         collectives=_shifted(collective_rows(trace), shift),
         work=work_rows(trace),
-        kernels=kernel_rows(trace),
         path=path or trace.source.path.name,
         rank=0 if known is None else known,
         world_size=info.world_size if info.world_size is not None else named,

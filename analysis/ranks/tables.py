@@ -205,15 +205,15 @@ def ranks(
         },
         schema={name: RANKS[name] for name in ("place", "rank", "host", "device", "path", "clean_step_ns")},
     )
-    frame = frame.join(_of_steps(summaries, counts), on="place", how="left", maintain_order="left")
+    frame = frame.join(per_step(summaries, counts), on="place", how="left", maintain_order="left")
     fitted = clocks.fitted.select("place", "offset_ns", "drift_ppm")
     frame = frame.join(fitted, on="place", how="left", maintain_order="left")
     waits = _of_calls(len(summaries), np.array(called), calls, found, culprit, origin, [one.rank for one in summaries])
     return pl.concat([frame, waits], how="horizontal").select(pl.col(name).cast(dtype) for name, dtype in RANKS.items())
 
 
-def _of_steps(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.DataFrame:
-    """What each rank's steps say, per step; null where one of them does not say it."""
+def per_step(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.DataFrame:
+    """What each rank's steps say, per step, by place; null where one of them does not say it."""
     place = np.repeat(np.arange(len(summaries)), [one.steps.height for one in summaries])
     frame = pl.concat([one.steps for one in summaries] or [pl.DataFrame(schema=contract.STEPS)]).with_columns(
         place=pl.Series(place, dtype=pl.Int64)
@@ -227,11 +227,12 @@ def _of_steps(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.Dat
     )
     per = pl.DataFrame({"place": range(len(summaries)), "per": counts}, schema={"place": pl.Int64(), "per": pl.Int64()})
     frame = per.join(frame, on="place", how="left", maintain_order="left")
-    frame = frame.with_columns(pl.col(name) / pl.col("per") for name in ("step_ns", *names))
-    kernel = pl.col("computation_ns") + pl.col("communication_ns") - pl.col("overlap_ns")
-    return frame.with_columns(kernel_ns=kernel, steps=pl.col("steps").fill_null(0)).rename(
-        {"computation_ns": "compute_ns"}
+    both = (pl.col("computation_ns") + pl.col("communication_ns")) / pl.col("per")
+    frame = frame.with_columns(
+        kernel_ns=both - pl.col("overlap_ns") / pl.col("per"), steps=pl.col("steps").fill_null(0)
     )
+    frame = frame.with_columns(pl.col(name) / pl.col("per") for name in ("step_ns", *names))
+    return frame.rename({"computation_ns": "compute_ns"})
 
 
 def _of_calls(

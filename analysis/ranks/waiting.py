@@ -6,6 +6,7 @@ lasts longer is waiting. This needs no common clock. Who came last is told by th
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -243,9 +244,9 @@ def critical_path(calls: pl.DataFrame, clocks: Clocks, found: Waiting, steps: in
         {
             "rank": rank,
             "own_ns": own / steps,
-            "transfer_ns": walked.transfer.get(rank, 0.0) / steps,
+            "transfer_ns": walked.transfer[rank] / steps,
             "percent": 100 * own / walked.whole if walked.whole else None,
-            "waits": walked.waits.get(rank, 0),
+            "waits": walked.waits[rank],
         }
         for rank, own in walked.own.items()
     ]
@@ -266,9 +267,9 @@ class _Walk:
         self.order = np.lexsort((self.end, self.place))
         self.order = self.order[held[self.order]]
         self.bounds = np.searchsorted(self.place[self.order], np.arange(int(self.place.max()) + 2))
-        self.own: dict[int, float] = {}
-        self.transfer: dict[int, float] = {}
-        self.waits: dict[int, int] = {}
+        self.own: Counter[int] = Counter()
+        self.transfer: Counter[int] = Counter()
+        self.waits: Counter[int] = Counter()
         self.whole = 0.0
         """From the first begin to the last end."""
 
@@ -285,15 +286,11 @@ class _Walk:
             # what began no earlier than the path has come leads nowhere
             after = int(self.found.last[self.found.instance[call]]) if call >= 0 else -1
             if call < 0 or int(self.begin[after]) >= time:
-                _add(self.own, rank, time - first)
+                self.own[rank] += time - first
                 return
             end, arrived = int(self.end[call]), int(self.begin[after])
             cause = int(self.rank[after])
-            _add(self.own, rank, time - end)
-            _add(self.transfer, cause, max(end - arrived, 0))
-            self.waits[cause] = self.waits.get(cause, 0) + 1
+            self.own[rank] += time - end
+            self.transfer[cause] += max(end - arrived, 0)
+            self.waits[cause] += 1
             row, time = after, arrived
-
-
-def _add(sums: dict[int, float], rank: int, ns: float) -> None:
-    sums[rank] = sums.get(rank, 0.0) + ns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,8 +40,7 @@ def lower_median(values: Floats) -> float:
     return float(known[(known.size - 1) // 2]) if known.size else float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """What a late rank does more of."""
 
     kind: str

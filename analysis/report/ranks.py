@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import structs
 
 from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.report import model
@@ -140,19 +141,8 @@ def _late(found: Sequence[Job]) -> Iterator[Json]:
 
 def _row(where: str, job: Job, late: Late) -> Json:
     cause = late.cause
-    numbers = {name: getattr(late, name) for name in ("rank", "late_ns", "gpu_ns", "silent_ns", "loader_ns")}
-    return {
-        "where": where,
-        "recorded_pass": job.recorded_pass,
-        **numbers,
-        "untold_ns": late.untold_ns,
-        "last": late.last,
-        "of": late.of,
-        "cause": None if cause is None else cause.kind,
-        "name": (cause.name or None) if cause is not None else None,
-        "factor": None if cause is None else cause.factor,
-        "step": None if cause is None else cause.step,
-    }
+    of_cause = {} if cause is None else {**structs.asdict(cause), "cause": cause.kind, "name": cause.name or None}
+    return {"where": where, "recorded_pass": job.recorded_pass, **structs.asdict(late), "cause": None, **of_cause}
 
 
 def _job(found: Sequence[Job]) -> model.Job | None:

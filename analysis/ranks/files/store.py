@@ -46,7 +46,6 @@ _SCHEMAS = {
     "steps": summary.STEPS,
     "collectives": summary.COLLECTIVES,
     "work": summary.WORK,
-    "kernels": summary.KERNELS,
 }
 _TUPLES = ("window", "groups", "clean_step_ns", "environment")
 
@@ -126,7 +125,8 @@ def _told(content: bytes) -> tuple[list[Stored], str]:
         if header["version"] != VERSION:
             return [], "was written by another version of tracetui"
         at, frames = length, {}
-        for name, size in zip(FRAMES, header["frames"], strict=True):
+        # files had a fourth frame once, which nothing reads
+        for name, size in zip(FRAMES, header["frames"], strict=False):
             frames[name], at = pl.read_ipc(io.BytesIO(body[at : at + size])), at + size
         if any(dict(frame.schema) != _SCHEMAS[name] for name, frame in frames.items()):
             return [], TORN
@@ -140,14 +140,9 @@ def _entries(ranks: list[dict[str, Any]], frames: dict[str, pl.DataFrame]) -> It
     at = dict.fromkeys(FRAMES, 0)
     for entry in ranks:
         own = {}
-        for name, rows in zip(FRAMES, entry["rows"], strict=True):
+        for name, rows in zip(FRAMES, entry["rows"], strict=False):
             own[name], at[name] = frames[name].slice(at[name], rows), at[name] + rows
         yield Stored(_summary(entry["summary"], own), entry["mark"], entry["source"])
-
-
-def load(path: Path) -> list[Stored]:
-    """What a file holds; nothing where it is not of this version, torn, or can't be read."""
-    return load_told(path)[0]
 
 
 def load_told(path: Path) -> tuple[list[Stored], str]:
@@ -203,7 +198,7 @@ class Store:
 
     def entries(self) -> list[Stored]:
         """What they hold, each recording once, as it was summarised last."""
-        latest = {entry.summary.path: entry for path in self.files() for entry in load(path)}
+        latest = {entry.summary.path: entry for path in self.files() for entry in load_told(path)[0]}
         return list(latest.values())
 
     def unread(self) -> list[tuple[Path, str]]:
