@@ -15,7 +15,7 @@ from many_ranks import KILLED, LATE, dies, rank_file, write_job
 from sample_runs import run_of
 
 from tracetui.analysis.base.number_format import spans
-from tracetui.analysis.ranks.files import stored
+from tracetui.analysis.ranks.files import store as stores
 from tracetui.analysis.ranks.files.reading import affordable_jobs, outcomes, plain_size, read
 from tracetui.analysis.ranks.files.store import Store, Stored, mark_of, packed, unpacked
 from tracetui.analysis.ranks.files.worker import Task
@@ -378,8 +378,8 @@ def other_byte(content: bytes) -> bytes:
 def other_version(content: bytes) -> bytes:
     import zlib
 
-    start = len(stored.MAGIC) + 8
-    body = content[start:].replace(b'"version":%d' % stored.VERSION, b'"version":9', 1)
+    start = len(stores.MAGIC) + 8
+    body = content[start:].replace(b'"version":%d' % stores.VERSION, b'"version":9', 1)
     length = int.from_bytes(content[start - 8 : start - 4], "little")
     return content[: start - 8] + length.to_bytes(4, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
@@ -422,11 +422,11 @@ def test_a_store_gathers_into_one_file_and_leaves_others_alone(tmp_path: Path, t
     for entry in entries:
         store.add(entry.summary.path, packed([entry]))
     (store.folder / "notes.txt").write_text("mine")
-    (store.folder / f"torn{stored.SUFFIX}").write_bytes(b"no")
+    (store.folder / f"torn{stores.SUFFIX}").write_bytes(b"no")
     assert sorted(entry.summary.rank for entry in store.entries()) == [0, 1]
     store.gather(entries)
     names = sorted(path.name for path in store.folder.iterdir())
-    assert names == [f"job{stored.SUFFIX}", "notes.txt", f"torn{stored.SUFFIX}"]
+    assert names == [f"job{stores.SUFFIX}", "notes.txt", f"torn{stores.SUFFIX}"]
     assert [entry.summary.rank for entry in store.entries()] == [0, 1]
     newer = Stored(replace(two[0], path="rank0", host="other"), "m2", "/a")
     store.add("rank0", packed([newer]))

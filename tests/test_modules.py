@@ -15,12 +15,13 @@ from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
 from tracetui.analysis.modules import module_kernels, modules
-from tracetui.analysis.ranges import range_tree, range_tree_kernels
+from tracetui.analysis.ranges import range_tree
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.tree_kernels import (
     module_tree_kernels,
     modules_to_kernels,
     range_own_kernels,
+    range_tree_kernels,
     ranges_to_kernels,
 )
 from tracetui.app.cli.main import main

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from tracetui.analysis.attribution.calltree import row_ids
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order, paired
 from tracetui.analysis.scope import Scope
@@ -68,12 +69,12 @@ class Work(Struct, frozen=True):
         device = trace.device
         kind = device["kind"].to_physical().to_numpy()
         is_work = np.isin(kind, [schema.DEVICE_KINDS.index(name) for name in WORK])
-        step = _ids(device["step"])
+        step = row_ids(device["step"])
         rows = np.flatnonzero(is_work & (step != NONE))
         # work of one launch, as of a CUDA graph, is ordered by its place in the graph: its branches run as they can
         start = device["start"].to_numpy()
         launched = start.copy()
-        launch = _ids(device["launch"])
+        launch = row_ids(device["launch"])
         has_launch = launch != NONE
         launched[has_launch] = trace.host["start"].to_numpy()[launch[has_launch]]
         node = device["graph_node"].fill_null(NONE).to_numpy()
@@ -91,19 +92,14 @@ class Work(Struct, frozen=True):
         return slice(int(self.bounds[step]), int(self.bounds[step + 1]))
 
 
-def _ids(column: pl.Series) -> Ints:
-    ids: Ints = column.cast(int).fill_null(NONE).to_numpy()
-    return ids
-
-
 def work_keys(left: pl.DataFrame, left_rows: Ints, right: pl.DataFrame, right_rows: Ints) -> tuple[Ints, Ints]:
     """A number for each row's name and grid, the same in both frames."""
     split = left_rows.size
     frames = ((left, left_rows), (right, right_rows))
-    keys = np.concatenate([_ids(frame["name"].to_physical())[rows] for frame, rows in frames])
+    keys = np.concatenate([row_ids(frame["name"].to_physical())[rows] for frame, rows in frames])
     grids = [frame["grid"].arr.to_struct(["x", "y", "z"]).struct.unnest() for frame, _ in frames]
     for axis in "xyz":
-        size = np.concatenate([_ids(grid[axis])[rows] for grid, (_, rows) in zip(grids, frames, strict=True)])
+        size = np.concatenate([row_ids(grid[axis])[rows] for grid, (_, rows) in zip(grids, frames, strict=True)])
         size = np.unique(size, return_inverse=True)[1]
         keys = np.unique(keys * (int(size.max(initial=0)) + 1) + size, return_inverse=True)[1].astype(np.int64)
     return keys[:split], keys[split:]

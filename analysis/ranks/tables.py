@@ -275,21 +275,11 @@ def _lateness(place: Ints, group: Ints, late: Ints, ranks: int) -> NDArray[np.fl
 
 def calls(frame: pl.DataFrame, found: Waiting, clocks: Clocks) -> pl.DataFrame:
     """One row per rank and collective (`CALLS`)."""
-    columns = {
-        "rank": frame["rank"],
-        "instance": frame["instance"],
-        "step": frame["step"],
-        "begin": clocks.begin,
-        "end": clocks.end,
-        "wait_ns": found.wait,
-        "late_ns": found.late,
-        "bytes_in": frame["bytes_in"],
-        "bytes_out": frame["bytes_out"],
-        "own_gpu_ns": frame["own_gpu_ns"],
-        "recorded_begin": frame["begin"],
-        "recorded_end": frame["end"],
-    }
-    return pl.DataFrame(columns, schema=CALLS)
+    same = ("rank", "instance", "step", "bytes_in", "bytes_out", "own_gpu_ns")
+    times = {"begin": clocks.begin, "end": clocks.end, "wait_ns": found.wait, "late_ns": found.late}
+    rows = frame.select(*same, recorded_begin="begin", recorded_end="end")
+    rows = rows.with_columns(pl.Series(name, values) for name, values in times.items())
+    return rows.select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
 
 
 def collectives(

@@ -215,7 +215,7 @@ def trace_report(
         found |= {"kernels_by": by, "kernel_groups": groups}
         counts["kernel_groups"] = many or 0
     if found.get("range_tree") and range_kernels:
-        from tracetui.analysis.ranges import range_tree_kernels
+        from tracetui.analysis.tree_kernels import range_tree_kernels
 
         frame = range_tree_kernels(sel)
         found["range_tree_kernels"] = table_rows(frame, TABLES_OF["range_tree_kernels"], limit)
