@@ -13,7 +13,7 @@ from tracetui.analysis.ranks import tables
 from tracetui.analysis.ranks.clocks import fit
 from tracetui.analysis.ranks.late import answers_of
 from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, match
-from tracetui.analysis.ranks.waiting import NOBODY, critical_path, roots, waiting, who_for_whom
+from tracetui.analysis.ranks.waiting import critical_path, waiting, who_for_whom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,37 +105,33 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     present, compared = tables.common_steps([chosen[rank] for rank in sorted(chosen)])
     shared = tables.shared_steps(present)
     matched = match(present, shared)
-    calls = matched.calls
-    clocks = fit(calls, present)
-    found = waiting(calls, clocks)
-    root = roots(calls, clocks, found)
-    culprit = _rank_of_last(calls, found.last)
-    origin = np.where(culprit == NOBODY, NOBODY, culprit[root] if root.size else culprit)
-    per_step = tables.rank_steps(present, calls, found)
+    clocks = fit(matched.calls, present)
+    found = waiting(matched.calls, clocks)
+    per_step = tables.rank_steps(present, found)
     counts = tables.step_counts(present)
     called = [len(shared)] * len(present) if shared else counts
     stage = stages(matched, [one.rank for one in present])
-    table = tables.ranks(present, counts, called, calls, found, culprit, origin, clocks)
+    table = tables.ranks(present, counts, called, found)
     answers, table = answers_of(table, present, counts, stage, per_step)
     sizes = [one.world_size or 0 for one in present]
     world = max([*sizes, max(chosen, default=-1) + 1])
     clean = [ns for one in present for ns in one.clean_step_ns]
-    collectives = tables.collectives(calls, found, clocks, matched.group_names, culprit, origin)
+    collectives = tables.collectives(found, matched.group_names)
     return Job(
         recorded_pass=present[0].recorded_pass if present else None,
         ranks=table,
         steps=per_step,
         collectives=collectives,
-        calls=tables.calls(calls, found, clocks),
-        waits=who_for_whom(calls, found, origin),
+        calls=tables.calls(found),
+        waits=who_for_whom(found),
         kinds=tables.kinds(collectives, max(_middle(called), 1)),
         clocks=clocks.fitted,
         residual_ns=clocks.residual_ns if np.isfinite(clocks.residual_ns) else None,
         one_clock=clocks.one,
         unmatched=matched.unmatched,
         matched_by=matched.by,
-        pipeline=bubbles(per_step, stage, calls, sends(matched), counts),
-        path=critical_path(calls, clocks, found, max(_middle(called), 1)),
+        pipeline=bubbles(per_step, stage, matched.calls, sends(matched), counts),
+        path=critical_path(found, max(_middle(called), 1)),
         answers=answers,
         world_size=world,
         missing=tuple(rank for rank in range(world) if rank not in chosen),
@@ -189,12 +185,6 @@ def _confirmed(job: Job, others: Sequence[Job]) -> Job:
     gone = tuple(one for one in job.answers.program if one.rank in once)
     table = job.ranks.with_columns(late=pl.col("late") & ~pl.col("rank").is_in(sorted(once)))
     return replace(job, ranks=table, answers=replace(job.answers, program=kept, once=gone))
-
-
-def _rank_of_last(calls: pl.DataFrame, last: Ints) -> Ints:
-    rank = calls["rank"].to_numpy()
-    found: Ints = np.where(last == NOBODY, NOBODY, rank[np.maximum(last, 0)] if rank.size else last)
-    return found
 
 
 def _middle(counts: Sequence[int]) -> int:
