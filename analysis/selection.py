@@ -257,7 +257,8 @@ def step_at(steps: pl.DataFrame, time: Ints) -> pl.Series:
     start = steps["start"].to_numpy()
     at = np.searchsorted(start, time, side="right") - 1
     inside = (at >= 0) & (time < (start + steps["duration"].to_numpy())[at])
-    return steps["index"].cast(pl.Int64).gather(np.maximum(at, 0)).set(pl.Series(~inside), None)
+    index: pl.Series = steps["index"].cast(pl.Int64).gather(np.maximum(at, 0)).set(pl.Series(~inside), None)
+    return index
 
 
 def _within(frame: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:

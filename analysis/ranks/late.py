@@ -153,7 +153,8 @@ def in_recording(table: pl.DataFrame, step_ns: float) -> Late | None:
     most = max(parts, key=parts.__getitem__)
     kind = words[most] if parts[most] >= untold else "untold"
     cause = Cause(kind, ns=untold if kind == "untold" else parts[most])
-    return Late(row["rank"], row["late_ns"], *parts.values(), untold, row["last"], row["of"], cause)
+    late = row["rank"], row["late_ns"], parts["gpu"], parts["silent"], parts["loader"], untold
+    return Late(*late, last=row["last"], of=row["of"], cause=cause)
 
 
 MOST_NAMED = 8

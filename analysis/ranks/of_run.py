@@ -91,11 +91,14 @@ def rank_table(run: Run, scope: Scope | None = None) -> pl.DataFrame:
 
 def _with_behind(table: pl.DataFrame) -> pl.DataFrame:
     """The table (`SCHEMA`) by rank, with `behind_percent`."""
-    own = pl.col("compute_ns")
     known = table["compute_ns"].drop_nulls().to_list()
     middle = median(known) if known else 0
-    behind = 100 * (own - middle) / middle if middle else pl.lit(None)
-    return table.with_columns(behind_percent=behind).select(pl.col(*SCHEMA)).cast(SCHEMA).sort("rank")
+    behind = [
+        100 * (own_ns - middle) / middle if middle and own_ns is not None else None
+        for own_ns in table["compute_ns"].to_list()
+    ]
+    table = table.with_columns(pl.Series("behind_percent", behind, pl.Float64))
+    return table.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items()).sort("rank")
 
 
 def judged(table: pl.DataFrame, found: Sequence[Job]) -> pl.DataFrame:

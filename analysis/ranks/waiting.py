@@ -250,60 +250,51 @@ def critical_path(found: Waiting, steps: int) -> pl.DataFrame:
     """
     if not found.calls.height:
         return pl.DataFrame(schema=PATH)
-    walked = _Walk(found)
-    walked.run()
+    whole, own, transfer, waits = _walked_back(found)
     rows = [
         {
             "rank": rank,
-            "own_ns": own / steps,
-            "transfer_ns": walked.transfer[rank] / steps,
-            "percent": 100 * own / walked.whole if walked.whole else None,
-            "waits": walked.waits[rank],
+            "own_ns": ns / steps,
+            "transfer_ns": transfer[rank] / steps,
+            "percent": 100 * ns / whole if whole else None,
+            "waits": waits[rank],
         }
-        for rank, own in walked.own.items()
+        for rank, ns in own.items()
     ]
     return pl.DataFrame(rows, schema=PATH).sort("own_ns", "rank", descending=[True, False])
 
 
-class _Walk:
-    """The way back through a recording."""
-
-    def __init__(self, found: Waiting) -> None:
-        calls = found.calls
-        self.found, self.begin, self.end = found, found.clocks.begin, found.clocks.end
-        self.rank = calls["rank"].to_numpy()
-        self.place = calls["place"].to_numpy()
-        exposed = calls["exposed_ns"].fill_null(0).to_numpy()
-        last = found.last[found.instance]
-        # a rank is held up where it waited for another, and its GPU had nothing else to do for that long
-        held = (last != NOBODY) & (last != np.arange(last.size)) & (exposed >= found.wait) & (found.wait > 0)
-        self.order = np.lexsort((self.end, self.place))
-        self.order = self.order[held[self.order]]
-        self.bounds = np.searchsorted(self.place[self.order], np.arange(int(self.place.max()) + 2))
-        self.own: Counter[int] = Counter()
-        self.transfer: Counter[int] = Counter()
-        self.waits: Counter[int] = Counter()
-        self.whole = 0.0
-        """From the first begin to the last end."""
-
-    def run(self) -> None:
-        """From the last end to the first begin."""
-        row = int(self.end.argmax())
-        time, first = int(self.end[row]), int(self.begin.min())
-        self.whole = float(time - first)
-        while time > first:
-            place, rank = int(self.place[row]), int(self.rank[row])
-            mine = self.order[self.bounds[place] : self.bounds[place + 1]]
-            at = int(np.searchsorted(self.end[mine], time, side="right")) - 1
-            call = int(mine[at]) if at >= 0 else -1
-            # what began no earlier than the path has come leads nowhere
-            after = int(self.found.last[self.found.instance[call]]) if call >= 0 else -1
-            if call < 0 or int(self.begin[after]) >= time:
-                self.own[rank] += time - first
-                return
-            end, arrived = int(self.end[call]), int(self.begin[after])
-            cause = int(self.rank[after])
-            self.own[rank] += time - end
-            self.transfer[cause] += max(end - arrived, 0)
-            self.waits[cause] += 1
-            row, time = after, arrived
+def _walked_back(found: Waiting) -> tuple[int, Counter[int], Counter[int], Counter[int]]:
+    """From the last end to the first begin: the time between, then by rank its own time, transfers to it, and waits."""
+    calls, begin, end = found.calls, found.clocks.begin, found.clocks.end
+    ranks, places = calls["rank"].to_numpy(), calls["place"].to_numpy()
+    exposed = calls["exposed_ns"].fill_null(0).to_numpy()
+    last = found.last[found.instance]
+    # a rank is held up where it waited for another, and its GPU had nothing else to do for that long
+    held = (last != NOBODY) & (last != np.arange(last.size)) & (exposed >= found.wait) & (found.wait > 0)
+    order = np.lexsort((end, places))
+    order = order[held[order]]
+    bounds = np.searchsorted(places[order], np.arange(int(places.max()) + 2))
+    own: Counter[int] = Counter()
+    transfer: Counter[int] = Counter()
+    waits: Counter[int] = Counter()
+    row, first = int(end.argmax()), int(begin.min())
+    time = int(end[row])
+    whole = time - first
+    while time > first:
+        place, rank = int(places[row]), int(ranks[row])
+        mine = order[bounds[place] : bounds[place + 1]]
+        at = int(np.searchsorted(end[mine], time, side="right")) - 1
+        call = int(mine[at]) if at >= 0 else -1
+        # what began no earlier than the path has come leads nowhere
+        after = int(last[call]) if call >= 0 else -1
+        if call < 0 or int(begin[after]) >= time:
+            own[rank] += time - first
+            break
+        ended, arrived = int(end[call]), int(begin[after])
+        cause = int(ranks[after])
+        own[rank] += time - ended
+        transfer[cause] += max(ended - arrived, 0)
+        waits[cause] += 1
+        row, time = after, arrived
+    return whole, own, transfer, waits

@@ -114,20 +114,17 @@ def job_sections(run: Run, scope: Scope, wanted: Collection[str], limit: int | N
 
 
 def of_jobs(found: Sequence[Job], wanted: Collection[str], limit: int | None = None) -> Json:
-    """The same of jobs that are at hand."""
-    frames = _frames(found)
-    tables = {"waiting": WAITING, "stragglers": STRAGGLERS, "transfers": TRANSFERS, "stages": STAGES}
-    rows = {name: table_rows(frames[name], tables[name], limit) for name in SECTIONS if name in wanted}
+    """The sections of `SECTIONS` that are wanted of the jobs of a run, and ``job``."""
+    nothing = pl.DataFrame()
+    waits = found[0].waits.with_columns(wait_ns=pl.col("wait_ns") / found[0].called_steps) if found else nothing
+    tables = {
+        "waiting": (WAITING, waits),
+        "stragglers": (STRAGGLERS, pl.DataFrame(list(_late(found)), schema=_LATE)),
+        "transfers": (TRANSFERS, found[0].kinds if found else nothing),
+        "stages": (STAGES, found[0].pipeline if found else nothing),
+    }
+    rows = {name: table_rows(frame, table, limit) for name, (table, frame) in tables.items() if name in wanted}
     return {"job": _job(found), **rows}
-
-
-def _frames(found: Sequence[Job]) -> dict[str, pl.DataFrame]:
-    late = pl.DataFrame(list(_late(found)), schema=_LATE)
-    if not found:
-        return {"stragglers": late, **dict.fromkeys(("waiting", "transfers", "stages"), pl.DataFrame())}
-    job = found[0]
-    waits = job.waits.with_columns(wait_ns=pl.col("wait_ns") / job.called_steps)
-    return {"stragglers": late, "waiting": waits, "transfers": job.kinds, "stages": job.pipeline}
 
 
 def _late(found: Sequence[Job]) -> Iterator[Json]:
