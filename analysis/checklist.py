@@ -517,7 +517,7 @@ def _chosen(run: Run, scope: Scope) -> Trace:
     """The recording to check: the straggler's where there is one, else the run's main one."""
     if len(run.ranks) < 2:
         return run.main
-    from tracetui.analysis.ranks.files.at_hand import ranks_of, straggler
+    from tracetui.analysis.ranks.of_run import ranks_of, straggler
 
     late = straggler(ranks_of(run, scope))
     if late is not None:

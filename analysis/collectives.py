@@ -14,7 +14,7 @@ from msgspec import Struct
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.gpu.activities import activities, distinct
-from tracetui.analysis.selection import select
+from tracetui.analysis.selection import select, step_at
 from tracetui.parsers import schema
 from tracetui.parsers.names import collectives as words
 
@@ -37,6 +37,9 @@ TIMES: dict[str, pl.DataType] = {
     "order": pl.Int64(),  # place among its group's on its GPU in the whole recording; null for a part of a kernel
 }
 """What `collectives` adds to the columns of `schema.COLLECTIVES`."""
+
+
+_NEVER = np.iinfo(np.int64).min
 
 
 @latest
@@ -82,7 +85,7 @@ def all_collectives(trace: Trace) -> pl.DataFrame:
         launched=pl.when(alone).then(pl.coalesce(put, begin)).otherwise("launched"),
         begin=pl.when(lasts).then(begin).otherwise("begin"),
         end=pl.when(lasts).then(begin + took).otherwise("end"),
-        step=pl.when(alone).then(_step_at(trace, begin)).otherwise("step"),
+        step=pl.when(alone).then(step_at(trace.steps, begin.fill_null(_NEVER).to_numpy())).otherwise("step"),
     ).with_columns(exposed_ns=_exposed(trace, frame))
     frame = _ordered(frame.sort("begin", "launched", "row", nulls_last=True))
     return frame.select(pl.col(name).cast(dtype) for name, dtype in {**schema.COLLECTIVES, **TIMES}.items())
@@ -102,16 +105,6 @@ def _taken(frame: pl.DataFrame, column: str, rows: pl.Series) -> pl.Series:
     if not frame.height:
         return pl.repeat(None, rows.len(), dtype=frame.schema[column], eager=True).alias(column)
     return frame[column].gather(rows.fill_null(0)).set(rows.is_null(), None)
-
-
-def _step_at(trace: Trace, time: pl.Series) -> pl.Series:
-    """The index of the step in which each time lies; null outside."""
-    start, steps = trace.steps["start"].to_numpy(), trace.steps
-    moments = time.fill_null(np.iinfo(np.int64).min).to_numpy()
-    at = np.searchsorted(start, moments, side="right") - 1
-    ends = start + steps["duration"].to_numpy()
-    inside = (at >= 0) & (moments < ends[np.maximum(at, 0)]) if start.size else np.zeros(moments.size, np.bool_)
-    return _taken(steps, "index", pl.Series(np.where(inside, at, 0)).set(pl.Series(~inside), None))
 
 
 def _exposed(trace: Trace, frame: pl.DataFrame) -> pl.Series:

@@ -104,16 +104,6 @@ def timings() -> list[pl.Expr]:
     ]
 
 
-def by_name(frame: pl.DataFrame) -> pl.DataFrame:
-    """Returns name, calls and timings of rows (name, duration), the longest total first."""
-    return (
-        frame.group_by("name")
-        .agg(timings())
-        .with_columns(pl.col("name").cast(pl.String))
-        .sort("total_ns", "name", descending=[True, False])
-    )
-
-
 SLOW_CALL_NS = 50_000
 """A launch call that takes longer is an outlier (HTA's `runtime_cutoff`)."""
 LATE_KERNEL_NS = 100_000

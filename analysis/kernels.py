@@ -141,43 +141,6 @@ def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
     )
 
 
-def kernel_configurations(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
-    """One row per kernel name, operator and launch configuration, the most total time first.
-
-    ``tensor_core_eligible`` says whether the operator is known to be able to use tensor cores.
-    """
-    from tracetui.analysis.attribution.operator_tree import operator_tree
-
-    nodes = operator_tree(sel, conventions)
-    node = pl.Series(nodes.device_node)
-    owner = pl.select(pl.when(node >= 0).then(node)).to_series()
-    listed = sel.trace.host["name"].gather(pl.Series(nodes.tree.rows)).cast(pl.String)
-    rows = nodes.device_rows.with_columns(
-        operator=listed.gather(owner).fill_null(NOT_ATTRIBUTED),
-        tensor_core_eligible=pl.Series(nodes.listed).gather(owner).fill_null(value=False),
-    ).filter(pl.col("kind").is_in(["kernel", "graph"]))
-    spent = pl.col("duration")
-    keys = ("name", "operator", "grid", "block", "registers", "shared_memory")
-    table = (
-        rows.with_columns(size_text("grid"), size_text("block"))
-        .group_by(keys)
-        .agg(
-            calls=pl.len().cast(pl.UInt32),
-            total_ns=spent.sum(),
-            mean_ns=spent.mean(),
-            min_ns=spent.min(),
-            max_ns=spent.max(),
-            tensor_core_eligible=pl.col("tensor_core_eligible").any(),
-            **{column: _weighted(column) for column in _WEIGHTED},
-        )
-        .with_columns(pl.col("name").cast(pl.String))
-    )
-    uses = {name: conventions.uses_tensor_cores(name) for name in table["name"].unique().to_list()}
-    return table.with_columns(
-        tensor_cores=pl.Series([uses[name] for name in table["name"].to_list()], dtype=pl.Boolean)
-    ).sort("total_ns", *keys, descending=[True, *[False] * len(keys)])
-
-
 def _weighted(column: str) -> pl.Expr:
     """The mean of a column weighted by duration, over the rows that have it; null where none has."""
     weight = pl.col("duration").filter(pl.col(column).is_not_null())

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.attribution.operator_tree import OperatorTree
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
 
 def modules(sel: Selection, conventions: Conventions = TRACETUI) -> pl.DataFrame:
@@ -92,13 +91,6 @@ def _scopes(sel: Selection, layout: pl.Schema, conventions: Conventions) -> pl.D
         return pl.DataFrame(schema=layout)
     table = scope_modules(sel, device.filter(has_scope), layout, conventions)
     return pl.concat([table, _not_attributed(sel, device.filter(~has_scope), layout, conventions)])
-
-
-def module_paths(trace: Trace) -> pl.DataFrame:
-    """The host row of every module call and its path."""
-    tree = module_tree(trace)
-    paths = pl.Series("path", tree.paths, pl.String)
-    return pl.DataFrame({"row": pl.Series(tree.calls.rows, dtype=pl.UInt32), "path": paths.gather(tree.path)})
 
 
 def _frame(tree: ModuleTree, order: Ints, columns: dict[str, Ints]) -> pl.DataFrame:

@@ -149,25 +149,6 @@ def _launched_by_operators(trace: Trace, work: Activities) -> NDArray[np.bool_]:
     )
 
 
-def utilization_timeline(work: Activities, device: int, window: tuple[int, int]) -> pl.DataFrame:
-    """How busy a device's kernels kept it over time: start (ns), utilization_percent.
-
-    The window (the recording) is cut into 11 to 100 buckets of a power of ten microseconds, what is left of it
-    belonging to the last one, as in torch-tb-profiler (`calculate_gpu_utilization`).
-    """
-    size = 1000
-    while window[1] - window[0] > 100 * size:
-        size *= 10
-    count = (window[1] - window[0]) // size
-    if count < 1:
-        return pl.DataFrame(schema={"start": pl.Int64, "utilization_percent": pl.Float64})
-    start = window[0] + size * np.arange(count)
-    end = np.append(start[1:], window[1])
-    mine = work.where(work.kernel & (work.column("device") == device))
-    busy = intervals.covered(intervals.union(mine.start, mine.end), start, end)
-    return pl.DataFrame({"start": start, "utilization_percent": 100 * busy / (end - start)})
-
-
 OPERATOR, ANNOTATION, DATALOADER, RUNTIME, DRIVER = (
     schema.HOST_KINDS.index(kind) for kind in ("operator", "annotation", "dataloader", "runtime", "driver")
 )

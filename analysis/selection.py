@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 from msgspec import Struct
 
@@ -16,7 +17,6 @@ from tracetui.parsers.iterations import steps_by
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
@@ -248,6 +248,17 @@ def in_steps(sel: Selection) -> Selection:
     index = sel.steps["index"]
     inside = replace(sel.scope, steps=(index.min(), index.max()))  # type: ignore[arg-type]
     return replace(select(sel.trace, inside), times=sel.times)
+
+
+def step_at(steps: pl.DataFrame, time: Ints) -> pl.Series:
+    """The index of the step that each time (ns) lies in; null outside of all steps."""
+    if not steps.height:
+        return pl.repeat(None, time.size, dtype=pl.Int64, eager=True)
+    start = steps["start"].to_numpy()
+    at = np.searchsorted(start, time, side="right") - 1
+    inside = (at >= 0) & (time < (start + steps["duration"].to_numpy())[at])
+    index: pl.Series = steps["index"].cast(pl.Int64).gather(np.maximum(at, 0)).set(pl.Series(~inside), None)
+    return index
 
 
 def _within(frame: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from tracetui.analysis.attribution.projection import innermost, open_elsewhere
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.gpu.occupancy import SUMS, kernel_sums, with_shares
-from tracetui.analysis.kernels import NOT_ATTRIBUTED, operator_names
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, NOT_IN_ANY_RANGE, operator_names
 from tracetui.analysis.ranges import range_paths
 from tracetui.parsers.names import kernel_names
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.ranges import RangePaths
     from tracetui.analysis.selection import Selection
 
 KERNELS = ("kernel", "graph")
@@ -90,6 +91,52 @@ def module_tree_kernels(sel: Selection, conventions: Conventions = TRACETUI) -> 
     )  # fmt: skip
 
 
+def range_tree_kernels(sel: Selection) -> pl.DataFrame:
+    """One row per path of ranges and name of the kernels, copies, fills and whole graphs launched directly in it.
+
+    A launch belongs to the innermost range around it on its own thread. Where its thread has none, as autograd's has
+    none, it belongs to the range of its process that began last among those open at the time: the kernels of a backward
+    pass stand under ``backward_pass``.
+
+    Returns:
+        ``path`` and ``number`` as in `range_tree`; name, short_name, category (the kind of work where it is no kernel),
+        calls, ``device_ns``: what the range's own thread launched, ``device_meanwhile_ns``: what any thread did. The
+        latter sums to all GPU time over the rows; within a path, the most of it first.
+    """
+    tree, rows, own, owner = _range_work(sel)
+    spent = pl.col("duration")
+    sums = (
+        rows.with_columns(
+            number=pl.Series(tree.number_of(owner), dtype=pl.Int64), mine=pl.Series((own >= 0) | (owner == NONE))
+        )
+        .group_by("number", "name", "category", maintain_order=True)
+        .agg(
+            calls=pl.len().cast(pl.Int64),
+            device_ns=spent.filter(pl.col("mine")).sum(),
+            device_meanwhile_ns=spent.sum(),
+        )
+    )
+    texts = [*tree.texts(), NOT_IN_ANY_RANGE]
+    path = pl.Series("path", [texts[number] for number in sums["number"]], pl.String)
+    return (
+        _short(sums.with_columns(path))
+        .select("path", "number", "name", "short_name", "category", "calls", "device_ns", "device_meanwhile_ns")
+        .sort("number", "device_meanwhile_ns", "name", descending=[False, True, False])
+    )
+
+
+def _range_work(sel: Selection) -> tuple[RangePaths, pl.DataFrame, Ints, Ints]:
+    """The paths of ranges, the work as `_named`, and for each row the innermost range of its thread, or -1.
+
+    Last the range that it belongs to whichever thread launched it: where its own has none, the one of its process that
+    began last among those open at the time.
+    """
+    tree, device = range_paths(sel.trace), device_work(sel)
+    own = innermost(sel.trace.host, tree.rows, device)
+    owner = np.where(own >= 0, own, open_elsewhere(sel, tree.rows, device))
+    return tree, _named(device).with_columns(pl.col("duration").fill_null(0)), own, owner
+
+
 def range_own_kernels(sel: Selection) -> pl.DataFrame:
     """One row per range path and kernel, copy, fill or whole graph that it launched itself.
 
@@ -101,11 +148,7 @@ def range_own_kernels(sel: Selection) -> pl.DataFrame:
         innermost around, on the launching thread, which add up to the tree's own time; ``device_meanwhile_ns``: what
         belongs to it whichever thread launched it, null for no range; ``calls``: launches of the larger of both.
     """
-    tree = range_paths(sel.trace)
-    device = device_work(sel)
-    own = innermost(sel.trace.host, tree.rows, device)
-    owner = np.where(own >= 0, own, open_elsewhere(sel, tree.rows, device))
-    rows = _named(device).select("name", "category", pl.col("duration").fill_null(0))
+    tree, rows, own, owner = _range_work(sel)
     keys = ["number", "name", "category"]
 
     def by(place: Ints, ns: str, count: str) -> pl.DataFrame:

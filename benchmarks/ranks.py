@@ -240,7 +240,7 @@ def opened_and_combined(folder: Path, cpus: set[int], clock: Clock) -> tuple[flo
         "import resource, sys, time; from pathlib import Path\n"
         "from tracetui.analysis.ranks.files.reading import of_store\n"
         "from tracetui.analysis.ranks.files.store import Store\n"
-        "from tracetui.analysis.ranks.together.job import combine\n"
+        "from tracetui.analysis.ranks.job import combine\n"
         "began = time.process_time(); found = of_store(Store(Path(sys.argv[1]))).ranks\n"
         "read = time.process_time(); combine(found)\n"
         "print(read - began, time.process_time() - read, resource.getrusage(0).ru_maxrss / 1024, file=sys.stderr)"

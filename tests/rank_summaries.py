@@ -82,7 +82,6 @@ class Made:
             steps=self._steps(rank),
             collectives=frame,
             work=pl.DataFrame(schema=summary.WORK),
-            kernels=pl.DataFrame(schema=summary.KERNELS),
             path=f"rank{rank}.json",
             rank=rank,
             world_size=self.ranks,

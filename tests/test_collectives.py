@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from sample_runs import recorded
 
 from tracetui.analysis.collectives import Link, by_pair, by_size, calls, calls_of, collectives, with_bandwidth
+from tracetui.analysis.ranks.job import Job, jobs, uneven_all_to_all
+from tracetui.analysis.ranks.one_rank import own_calls
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all
-from tracetui.analysis.ranks.together.job import Job, jobs
-from tracetui.analysis.ranks.together.own_calls import own_calls
 from tracetui.analysis.roofline.peaks import link_of
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select

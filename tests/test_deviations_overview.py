@@ -15,14 +15,15 @@ import numpy as np
 import polars as pl
 import pytest
 from hta_numbers import SORTS, concurrency, gpu_time, overlap_percent, queue_depth, stretches
+from other_tools import by_name, utilization_timeline
 from sample_runs import recorded, run_of
 
 from tracetui.analysis.base.conventions import CATEGORIES, HTA, TORCH_TB, TRACETUI
 from tracetui.analysis.gpu.activities import activities, last_step_start
 from tracetui.analysis.gpu.idle import gaps
-from tracetui.analysis.host import by_name, launches
+from tracetui.analysis.host import launches
 from tracetui.analysis.memory.peak import memory
-from tracetui.analysis.overview import Overview, overview, utilization_timeline
+from tracetui.analysis.overview import Overview, overview
 from tracetui.analysis.selection import Selection, select
 from tracetui.parsers import Trace
 

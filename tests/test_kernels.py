@@ -19,7 +19,6 @@ from tracetui.analysis.kernels import (
     NOT_RECORDED,
     group_kernels,
     group_rows,
-    kernel_configurations,
     kernel_groups,
     kernel_launches,
     kernel_rows,
@@ -161,15 +160,6 @@ def test_backward_kernels_count_for_the_module_of_their_forward(training: Trace)
     assert frame["module"].str.contains(r"^LayerNorm ×\d+$").all()
 
 
-def test_configurations_split_kernels(recording: Recording) -> None:
-    sel = select(recording(VIM))
-    table, split = kernels(sel), kernel_configurations(sel)
-    assert split["total_ns"].sum() == table["total_ns"].sum()
-    assert split.height > table.height
-    by_name = split.group_by("name").agg(pl.col("calls").sum()).sort("name")
-    assert by_name["calls"].to_list() == table.sort("name")["calls"].to_list()
-
-
 def test_plain_fp32_products_are_no_tensor_core_kernels(recording: Recording) -> None:
     """vim_tiny in fp32 uses no tensor core; torch-tb-profiler gives 43 % of its kernel time to them."""
     ours, theirs = (kernels(select(recording(VIM)), *conventions) for conventions in ((), (TORCH_TB,)))
@@ -193,7 +183,6 @@ def test_traces_without_kernels(recording: Recording, tmp_path: Path) -> None:
         assert kernels(sel).is_empty()
         assert kernels(sel).columns == kernels(select(recording(VIM))).columns
         assert kernel_launches(sel, "any").is_empty()
-        assert kernel_configurations(sel).is_empty()
 
 
 def test_kernels_without_any_owner_or_occupancy(recording: Recording) -> None:

@@ -10,23 +10,19 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
 import pytest
 from many_ranks import KILLED, LATE, dies, rank_file, write_job
 from sample_runs import run_of
 
 from tracetui.analysis.base.number_format import spans
-from tracetui.analysis.ranks.files import stored
-from tracetui.analysis.ranks.files.at_hand import of_run, ranks_of
+from tracetui.analysis.ranks.files import store as stores
 from tracetui.analysis.ranks.files.reading import affordable_jobs, outcomes, plain_size, read
-from tracetui.analysis.ranks.files.store import Store
-from tracetui.analysis.ranks.files.stored import Stored, mark_of, packed, unpacked
+from tracetui.analysis.ranks.files.store import Store, Stored, mark_of, packed, unpacked
 from tracetui.analysis.ranks.files.worker import Task
-from tracetui.analysis.ranks.present import judged, missing, rank_rows, rank_table
-from tracetui.analysis.ranks.summarise import bins_of, edges, merged, quantile, summarise
-from tracetui.analysis.ranks.summary import FRAMES, KERNELS, STEPS, RankSummary
-from tracetui.analysis.ranks.together.job import jobs
+from tracetui.analysis.ranks.job import jobs
+from tracetui.analysis.ranks.of_run import judged, missing, of_run, rank_rows, rank_table, ranks_of
+from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.summary import FRAMES, STEPS, RankSummary
 from tracetui.analysis.scope import Scope
 from tracetui.app.cli import main as cli
 from tracetui.app.cli.commands.ranks import recordings_of
@@ -328,7 +324,7 @@ def test_a_scope_that_summaries_cannot_answer_gives_no_table(two: list[RankSumma
     assert not rank_rows(two, Scope(window=(0, 1))).height
 
 
-def test_steps_and_kernels_by_hand(tmp_path: Path) -> None:
+def test_steps_by_hand(tmp_path: Path) -> None:
     file = rank_file(3, 8)
     file.operator("aten::quiet", 1300, 1301)
     file.step(2, 1200, 5000)
@@ -348,34 +344,12 @@ def test_steps_and_kernels_by_hand(tmp_path: Path) -> None:
     # from 1301 to 2700 nothing begins or ends; the call blocks; what follows until the step's end is too short
     assert [row["silent_ns"] for row in rows] == [0, 0, 1_399_000]
     assert [row["loader_ns"] for row in rows] == [None] * 3
-    assert found.kernels.schema == KERNELS
-    assert [(row["name"], row["count"], row["total_ns"]) for row in found.kernels.to_dicts()] == [
-        ("gemm", 2, 120_000),
-        ("ncclDevKernel_AllReduce", 2, 40_000),
-    ]
 
 
 def test_a_recording_without_steps_is_one_window() -> None:
     trace = run_of(TWO_RANKS).main
     found = summarise(replace(trace, steps=trace.steps.clear())).steps
     assert found["step"].to_list() == [-1]
-
-
-def test_histograms_add_up_and_tell_quantiles() -> None:
-    random = np.random.default_rng(5)
-    parts = [random.lognormal(10, 1, size).astype(np.int64) for size in (1000, 10, 4000)]
-    counted = [np.bincount(bins_of(part)).tolist() for part in parts]
-    whole = np.concatenate(parts)
-    assert merged(counted) == np.bincount(bins_of(whole)).tolist()
-    for share in (0.5, 0.95):
-        exact = float(np.quantile(whole, share, method="inverted_cdf"))
-        assert exact <= (quantile(merged(counted), share) or 0) <= exact * 1.2
-    assert quantile([], 0.5) is None
-    assert edges(0)[0] == 0
-    assert all(edges(number)[1] == edges(number + 1)[0] for number in range(30))
-
-
-# --- the file
 
 
 def test_a_file_gives_back_what_was_put_in(two: list[RankSummary]) -> None:
@@ -404,8 +378,8 @@ def other_byte(content: bytes) -> bytes:
 def other_version(content: bytes) -> bytes:
     import zlib
 
-    start = len(stored.MAGIC) + 8
-    body = content[start:].replace(b'"version":%d' % stored.VERSION, b'"version":9', 1)
+    start = len(stores.MAGIC) + 8
+    body = content[start:].replace(b'"version":%d' % stores.VERSION, b'"version":9', 1)
     length = int.from_bytes(content[start - 8 : start - 4], "little")
     return content[: start - 8] + length.to_bytes(4, "little") + zlib.crc32(body).to_bytes(4, "little") + body
 
@@ -448,27 +422,13 @@ def test_a_store_gathers_into_one_file_and_leaves_others_alone(tmp_path: Path, t
     for entry in entries:
         store.add(entry.summary.path, packed([entry]))
     (store.folder / "notes.txt").write_text("mine")
-    (store.folder / f"torn{stored.SUFFIX}").write_bytes(b"no")
+    (store.folder / f"torn{stores.SUFFIX}").write_bytes(b"no")
     assert sorted(entry.summary.rank for entry in store.entries()) == [0, 1]
     store.gather(entries)
     names = sorted(path.name for path in store.folder.iterdir())
-    assert names == [f"job{stored.SUFFIX}", "notes.txt", f"torn{stored.SUFFIX}"]
+    assert names == [f"job{stores.SUFFIX}", "notes.txt", f"torn{stores.SUFFIX}"]
     assert [entry.summary.rank for entry in store.entries()] == [0, 1]
     newer = Stored(replace(two[0], path="rank0", host="other"), "m2", "/a")
     store.add("rank0", packed([newer]))
     os.utime(store.single("rank0"), ns=(2**62, 2**62))
     assert {entry.summary.path: entry.mark for entry in store.entries()} == {"rank0": "m2", "rank1": "m"}
-
-
-def test_names_of_little_time_share_a_row() -> None:
-    from tracetui.analysis.ranks import summarise
-
-    trace = run_of(TWO_RANKS).main
-    every = summarise.kernel_rows(trace)
-    few = pytest.MonkeyPatch()
-    with few.context() as patch:
-        patch.setattr(summarise, "KEPT", 5)
-        some = summarise.kernel_rows(trace)
-    assert some["name"].to_list() == [*every["name"].to_list()[:5], ""]
-    assert some["total_ns"].sum() == every["total_ns"].sum()
-    assert some.select(pl.col("histogram").list.sum().sum()).item() == every["count"].sum()

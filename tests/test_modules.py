@@ -11,15 +11,17 @@ from laid_out import body
 from sample_runs import recorded, run_of
 from tui_pilot import opened, press
 
+from tracetui.analysis.attribution.module_tree import module_tree
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
-from tracetui.analysis.modules import module_kernels, module_paths, modules
-from tracetui.analysis.ranges import range_tree, range_tree_kernels
+from tracetui.analysis.modules import module_kernels, modules
+from tracetui.analysis.ranges import range_tree
 from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.tree_kernels import (
     module_tree_kernels,
     modules_to_kernels,
     range_own_kernels,
+    range_tree_kernels,
     ranges_to_kernels,
 )
 from tracetui.app.cli.main import main
@@ -42,16 +44,15 @@ def training() -> Trace:
 
 def test_paths_name_every_module_around(recording: Recording) -> None:
     trace = recording(VIM)
-    frame = module_paths(trace)
-    host = trace.host
-    for row, path in frame.iter_rows():
+    tree, host = module_tree(trace), trace.host
+    for row, number in zip(tree.calls.rows.tolist(), tree.path.tolist(), strict=True):
         names, above = [], row
         while above is not None:
             if host["kind"][above] == "module":
                 names.append(str(host["name"][above]).removeprefix("nn.Module: "))
             above = host["parent"][above]
-        assert path == "/".join(reversed(names))
-    assert frame.height == 300
+        assert tree.paths[number] == "/".join(reversed(names))
+    assert tree.calls.rows.size == 300
 
 
 @pytest.mark.parametrize("path", [VIM, MLP, None])
@@ -157,7 +158,7 @@ def test_without_modules_the_tree_is_empty(recording: Recording, tmp_path: Path)
         frame = modules(select(trace))
         assert frame.is_empty()
         assert frame.columns == modules(select(recording(VIM))).columns
-        assert module_paths(trace).is_empty()
+        assert not module_tree(trace).paths
 
 
 VIT = "small_vit_train.pt.trace.json.gz"

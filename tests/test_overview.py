@@ -14,7 +14,7 @@ from tracetui.analysis.base import intervals
 from tracetui.analysis.base.conventions import CATEGORIES
 from tracetui.analysis.gpu.idle import gaps, idle
 from tracetui.analysis.overview import overview
-from tracetui.analysis.ranks.files.at_hand import ranks_of
+from tracetui.analysis.ranks.of_run import ranks_of
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import in_steps, select
 from tracetui.analysis.timeline.step_lanes import step_lanes, typical_step

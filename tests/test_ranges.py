@@ -35,10 +35,10 @@ from tracetui.analysis.ranges import (
     meanwhile_launches,
     range_paths,
     range_tree,
-    range_tree_kernels,
     ranges,
 )
 from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.tree_kernels import range_tree_kernels
 from tracetui.app.cli.main import main
 from tracetui.parsers import Source, Trace, TraceInfo
 from tracetui.parsers.chrome.reader import read_chrome

@@ -13,9 +13,9 @@ import pytest
 from rank_traces import Job as MadeJob
 from rank_traces import Plant
 
-from tracetui.analysis.ranks.environment import environment, gpus_of, machine_of
-from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of
-from tracetui.analysis.ranks.together.said import answer, in_title
+from tracetui.analysis.ranks.of_run import jobs_of, ranks_of
+from tracetui.analysis.ranks.sentences import answer, in_title
+from tracetui.analysis.ranks.summarise import environment, gpus_of, machine_of
 from tracetui.app.cli.main import main
 from tracetui.app.screen.status import rank_words
 from tracetui.collectors.folder import RunFolder

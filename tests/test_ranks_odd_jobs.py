@@ -12,11 +12,10 @@ from rank_traces import Job as MadeJob
 from rank_traces import Plant
 from test_nsys_recordings import COLLECTIVE, COMM, FIELDS, NCCL_DOMAIN, payload
 
-from tracetui.analysis.ranks.files.at_hand import jobs_of
+from tracetui.analysis.ranks.job import Job, jobs, uneven_all_to_all
+from tracetui.analysis.ranks.of_run import jobs_of
+from tracetui.analysis.ranks.sentences import answer, in_recording, step_words
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all
-from tracetui.analysis.ranks.together.job import Job, jobs
-from tracetui.analysis.ranks.together.said import answer, in_recording, step_words
 from tracetui.parsers import open_path
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.runs.opening import find_ranks

@@ -14,12 +14,11 @@ from rank_traces import Job as MadeJob
 from rank_traces import Plant
 
 from tracetui.analysis.ranks.files.reading import of_store
-from tracetui.analysis.ranks.files.store import Store
-from tracetui.analysis.ranks.files.stored import MAGIC, packed
+from tracetui.analysis.ranks.files.store import MAGIC, Store, packed
+from tracetui.analysis.ranks.job import jobs
+from tracetui.analysis.ranks.one_rank import own_calls
+from tracetui.analysis.ranks.sentences import BOUNDED, answer
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.together.job import jobs
-from tracetui.analysis.ranks.together.own_calls import own_calls
-from tracetui.analysis.ranks.together.said import BOUNDED, answer
 from tracetui.analysis.report.ranks import ranks_report
 from tracetui.app.cli.commands.ranks import recordings_of
 from tracetui.app.cli.main import main

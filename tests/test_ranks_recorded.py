@@ -11,10 +11,10 @@ import pytest
 from rank_summaries import Made
 from sample_runs import OUTSIDE, recorded
 
+from tracetui.analysis.ranks.job import Job, jobs
+from tracetui.analysis.ranks.late import in_recording
+from tracetui.analysis.ranks.sentences import answer, at_the_median
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.together.job import Job, jobs
-from tracetui.analysis.ranks.together.late import in_recording
-from tracetui.analysis.ranks.together.said import answer, at_the_median
 from tracetui.parsers import open_path
 from tracetui.parsers.progress import Watch
 

@@ -17,11 +17,11 @@ from rank_traces import Plant
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.ranks.matching.clocks import line
-from tracetui.analysis.ranks.matching.matched import DIFFERENT, NOT_EVERYWHERE, match
+from tracetui.analysis.ranks.clocks import line
+from tracetui.analysis.ranks.job import Job, combine, jobs
+from tracetui.analysis.ranks.matched import DIFFERENT, NOT_EVERYWHERE, match
+from tracetui.analysis.ranks.sentences import answer, brief
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.together.job import Job, combine, jobs
-from tracetui.analysis.ranks.together.said import answer, brief
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_what_differs_or_is_on_some_ranks_only_is_counted() -> None:
     )
     object.__setattr__(summaries[1], "collectives", odd)
     found = match(summaries)
-    assert found.instances == 100 - 3 - 1
+    assert found.calls["instance"].n_unique() == 100 - 3 - 1
     counted = {(row[0], row[1]): row[2] for row in found.unmatched.iter_rows()}
     assert counted[1, DIFFERENT] == 1
     assert {rank: counted[rank, NOT_EVERYWHERE] for rank in (0, 1, 3)} == {0: 4, 1: 3, 3: 4}

@@ -15,15 +15,14 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.engine import find
-from tracetui.analysis.ranks.environment import environment
-from tracetui.analysis.ranks.matching.matched import COALESCED
-from tracetui.analysis.ranks.present import rank_rows
-from tracetui.analysis.ranks.summarise import summarise
+from tracetui.analysis.ranks.job import Job, jobs
+from tracetui.analysis.ranks.late import Late
+from tracetui.analysis.ranks.matched import COALESCED
+from tracetui.analysis.ranks.of_run import rank_rows
+from tracetui.analysis.ranks.sentences import answer, at_the_median, cause_words, step_words
+from tracetui.analysis.ranks.summarise import environment, summarise
 from tracetui.analysis.ranks.summary import WORK, RankSummary
-from tracetui.analysis.ranks.together.causes import Works
-from tracetui.analysis.ranks.together.job import Job, jobs
-from tracetui.analysis.ranks.together.late import Cause, Late
-from tracetui.analysis.ranks.together.said import answer, at_the_median, cause_words, step_words
+from tracetui.analysis.ranks.work import Cause, Works
 from tracetui.analysis.scope import Scope
 from tracetui.parsers import Run, open_path
 from tracetui.parsers.runs.manifest import parse

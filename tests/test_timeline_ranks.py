@@ -10,9 +10,9 @@ import pytest
 from rank_traces import Job as MadeJob
 from rank_traces import Plant
 
-from tracetui.analysis.ranks.one_clock import ranks_timeline
+from tracetui.analysis.ranks.job import jobs
+from tracetui.analysis.ranks.one_rank import ranks_timeline
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.together.job import jobs
 from tracetui.analysis.timeline.facts import arrows, facts
 from tracetui.analysis.timeline.timeline import Place, search
 from tracetui.app.charts.lanes import lane_title

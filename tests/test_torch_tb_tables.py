@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from other_tools import kernel_configurations, operator_memory
 from sample_runs import recorded, run_of
 
 from tracetui.analysis.base.conventions import TORCH_TB
-from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_configurations, kernels
+from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
 from tracetui.analysis.modules import modules
-from tracetui.analysis.operators import operator_memory, operators, tensor_core_eligible_percent
+from tracetui.analysis.operators import operators, tensor_core_eligible_percent
 from tracetui.analysis.selection import select
 from tracetui.parsers.iterations import as_recorded
 

@@ -10,15 +10,14 @@ from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.ranks import summary
-from tracetui.analysis.ranks.files.store import Store
-from tracetui.analysis.ranks.files.stored import Stored
-from tracetui.analysis.ranks.present import judged, rank_rows
-from tracetui.analysis.ranks.together.beside_median import REST, beside_median
-from tracetui.analysis.ranks.together.job import combine
-from tracetui.analysis.ranks.together.said import in_title
+from tracetui.analysis.ranks.files.store import Store, Stored
+from tracetui.analysis.ranks.job import combine
+from tracetui.analysis.ranks.of_run import judged, rank_rows
+from tracetui.analysis.ranks.one_rank import REST, beside_median
+from tracetui.analysis.ranks.sentences import in_title
 from tracetui.analysis.scope import Scope
 from tracetui.app.charts.heat import heat_map, signs, span
-from tracetui.app.reports.content.job.drawn import drawable, first_drawn
+from tracetui.app.reports.content.job import drawable, first_drawn
 from tracetui.app.views.ranks import arrivals_of_one, arrivals_page, ranks_page
 
 JOB = recorded("chrome/ddp_vit_small_2ranks")

@@ -10,7 +10,7 @@ from rank_summaries import Made
 from sample_runs import FP16, FP32, VIM
 from tui_pilot import opened, press, screen_text, write
 
-from tracetui.analysis.ranks.together.job import combine
+from tracetui.analysis.ranks.job import combine
 from tracetui.analysis.scope import Scope
 from tracetui.app.charts.bars import Bar, bars_svg
 from tracetui.app.charts.slide import TALL, WIDE, slide

@@ -18,9 +18,9 @@ from tracetui.analysis.dependencies.graph import graph
 from tracetui.analysis.dependencies.limit import Limit, _uneven, limit
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.ranks.job import Job, jobs
+from tracetui.analysis.ranks.one_rank import in_its_job
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.analysis.ranks.together.job import Job, jobs
-from tracetui.analysis.ranks.together.own_verdict import in_its_job
 from tracetui.analysis.selection import select
 from tracetui.parsers import Run, open_path
 

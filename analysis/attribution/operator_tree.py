@@ -64,8 +64,6 @@ class OperatorTree(Struct, frozen=True):
     kernels: Ints
     """How many."""
     tensor_core_self: Ints
-    listed: Bools
-    """Operators that are known to be able to use tensor cores, by name."""
     eligible: Bools
     """Whether the node, or an operator inside it, could use tensor cores or does."""
     device_rows: pl.DataFrame
@@ -136,7 +134,6 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
     of_children = tree.of_children(np.where(kept, tree.duration, 0))
     could = names.matching(host["name"][tree.rows], conventions.tensor_core_operators.__contains__)
     could &= node_kind == OPERATOR
-    listed = could.copy()
     could |= (tensor_self > 0) & (node_kind == OPERATOR)
     return OperatorTree(
         tree=tree,
@@ -150,7 +147,6 @@ def operator_tree(sel: Selection, conventions: Conventions = TRACETUI) -> Operat
         device_self=add_up(device_node, spent, size),
         kernels=count(device_node, size),
         tensor_core_self=tensor_self,
-        listed=listed,
         eligible=tree.with_descendants(could.astype(np.int64)) > 0,
         device_rows=device,
         device_node=device_node,

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 
-__all__ = ["Projection", "enclosing", "innermost", "lanes_of", "over_slices", "project", "projected_ns", "walk"]
-
 NEVER, EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 

@@ -20,9 +20,9 @@ from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S2
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.activities import activities, distinct
 from tracetui.analysis.gpu.steps import step_slots
-from tracetui.analysis.ranks.together import said
-from tracetui.analysis.ranks.together.imbalance import uneven_all_to_all as uneven_of
-from tracetui.analysis.ranks.together.late import LEAST_PERCENT, STEP_PERCENT
+from tracetui.analysis.ranks import sentences
+from tracetui.analysis.ranks.job import uneven_all_to_all as uneven_of
+from tracetui.analysis.ranks.late import LEAST_PERCENT, STEP_PERCENT
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.collectives import NCCL
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Severity
     from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.analysis.ranks.together.job import Job
-    from tracetui.analysis.ranks.together.late import Late
+    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.late import Late
 
 _WHAT_TO_DO = {
     "gpu_work": "Give every rank the same work: look for what only this rank computes there (evaluation, logging,"
@@ -58,20 +58,20 @@ def _job(facts: Facts) -> Job:
 @looks_for(S20)
 def late_in_program(facts: Facts, _: Limits) -> list[Finding]:
     job = _job(facts)
-    return [_late(one, job) for one in job.answers.program[: said.NAMED]]
+    return [_late(one, job) for one in job.answers.program[: sentences.NAMED]]
 
 
 def _late(late: Late, job: Job) -> Finding:
-    step = said.base_ns(late, job)
+    step = sentences.base_ns(late, job)
     named = late.named_ns
-    ceiling = said.at_the_median(late, job)
+    ceiling = sentences.at_the_median(late, job)
     path = job.path.filter(pl.col("rank") == late.rank)["percent"]
     cause = late.cause
     per = "per step" if job.step_count else "in the recording"
     on_path = float(path[0] or 0.0) if len(path) else 0.0
     clean = " without a profiler" if step is not None and step == job.clean_step_ns else ""
     return Gain(named, ceiling, "", ceiling, says_sure=False).finding(
-        f"Rank {late.rank} is late in the program: {said.late_words(late, job)}",
+        f"Rank {late.rank} is late in the program: {sentences.late_words(late, job)}",
         evidence(
             *(
                 (f"{'more' if ns > 0 else 'less'} {_PARTS[name]}, {per}", abs(ns) or None, "ns", Query("ranks"))
@@ -263,7 +263,7 @@ def uneven_all_to_all(facts: Facts, limits: Limits) -> Finding | None:
 
 @looks_for(V30)
 def not_whole(facts: Facts, limits: Limits) -> Finding | None:
-    from tracetui.analysis.ranks.matching.matched import COALESCED
+    from tracetui.analysis.ranks.matched import COALESCED
 
     job = _job(facts)
     # operations that share a kernel can't be told apart on any rank, whatever was recorded

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.memory.owners import OWNERS, owners
-from tracetui.analysis.memory.peak import UNBORN, Allocations, allocations, listed, of_memory, peak
+from tracetui.analysis.memory.peak import UNBORN, Allocations, allocations, of_memory, of_owner, peak
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -72,9 +72,7 @@ def outliving(sel: Selection, by: By, name: str, stack: str | None = None) -> pl
     blocks, chosen, _ = _outliving(sel)
     if blocks is None:
         return pl.DataFrame()
-    labels = owners(sel.trace, blocks.row[chosen], by)
-    mine = (labels["name"] == name) & labels["stack"].eq_missing(pl.Series([stack], dtype=pl.String))
-    return listed(sel, blocks, chosen[mine.to_numpy()])
+    return of_owner(sel, blocks, chosen, by, name, stack)
 
 
 @latest

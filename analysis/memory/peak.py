@@ -234,19 +234,19 @@ def holders(sel: Selection, by: By, at: Peak | None = None) -> pl.DataFrame:
 
 
 def holding(sel: Selection, by: By, name: str, stack: str | None = None, at: Peak | None = None) -> pl.DataFrame:
-    """The single allocations of one row of `holders`, the largest first, as `listed` gives them."""
+    """The single allocations of one row of `holders`, the largest first, as `of_owner` gives them."""
     moment = at or peak(sel)
     if moment is None:
         return pl.DataFrame()
     blocks = allocations(sel.trace, moment.device_type, moment.device)
-    chosen = blocks.held_at(moment.row)
+    return of_owner(sel, blocks, blocks.held_at(moment.row), by, name, stack)
+
+
+def of_owner(sel: Selection, blocks: Allocations, chosen: Ints, by: By, name: str, stack: str | None) -> pl.DataFrame:
+    """One owner's of these allocations, the largest first; times are null where they are not in the recording."""
     labels = owners(sel.trace, blocks.row[chosen], by)
     mine = (labels["name"] == name) & labels["stack"].eq_missing(pl.Series([stack], dtype=pl.String))
-    return listed(sel, blocks, chosen[mine.to_numpy()])
-
-
-def listed(sel: Selection, blocks: Allocations, chosen: Ints) -> pl.DataFrame:
-    """Allocations one by one, the largest first; times are null where they are not in the recording."""
+    chosen = chosen[mine.to_numpy()]
     rows = blocks.row[chosen]
     memory = sel.trace.memory
     columns = {

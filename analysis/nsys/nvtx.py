@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, codes_of, dense
+from tracetui.analysis.attribution.calltree import NONE, codes_of, dense, lanes_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.projection import Projection, enclosing, lanes_of, project
+from tracetui.analysis.attribution.projection import Projection, enclosing, project, projected_ns
 from tracetui.analysis.nsys.values import rounded, spread_columns, statistics, timing_columns, with_percent
 from tracetui.parsers.categories import decode
 
@@ -243,13 +243,12 @@ def _projected(sel: Selection) -> pl.DataFrame:
     ranges = _ranges(sel).filter(pl.col("style").is_in(["push_pop", "start_end"]))
     work = sel.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"]))
     projection = project(sel.trace.host, ranges["row"].to_numpy(), work)
-    filled = projection.launches > 0
     return _nested(
         ranges.with_columns(
             launches=pl.Series(projection.launches),
             proj_start=pl.Series(projection.start_ns),
-            projected=pl.Series(np.where(filled, projection.end_ns, 0) - np.where(filled, projection.start_ns, 0)),
-        ).filter(pl.Series(filled))
+            projected=pl.Series(projected_ns(projection)),
+        ).filter(pl.col("launches") > 0)
     )
 
 

@@ -1,4 +1,4 @@
-"""From one rank's recording to its summary: one function for each frame, and the header.
+"""From one rank's recording to its summary: one function for each frame, and the header with its machine.
 
 Pure, and cheap beside reading the file: no call tree, no attribution and no other recording is needed.
 """
@@ -17,19 +17,18 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.collectives import all_collectives
 from tracetui.analysis.gpu.steps import extent
-from tracetui.analysis.ranks.environment import device_name, environment
-from tracetui.analysis.ranks.steps import blocking, loading, silent, step_rows
-from tracetui.analysis.ranks.summary import COLLECTIVES, KERNELS, WORK, RankSummary
-from tracetui.parsers.names import kernel_names
+from tracetui.analysis.ranks.steps import WHOLE, blocking, loading, silent, step_rows
+from tracetui.analysis.ranks.summary import COLLECTIVES, OTHERS, WORK, RankSummary
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
+from tracetui.parsers.runs.manifest import SLOWED, Machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.parsers import Trace
-    from tracetui.parsers.runs.manifest import RunManifest
+    from tracetui.parsers.runs.manifest import GpuState, Power, RunManifest
 
 WORK_KINDS = ("kernel", "memcpy", "memset", "graph")
 
@@ -62,7 +61,6 @@ def own_work(trace: Trace) -> OwnWork:
     return OwnWork(rows[order], launched[order], duration[order])
 
 
-WHOLE = -1
 MOST = 10
 """Names of a kind that are kept, those of most time in the whole recording; the rest is one row."""
 COLLECTION = re.compile(
@@ -268,93 +266,6 @@ def _ranks(text: str | None) -> tuple[int, ...]:
     return tuple(said) if whole else ()
 
 
-PER_DOUBLING = 4
-"""How many bins a duration passes until it has doubled: each is 19 % wide."""
-SHORTEST_NS = 256
-"""Where the second bin begins; the first has all that is shorter."""
-BINS = 1 + 28 * PER_DOUBLING
-"""The last one also has what takes longer than a minute."""
-_EDGES = np.rint(SHORTEST_NS * 2.0 ** (np.arange(BINS - 1) / PER_DOUBLING)).astype(np.int64)
-
-
-def bins_of(durations: Ints) -> Ints:
-    """The bin of each duration in ns."""
-    found: Ints = np.searchsorted(_EDGES, durations, side="right")
-    return found
-
-
-def edges(number: int) -> tuple[int, int | None]:
-    """Where a bin begins and ends, ns; the last one has no end."""
-    return (
-        0 if number == 0 else int(_EDGES[number - 1]),
-        None if number >= BINS - 1 else int(_EDGES[number]),
-    )
-
-
-def merged(parts: Iterable[Iterable[int]]) -> list[int]:
-    """The histogram of all durations, from those of parts of them."""
-    counts: list[int] = []
-    for part in parts:
-        for number, count in enumerate(part):
-            if number == len(counts):
-                counts.append(0)
-            counts[number] += count
-    return counts
-
-
-def quantile(counts: Iterable[int], share: float) -> int | None:
-    """A duration that at least this share of them don't exceed, to the end of its bin; None where there are none.
-
-    In the last bin, which has no end, it is its begin.
-    """
-    held = np.cumsum(np.array(list(counts), np.int64))
-    if not held.size or not held[-1]:
-        return None
-    number = int(np.searchsorted(held, max(1, -(-share * held[-1] // 1)), side="left"))
-    begin, end = edges(number)
-    return begin if end is None else end
-
-
-KEPT = 200
-"""How many names a summary has; the rest is one row."""
-REST = ""
-"""The name of the row for the others."""
-
-
-def kernel_rows(trace: Trace) -> pl.DataFrame:
-    """The kernels (`summary.KERNELS`), the most time first; launches whose duration is unknown are left out."""
-    rows = trace.device.filter(pl.col("kind").is_in(["kernel", "graph"]) & pl.col("duration").is_not_null()).select(
-        "name", "duration"
-    )
-    if not rows.height:
-        return pl.DataFrame(schema=KERNELS)
-    totals = (
-        rows.group_by("name")
-        .agg(pl.len().alias("count"), pl.col("duration").sum().alias("total_ns"))
-        .with_columns(pl.col("name").cast(pl.String).fill_null(REST).alias("text"))
-        .sort("total_ns", "text", descending=[True, False])
-        .with_row_index("place")
-        .with_columns(pl.col("place").clip(upper_bound=KEPT))
-    )
-    place = rows.join(totals.select("name", "place"), on="name", how="left", nulls_equal=True)["place"].to_numpy()
-    bins = bins_of(rows["duration"].to_numpy())
-    height = int(place.max()) + 1
-    counts = np.bincount(place.astype(np.int64) * BINS + bins, minlength=height * BINS).reshape(height, BINS)
-    spent = totals.group_by("place").agg(pl.col("count").sum(), pl.col("total_ns").sum()).sort("place")
-    named = totals["text"].head(KEPT).to_list()
-    names = [*named, REST] if height > KEPT else named
-    return pl.DataFrame(
-        {
-            "name": names,
-            "category": [kernel_names.category(name) if name else None for name in names],
-            "count": spent["count"].cast(pl.Int64),
-            "total_ns": spent["total_ns"],
-            "histogram": [row[: int(np.flatnonzero(row)[-1]) + 1].tolist() for row in counts],
-        },
-        schema=KERNELS,
-    )
-
-
 _TIMES = ("begin", "end", "launched")
 
 
@@ -385,7 +296,6 @@ def summarise(
         steps=_shifted(step_rows(trace), shift),
         collectives=_shifted(collective_rows(trace), shift),
         work=work_rows(trace),
-        kernels=kernel_rows(trace),
         path=path or trace.source.path.name,
         rank=0 if known is None else known,
         world_size=info.world_size if info.world_size is not None else named,
@@ -405,3 +315,88 @@ def summarise(
 def _shifted(frame: pl.DataFrame, shift: int) -> pl.DataFrame:
     """The frame with its times on the clock that begins `shift` ns earlier."""
     return frame.with_columns(pl.col(name) + shift for name in _TIMES if name in frame.columns)
+
+
+def machine_of(manifest: RunManifest, rank: int | None) -> Machine | None:
+    """The machine that a rank ran on: that of the run where ranks are not told apart or there is no other.
+
+    None where the rank ran on a machine that run.json says nothing of.
+    """
+    first = Machine(manifest.identity.host, manifest.software, manifest.device, manifest.power)
+    own = next((one for one in manifest.ranks if one.rank == rank), None)
+    if not manifest.machines or own is None or own.host is None or own.host == first.host:
+        return first
+    return next((one for one in manifest.machines if one.host == own.host), None)
+
+
+def gpus_of(manifest: RunManifest, rank: int | None, devices: Collection[int]) -> frozenset[int]:
+    """Which of its machine's GPUs a rank used, by their numbers there.
+
+    Args:
+        manifest: of the job.
+        rank: which one.
+        devices: the numbers that its recording has, which a process that sees few GPUs may count otherwise; they hold
+            where run.json does not name the GPU.
+    """
+    own = next((one for one in manifest.ranks if one.rank == rank), None)
+    machine = machine_of(manifest, rank)
+    if own is None or own.gpu_uuid is None or machine is None:
+        return frozenset(devices)
+    named = frozenset(gpu.index for gpu in machine.device if gpu.uuid == own.gpu_uuid and gpu.index is not None)
+    return named or frozenset(devices)
+
+
+_SOFTWARE = ("python", "torch", "cuda_runtime", "cudnn", "driver", "kernel", "os", "architecture")
+MOST_SAID = 200
+"""Characters of a rank's error."""
+_OF_ONE_FILE = frozenset({"trace_id", "schemaVersion", "profile_memory", "with_stack", "with_flops", "with_modules"})
+"""What a recording says of itself, which differs between files without meaning anything for a job."""
+
+
+def environment(trace: Trace, manifest: RunManifest | None, rank: int | None = None) -> tuple[tuple[str, str], ...]:
+    """What the recording and its run.json say of the machine of this rank, by name; what neither says is absent."""
+    found = {name: value for name, value in trace.info.captured if name not in _OF_ONE_FILE}
+    if trace.info.tool_version is not None:
+        found["tool"] = trace.info.tool_version
+    ended = next((one.error for one in manifest.ranks if one.rank == rank), None) if manifest is not None else None
+    if ended:
+        found["ended by"] = ended[:MOST_SAID]
+    machine = None if manifest is None else machine_of(manifest, rank)
+    if manifest is not None and machine is not None:
+        for name in _SOFTWARE:
+            if (value := getattr(machine.software, name)) is not None:
+                found[name] = str(value)
+        used = set(trace.device["device"].unique().drop_nulls().to_list())
+        found |= _of_gpus(machine.power, gpus_of(manifest, rank, used))
+        before = None if machine.power.before is None else machine.power.before.gpu_processes
+        if before:  # the program had not begun: they are others
+            found[OTHERS] = ", ".join(sorted({one.name or f"process {one.pid}" for one in before}))
+    return tuple(sorted(found.items()))
+
+
+def device_name(trace: Trace) -> str | None:
+    """The name of the GPU that this rank worked on; of all devices of its host where there was no work."""
+    used = set(trace.device["device"].unique().drop_nulls().to_list())
+    names = dict.fromkeys(
+        device.name for device in trace.info.devices if device.name is not None and (not used or device.id in used)
+    )
+    return ", ".join(names) or None
+
+
+def _of_gpus(power: Power, used: frozenset[int]) -> dict[str, str]:
+    """The state of this rank's GPU: its limits before the run, and what slowed it down at any time."""
+    found: dict[str, str] = {}
+    if power.before is not None:
+        for gpu in _of_this_rank(power.before.gpus, used):
+            limits = {"clock limit": gpu.max_clock_hz, "power limit": gpu.power_limit_mw}
+            found |= {name: str(value) for name, value in limits.items() if value is not None}
+    states = [state for state in (power.before, *power.during, power.after) if state is not None]
+    known = [gpu.throttle_reasons for state in states for gpu in _of_this_rank(state.gpus, used)]
+    reasons = [reason for one in known if one is not None for reason in one if reason in SLOWED]
+    if any(one is not None for one in known):
+        found["throttled by"] = ", ".join(sorted(set(reasons))) or "nothing"
+    return found
+
+
+def _of_this_rank(gpus: tuple[GpuState, ...], used: frozenset[int]) -> list[GpuState]:
+    return [gpu for gpu in gpus if gpu.index in used]

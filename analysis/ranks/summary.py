@@ -67,16 +67,10 @@ WORK: dict[str, pl.DataType] = {
 }
 """What a rank did in a step, by name: the largest of each kind, and one row for the rest of the kind."""
 
-KERNELS: dict[str, pl.DataType] = {
-    "name": pl.String(),
-    "category": pl.String(),
-    "count": pl.Int64(),
-    "total_ns": pl.Int64(),
-    "histogram": pl.List(pl.UInt32()),  # counts by duration (`histogram`), to the last bin that has any
-}
-"""One name a row, the longest first; those of least time are one row without a name."""
+FRAMES = ("steps", "collectives", "work")
 
-FRAMES = ("steps", "collectives", "work", "kernels")
+OTHERS = "other processes on its GPUs"
+"""In `RankSummary.environment`, of its machine: run.json does not say which GPU a process used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +80,6 @@ class RankSummary:
     steps: pl.DataFrame
     collectives: pl.DataFrame
     work: pl.DataFrame
-    kernels: pl.DataFrame
     path: str
     """The recording, relative to the job's folder."""
     rank: int

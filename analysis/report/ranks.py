@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import structs
 
 from tracetui.analysis.base.json_values import known, us
 from tracetui.analysis.report import model
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.ranks.files.reading import Summaries
+    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.late import Late
     from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.together.job import Job
-    from tracetui.analysis.ranks.together.late import Late
     from tracetui.parsers import Run
 
 SECTIONS = ("waiting", "stragglers", "transfers", "stages")
@@ -56,8 +57,8 @@ def ranks_report(found: Summaries, path: str, scope: Scope | None = None, limit:
         scope: the steps that the numbers are about.
         limit: at most so many rows of the table of ranks.
     """
-    from tracetui.analysis.ranks.present import judged, missing, of_one_pass, of_steps, rank_rows, world_size
-    from tracetui.analysis.ranks.together.job import jobs
+    from tracetui.analysis.ranks.job import jobs
+    from tracetui.analysis.ranks.of_run import judged, missing, of_one_pass, of_steps, rank_rows, world_size
 
     several = len({one.rank for one in found.ranks}) > 1
     together = jobs(of_steps(found.ranks, scope)) if several else ()
@@ -107,26 +108,23 @@ def job_sections(run: Run, scope: Scope, wanted: Collection[str], limit: int | N
         return {}
     if len(run.ranks) < 2:
         return {"job": None, **{name: [] for name in asked}}
-    from tracetui.analysis.ranks.files.at_hand import jobs_of
+    from tracetui.analysis.ranks.of_run import jobs_of
 
     return of_jobs(jobs_of(run, scope), asked, limit)
 
 
 def of_jobs(found: Sequence[Job], wanted: Collection[str], limit: int | None = None) -> Json:
-    """The same of jobs that are at hand."""
-    frames = _frames(found)
-    tables = {"waiting": WAITING, "stragglers": STRAGGLERS, "transfers": TRANSFERS, "stages": STAGES}
-    rows = {name: table_rows(frames[name], tables[name], limit) for name in SECTIONS if name in wanted}
+    """The sections of `SECTIONS` that are wanted of the jobs of a run, and ``job``."""
+    nothing = pl.DataFrame()
+    waits = found[0].waits.with_columns(wait_ns=pl.col("wait_ns") / found[0].called_steps) if found else nothing
+    tables = {
+        "waiting": (WAITING, waits),
+        "stragglers": (STRAGGLERS, pl.DataFrame(list(_late(found)), schema=_LATE)),
+        "transfers": (TRANSFERS, found[0].kinds if found else nothing),
+        "stages": (STAGES, found[0].pipeline if found else nothing),
+    }
+    rows = {name: table_rows(frame, table, limit) for name, (table, frame) in tables.items() if name in wanted}
     return {"job": _job(found), **rows}
-
-
-def _frames(found: Sequence[Job]) -> dict[str, pl.DataFrame]:
-    late = pl.DataFrame(list(_late(found)), schema=_LATE)
-    if not found:
-        return {"stragglers": late, **dict.fromkeys(("waiting", "transfers", "stages"), pl.DataFrame())}
-    job = found[0]
-    waits = job.waits.with_columns(wait_ns=pl.col("wait_ns") / job.called_steps)
-    return {"stragglers": late, "waiting": waits, "transfers": job.kinds, "stages": job.pipeline}
 
 
 def _late(found: Sequence[Job]) -> Iterator[Json]:
@@ -140,25 +138,14 @@ def _late(found: Sequence[Job]) -> Iterator[Json]:
 
 def _row(where: str, job: Job, late: Late) -> Json:
     cause = late.cause
-    numbers = {name: getattr(late, name) for name in ("rank", "late_ns", "gpu_ns", "silent_ns", "loader_ns")}
-    return {
-        "where": where,
-        "recorded_pass": job.recorded_pass,
-        **numbers,
-        "untold_ns": late.untold_ns,
-        "last": late.last,
-        "of": late.of,
-        "cause": None if cause is None else cause.kind,
-        "name": (cause.name or None) if cause is not None else None,
-        "factor": None if cause is None else cause.factor,
-        "step": None if cause is None else cause.step,
-    }
+    of_cause = {} if cause is None else {**structs.asdict(cause), "cause": cause.kind, "name": cause.name or None}
+    return {"where": where, "recorded_pass": job.recorded_pass, **structs.asdict(late), "cause": None, **of_cause}
 
 
 def _job(found: Sequence[Job]) -> model.Job | None:
     if not found:
         return None
-    from tracetui.analysis.ranks.together.said import answer
+    from tracetui.analysis.ranks.sentences import answer
 
     job = found[0]
     lost = job.unmatched.group_by("reason").agg(pl.col("count").sum()).sort("reason") if job.unmatched.height else None

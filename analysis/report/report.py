@@ -416,6 +416,6 @@ def _of_counters(
 def _ranks(run: Run, scope: Scope) -> list[Json]:
     if len(run.ranks) < 2:
         return []
-    from tracetui.analysis.ranks.files.at_hand import ranks_of
+    from tracetui.analysis.ranks.of_run import ranks_of
 
     return table_rows(ranks_of(run, scope), RANKS)

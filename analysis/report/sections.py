@@ -230,8 +230,8 @@ class Sections:
 
         matched = None
         if self.run is not None and len(self.run.ranks) > 1:
-            from tracetui.analysis.ranks.files.at_hand import jobs_of
-            from tracetui.analysis.ranks.together.own_calls import own_calls
+            from tracetui.analysis.ranks.of_run import jobs_of
+            from tracetui.analysis.ranks.one_rank import own_calls
 
             matched = own_calls(jobs_of(self.run, make=False), self.sel.trace)
         return self._table(by_size(self.sel.recorded, link_of(self.run, self.sel.trace), matched), COLLECTIVES)

@@ -129,8 +129,12 @@ def module(timeline: Timeline, place: Place) -> str:
     return timeline.modules.paths[number] if number != NONE else ""
 
 
-def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
+def _times(timeline: Timeline, place: Place, lasting: int | None) -> list[Fact]:
     start, end = timeline.span(place)
+    return [Fact("Start", start, "at"), Fact("End", end, "at"), Fact("Duration", lasting, "time")]
+
+
+def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
     launch = timeline.launches[timeline.event(place)]
     host = timeline.trace.host
     moved, lasting = record["bytes"], record["duration"]
@@ -145,9 +149,7 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
         Fact("Scope", record["scope"], "text"),
         Fact("Launched by", host["name"][int(launch)] if launch != NONE else None, "text"),
         Fact("Memory", record["memory_kinds"], "text"),
-        Fact("Start", start, "at"),
-        Fact("End", end, "at"),
-        Fact("Duration", lasting, "time"),
+        *_times(timeline, place, lasting),
         Fact("Launch delay", delay(timeline, place), "time"),
         *(
             [Fact("Slack", slack(timeline, place), "time")]
@@ -191,9 +193,7 @@ def _of_host(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any
         Fact("Thread name", lane.name, "text"),
     ]
     numbers = [
-        Fact("Start", start, "at"),
-        Fact("End", end, "at"),
-        Fact("Duration", record["duration"], "time"),
+        *_times(timeline, place, record["duration"]),
         Fact("Launched", rows.size or None, "count"),
         Fact("GPU time", int(device["duration"].sum()) if device is not None else None, "time"),
     ]
@@ -203,12 +203,9 @@ def _of_host(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any
 
 
 def _of_step(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
-    start, end = timeline.span(place)
     return [
         Fact("Name", record["name"], "text"),
-        Fact("Start", start, "at"),
-        Fact("End", end, "at"),
-        Fact("Duration", record["duration"], "time"),
+        *_times(timeline, place, record["duration"]),
         Fact("Index", record["index"], "id"),
     ]
 
@@ -231,34 +228,26 @@ def _of_gap(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]
         lines.append(Fact("On the path", path.percent, "percent"))
     return [
         *lines,
-        Fact("Start", start, "at"),
-        Fact("End", end, "at"),
-        Fact("Duration", end - start, "time"),
+        *_times(timeline, place, end - start),
         Fact("Launch after", during.launched_after, "time"),
         Fact("GPU", lane.device, "id"),
     ]
 
 
 def _of_path(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
-    start, end = timeline.span(place)
     return [
         Fact("Name", record["name"], "text"),
         Fact("Path runs", record["resource"], "text"),
-        Fact("Start", start, "at"),
-        Fact("End", end, "at"),
-        Fact("Duration", record["duration"], "time"),
+        *_times(timeline, place, record["duration"]),
     ]
 
 
 def _of_sample(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:
-    start, end = timeline.span(place)
     return [
         Fact("Metric", record["name"], "text"),
         Fact("Unit", record["unit"], "text"),
         Fact("Value", record["value"], "number"),
-        Fact("Start", start, "at"),
-        Fact("End", end, "at"),
-        Fact("Duration", record["duration"], "time"),
+        *_times(timeline, place, record["duration"]),
         Fact("GPU", lane.device, "id"),
     ]
 

@@ -13,6 +13,7 @@ from tracetui.analysis.dependencies.critical_path import path_lane, path_within
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import CAUSE, gaps
 from tracetui.analysis.kernels import operator_names
+from tracetui.analysis.selection import step_at
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -174,21 +175,9 @@ def longest_gaps(sel: Selection, model: Model | None = None, most: int = MOST) -
             }
         )
     found = pl.concat([longest, pl.DataFrame(rows, schema_overrides=GAPS)], how="horizontal")
-    return found.with_columns(at_ns=pl.col("start") - (window[0] if window else 0), step=_steps(sel, start)).select(
-        pl.col(name).cast(dtype) for name, dtype in GAPS.items()
-    )
-
-
-def _steps(sel: Selection, start: Ints) -> pl.Series:
-    """The index of the step that each time lies in; null outside of all steps."""
-    steps = sel.steps.select("index", "start", end=pl.col("start") + pl.col("duration")).sort("start")
-    if not steps.height:
-        return pl.Series([None] * start.size, dtype=pl.Int64)
-    place = np.searchsorted(steps["start"].to_numpy(), start, side="right") - 1
-    inside = (place >= 0) & (start < steps["end"].to_numpy()[place])
-    index = steps["index"].cast(pl.Int64).to_list()
-    numbers = [index[at] if there else None for at, there in zip(place.tolist(), inside.tolist(), strict=True)]
-    return pl.Series(numbers, dtype=pl.Int64)
+    return found.with_columns(
+        at_ns=pl.col("start") - (window[0] if window else 0), step=step_at(sel.steps.sort("start"), start)
+    ).select(pl.col(name).cast(dtype) for name, dtype in GAPS.items())
 
 
 def _next_work(trace: Trace, longest: pl.DataFrame) -> Ints:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import row_ids
-from tracetui.analysis.attribution.projection import lanes_of
+from tracetui.analysis.attribution.calltree import lanes_of, row_ids
 from tracetui.analysis.timeline.rows import NONE, Row, rows_of
 from tracetui.parsers import schema
 

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import add_up
-from tracetui.analysis.attribution.projection import lanes_of
+from tracetui.analysis.attribution.calltree import add_up, lanes_of
 from tracetui.analysis.base import intervals
 from tracetui.analysis.timeline.lanes import HOST_LANES, WORK, Lane, lanes
 from tracetui.parsers.nesting import LaneClock

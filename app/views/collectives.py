@@ -8,8 +8,8 @@ import polars as pl
 
 from tracetui.analysis.base.number_format import format_number
 from tracetui.analysis.collectives import TRANSFER, by_pair, by_size, calls, calls_of
-from tracetui.analysis.ranks.files.at_hand import jobs_of
-from tracetui.analysis.ranks.together.own_calls import own_calls
+from tracetui.analysis.ranks.of_run import jobs_of
+from tracetui.analysis.ranks.one_rank import own_calls
 from tracetui.analysis.roofline.peaks import link_of
 from tracetui.analysis.tables.collectives import COLLECTIVE_CALLS, COLLECTIVES, PAIRS
 from tracetui.app.views.common.counted import filled

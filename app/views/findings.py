@@ -11,7 +11,7 @@ from rich.text import Text
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
-from tracetui.analysis.ranks.files.at_hand import jobs_of
+from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.report.findings import finding_row, judged, stable_key
 from tracetui.analysis.report.model import SilencedRow, SuppressedRow
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE

@@ -13,9 +13,9 @@ from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.peak import memory
-from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of
-from tracetui.analysis.ranks.together.own_verdict import in_its_job
-from tracetui.analysis.ranks.together.said import brief
+from tracetui.analysis.ranks.of_run import jobs_of, ranks_of
+from tracetui.analysis.ranks.one_rank import in_its_job
+from tracetui.analysis.ranks.sentences import brief
 from tracetui.analysis.timeline.step_lanes import typical_picture
 from tracetui.app.keys import commands
 from tracetui.app.session.facts import session_findings

@@ -81,11 +81,11 @@ class OverviewData:
     unjudged: bool = False
     """Whether the rules failed."""
     ranks: pl.DataFrame | None = None
-    """`analysis.ranks.files.at_hand.ranks_of`; None for one rank."""
+    """`analysis.ranks.of_run.ranks_of`; None for one rank."""
     verdict: Limit | None = None
     """What the run waits for as its job knows it; None while that is not known, or of one rank."""
     job: str = ""
-    """What all ranks say together (`analysis.ranks.together.said.brief`); empty for one rank."""
+    """What all ranks say together (`analysis.ranks.sentences.brief`); empty for one rank."""
     unread: int = 0
     """How many ranks of the run were not read."""
     path: CriticalPath | None = None

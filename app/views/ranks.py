@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_ns
-from tracetui.analysis.ranks.files.at_hand import jobs_of, ranks_of, summaries_of
-from tracetui.analysis.ranks.present import TOGETHER, judged
-from tracetui.analysis.ranks.together.beside_median import beside_median
-from tracetui.analysis.ranks.together.said import in_title
+from tracetui.analysis.ranks.of_run import TOGETHER, jobs_of, judged, ranks_of, summaries_of
+from tracetui.analysis.ranks.one_rank import beside_median
+from tracetui.analysis.ranks.sentences import in_title
 from tracetui.analysis.tables.ranks import ARRIVALS, ARRIVALS_OF_ONE, BESIDE_MEDIAN, RANKS, STAGES, TRANSFERS, WAITING
 from tracetui.app.charts.heat import heat_map, span
 from tracetui.app.keys import commands
-from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, drawable, first_drawn
+from tracetui.app.reports.content.job import DRAWN, cells_to_draw, drawable, first_drawn
 from tracetui.app.reports.content.pictures import job_heat
 from tracetui.app.views.common.chart import ViewChart
 from tracetui.app.views.common.counted import filled
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.together.job import Job
     from tracetui.analysis.tables.table import Field
 
 WIDTH = 24
@@ -44,7 +43,7 @@ def ranks_page(job: Job, table: pl.DataFrame, drawn: str, note: str, *, ascii: b
 
     Args:
         job: what the ranks say together.
-        table: `present.judged`.
+        table: `of_run.judged`.
         drawn: one of `DRAWN`.
         note: the answer in a line.
         ascii: whether the terminal has no block characters.

@@ -11,8 +11,8 @@ from tracetui.analysis.base.number_format import format_ns, spans
 from tracetui.analysis.dependencies.critical_path import path_lane, slack
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.nsys.gpu_samples import KNOWN, sampled
-from tracetui.analysis.ranks.files.at_hand import jobs_of
-from tracetui.analysis.ranks.one_clock import ranks_timeline
+from tracetui.analysis.ranks.of_run import jobs_of
+from tracetui.analysis.ranks.one_rank import ranks_timeline
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.analysis.timeline.facts import facts

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.memory.peak import Memory
     from tracetui.analysis.overview import Overview
-    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.roofline.roofline import Roofline
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.runs.manifest import RunManifest
@@ -143,7 +143,7 @@ class Facts:
         """What the run waits for; of one rank of a job, as all of them know it."""
         if len(self.run.ranks) < 2:
             return self.run_overview.verdict
-        from tracetui.analysis.ranks.together.own_verdict import in_its_job
+        from tracetui.analysis.ranks.one_rank import in_its_job
 
         return in_its_job(self.run_overview.verdict, self.job, self.trace.info.rank)
 
@@ -251,9 +251,9 @@ class Facts:
         replayed, rows = self.model.sel.trace, self.model.graph.work.row
         if replayed is self.trace:
             return rows
-        from tracetui.analysis.matching.light_times import match_passes
+        from tracetui.analysis.matching.light_times import rows_in_rich
 
-        return match_passes(replayed, self.trace).rich_row[rows]
+        return rows_in_rich(replayed, self.trace)[rows]
 
     @cached_property
     def leads(self) -> frozenset[str]:
@@ -321,7 +321,7 @@ class Facts:
         """
         if len(self.run.ranks) < 2:
             return None
-        from tracetui.analysis.ranks.files.at_hand import jobs_of
+        from tracetui.analysis.ranks.of_run import jobs_of
 
         found = jobs_of(self.run, make=False)
         return found[0] if found else None

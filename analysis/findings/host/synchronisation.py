@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.calltree import NONE, parents_of
+from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.projection import enclosing, lanes_of, walk
+from tracetui.analysis.attribution.projection import enclosing, walk
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.costs import WAIT_NS

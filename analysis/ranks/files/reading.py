@@ -21,17 +21,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from tracetui.analysis.ranks.files.stored import mark_of, unpacked
+from tracetui.analysis.ranks.files.store import mark_of, unpacked
 from tracetui.analysis.ranks.files.worker import Outcome, Task, prepare, work
 from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.analysis.ranks.files.store import Store
-    from tracetui.analysis.ranks.files.stored import Stored
+    from tracetui.analysis.ranks.files.store import Store, Stored
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.parsers.runs.run import RankFile
 
@@ -232,13 +231,6 @@ class Summaries(Struct, frozen=True):
     """How many recordings were not summarised because only what is at hand was asked for."""
 
 
-class _Job(Struct):
-    """The state of one pass over the recordings."""
-
-    entries: dict[str, Stored] = field(default_factory=dict)
-    problems: list[tuple[int, str, str]] = field(default_factory=list)
-
-
 def read(
     files: Sequence[RankFile],
     store: Store | None,
@@ -271,24 +263,36 @@ def read(
     names = [file.path.absolute().relative_to(folder).as_posix() for file in files]
     own = {} if store is None else _marked(store)
     known = {**{mark: entry for other in also for mark, entry in _marked(other).items()}, **own}
-    found = _Job()
+    entries: dict[str, Stored] = {}
+    problems: list[tuple[int, str, str]] = []
     tasks: list[Task] = []
     for file, name in zip(files, names, strict=True):
         try:
             held = known.get((name, mark_of(file.path)))
         except OSError as error:
-            found.problems.append((file.rank, name, (error.strerror or str(error)).lower()))
+            problems.append((file.rank, name, (error.strerror or str(error)).lower()))
             continue
         if held is None:
             tasks.append(Task(file.path.absolute(), name, file.rank, file.recorded_pass))
         else:
-            found.entries[name] = held
+            entries[name] = held
+    at_hand = len(entries)
+    for done, outcome in enumerate(outcomes(tasks, executor=executor, jobs=jobs) if make else (), 1):
+        of_task = [] if outcome.content is None else unpacked(outcome.content)
+        if outcome.content is None or not of_task:
+            why = outcome.problem or "its worker gave nothing that can be read: is it of another version?"
+            problems.append((outcome.task.rank, outcome.task.name, why))
+        else:
+            entries[outcome.task.name] = of_task[0]
+            if store is not None:
+                store.add(outcome.task.name, outcome.content)
+        if progress is not None:
+            progress(at_hand + done, at_hand + len(tasks))
+    if store is not None and any((name, entry.mark) not in own for name, entry in entries.items()):
+        store.gather(list(entries.values()), gathered)
+    ranks = sorted((entry.summary for entry in entries.values()), key=_order)
     absent = 0 if make else len(tasks)
-    made = _make(tasks, found, store, executor, jobs, progress) if make else 0
-    if store is not None and any((name, entry.mark) not in own for name, entry in found.entries.items()):
-        store.gather(list(found.entries.values()), gathered)
-    ranks = sorted((entry.summary for entry in found.entries.values()), key=_order)
-    return Summaries(tuple(ranks), tuple(sorted(found.problems)), made, absent)
+    return Summaries(tuple(ranks), tuple(sorted(problems)), len(entries) - at_hand, absent)
 
 
 def of_store(store: Store) -> Summaries:
@@ -332,32 +336,6 @@ def _marked(store: Store) -> dict[tuple[str, str], Stored]:
 def job_folder(files: Sequence[RankFile]) -> Path:
     """The folder that holds all recordings of a job."""
     return Path(os.path.commonpath([file.path.absolute().parent for file in files]))
-
-
-def _make(
-    tasks: Sequence[Task],
-    found: _Job,
-    store: Store | None,
-    executor: Executor | None,
-    jobs: int | None,
-    progress: Callable[[int, int], None] | None,
-) -> int:
-    """Summarises the recordings of tasks; returns how many could be."""
-    made = 0
-    already = len(found.entries)
-    for done, outcome in enumerate(outcomes(tasks, executor=executor, jobs=jobs), 1):
-        entries = [] if outcome.content is None else unpacked(outcome.content)
-        if outcome.content is None or not entries:
-            why = outcome.problem or "its worker gave nothing that can be read: is it of another version?"
-            found.problems.append((outcome.task.rank, outcome.task.name, why))
-        else:
-            made += 1
-            found.entries[outcome.task.name] = entries[0]
-            if store is not None:
-                store.add(outcome.task.name, outcome.content)
-        if progress is not None:
-            progress(already + done, already + len(tasks))
-    return made
 
 
 def _order(summary: RankSummary) -> tuple[int, str, str]:

@@ -31,7 +31,7 @@ class Outcome(Struct, frozen=True):
 
     task: Task
     content: bytes | None = None
-    """The summary's file (`stored.packed`); None where there is none."""
+    """The summary's file (`store.packed`); None where there is none."""
     problem: str = ""
     """Why there is none."""
 
@@ -81,7 +81,7 @@ def work(task: Task) -> Outcome:
 
 
 def _content(task: Task) -> bytes:
-    from tracetui.analysis.ranks.files.stored import Stored, mark_of, packed
+    from tracetui.analysis.ranks.files.store import Stored, mark_of, packed
     from tracetui.analysis.ranks.summarise import summarise
     from tracetui.parsers import resources
     from tracetui.parsers.runs.opening import open_path

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DASK_SECONDS = 15
 """How long a scheduler may take to answer."""
 SUMMARIES = ".tracetui-rank"
-"""`analysis.ranks.files.stored.SUFFIX`."""
+"""`analysis.ranks.files.store.SUFFIX`."""
 
 
 @dataclass(kw_only=True)
@@ -203,7 +203,7 @@ def _printers(form: str) -> None:
     import tracetui.analysis.report.ranks
 
     if form not in ("json", "csv"):
-        import tracetui.app.reports.content.job.ranks  # noqa: F401
+        import tracetui.app.reports.content.job  # noqa: F401
 
 
 def _print(found: Summaries, path: str, request: Request) -> None:
@@ -224,6 +224,6 @@ def _render(found: RanksReport, path: str, request: Request) -> str:
         from tracetui.app.reports.csv_report import plain_csv
 
         return plain_csv(found.ranks, RANKS.csv_header)
-    from tracetui.app.reports.content.job.ranks import ranks_parts
+    from tracetui.app.reports.content.job import ranks_parts
 
     return headless.laid_out(ranks_parts, found, request, opens=headless.opening([Path(path)], request, tab="ranks"))

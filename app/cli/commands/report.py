@@ -152,7 +152,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
     headless.check_output(request, paths)
     run, config = headless.opened(paths, request)
     if run.unread and "ranks" in (sections or SECTIONS):
-        from tracetui.analysis.ranks.files.at_hand import with_straggler
+        from tracetui.analysis.ranks.of_run import with_straggler
 
         with headless.job_progress() as progress:
             run = with_straggler(run, request.scope, progress)

@@ -8,12 +8,12 @@ import numpy as np
 from msgspec import convert
 
 from tracetui.analysis.base.number_format import format_ns
-from tracetui.analysis.ranks.together.said import in_title
+from tracetui.analysis.ranks.sentences import in_title
 from tracetui.app.charts.bars import Bar, bars_svg
 from tracetui.app.charts.heat import cells_of, heat_svg
 from tracetui.app.charts.slide import NOTE_LETTERS, slide
 from tracetui.app.reports.content import sections
-from tracetui.app.reports.content.job.drawn import DRAWN, cells_to_draw, first_drawn
+from tracetui.app.reports.content.job import DRAWN, cells_to_draw, first_drawn
 from tracetui.app.reports.content.roofline import Kernel
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.parts import Block
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.ranks.together.job import Job
+    from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.report.model import Trace
     from tracetui.analysis.scope import Scope
     from tracetui.parsers import Run
@@ -189,7 +189,7 @@ def of_job(run: Run, scope: Scope, foot: str, *, ascii: bool = False) -> str | N
         foot: the line below the chart.
         ascii: no characters outside ASCII.
     """
-    from tracetui.analysis.ranks.files.at_hand import jobs_of
+    from tracetui.analysis.ranks.of_run import jobs_of
 
     found = jobs_of(run, scope)
     drawn = first_drawn(found[0]) if found else ""

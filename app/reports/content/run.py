@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent, format_us, spans
 from tracetui.analysis.report.model import SECTIONS, PassRow
 from tracetui.app.reports.content import sections
-from tracetui.app.reports.content.job.jobs import job_parts
+from tracetui.app.reports.content.job import job_parts
 from tracetui.app.reports.parts import Facts, Sentences, Title
 from tracetui.app.text.fitting import fit, printable
 from tracetui.app.text.tool_words import WORDS

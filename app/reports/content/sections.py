@@ -394,7 +394,7 @@ def communication(trace: Trace, layout: Layout) -> Iterator[Part]:
 def collectives(trace: Trace, layout: Layout) -> Iterator[Part]:
     """Collectives by kind, group and size."""
     if trace.collectives:
-        from tracetui.app.reports.content.job.collectives import collectives as tables
+        from tracetui.app.reports.content.job import collectives as tables
 
         yield from tables(trace, layout)
 

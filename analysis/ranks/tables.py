@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetui.analysis.collectives import with_bandwidth
 from tracetui.analysis.ranks import summary as contract
-from tracetui.analysis.ranks.matching.groups import EXCHANGE
+from tracetui.analysis.ranks.matched import EXCHANGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.matching.clocks import Clocks
     from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.together.waiting import Waiting
+    from tracetui.analysis.ranks.waiting import Waiting
 
 STEPS: dict[str, pl.DataType] = {
     "rank": pl.Int64(),
@@ -69,7 +68,7 @@ def step_counts(summaries: Sequence[RankSummary]) -> list[int]:
     return [max(one.steps.height, 1) for one in summaries]
 
 
-def rank_steps(summaries: Sequence[RankSummary], calls: pl.DataFrame, found: Waiting) -> pl.DataFrame:
+def rank_steps(summaries: Sequence[RankSummary], found: Waiting) -> pl.DataFrame:
     """The steps of all ranks (`STEPS`)."""
     if not summaries:
         return pl.DataFrame(schema=STEPS)
@@ -80,8 +79,7 @@ def rank_steps(summaries: Sequence[RankSummary], calls: pl.DataFrame, found: Wai
     )
     waits = pl.DataFrame(
         {
-            "rank": calls["rank"],
-            "step": calls["step"],
+            **found.calls.select("rank", "step").to_dict(),
             "wait_ns": found.wait,
             "transfer_ns": np.repeat(found.transfer, found.size),
         }
@@ -172,14 +170,7 @@ _SUMS = ("own_gpu_ns", "silent_ns", "loader_ns", "exposed_ns", "idle_ns")
 
 
 def ranks(
-    summaries: Sequence[RankSummary],
-    counts: Sequence[int],
-    called: Sequence[int],
-    calls: pl.DataFrame,
-    found: Waiting,
-    culprit: Ints,
-    origin: Ints,
-    clocks: Clocks,
+    summaries: Sequence[RankSummary], counts: Sequence[int], called: Sequence[int], found: Waiting
 ) -> pl.DataFrame:
     """One row per rank (`RANKS`).
 
@@ -187,11 +178,7 @@ def ranks(
         summaries: by place.
         counts: what "per step" divides by.
         called: the same for times of collectives.
-        calls: `Matched.calls`.
-        found: their waiting.
-        culprit: per collective, who came last to it.
-        origin: per collective, who the root of that is.
-        clocks: as fitted.
+        found: the waiting in their collectives.
     """
     clean = [float(np.median(one.clean_step_ns)) if one.clean_step_ns else None for one in summaries]
     frame = pl.DataFrame(
@@ -205,15 +192,15 @@ def ranks(
         },
         schema={name: RANKS[name] for name in ("place", "rank", "host", "device", "path", "clean_step_ns")},
     )
-    frame = frame.join(_of_steps(summaries, counts), on="place", how="left", maintain_order="left")
-    fitted = clocks.fitted.select("place", "offset_ns", "drift_ppm")
+    frame = frame.join(per_step(summaries, counts), on="place", how="left", maintain_order="left")
+    fitted = found.clocks.fitted.select("place", "offset_ns", "drift_ppm")
     frame = frame.join(fitted, on="place", how="left", maintain_order="left")
-    waits = _of_calls(len(summaries), np.array(called), calls, found, culprit, origin, [one.rank for one in summaries])
+    waits = _of_calls([one.rank for one in summaries], np.array(called), found)
     return pl.concat([frame, waits], how="horizontal").select(pl.col(name).cast(dtype) for name, dtype in RANKS.items())
 
 
-def _of_steps(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.DataFrame:
-    """What each rank's steps say, per step; null where one of them does not say it."""
+def per_step(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.DataFrame:
+    """What each rank's steps say, per step, by place; null where one of them does not say it."""
     place = np.repeat(np.arange(len(summaries)), [one.steps.height for one in summaries])
     frame = pl.concat([one.steps for one in summaries] or [pl.DataFrame(schema=contract.STEPS)]).with_columns(
         place=pl.Series(place, dtype=pl.Int64)
@@ -227,19 +214,18 @@ def _of_steps(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.Dat
     )
     per = pl.DataFrame({"place": range(len(summaries)), "per": counts}, schema={"place": pl.Int64(), "per": pl.Int64()})
     frame = per.join(frame, on="place", how="left", maintain_order="left")
-    frame = frame.with_columns(pl.col(name) / pl.col("per") for name in ("step_ns", *names))
-    kernel = pl.col("computation_ns") + pl.col("communication_ns") - pl.col("overlap_ns")
-    return frame.with_columns(kernel_ns=kernel, steps=pl.col("steps").fill_null(0)).rename(
-        {"computation_ns": "compute_ns"}
+    both = (pl.col("computation_ns") + pl.col("communication_ns")) / pl.col("per")
+    frame = frame.with_columns(
+        kernel_ns=both - pl.col("overlap_ns") / pl.col("per"), steps=pl.col("steps").fill_null(0)
     )
+    frame = frame.with_columns(pl.col(name) / pl.col("per") for name in ("step_ns", *names))
+    return frame.rename({"computation_ns": "compute_ns"})
 
 
-def _of_calls(
-    ranks: int, counts: Ints, calls: pl.DataFrame, found: Waiting, culprit: Ints, origin: Ints, numbers: list[int]
-) -> pl.DataFrame:
+def _of_calls(numbers: list[int], counts: Ints, found: Waiting) -> pl.DataFrame:
     """Waiting and lateness per rank; null for a rank of which nothing was matched."""
+    calls, ranks, counts = found.calls, len(numbers), np.maximum(counts, 1)
     place = calls["place"].to_numpy()
-    counts = np.maximum(counts, 1)
     paired = calls.select((pl.col("channel") >= 0) | (pl.col("kind") == "send_recv").fill_null(value=False))
     sends = paired.to_series().to_numpy()
     taking = np.bincount(place[~sends], minlength=ranks)
@@ -248,13 +234,11 @@ def _of_calls(
     transfer = np.bincount(place, np.repeat(found.transfer, found.size), ranks) / counts
     at = {rank: number for number, rank in enumerate(numbers)}
     # in a pipeline each stage waits for the one before it: that makes nobody late
-    known = (culprit >= 0) & ~sends[found.first]
-    last = np.bincount([at[rank] for rank in culprit[known].tolist()], minlength=ranks)
+    known = (found.culprit >= 0) & ~sends[found.first]
+    last = np.bincount([at[rank] for rank in found.culprit[known].tolist()], minlength=ranks)
     group = calls["group_id"].to_numpy()[found.first]
-    late = _lateness(
-        np.array([at[rank] for rank in origin[known].tolist()], np.int64), group[known], found.last_late[known], ranks
-    )
-    late /= counts
+    origin = np.array([at[rank] for rank in found.origin[known].tolist()], np.int64)
+    late = _lateness(origin, group[known], found.last_late[known], ranks) / counts
     columns = {"wait_ns": wait, "transfer_ns": transfer, "late_ns": late, "last": last, "collectives": taking}
     frame = pl.DataFrame({name: pl.Series(values) for name, values in columns.items()})
     return frame.with_columns(
@@ -272,36 +256,26 @@ def _lateness(place: Ints, group: Ints, late: Ints, ranks: int) -> NDArray[np.fl
     return found
 
 
-def calls(frame: pl.DataFrame, found: Waiting, clocks: Clocks) -> pl.DataFrame:
+def calls(found: Waiting) -> pl.DataFrame:
     """One row per rank and collective (`CALLS`)."""
-    columns = {
-        "rank": frame["rank"],
-        "instance": frame["instance"],
-        "step": frame["step"],
-        "begin": clocks.begin,
-        "end": clocks.end,
-        "wait_ns": found.wait,
-        "late_ns": found.late,
-        "bytes_in": frame["bytes_in"],
-        "bytes_out": frame["bytes_out"],
-        "own_gpu_ns": frame["own_gpu_ns"],
-        "recorded_begin": frame["begin"],
-        "recorded_end": frame["end"],
-    }
-    return pl.DataFrame(columns, schema=CALLS)
+    same = ("rank", "instance", "step", "bytes_in", "bytes_out", "own_gpu_ns")
+    times = {"begin": found.clocks.begin, "end": found.clocks.end, "wait_ns": found.wait, "late_ns": found.late}
+    rows = found.calls.select(*same, recorded_begin="begin", recorded_end="end")
+    rows = rows.with_columns(pl.Series(name, values) for name, values in times.items())
+    return rows.select(pl.col(name).cast(dtype) for name, dtype in CALLS.items())
 
 
-def collectives(
-    frame: pl.DataFrame, found: Waiting, clocks: Clocks, names: tuple[str, ...], culprit: Ints, origin: Ints
-) -> pl.DataFrame:
+def collectives(found: Waiting, names: tuple[str, ...]) -> pl.DataFrame:
     """One row per collective (`COLLECTIVES`), in the order of time."""
-    if not frame.height:
+    if not found.calls.height:
         return pl.DataFrame(schema=COLLECTIVES)
     group = pl.DataFrame(
         {"group_id": range(len(names)), "group": names}, schema={"group_id": pl.Int64(), "group": pl.String()}
     )
     whole = (
-        frame.with_columns(begin=pl.Series(clocks.begin), end=pl.Series(clocks.end), wait=pl.Series(found.wait))
+        found.calls.with_columns(
+            begin=pl.Series(found.clocks.begin), end=pl.Series(found.clocks.end), wait=pl.Series(found.wait)
+        )
         .group_by("instance", maintain_order=True)
         .agg(
             kind=pl.when(pl.col("channel").first().is_between(0, EXCHANGE - 1))
@@ -325,8 +299,8 @@ def collectives(
             transfer_ns=pl.Series(found.transfer),
             late_ns=pl.Series(found.last_late),
             alone_ns=pl.Series(found.alone),
-            last_rank=pl.Series(culprit),
-            root_rank=pl.Series(origin),
+            last_rank=pl.Series(found.culprit),
+            root_rank=pl.Series(found.origin),
         )
         .with_columns(pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in ("last_rank", "root_rank"))
     )

@@ -6,6 +6,8 @@ lasts longer is waiting. This needs no common clock. Who came last is told by th
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,15 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.matching.clocks import Clocks
+    from tracetui.analysis.ranks.clocks import Clocks
 
 NOBODY = -1
 WAITS = {"rank": pl.Int64(), "for_rank": pl.Int64(), "wait_ns": pl.Int64(), "collectives": pl.Int64()}
 
 
-class Waiting(Struct, frozen=True):
+class Waiting(Struct, frozen=True, dict=True):
     """Arrays per call, in the order of `Matched.calls`, and per instance."""
 
+    calls: pl.DataFrame
+    """`matched.Matched.calls`, by instance."""
+    clocks: Clocks
+    """Their times on the common clock."""
     wait: Ints
     """Per call: how much longer it lasted than the shortest of its instance."""
     late: Ints
@@ -42,6 +48,22 @@ class Waiting(Struct, frozen=True):
     alone: Ints
     """Per instance: the gap to the one before it, which it alone costs."""
 
+    @cached_property
+    def culprit(self) -> Ints:
+        """Per instance: the rank that came last, or `NOBODY`."""
+        rank = self.calls["rank"].to_numpy()
+        of_last: Ints = np.where(
+            self.last == NOBODY, NOBODY, rank[np.maximum(self.last, 0)] if rank.size else self.last
+        )
+        return of_last
+
+    @cached_property
+    def origin(self) -> Ints:
+        """Per instance: the rank at the root of its lateness, which the others waited for in the end, or `NOBODY`."""
+        root = roots(self)
+        of_root: Ints = np.where(self.culprit == NOBODY, NOBODY, self.culprit[root] if root.size else self.culprit)
+        return of_root
+
 
 def waiting(calls: pl.DataFrame, clocks: Clocks) -> Waiting:
     """Splits every matched collective into waiting and transfer.
@@ -53,7 +75,7 @@ def waiting(calls: pl.DataFrame, clocks: Clocks) -> Waiting:
     instance = calls["instance"].to_numpy()
     if not instance.size:
         none = np.empty(0, np.int64)
-        return Waiting(*[none] * 9)
+        return Waiting(calls, clocks, *[none] * 9)
     first = np.flatnonzero(np.r_[True, instance[1:] != instance[:-1]])
     size = np.diff(np.r_[first, instance.size])
     duration = (calls["end"] - calls["begin"]).to_numpy().astype(np.int64)
@@ -72,22 +94,16 @@ def waiting(calls: pl.DataFrame, clocks: Clocks) -> Waiting:
     last_late = by_arrival[after - 1] - middle
     told = last_late > (0.0 if unclear else clocks.residual_ns)
     last = np.where(told, order[after - 1], NOBODY)
-    return Waiting(
-        wait, late, instance, first, size, transfer, last, last_late, by_arrival[after - 1] - by_arrival[after - 2]
-    )
+    alone = by_arrival[after - 1] - by_arrival[after - 2]
+    return Waiting(calls, clocks, wait, late, instance, first, size, transfer, last, last_late, alone)
 
 
-def who_for_whom(calls: pl.DataFrame, found: Waiting, culprit: Ints) -> pl.DataFrame:
-    """How long each rank waited for each other; a row per pair that did.
-
-    Args:
-        calls: `matched.Matched.calls`.
-        found: its waiting.
-        culprit: per instance, the rank that the others waited for, or `NOBODY`.
-    """
+def who_for_whom(found: Waiting) -> pl.DataFrame:
+    """How long each rank waited for each other in the end; a row per pair that did."""
     if not found.instance.size:
         return pl.DataFrame(schema=WAITS)
-    frame = pl.DataFrame({"rank": calls["rank"], "for_rank": culprit[found.instance], "wait_ns": found.wait}).filter(
+    origin = found.origin[found.instance]
+    frame = pl.DataFrame({"rank": found.calls["rank"], "for_rank": origin, "wait_ns": found.wait}).filter(
         (pl.col("for_rank") != NOBODY) & (pl.col("rank") != pl.col("for_rank")) & (pl.col("wait_ns") > 0)
     )
     return (
@@ -105,15 +121,15 @@ AT_ONCE = 1 << 22
 """So many calls are looked at together: ranks of many groups have long stretches that overlap."""
 
 
-def roots(calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> Ints:
+def roots(found: Waiting) -> Ints:
     """Per instance, the instance whose last rank is the root of its lateness; itself where there is no earlier cause.
 
     The last rank of an instance is looked at from the end of the collective before it in the same group (where all
     were together) to its arrival. If it waited in collectives of other groups meanwhile for half of its lateness or
     more, the longest of these waits is what made it late.
     """
-    count = found.first.size
-    itself: Ints = np.arange(count, dtype=np.int64)
+    calls, clocks = found.calls, found.clocks
+    itself: Ints = np.arange(found.first.size, dtype=np.int64)
     chosen = np.flatnonzero(found.last != NOBODY)
     if not chosen.size or calls.n_unique(["group_id", "channel"]) < 2:
         return itself
@@ -128,11 +144,11 @@ def roots(calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> Ints:
     since = _previous_in_group(calls, at, late)
     low = np.maximum(since + 1, np.searchsorted(place[order], place[late]))
     use = (began > low) & (waited[began] - waited[np.minimum(low, began)] >= SHARE * found.last_late[chosen])
-    causes = _causes(calls["rank"].to_numpy(), order, found, low[use], began[use])
+    causes = _causes(order, found, low[use], began[use])
     parent = itself.copy()
     parent[chosen[use]] = np.where(causes < 0, chosen[use], causes)
     rest = (parent[chosen] == chosen) & (since >= 0)
-    parent[chosen[rest]] = _still_late(calls, clocks, found, chosen[rest], order[since[rest]])
+    parent[chosen[rest]] = _still_late(found, chosen[rest], order[since[rest]])
     # a cause is an instance that somebody was late for
     parent = np.where(found.last[parent] != NOBODY, parent, itself)
     for _ in range(MOST_LINKS):
@@ -143,13 +159,13 @@ def roots(calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> Ints:
     return parent
 
 
-def _still_late(calls: pl.DataFrame, clocks: Clocks, found: Waiting, instances: Ints, before: Ints) -> Ints:
+def _still_late(found: Waiting, instances: Ints, before: Ints) -> Ints:
     """The collective before each of these in its group, where its last rank was late already; else each itself.
 
     Those that wait in a collective which their GPU computes beside run on meanwhile: they are not together after it,
     and the next one meets the same lateness again.
     """
-    lasted = clocks.end - clocks.begin
+    calls, lasted = found.calls, found.clocks.end - found.clocks.begin
     beside = lasted - np.minimum(calls["exposed_ns"].cast(pl.Int64).fill_null(1 << 60).to_numpy(), lasted)
     others = found.last[found.instance] != np.arange(lasted.size)
     computed = np.add.reduceat(np.where(others, beside, 0), found.first) / np.maximum(found.size - 1, 1)
@@ -179,14 +195,13 @@ def _previous_in_group(calls: pl.DataFrame, at: Ints, late: Ints) -> Ints:
     return before[late]
 
 
-def _causes(rank: Ints, calls: Ints, found: Waiting, low: Ints, high: Ints) -> Ints:
+def _causes(calls: Ints, found: Waiting, low: Ints, high: Ints) -> Ints:
     """Of each stretch of calls, the instance that made its rank late; -1 where it waited for nobody in particular.
 
     Many short waits for one rank outweigh a long one for another, as the one in which a pipeline fills: of the rank
     that was waited for longest in sum, the longest wait.
     """
-    last = found.last[found.instance[calls]]
-    culprit = np.where(last == NOBODY, NOBODY, rank[last])
+    rank, culprit = found.calls["rank"].to_numpy(), found.culprit[found.instance[calls]]
     wait = np.where((culprit == NOBODY) | (culprit == rank[calls]), 0, found.wait[calls])
     result: Ints = np.full(low.size, -1, np.int64)
     size = high - low
@@ -222,7 +237,7 @@ PATH: dict[str, pl.DataType] = {
 }
 
 
-def critical_path(calls: pl.DataFrame, clocks: Clocks, found: Waiting, steps: int) -> pl.DataFrame:
+def critical_path(found: Waiting, steps: int) -> pl.DataFrame:
     """A row per rank that the path is on (`PATH`), the longest first.
 
     From the last end backwards it goes to the rank that the others waited for: a summary has no dependencies of single
@@ -230,70 +245,56 @@ def critical_path(calls: pl.DataFrame, clocks: Clocks, found: Waiting, steps: in
     these it stays. Sends count as they do in `waiting`.
 
     Args:
-        calls: `matched.Matched.calls`.
-        clocks: their times on the common clock.
-        found: their waiting.
+        found: the waiting.
         steps: what "per step" divides by.
     """
-    if not calls.height:
+    if not found.calls.height:
         return pl.DataFrame(schema=PATH)
-    walked = _Walk(calls, clocks, found)
-    walked.run()
+    whole, own, transfer, waits = _walked_back(found)
     rows = [
         {
             "rank": rank,
-            "own_ns": own / steps,
-            "transfer_ns": walked.transfer.get(rank, 0.0) / steps,
-            "percent": 100 * own / walked.whole if walked.whole else None,
-            "waits": walked.waits.get(rank, 0),
+            "own_ns": ns / steps,
+            "transfer_ns": transfer[rank] / steps,
+            "percent": 100 * ns / whole if whole else None,
+            "waits": waits[rank],
         }
-        for rank, own in walked.own.items()
+        for rank, ns in own.items()
     ]
     return pl.DataFrame(rows, schema=PATH).sort("own_ns", "rank", descending=[True, False])
 
 
-class _Walk:
-    """The way back through a recording."""
-
-    def __init__(self, calls: pl.DataFrame, clocks: Clocks, found: Waiting) -> None:
-        self.found, self.begin, self.end = found, clocks.begin, clocks.end
-        self.rank = calls["rank"].to_numpy()
-        self.place = calls["place"].to_numpy()
-        exposed = calls["exposed_ns"].fill_null(0).to_numpy()
-        last = found.last[found.instance]
-        # a rank is held up where it waited for another, and its GPU had nothing else to do for that long
-        held = (last != NOBODY) & (last != np.arange(last.size)) & (exposed >= found.wait) & (found.wait > 0)
-        self.order = np.lexsort((self.end, self.place))
-        self.order = self.order[held[self.order]]
-        self.bounds = np.searchsorted(self.place[self.order], np.arange(int(self.place.max()) + 2))
-        self.own: dict[int, float] = {}
-        self.transfer: dict[int, float] = {}
-        self.waits: dict[int, int] = {}
-        self.whole = 0.0
-        """From the first begin to the last end."""
-
-    def run(self) -> None:
-        """From the last end to the first begin."""
-        row = int(self.end.argmax())
-        time, first = int(self.end[row]), int(self.begin.min())
-        self.whole = float(time - first)
-        while time > first:
-            place, rank = int(self.place[row]), int(self.rank[row])
-            mine = self.order[self.bounds[place] : self.bounds[place + 1]]
-            at = int(np.searchsorted(self.end[mine], time, side="right")) - 1
-            call = int(mine[at]) if at >= 0 else -1
-            # what began no earlier than the path has come leads nowhere
-            after = int(self.found.last[self.found.instance[call]]) if call >= 0 else -1
-            if call < 0 or int(self.begin[after]) >= time:
-                _add(self.own, rank, time - first)
-                return
-            end, arrived = int(self.end[call]), int(self.begin[after])
-            cause = int(self.rank[after])
-            _add(self.own, rank, time - end)
-            _add(self.transfer, cause, max(end - arrived, 0))
-            self.waits[cause] = self.waits.get(cause, 0) + 1
-            row, time = after, arrived
-
-
-def _add(sums: dict[int, float], rank: int, ns: float) -> None:
-    sums[rank] = sums.get(rank, 0.0) + ns
+def _walked_back(found: Waiting) -> tuple[int, Counter[int], Counter[int], Counter[int]]:
+    """From the last end to the first begin: the time between, then by rank its own time, transfers to it, and waits."""
+    calls, begin, end = found.calls, found.clocks.begin, found.clocks.end
+    ranks, places = calls["rank"].to_numpy(), calls["place"].to_numpy()
+    exposed = calls["exposed_ns"].fill_null(0).to_numpy()
+    last = found.last[found.instance]
+    # a rank is held up where it waited for another, and its GPU had nothing else to do for that long
+    held = (last != NOBODY) & (last != np.arange(last.size)) & (exposed >= found.wait) & (found.wait > 0)
+    order = np.lexsort((end, places))
+    order = order[held[order]]
+    bounds = np.searchsorted(places[order], np.arange(int(places.max()) + 2))
+    own: Counter[int] = Counter()
+    transfer: Counter[int] = Counter()
+    waits: Counter[int] = Counter()
+    row, first = int(end.argmax()), int(begin.min())
+    time = int(end[row])
+    whole = time - first
+    while time > first:
+        place, rank = int(places[row]), int(ranks[row])
+        mine = order[bounds[place] : bounds[place + 1]]
+        at = int(np.searchsorted(end[mine], time, side="right")) - 1
+        call = int(mine[at]) if at >= 0 else -1
+        # what began no earlier than the path has come leads nowhere
+        after = int(last[call]) if call >= 0 else -1
+        if call < 0 or int(begin[after]) >= time:
+            own[rank] += time - first
+            break
+        ended, arrived = int(end[call]), int(begin[after])
+        cause = int(ranks[after])
+        own[rank] += time - ended
+        transfer[cause] += max(ended - arrived, 0)
+        waits[cause] += 1
+        row, time = after, arrived
+    return whole, own, transfer, waits

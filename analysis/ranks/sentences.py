@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent, spans
-from tracetui.analysis.ranks.together.late import CAUSES, STEP_PERCENT
+from tracetui.analysis.ranks.late import STEP_PERCENT
+from tracetui.analysis.ranks.work import CAUSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.ranks.together.job import Job
-    from tracetui.analysis.ranks.together.late import Cause, Late
+    from tracetui.analysis.ranks.job import Job
+    from tracetui.analysis.ranks.late import Late
+    from tracetui.analysis.ranks.work import Cause
 
 SILENT = (
     "Silent host time: stretches of over 1 ms in which no operator or API call begins or ends, outside calls that wait."
@@ -50,10 +52,9 @@ def brief(found: Sequence[Job]) -> str:
     program = in_program(job, short=True)
     lasts = []
     for one in found:
-        which = f"the {one.recorded_pass} recording" if one.recorded_pass and len(found) > 1 else "this recording"
         late = one.answers.recording
         who = f"rank {late.rank} ({late.last} of {late.of})" if late is not None else "none"
-        lasts.append(f"{who} in {which}" if len(found) > 1 else who)
+        lasts.append(f"{who} in {_which(one)}" if len(found) > 1 else who)
     return f"Job of {of} ranks. {program} Last at the collectives: {', '.join(lasts)}."
 
 
@@ -81,13 +82,12 @@ def in_program(job: Job, *, short: bool = False) -> str:
 
 def once_words(job: Job) -> list[str]:
     """Ranks that stopped once in this recording, and not in the program's other one."""
-    which = f"the {job.recorded_pass} recording" if job.recorded_pass else "this recording"
     found = []
     for one in job.answers.once:
         assert one.cause is not None
         name = f" in {one.cause.name}" if one.cause.name else ""
         found.append(
-            f"In {which} rank {one.rank} stopped once: {format_ns(one.named_ns * job.step_count)} more"
+            f"In {_which(job)} rank {one.rank} stopped once: {format_ns(one.named_ns * job.step_count)} more"
             f" {_of_what(one)} than the median rank, nearly all of it in step {one.cause.step}{name}; the other"
             " recording has nothing like it, so it need not come again."
         )
@@ -167,7 +167,7 @@ def cause_words(cause: Cause, late: Late) -> str:
 
 def in_recording(job: Job, *, several: bool = False) -> str:
     """Who came last in this recording, and how far that is explained."""
-    which = f"the {job.recorded_pass} recording" if several and job.recorded_pass else "this recording"
+    which = _which(job) if several else "this recording"
     late = job.answers.recording
     if not job.collectives.height:
         return f"Of {which} no collective could be matched: nothing tells who came last."
@@ -295,6 +295,10 @@ def caveats(job: Job) -> list[str]:
         words = "; ".join(f"{format_count(count)} {reason}" for reason, count in reasons.iter_rows())
         found.append(f"Of {format_count(lost + job.calls.height)} calls of collectives some were not matched: {words}.")
     return found
+
+
+def _which(job: Job) -> str:
+    return f"the {job.recorded_pass} recording" if job.recorded_pass else "this recording"
 
 
 def _of_those(job: Job) -> str:

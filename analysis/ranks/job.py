@@ -7,34 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from msgspec import structs
+from msgspec import Struct
 
-from tracetui.analysis.ranks.matching.clocks import fit
-from tracetui.analysis.ranks.matching.groups import CHANNEL_BITS, EXCHANGE
-from tracetui.analysis.ranks.matching.matched import match
-from tracetui.analysis.ranks.together import tables
-from tracetui.analysis.ranks.together.causes import Works, cause, contended
-from tracetui.analysis.ranks.together.late import (
-    MEASURES,
-    OWN_PERCENT,
-    SILENT_NS,
-    Answers,
-    Late,
-    excess,
-    in_recording,
-    lower_median,
-)
-from tracetui.analysis.ranks.together.waiting import NOBODY, critical_path, roots, waiting, who_for_whom
+from tracetui.analysis.ranks import tables
+from tracetui.analysis.ranks.clocks import fit
+from tracetui.analysis.ranks.late import answers_of
+from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, match
+from tracetui.analysis.ranks.waiting import critical_path, waiting, who_for_whom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.matching.matched import Matched
+    from tracetui.analysis.ranks.late import Answers
+    from tracetui.analysis.ranks.matched import Matched
     from tracetui.analysis.ranks.summary import RankSummary
-    from tracetui.analysis.ranks.together.late import Excess
 
 
 @dataclass(frozen=True)
@@ -118,37 +105,33 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     present, compared = tables.common_steps([chosen[rank] for rank in sorted(chosen)])
     shared = tables.shared_steps(present)
     matched = match(present, shared)
-    calls = matched.calls
-    clocks = fit(calls, present)
-    found = waiting(calls, clocks)
-    root = roots(calls, clocks, found)
-    culprit = _rank_of_last(calls, found.last)
-    origin = np.where(culprit == NOBODY, NOBODY, culprit[root] if root.size else culprit)
-    per_step = tables.rank_steps(present, calls, found)
+    clocks = fit(matched.calls, present)
+    found = waiting(matched.calls, clocks)
+    per_step = tables.rank_steps(present, found)
     counts = tables.step_counts(present)
     called = [len(shared)] * len(present) if shared else counts
     stage = stages(matched, [one.rank for one in present])
-    table = tables.ranks(present, counts, called, calls, found, culprit, origin, clocks)
+    table = tables.ranks(present, counts, called, found)
     answers, table = answers_of(table, present, counts, stage, per_step)
     sizes = [one.world_size or 0 for one in present]
     world = max([*sizes, max(chosen, default=-1) + 1])
     clean = [ns for one in present for ns in one.clean_step_ns]
-    collectives = tables.collectives(calls, found, clocks, matched.group_names, culprit, origin)
+    collectives = tables.collectives(found, matched.group_names)
     return Job(
         recorded_pass=present[0].recorded_pass if present else None,
         ranks=table,
         steps=per_step,
         collectives=collectives,
-        calls=tables.calls(calls, found, clocks),
-        waits=who_for_whom(calls, found, origin),
+        calls=tables.calls(found),
+        waits=who_for_whom(found),
         kinds=tables.kinds(collectives, max(_middle(called), 1)),
         clocks=clocks.fitted,
         residual_ns=clocks.residual_ns if np.isfinite(clocks.residual_ns) else None,
         one_clock=clocks.one,
         unmatched=matched.unmatched,
         matched_by=matched.by,
-        pipeline=bubbles(per_step, stage, calls, sends(matched), counts),
-        path=critical_path(calls, clocks, found, max(_middle(called), 1)),
+        pipeline=bubbles(per_step, stage, matched.calls, sends(matched), counts),
+        path=critical_path(found, max(_middle(called), 1)),
         answers=answers,
         world_size=world,
         missing=tuple(rank for rank in range(world) if rank not in chosen),
@@ -202,12 +185,6 @@ def _confirmed(job: Job, others: Sequence[Job]) -> Job:
     gone = tuple(one for one in job.answers.program if one.rank in once)
     table = job.ranks.with_columns(late=pl.col("late") & ~pl.col("rank").is_in(sorted(once)))
     return replace(job, ranks=table, answers=replace(job.answers, program=kept, once=gone))
-
-
-def _rank_of_last(calls: pl.DataFrame, last: Ints) -> Ints:
-    rank = calls["rank"].to_numpy()
-    found: Ints = np.where(last == NOBODY, NOBODY, rank[np.maximum(last, 0)] if rank.size else last)
-    return found
 
 
 def _middle(counts: Sequence[int]) -> int:
@@ -319,134 +296,61 @@ def bubbles(
     )
 
 
-MOST_NAMED = 8
-"""Causes are looked for at so many ranks: more that are late alike have one reason."""
+class Uneven(Struct, frozen=True):
+    """What ranks send, or get, in all-to-all; whichever is less even."""
+
+    percent: float
+    """(largest - mean) / largest, the mean over calls."""
+    gets: bool
+    """Whether it is of what ranks get; else of what they send."""
+    rank: int
+    """Who sends or gets most."""
+    largest: float
+    """Bytes per call."""
+    mean: float
+    transfer_ns: float
+    """Per step."""
+    wait_ns: float
+    """Per step, of the mean rank: what it waits in these calls for those that come later."""
+    own_percent: float | None
+    """(largest - mean) / largest of the GPU work that ranks launched since the collective before each call."""
 
 
-def answers_of(
-    table: pl.DataFrame, summaries: Sequence[RankSummary], counts: Sequence[int], stage: Ints, steps: pl.DataFrame
-) -> tuple[Answers, pl.DataFrame]:
-    """The answers, and the table of ranks with what each has more than the median.
+def imbalance(values: pl.Series) -> float | None:
+    """(largest - mean) / largest, in percent; None where nothing is known."""
+    known = values.drop_nulls()
+    largest = float(known.max() or 0.0) if known.len() else 0.0  # type: ignore[arg-type]
+    return 100 * (largest - float(known.mean())) / largest if largest else None  # type: ignore[arg-type]
 
-    That is ``over_…_ns`` and ``excess_ns``, ``late``, and ``peers``, a number for each set of ranks that do the same
-    work.
 
-    Args:
-        table: `tables.RANKS`.
-        summaries: by place.
-        counts: what "per step" divides by.
-        stage: each rank's stage of the pipeline: only ranks of one do the same work.
-        steps: `tables.STEPS`.
-    """
-    peers = _peers(stage)
-    # a profiler makes steps longer: shares are of the clean step where it is known
-    step_ns = table.select(pl.coalesce("clean_step_ns", "step_ns") if _has_steps(table) else "step_ns").to_series()
-    step = step_ns.fill_null(float("nan")).to_numpy()
-    over = {
-        name: excess(
-            _known(table[column], some=name == "loader"),
-            step,
-            peers,
-            least=SILENT_NS if name == "silent" and _has_steps(table) else 0.0,
-            unsure=_unsure(summaries, counts, peers) if name == "silent" and _has_steps(table) else None,
-            own_percent=OWN_PERCENT if name == "gpu" else None,
-        )
-        for name, column in MEASURES.items()
-    }
-    columns = [pl.Series(f"over_{name}_ns", found.over).fill_nan(None) for name, found in over.items()]
-    late = np.zeros(table.height, np.bool_)
-    for found in over.values():
-        late |= found.named
-    table = table.with_columns(*columns, late=pl.Series(late, dtype=pl.Boolean), peers=pl.Series(peers, dtype=pl.Int64))
-    parts_of = [pl.col(f"over_{name}_ns") for name in MEASURES]
-    known = pl.any_horizontal(one.is_not_null() for one in parts_of)
-    table = table.with_columns(excess_ns=pl.when(known).then(pl.sum_horizontal(parts_of)))
-    told = [values.over for values in over.values() if not np.isnan(values.over).all()]
-    program = _program(table, summaries, counts, peers, over, steps)
-    named = {one.rank for one in program}
-    table = table.with_columns(late=pl.col("late") & pl.col("rank").is_in(named))
-    middle = table["step_ns"].median()
-    recording = in_recording(
-        table.select(
-            "rank",
-            pl.col("late_ns").fill_null(0.0),
-            pl.col("last").fill_null(0),
-            pl.col("collectives").alias("of"),
-            *(pl.col(f"over_{name}_ns") for name in MEASURES),
-        ),
-        float(middle) if middle is not None else 0.0,  # type: ignore[arg-type]
+def uneven_all_to_all(job: Job) -> Uneven | None:
+    """The imbalance of a job's all-to-all; None where it has none that says its bytes."""
+    chosen = job.collectives.filter(pl.col("kind") == "all_to_all").select("instance", "transfer_ns")
+    every = job.calls.join(chosen, on="instance")
+    found = [one for name in ("bytes_in", "bytes_out") if (one := _of_bytes(every, name)) is not None]
+    if not found:
+        return None
+    percent, name, rank, largest, mean = max(found, key=lambda one: one[0])
+    own = every.group_by("rank").agg(pl.col("own_gpu_ns").sum())["own_gpu_ns"]
+    waits = every.group_by("rank").agg(pl.col("wait_ns").sum())["wait_ns"]
+    return Uneven(
+        percent,
+        name == "bytes_out",
+        rank,
+        largest,
+        mean,
+        float(chosen["transfer_ns"].sum()) / job.called_steps,
+        float(waits.mean() or 0.0) / job.called_steps,  # type: ignore[arg-type]
+        None if every["own_gpu_ns"].null_count() else imbalance(own),
     )
-    largest = float(np.nanmax(np.sum([np.nan_to_num(one) for one in told], axis=0))) if told else None
-    return Answers(recording, program, largest), table
 
 
-def _program(
-    table: pl.DataFrame,
-    summaries: Sequence[RankSummary],
-    counts: Sequence[int],
-    peers: Ints,
-    over: dict[str, Excess],
-    steps: pl.DataFrame,
-) -> tuple[Late, ...]:
-    """The ranks that are late in the program, with the cause of the first of them."""
-    found = []
-    works: Works | None = None
-    rows = table.filter("late").sort("excess_ns", "rank", descending=[True, False])
-    for number, row in enumerate(rows.iter_rows(named=True)):
-        place = row["place"]
-        every = {name: float(np.nan_to_num(one.over[place])) for name, one in over.items()}
-        parts = {name: ns if over[name].named[place] else 0.0 for name, ns in every.items()}
-        late = Late(
-            row["rank"], sum(every.values()), every["gpu"], every["silent"], every["loader"], last=row["last"] or 0,
-            of=row["collectives"] or 0, named_by=tuple(name for name in MEASURES if over[name].named[place]),
-        )  # fmt: skip
-        if number < MOST_NAMED:
-            works = works or Works.of(summaries, counts)
-            mine = np.flatnonzero(peers == peers[place]).tolist()
-            # collectives beside the same kernels made them slower in even jobs
-            if parts["gpu"] and contended(works.slower(place, mine)):
-                parts["gpu"] = 0.0
-                late = structs.replace(late, named_by=tuple(name for name in late.named_by if name != "gpu"))
-                if not late.named_by:
-                    continue
-            most = MEASURES[max(parts, key=parts.__getitem__)]
-            why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
-            late = structs.replace(late, cause=why)
-        found.append(late)
-    return tuple(sorted(found, key=lambda one: (-one.late_ns, one.rank)))
-
-
-def _unsure(summaries: Sequence[RankSummary], counts: Sequence[int], peers: Ints) -> NDArray[np.float64]:
-    """Per rank and step, what its silence has more by stretches that may be just too short to count on the others."""
-    stretches = [one.work.filter(pl.col("kind") == "silent")["count"].sum() for one in summaries]
-    each = np.array(stretches, np.float64) / np.maximum(np.array(counts), 1)
-    usual = np.zeros(each.size)
-    for number in np.unique(peers).tolist():
-        usual[peers == number] = lower_median(each[peers == number])
-    more: NDArray[np.float64] = SILENT_NS * np.maximum(each - usual, 0.0)
-    return more
-
-
-def _by_step(steps: pl.DataFrame, rank: int, column: str) -> pl.DataFrame:
-    """The rank's steps with what each has more than the median rank's."""
-    usual = steps.group_by("step").agg(usual=pl.col(column).quantile(0.5, "lower"))
-    mine = steps.filter(pl.col("rank") == rank).join(usual, on="step", how="left")
-    return mine.select("step", over_ns=pl.col(column).fill_null(0) - pl.col("usual").fill_null(0))
-
-
-def _peers(stage: Ints) -> Ints:
-    """Ranks of one stage, where every stage has several; else all are compared with each other."""
-    _, sizes = np.unique(stage, return_counts=True)
-    return stage if sizes.size and sizes.min() > 1 else np.zeros(stage.size, np.int64)
-
-
-def _known(column: pl.Series, *, some: bool) -> NDArray[np.float64]:
-    """The values, NaN where they are not known; 0 for ranks without, where `some` ranks have waits and others none."""
-    if some and column.null_count() < column.len():
-        column = column.fill_null(0)
-    values: NDArray[np.float64] = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    return values
-
-
-def _has_steps(table: pl.DataFrame) -> bool:
-    return bool((table["steps"] > 0).any()) if table.height else False
+def _of_bytes(every: pl.DataFrame, name: str) -> tuple[float, str, int, float, float] | None:
+    """(percent, column, rank, largest, mean) of the bytes in this column."""
+    calls = every.drop_nulls(name)
+    by_call = calls.group_by("instance").agg(largest=pl.col(name).max(), mean=pl.col(name).mean())
+    largest, mean = (float(by_call[one].mean() or 0.0) for one in ("largest", "mean"))  # type: ignore[arg-type]
+    if not largest:
+        return None
+    moved = calls.group_by("rank").agg(pl.col(name).sum()).sort(name, "rank", descending=[True, False])
+    return 100 * (largest - mean) / largest, name, int(moved["rank"][0]), largest, mean

@@ -8,14 +8,20 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.ranks.environment import OTHERS
-from tracetui.analysis.ranks.together.late import OWN_PERCENT, Cause, lower_median
+from tracetui.analysis.ranks.summary import OTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from tracetui.analysis.ranks.summary import RankSummary
 
+    Floats = NDArray[np.float64]
+
+OWN_PERCENT = 20.0
+"""Of the median rank's own GPU work. Collectives that run beside them made the same kernels up to 14 % slower in even
+jobs, by how early a rank came; what is beyond that is other work, also in a step that its host makes long."""
 MOST_OF_IT = 0.5
 """A name stands for an excess of which it has so much or more."""
 SLOWER = 1.05
@@ -26,6 +32,44 @@ ONE_STEP = 0.8
 """An excess of which so much lies in one of three steps or more is a pause."""
 RANGES = ("gpu_range", "gpu_module", "kernel")
 """What may name GPU work, best first."""
+
+
+def lower_median(values: Floats) -> float:
+    """The median rank's value: of an even number the lower of the two in the middle, which some rank really has."""
+    known = np.sort(values[~np.isnan(values)])
+    return float(known[(known.size - 1) // 2]) if known.size else float("nan")
+
+
+class Cause(Struct, frozen=True):
+    """What a late rank does more of."""
+
+    kind: str
+    """One of `CAUSES`."""
+    name: str = ""
+    """The range, function or kernel; empty where nothing has a name."""
+    ns: float = 0.0
+    """How much of the excess it explains."""
+    factor: float | None = None
+    """Of kernels that take longer each, how many times; of larger ones, how many times as many blocks they have."""
+    step: int | None = None
+    """The step in which nearly all of it lies; None where it lies in several."""
+    throttled_by: str = ""
+    """What run.json says slowed the GPU down."""
+    beside: str = ""
+    """Other processes that used GPUs of its machine, as run.json has them."""
+
+
+CAUSES = {
+    "gpu_work": "more GPU work",
+    "larger": "as many kernels with more blocks",
+    "slow_gpu": "the same GPU work takes longer",
+    "copies": "copies",
+    "loader": "it waits for its data loader",
+    "collection": "garbage collection",
+    "pause": "its host stopped once",
+    "host": "its host is busy without launching",
+    "untold": "its host, in many short calls: what the profiler added to them can't be told",
+}
 
 
 class Works(Struct, frozen=True):

@@ -1,0 +1,290 @@
+"""Who was late in this recording, and who is late in the program: two questions with two answers.
+
+In the recording a rank is late when it comes last to collectives; its host may be so because it was recorded. In the
+program it is late by what a profiler cannot add: more GPU work of its own than the median rank launched, or more host
+time in stretches of over 1 ms in which no recorded event begins or ends, outside blocking calls. Lateness that is
+spread over many short calls can't be told from the profiler's cost, and names nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from msgspec import Struct, structs
+
+from tracetui.analysis.ranks.work import OWN_PERCENT, Cause, Works, cause, contended, lower_median
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.ranks.summary import RankSummary
+
+    Floats = NDArray[np.float64]
+
+STEP_PERCENT = 5.0
+"""Of the step: what a finding must cost to be a warning (`findings.core.gain`), and so to name a rank."""
+LEAST_PERCENT = 2.0
+"""Of the step: advice that could gain no more is left out (rule K14)."""
+SILENT_NS = 1_000_000
+"""Of each silent stretch: they count from 1 ms on, so one just longer here and just shorter there makes as much."""
+DEVIATIONS = 4.0
+"""Of the ranks' own spread (1.48 × median deviation): the largest of 1,000 even ranks lies 3.2 above the median."""
+MEASURES = {"gpu": "own_gpu_ns", "silent": "silent_ns", "loader": "loader_ns"}
+"""What a profiler cannot add, and the columns of `summary.STEPS` that say it; the wait for the loader is no silence."""
+
+
+class Excess(Struct, frozen=True):
+    """What ranks have more of than the median of their peers, per rank."""
+
+    over: Floats
+    """NaN where it is not known."""
+    limit: Floats
+    """From which on it names a rank."""
+    median: Floats
+
+    @property
+    def named(self) -> NDArray[np.bool_]:
+        """Who has more than the limit."""
+        return np.nan_to_num(self.over, nan=-1.0) > self.limit
+
+
+def excess(
+    values: Floats,
+    step_ns: Floats,
+    peers: NDArray[np.int64],
+    *,
+    least: float = 0.0,
+    unsure: Floats | None = None,
+    own_percent: float | None = None,
+) -> Excess:
+    """Compares each rank with the median of its peers.
+
+    Args:
+        values: per rank, per step.
+        step_ns: the rank's step; the limit is `STEP_PERCENT` of its peers' median.
+        peers: a number for each set of ranks that do the same work.
+        least: the smallest limit.
+        unsure: by rank, how much of its value the median rank may have, too, where it is not counted.
+        own_percent: so much more than the median's own value is beyond doubt from `LEAST_PERCENT` of the step on.
+    """
+    over, limit, median = (np.full(values.size, np.nan) for _ in range(3))
+    for number in np.unique(peers).tolist():
+        mine = peers == number
+        middle = lower_median(values[mine])
+        spread = 1.4826 * lower_median(np.abs(values[mine] - middle))
+        step = float(np.nan_to_num(lower_median(step_ns[mine])))
+        share = STEP_PERCENT / 100 * step
+        if own_percent is not None:
+            share = min(share, max(LEAST_PERCENT / 100 * step, own_percent / 100 * float(np.nan_to_num(middle))))
+        over[mine] = values[mine] - middle
+        median[mine] = middle
+        limit[mine] = share + (0.0 if unsure is None else unsure[mine])
+        limit[mine] = np.maximum(limit[mine], max(least, DEVIATIONS * float(np.nan_to_num(spread))))
+    return Excess(over, limit, median)
+
+
+class Late(Struct, frozen=True):
+    """One rank that is late, and what is known of it. Times are per step, or of the recording without steps."""
+
+    rank: int
+    late_ns: float
+    """In the recording: how long after the median rank it came, summed over what it was last to or the root of; in the
+    program: its excess over the median rank. Both are the sum of the parts that follow."""
+    gpu_ns: float = 0.0
+    """More GPU work of its own than the median rank; in the program negative where it has less, as what follows."""
+    silent_ns: float = 0.0
+    loader_ns: float = 0.0
+    untold_ns: float = 0.0
+    """Of its lateness in the recording, what these don't explain: spread over many short calls. Negative where nobody
+    waited for all that it has more."""
+    last: int = 0
+    """Of the collectives, how many it came last to."""
+    of: int = 0
+    cause: Cause | None = None
+    named_by: tuple[str, ...] = ()
+    """In the program: which parts are beyond their limits, by `MEASURES`; the others are too small to name a rank."""
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What it has more than the median rank (negative: less), by `MEASURES`."""
+        return {"gpu": self.gpu_ns, "silent": self.silent_ns, "loader": self.loader_ns}
+
+    @property
+    def named_ns(self) -> float:
+        """What names it: the most that it could save by doing no more than the median rank."""
+        return sum(self.parts[name] for name in self.named_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Both answers."""
+
+    recording: Late | None
+    """Who came last in the recording; None where nobody is late beyond what clocks and `STEP_PERCENT` tell."""
+    program: tuple[Late, ...]
+    """Who is late in the program, the latest first."""
+    largest_excess_ns: float | None
+    """What the rank with most has over the median; None where nothing of that is recorded."""
+    once: tuple[Late, ...] = ()
+    """Who would be late in the program by one stop, which another recording of it has nothing of."""
+
+
+def in_recording(table: pl.DataFrame, step_ns: float) -> Late | None:
+    """The rank that others waited for most, if that is worth a name.
+
+    Args:
+        table: per rank: rank, late_ns, last, of, and over_gpu_ns, over_silent_ns, over_loader_ns, all per step.
+        step_ns: of the median rank.
+    """
+    if not table.height:
+        return None
+    row = table.sort("late_ns", "rank", descending=[True, False]).row(0, named=True)
+    if row["late_ns"] <= STEP_PERCENT / 100 * step_ns:
+        return None
+    parts = {name: max(row[f"over_{name}_ns"] or 0.0, 0.0) for name in MEASURES}
+    untold = row["late_ns"] - sum(parts.values())
+    words = {"gpu": "gpu_work", "silent": "host", "loader": "loader"}
+    most = max(parts, key=parts.__getitem__)
+    kind = words[most] if parts[most] >= untold else "untold"
+    cause = Cause(kind, ns=untold if kind == "untold" else parts[most])
+    late = row["rank"], row["late_ns"], parts["gpu"], parts["silent"], parts["loader"], untold
+    return Late(*late, last=row["last"], of=row["of"], cause=cause)
+
+
+MOST_NAMED = 8
+"""Causes are looked for at so many ranks: more that are late alike have one reason."""
+
+
+def answers_of(
+    table: pl.DataFrame, summaries: Sequence[RankSummary], counts: Sequence[int], stage: Ints, steps: pl.DataFrame
+) -> tuple[Answers, pl.DataFrame]:
+    """The answers, and the table of ranks with what each has more than the median.
+
+    That is ``over_…_ns`` and ``excess_ns``, ``late``, and ``peers``, a number for each set of ranks that do the same
+    work.
+
+    Args:
+        table: `tables.RANKS`.
+        summaries: by place.
+        counts: what "per step" divides by.
+        stage: each rank's stage of the pipeline: only ranks of one do the same work.
+        steps: `tables.STEPS`.
+    """
+    peers = _peers(stage)
+    # a profiler makes steps longer: shares are of the clean step where it is known
+    step_ns = table.select(pl.coalesce("clean_step_ns", "step_ns") if _has_steps(table) else "step_ns").to_series()
+    step = step_ns.fill_null(float("nan")).to_numpy()
+    over = {
+        name: excess(
+            _known(table[column], some=name == "loader"),
+            step,
+            peers,
+            least=SILENT_NS if name == "silent" and _has_steps(table) else 0.0,
+            unsure=_unsure(summaries, counts, peers) if name == "silent" and _has_steps(table) else None,
+            own_percent=OWN_PERCENT if name == "gpu" else None,
+        )
+        for name, column in MEASURES.items()
+    }
+    columns = [pl.Series(f"over_{name}_ns", found.over).fill_nan(None) for name, found in over.items()]
+    late = np.zeros(table.height, np.bool_)
+    for found in over.values():
+        late |= found.named
+    table = table.with_columns(*columns, late=pl.Series(late, dtype=pl.Boolean), peers=pl.Series(peers, dtype=pl.Int64))
+    parts_of = [pl.col(f"over_{name}_ns") for name in MEASURES]
+    known = pl.any_horizontal(one.is_not_null() for one in parts_of)
+    table = table.with_columns(excess_ns=pl.when(known).then(pl.sum_horizontal(parts_of)))
+    told = [values.over for values in over.values() if not np.isnan(values.over).all()]
+    program = _program(table, summaries, counts, peers, over, steps)
+    named = {one.rank for one in program}
+    table = table.with_columns(late=pl.col("late") & pl.col("rank").is_in(named))
+    middle = table["step_ns"].median()
+    recording = in_recording(
+        table.select(
+            "rank",
+            pl.col("late_ns").fill_null(0.0),
+            pl.col("last").fill_null(0),
+            pl.col("collectives").alias("of"),
+            *(pl.col(f"over_{name}_ns") for name in MEASURES),
+        ),
+        float(middle) if middle is not None else 0.0,  # type: ignore[arg-type]
+    )
+    largest = float(np.nanmax(np.sum([np.nan_to_num(one) for one in told], axis=0))) if told else None
+    return Answers(recording, program, largest), table
+
+
+def _program(
+    table: pl.DataFrame,
+    summaries: Sequence[RankSummary],
+    counts: Sequence[int],
+    peers: Ints,
+    over: dict[str, Excess],
+    steps: pl.DataFrame,
+) -> tuple[Late, ...]:
+    """The ranks that are late in the program, with the cause of the first of them."""
+    found = []
+    works: Works | None = None
+    rows = table.filter("late").sort("excess_ns", "rank", descending=[True, False])
+    for number, row in enumerate(rows.iter_rows(named=True)):
+        place = row["place"]
+        every = {name: float(np.nan_to_num(one.over[place])) for name, one in over.items()}
+        parts = {name: ns if over[name].named[place] else 0.0 for name, ns in every.items()}
+        late = Late(
+            row["rank"], sum(every.values()), every["gpu"], every["silent"], every["loader"], last=row["last"] or 0,
+            of=row["collectives"] or 0, named_by=tuple(name for name in MEASURES if over[name].named[place]),
+        )  # fmt: skip
+        if number < MOST_NAMED:
+            works = works or Works.of(summaries, counts)
+            mine = np.flatnonzero(peers == peers[place]).tolist()
+            # collectives beside the same kernels made them slower in even jobs
+            if parts["gpu"] and contended(works.slower(place, mine)):
+                parts["gpu"] = 0.0
+                late = structs.replace(late, named_by=tuple(name for name in late.named_by if name != "gpu"))
+                if not late.named_by:
+                    continue
+            most = MEASURES[max(parts, key=parts.__getitem__)]
+            why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
+            late = structs.replace(late, cause=why)
+        found.append(late)
+    return tuple(sorted(found, key=lambda one: (-one.late_ns, one.rank)))
+
+
+def _unsure(summaries: Sequence[RankSummary], counts: Sequence[int], peers: Ints) -> NDArray[np.float64]:
+    """Per rank and step, what its silence has more by stretches that may be just too short to count on the others."""
+    stretches = [one.work.filter(pl.col("kind") == "silent")["count"].sum() for one in summaries]
+    each = np.array(stretches, np.float64) / np.maximum(np.array(counts), 1)
+    usual = np.zeros(each.size)
+    for number in np.unique(peers).tolist():
+        usual[peers == number] = lower_median(each[peers == number])
+    more: NDArray[np.float64] = SILENT_NS * np.maximum(each - usual, 0.0)
+    return more
+
+
+def _by_step(steps: pl.DataFrame, rank: int, column: str) -> pl.DataFrame:
+    """The rank's steps with what each has more than the median rank's."""
+    usual = steps.group_by("step").agg(usual=pl.col(column).quantile(0.5, "lower"))
+    mine = steps.filter(pl.col("rank") == rank).join(usual, on="step", how="left")
+    return mine.select("step", over_ns=pl.col(column).fill_null(0) - pl.col("usual").fill_null(0))
+
+
+def _peers(stage: Ints) -> Ints:
+    """Ranks of one stage, where every stage has several; else all are compared with each other."""
+    _, sizes = np.unique(stage, return_counts=True)
+    return stage if sizes.size and sizes.min() > 1 else np.zeros(stage.size, np.int64)
+
+
+def _known(column: pl.Series, *, some: bool) -> NDArray[np.float64]:
+    """The values, NaN where they are not known; 0 for ranks without, where `some` ranks have waits and others none."""
+    if some and column.null_count() < column.len():
+        column = column.fill_null(0)
+    values: NDArray[np.float64] = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return values
+
+
+def _has_steps(table: pl.DataFrame) -> bool:
+    return bool((table["steps"] > 0).any()) if table.height else False

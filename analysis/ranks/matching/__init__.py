@@ -1,1 +1,0 @@
-"""Which collectives of different ranks are one, and how the clocks of their hosts differ."""

@@ -1,1 +1,0 @@
-"""What is printed of a job of many ranks, and of its collectives."""
