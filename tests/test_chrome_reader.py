@@ -12,7 +12,7 @@ import pytest
 from sample_runs import recorded
 
 from tracetui.parsers import open_path, resources
-from tracetui.parsers.chrome import chunks, keys, reader, records
+from tracetui.parsers.chrome import chunks, reader, records, tokens
 from tracetui.parsers.chrome.reader import read_chrome
 from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.progress import Watch
@@ -342,9 +342,9 @@ def test_rows_are_usable_while_the_rest_is_read(monkeypatch, recording):
 def test_keys_that_resemble_one_are_not_it(tmp_path):
     """Each key that is read, with its last or a middle letter changed, and with letters added."""
     decoys = {}
-    for key in keys.ARGUMENTS:
+    for key in tokens.ARGUMENTS:
         for other in (key + "s", key[:-1], key[:-1] + "?", key[: len(key) // 2] + "~" + key[len(key) // 2 + 1 :]):
-            if other not in keys.ALL and len(other) > 2:
+            if other not in tokens.ALL and len(other) > 2:
                 decoys[other] = 77
     plain = kernel(args={"device": 1, "stream": 2, "context": 3, "registers per thread": 4, "bytes": 5})
     spoiled = kernel(args={**plain["args"], **decoys})

@@ -14,7 +14,7 @@ import numpy as np
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import columns, xla
 from tracetui.parsers.chrome.columns import NAMED_WORK, NULL, OTHER_KIND
-from tracetui.parsers.chrome.devices.properties import whole
+from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ NAMED_CATEGORIES = frozenset({"mtia_ccp_events"})
 PROFILER_RANGE = "cuda_profiler_range"
 IGNORED_CATEGORIES = frozenset({"trace", "profiler", PROFILER_RANGE})
 """Spans of the profiler itself: they define the recorded window and are never shown as work."""
+COUNTED = schema.DEVICE_KINDS.index("counted")
 _OPENS = re.compile(r"<built-in method __enter__ of torch\._C\._profiler\._?RecordFunctionFast")
 COUNTERS_NOT_KERNELS = "kernel of which Kineto recorded counters (cuda_profiler_range) and no times"
 """The note on a kernel in a profiler range: with `profiler_metrics` CUPTI replays kernels one by one and times none."""

@@ -10,10 +10,9 @@ import polars as pl
 
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.collectives.frame import collectives_frame
+from tracetui.parsers.chrome.collectives import collectives_frame
 from tracetui.parsers.chrome.columns import NAMED_WORK, NULL
-from tracetui.parsers.chrome.devices.counted import COUNTED, link_launches
-from tracetui.parsers.chrome.marks import marked_steps
+from tracetui.parsers.chrome.layout import marked_steps
 from tracetui.parsers.frame_columns import column, frame, integers, row_ids
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
 from tracetui.parsers.trace import Source, Trace, TraceInfo
@@ -32,6 +31,7 @@ STEP_PREFIX = "ProfilerStep#"
 _STEP = re.compile(rf"{STEP_PREFIX}\d{{1,18}}")
 PROFILERS_OWN = "profiler::"
 """Operators that open and close ranges."""
+_LAUNCHES_KERNEL = re.compile(r"(cuda|cu|hip)\w*Launch\w*Kernel")
 TASK_PREFIX = "autograd::engine::evaluate_function: "
 
 
@@ -66,7 +66,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     if not steps.height:
         steps = marked_steps(events.header, info, host, device, tally)
     forward = _forward_operators(host, nesting, threads, flows)
-    counted = {int(device["offset"][row]): row for row in np.flatnonzero(device["kind"] == COUNTED).tolist()}
+    counted = {int(device["offset"][row]): row for row in np.flatnonzero(device["kind"] == classify.COUNTED).tolist()}
     linked = _link_device(host, device, nesting, lane, forward, external, steps, tally)
     said = events.groups.pop("collectives")
     collectives = collectives_frame(said, host, device, linked, nesting.parent, info.groups)
@@ -255,7 +255,7 @@ def _link_device(
     api = np.flatnonzero((host["correlation"] != NULL) & ((kind == RUNTIME) | (kind == DRIVER)))
     launching = links.launches(host["name"][api])
     launch = links.match_launches(device["correlation"], host["correlation"][api], api, launching, NULL)
-    link_launches(host, device, api, launch)
+    _link_counted(host, device, api, launch)
 
     is_operator, is_module = kind == OPERATOR, kind == MODULE
     operator = nearest(parent, is_operator, launch)
@@ -292,6 +292,25 @@ def _link_device(
         "range": nearest(parent, kind == ANNOTATION, around),
         "step": step,
     }
+
+
+def _link_counted(host: Columns, device: Columns, api: Ints, launch: Ints) -> None:
+    """Fills in the calls that launched counted kernels, in place: one by one, if there are as many launches as kernels.
+
+    Args:
+        host: the host events.
+        device: the device's activities, by start.
+        api: the rows of calls.
+        launch: the call of each activity; -1 where it is not known.
+    """
+    rows = np.flatnonzero(device["kind"] == classify.COUNTED)
+    if not rows.size:
+        return
+    name = host["name"][api]
+    codes = [code for code, text in categories.texts(name).items() if _LAUNCHES_KERNEL.match(text)]
+    calls = api[np.isin(name, np.array(codes, np.uint32))]
+    if calls.size == rows.size:
+        launch[rows] = calls[np.argsort(host["start"][calls], kind="stable")]
 
 
 def unlinked_frame(group: str, columns: Columns) -> pl.DataFrame:

@@ -12,12 +12,12 @@ import numpy as np
 from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.categories import NULL_CODE, encodable
-from tracetui.parsers.chrome import columns, layout, marks, xla
+from tracetui.parsers.chrome import columns, layout, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
-from tracetui.parsers.chrome.collectives.arguments import TEXTS
+from tracetui.parsers.chrome.collectives import TEXTS
 from tracetui.parsers.chrome.columns import Events
-from tracetui.parsers.chrome.devices.properties import described_devices, whole
 from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
+from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.chrome.pieces import decode, split
 from tracetui.parsers.chrome.records import Collector
 from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
@@ -34,14 +34,13 @@ from tracetui.parsers.tool_registry import EXAMPLES
 from tracetui.parsers.trace import DeviceInfo, ProcessGroup, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     import polars as pl
 
     from tracetui.parsers.categories import Codes
     from tracetui.parsers.chrome.columns import Columns
-
 
 NO_CODES = np.empty(0, np.uint32)
 CAPTURE_KEYS = (
@@ -56,23 +55,24 @@ def trace_info(events: Events) -> TraceInfo:
     """The context of a Chrome trace, from its top-level keys and its ``ph: M`` events."""
     header = events.header
     distributed = _mapping(header.get("distributedInfo"))
-    processes = dict(_named(events.metadata, "process_name"))
+    processes = {pid: name for pid, _, name in _named(events.metadata, "process_name")}
     is_jax = any(name.startswith(("/device:", "/host:")) for name in processes.values())
     is_jax |= any((events.groups["device"].get(name, NO_CODES) != NULL_CODE).any() for name in ("hlo_op", "step_num"))
     is_kineto = "schemaVersion" in header or "deviceProperties" in header or "traceName" in header
-    own = marks.own(header)
-    threads = sorted({(key[0], key[1], without_users(name)) for key, name in _named_threads(events.metadata)})
+    own = layout.own(header)
+    named = _named(events.metadata, "thread_name")
+    threads = {(pid, tid, without_users(name)) for pid, tid, name in named if tid is not None}
     return TraceInfo(
         kind="jax" if is_jax else "chrome",
         tool="JAX profiler" if is_jax else "PyTorch Kineto" if is_kineto else "Chrome trace",
         rank=whole(distributed.get("rank")),
         world_size=whole(distributed.get("world_size")),
-        devices=described_devices(header) or _jax_devices(processes.values()),
+        devices=_described_devices(header) or _jax_devices(processes.values()),
         captured=tuple((key, encodable(str(header[key]))) for key in CAPTURE_KEYS if key in header),
         window=events.window,
         base_time=whole(header.get("baseTimeNanoseconds")),
         processes=tuple((pid, without_users(name)) for pid, name in sorted(processes.items())),
-        threads=tuple(threads),
+        threads=tuple(sorted(threads)),
         run_id=_text(own.get("run")),
         recorded_pass=_text(own.get("pass")),
         groups=_groups(distributed.get("pg_config")),
@@ -103,18 +103,12 @@ def _text(value: Any) -> str | None:
     return encodable(value) if isinstance(value, str) else None
 
 
-def _named(metadata: list[dict[str, Any]], kind: str) -> Iterable[tuple[int, str]]:
+def _named(metadata: list[dict[str, Any]], kind: str) -> Iterable[tuple[int, int | None, str]]:
+    """The process, thread and name of the events that name one of this kind."""
     for event in metadata:
         pid, name = whole(event.get("pid")), _mapping(event.get("args")).get("name")
         if event.get("name") == kind and pid is not None and isinstance(name, str):
-            yield pid, encodable(name)
-
-
-def _named_threads(metadata: list[dict[str, Any]]) -> Iterable[tuple[tuple[int, int], str]]:
-    for event in metadata:
-        pid, tid, name = whole(event.get("pid")), _thread(event.get("tid")), _mapping(event.get("args")).get("name")
-        if event.get("name") == "thread_name" and pid is not None and tid is not None and isinstance(name, str):
-            yield (pid, tid), encodable(name)
+            yield pid, _thread(event.get("tid")), encodable(name)
 
 
 def _thread(value: Any) -> int | None:
@@ -127,6 +121,59 @@ def _jax_devices(names: Iterable[str]) -> tuple[DeviceInfo, ...]:
     """The accelerators that have their own process; of a TPU only the name is known."""
     found = {int(match["number"]): match[1] for name in names if (match := DEVICE_PROCESS.match(name))}
     return tuple(DeviceInfo(id=number, name=None if kind == "GPU" else kind) for number, kind in sorted(found.items()))
+
+
+_AMD_NAME = re.compile(r"\b(amd|radeon|instinct)\b", re.IGNORECASE)
+_AMD_HEADER = ("hip_runtime_version", "hip_driver_version", "roctracer_version", "rocprofiler_version")
+_WAVEFRONT = 64
+"""Threads that AMD's data-centre GPUs run as one."""
+_ARCHITECTURES = {
+    ("9.0", 60): "gfx906", ("9.0", 104): "gfx90a", ("9.0", 110): "gfx90a", ("9.0", 120): "gfx908",
+    ("9.4", None): "gfx942", ("9.5", None): "gfx950",
+}  # fmt: skip
+"""By version and compute units: the stepping is not in the file. MI50, MI210 and MI250 (a die), MI250X, MI100;
+MI300A, MI300X and MI325X; MI350X and MI355X (LLVM's table of AMDGPU processors)."""
+
+
+def _described_devices(header: Mapping[str, Any]) -> tuple[DeviceInfo, ...]:
+    """The devices in a trace's header, under Kineto's ``deviceProperties``.
+
+    ROCm fills in the same keys for AMD's GPUs. Their major and minor are the beginning of the architecture's name (9
+    and 4 of gfx942), no compute capability, and their SMs are compute units.
+    """
+    properties = header.get("deviceProperties")
+    if not isinstance(properties, list):
+        return ()
+    of_rocm = any(key in header for key in _AMD_HEADER)
+    rows = ((position, entry if isinstance(entry, dict) else {}) for position, entry in enumerate(properties))
+    return tuple(_device(position, entry, of_rocm=of_rocm) for position, entry in rows)
+
+
+def _device(position: int, said: dict[str, Any], *, of_rocm: bool) -> DeviceInfo:
+    number, units = whole(said.get("id")), whole(said.get("numSms"))
+    name = (encodable(said["name"]) or None) if isinstance(said.get("name"), str) else None
+    major, minor = whole(said.get("computeMajor")), whole(said.get("computeMinor"))
+    version = None if major is None or minor is None else f"{major}.{minor}"
+    warp = whole(said.get("warpSize"))
+    amd = of_rocm or warp == _WAVEFRONT or _AMD_NAME.search(name or "") is not None
+    return DeviceInfo(
+        id=position if number is None else number,
+        name=name,
+        compute_capability=None if amd else version,
+        architecture=_architecture(version, units) if amd and version else None,
+        sm_count=units,
+        memory_bytes=whole(said.get("totalGlobalMem")),
+        max_threads_per_sm=whole(said.get("maxThreadsPerMultiprocessor")),
+        warp_size=warp,
+        registers_per_sm=whole(said.get("regsPerMultiprocessor")),
+        shared_memory_per_sm=whole(said.get("sharedMemPerMultiprocessor")),
+    )
+
+
+def _architecture(version: str, units: int | None) -> str:
+    """The name of AMD's architecture; an x stands for what the file doesn't tell."""
+    known = _ARCHITECTURES.get((version, units)) or _ARCHITECTURES.get((version, None))
+    return known or f"gfx{version.replace('.', '')}x"
 
 
 ESCAPABLE = {"name", "stack", *XLA_TEXTS, *TEXTS}

@@ -13,9 +13,8 @@ import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.collectives.arguments import described, tells
+from tracetui.parsers.chrome.collectives import described, tells
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL
-from tracetui.parsers.chrome.devices.counted import COUNTED
 from tracetui.parsers.chrome.pieces import json_text
 from tracetui.parsers.chrome.scan import (
     ALIASES,
@@ -160,7 +159,14 @@ class Collector:
     def _counted(self, start: int, position: int, event: Event) -> None:
         """Adds a kernel that was run again for its counters, and these; the range's length is no time of the kernel."""
         name, place = str(event.get("name", "")), self._place(event)
-        row: Row = {"name": name, "start": start, "duration": NULL, **place, "offset": position, "kind": COUNTED}
+        row: Row = {
+            "name": name,
+            "start": start,
+            "duration": NULL,
+            **place,
+            "offset": position,
+            "kind": classify.COUNTED,
+        }
         row |= dict.fromkeys(DEVICE_INTS, NULL) | dict.fromkeys(DEVICE_REALS, math.nan)
         self._rows["device"].append(row | {"grid": [-1, -1, -1], "block": [-1, -1, -1]})
         for metric, value in arguments(event).items():

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracetui.parsers import arrow_views, categories, schema
+from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify
-from tracetui.parsers.chrome.collectives.arguments import columns_of, described_in
+from tracetui.parsers.chrome.collectives import columns_of, described_in
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
-from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
-from tracetui.parsers.chrome.keys import Vocabulary
-from tracetui.parsers.chrome.tokens import Irregular, Tokens
+from tracetui.parsers.chrome.tokens import Irregular, Tokens, Vocabulary
+from tracetui.parsers.chrome.values import integers, nanoseconds, reals, strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -269,7 +268,7 @@ class ChunkScan:
             begin, length = tokens.text(found)
             event = tokens.event_of(found)
             chosen = wanted[event]
-            series = arrow_views.strings(tokens.buffer, tokens.words, begin[chosen], length[chosen])
+            series = strings(tokens.buffer, tokens.words, begin[chosen], length[chosen])
             codes[event[chosen]] = categories.encode(series)
         tokens.odd |= wanted & (codes == categories.NULL_CODE)
         return codes
@@ -379,7 +378,7 @@ class ChunkScan:
                 first = self.tokens.buffer[found.at]
                 self.tokens.odd[self.tokens.event_of(found)[(first != _BRACKET) & (first != _QUOTE)]] = True
             filled = length > 0
-            series = arrow_views.strings(self.tokens.buffer, self.tokens.words, begin[filled], length[filled])
+            series = strings(self.tokens.buffer, self.tokens.words, begin[filled], length[filled])
             codes[self.tokens.event_of(found)[filled]] = categories.encode(series)
             self._present.add(key)
         self._values[key] = codes

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,12 @@ from msgspec import Struct
 
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.progress import Progress
+from tracetui.parsers.names.kernel_key import key
+from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tracetui.parsers.progress import Watch
-    from tracetui.parsers.tally import Tally
 
 MAGIC = b"SQLite format 3\x00"
 HEADER_BYTES = 100
@@ -39,6 +38,10 @@ PRAGMAS = (
     # needed to read a database that lost its end or the definition of one table
     "PRAGMA writable_schema=ON",
 )
+
+_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+_NEEDED = ((_KERNELS, "demangledName"), ("StringIds", "id"), ("StringIds", "value"))
+_NAMES = f"SELECT CAST(value AS BLOB) FROM StringIds WHERE id IN (SELECT DISTINCT demangledName FROM {_KERNELS})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,24 @@ def open_database(path: Path, tally: Tally, watch: Watch) -> Iterator[Database]:
         yield _opened(path, inflated, tally)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def kernel_keys(path: Path, watch: Watch | None = None) -> frozenset[str]:
+    """The keys (`kernel_key.key`) of an export's kernels, without reading these; none where it can't be read.
+
+    Raises:
+        Cancelled: the user gave up while it was being inflated.
+    """
+    try:
+        with open_database(path, Tally(), watch or Watch()) as database:
+            columns = {name: table.columns for name, table in database.tables.items()}
+            if any(column not in columns.get(name, ()) for name, column in _NEEDED):
+                return frozenset()
+            with closing(database.connect()) as connection:
+                found = connection.execute(_NAMES).fetchall()
+    except (TraceError, OSError, sqlite3.Error):
+        return frozenset()
+    return frozenset(key(bytes(value).decode("utf-8", "replace")) for (value,) in found if value)
 
 
 def _check_header(path: Path, head: bytes) -> None:

@@ -31,7 +31,7 @@ from tracetui.parsers.chrome.cut.outline import (
     UNREADABLE,
     mixed,
 )
-from tracetui.parsers.chrome.marks import narrowed
+from tracetui.parsers.chrome.layout import narrowed
 from tracetui.parsers.chrome.tokens import Tokens
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.nesting import LaneClock, nest, order

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracetui.parsers import arrow_views, categories
+from tracetui.parsers import categories
 from tracetui.parsers.chrome import classify
 from tracetui.parsers.chrome.columns import NULL
 from tracetui.parsers.chrome.pieces import decoded, pieces
 from tracetui.parsers.chrome.records import arguments, category_of, identity, nanoseconds, whole_number
 from tracetui.parsers.chrome.scan import ChunkScan
 from tracetui.parsers.chrome.tokens import Irregular
+from tracetui.parsers.chrome.values import strings
 from tracetui.parsers.resources import in_order
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _scanned(chunk: Chunk) -> _Part:
             begin, length = tokens.text(found)
             event = tokens.event_of(found)
             chosen = flow[event]
-            texts = arrow_views.strings(tokens.buffer, tokens.words, begin[chosen], length[chosen])
+            texts = strings(tokens.buffer, tokens.words, begin[chosen], length[chosen])
             codes[event[chosen]] = categories.encode(texts)
         number[flow] = mixed(codes, ids)[flow]
     is_step = np.zeros(phase.size, np.bool_)
