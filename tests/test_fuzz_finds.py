@@ -23,7 +23,7 @@ from ncu_file import IDS, PLACE, line, long_table, wide_table
 from nsys_file import NsysFile
 from snapshot_file import Allocator, snapshot, write
 
-from tracetui.analysis.dependencies import walk
+from tracetui.analysis.dependencies import costs
 from tracetui.analysis.dependencies.critical_path import inner_calls
 from tracetui.analysis.findings.config import parse
 from tracetui.analysis.gpu.occupancy import SmLimits, estimated_occupancy, occupancy
@@ -160,7 +160,7 @@ def test_durations_of_zero_fail_no_rule(tmp_path: Path) -> None:
 
 
 def test_a_replay_beyond_64_bits_is_cut() -> None:
-    assert walk._whole([1, 1 << 70, -(1 << 70)]).tolist() == [1, 1 << 62, -(1 << 62)]
+    assert costs._whole([1, 1 << 70, -(1 << 70)]).tolist() == [1, 1 << 62, -(1 << 62)]
 
 
 def test_the_critical_path_of_a_thread_without_calls(tmp_path: Path) -> None:
