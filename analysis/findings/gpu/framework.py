@@ -17,7 +17,7 @@ from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_makers import FOREACH_OPTIMIZER, FUSED_BY_COMPILER, FUSED_OPTIMIZER
-from tracetui.parsers.names.matrix_work import fp32_matrix_work
+from tracetui.parsers.names.kernel_names import fp32_matrix_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,9 @@ from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.findings.gpu.kernel_facts import is_beside_timeline, share_of, short, stake
 from tracetui.analysis.findings.gpu.precision import TF32, TF32_IN_C, TF32_JAX, ratio
-from tracetui.parsers.names import matrix_work
+from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_names import fp32_matrix_work
 from tracetui.parsers.names.kernel_types import operand_type
-from tracetui.parsers.names.matrix_work import fp32_matrix_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def tensor_pipe(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
     share = {row["name"]: row["percent"] or 0.0 for row in facts.kernels.iter_rows(named=True)}
     for row in sorted(known.iter_rows(named=True), key=lambda one: -share.get(one["name"], 0.0)):
         name, busy = row["name"], row["tensor_percent"]
-        if share.get(name, 0.0) < limits.share_percent or not matrix_work.matrix_work(name):
+        if share.get(name, 0.0) < limits.share_percent or not kernel_names.matrix_work(name):
             continue
         precision = operand_type(name)
         if not row["tensor_cores"] and precision in HALF:
@@ -133,7 +133,7 @@ def _idle_pipe(name: str, busy: float, row: dict[str, Any], share: float, limits
 def double_precision(facts: Facts, limits: Limits) -> Finding | None:
     if is_beside_timeline(facts):
         return None
-    mask = kernel_sorts.by_name(facts.launches, matrix_work.fp64_work)
+    mask = kernel_sorts.by_name(facts.launches, kernel_names.fp64_work)
     share = kernel_sorts.spent(facts, mask)[1]
     if share is None or share <= limits.share_percent:
         return None

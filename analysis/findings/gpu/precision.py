@@ -16,9 +16,9 @@ from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds as kernel_sorts
 from tracetui.analysis.findings.gpu.kernel_facts import attained
 from tracetui.analysis.roofline import peaks
-from tracetui.parsers.names import kernel_names, matrix_work
+from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_names import fp32_matrix_work as is_fp32_matrix_work
 from tracetui.parsers.names.kernel_types import CAST_OF_MIOPEN, bytes_at_a_time
-from tracetui.parsers.names.matrix_work import fp32_matrix_work as is_fp32_matrix_work
 from tracetui.parsers.trace import DeviceInfo
 
 if TYPE_CHECKING:
@@ -175,8 +175,8 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     if (kernel_sorts.spent(facts, unknown)[1] or 0.0) > limits.eligible_percent:
         name = kernel_names.short_name(kernel_sorts.proof(facts, unknown).row)
         return Abstention(f"whether {name} uses tensor cores: {_MEASURE} -k regex:{_regex(name)} …")
-    could = kernel_sorts.by_name(launched, matrix_work.matrix_work) & ~unknown
-    could &= ~kernel_sorts.by_name(launched, matrix_work.fp64_work)
+    could = kernel_sorts.by_name(launched, kernel_names.matrix_work) & ~unknown
+    could &= ~kernel_sorts.by_name(launched, kernel_names.fp64_work)
     if float(capability) >= 8:
         could &= ~kernel_sorts.by_name(launched, is_fp32_matrix_work)
     share = kernel_sorts.spent(facts, could)[1]
