@@ -35,7 +35,7 @@ from tracetui.collectors.scrub import scrub_file
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import TraceError, open_path, schema
 from tracetui.parsers.chrome import pieces, reader
-from tracetui.parsers.chrome.cut.cutting import cut
+from tracetui.parsers.chrome.cut import cut
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.memory.pickle_scan import load_plain
 from tracetui.parsers.nsys.reader import read_nsys

@@ -28,7 +28,7 @@ from tracetui.collectors.scrub import scrub
 from tracetui.collectors.scrubbing.keys import document
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import Trace, open_path
-from tracetui.parsers.chrome.cut.cutting import cut
+from tracetui.parsers.chrome.cut import cut
 from tracetui.parsers.chrome.layout import UNUSABLE
 from tracetui.parsers.runs import run as runs
 from tracetui.parsers.runs.detect import comparable_files, inspect

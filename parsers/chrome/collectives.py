@@ -14,9 +14,10 @@ import numpy as np
 import polars as pl
 
 from tracetui.parsers import categories, schema
+from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.chrome.pieces import json_text
-from tracetui.parsers.frame_columns import integers
 from tracetui.parsers.names import collectives as words
+from tracetui.parsers.schema import integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,9 +49,9 @@ def tells(name: str, args: dict[str, Any]) -> bool:
     return COLLECTIVE in args or name in CALLS
 
 
-def described(position: int, args: dict[str, Any], whole: Callable[[dict[str, Any], str], int]) -> dict[str, Any]:
-    """A row of the group ``collectives`` from an event's arguments; `whole` reads numbers."""
-    row: dict[str, Any] = {"offset": position, **{column: whole(args, key) for column, key in INTS.items()}}
+def described(position: int, args: dict[str, Any], number: Callable[[dict[str, Any], str], int]) -> dict[str, Any]:
+    """A row of the group ``collectives`` from an event's arguments; `number` reads numbers."""
+    row: dict[str, Any] = {"offset": position, **{column: number(args, key) for column, key in INTS.items()}}
     for column, key in TEXTS.items():
         value = args.get(key)
         row[column] = None if value is None or value == "" else str(value)
@@ -230,7 +231,7 @@ def _said(name: str, shapes: list[Any], types: list[Any], given: list[Any]) -> d
         **elements,
         "elements": elements["in_elements" if taken is not None else "out_elements"],
         "bytes_each": words.element_type(said_type)[1] if isinstance(said_type, str) else None,
-        "peer": _whole(given[_PEER]) if pairwise and len(given) > _PEER else None,
+        "peer": _rank(given[_PEER]) if pairwise and len(given) > _PEER else None,
         "in_splits": list_text(json.dumps(given[_IN_SPLITS])) if splits and len(given) > _IN_SPLITS else None,
         "out_splits": list_text(json.dumps(given[_OUT_SPLITS])) if splits and len(given) > _OUT_SPLITS else None,
     }
@@ -242,14 +243,9 @@ def _elements(shapes: list[Any], place: int | None) -> int | None:
     return elements_of(shape if isinstance(shape, list) else [])
 
 
-def _whole(value: Any) -> int | None:
-    if isinstance(value, bool):
-        return None
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if 0 <= number < words.MOST_RANKS else None
+def _rank(value: Any) -> int | None:
+    number = None if isinstance(value, bool) else whole(value)
+    return number if number is not None and 0 <= number < words.MOST_RANKS else None
 
 
 WHAT = {
@@ -381,6 +377,7 @@ def _mapped(codes: NDArray[Any], function: Callable[[str], Any], dtype: Any) -> 
 
 OPERATOR, ANNOTATION = (schema.HOST_KINDS.index(kind) for kind in ("operator", "annotation"))
 KERNEL, PROJECTED = (schema.DEVICE_KINDS.index(kind) for kind in ("kernel", "annotation"))
+_THREAD = ["process", "thread"]
 _SIZES = ("bytes_in", "bytes_out", "in_splits", "out_splits")
 
 
@@ -420,10 +417,7 @@ def collectives_frame(
     alone = _before_their_kernel(alone, shared, host)
     kernels, alone = _of_one_operation(kernels, alone)
     rows = pl.concat([kernels, alone], how="diagonal")
-    return in_groups(rows, groups).select(
-        pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
-        for name, dtype in schema.COLLECTIVES.items()
-    )
+    return schema.filled(schema.COLLECTIVES, in_groups(rows, groups))
 
 
 def _kernel_rows(device: Columns, said: Columns) -> Ints:
@@ -504,16 +498,18 @@ def _calls(host: Columns, operators: Ints, ranges: Ints, parent: Ints, said: Col
     )
 
 
+def _placed(host: Columns, rows: Ints, **more: Ints | pl.Series) -> pl.DataFrame:
+    """When and on which thread host rows begin, and when they end."""
+    end = host["start"][rows] + host["duration"][rows]
+    return pl.DataFrame({name: host[name][rows] for name in ("start", *_THREAD)} | {"end": end} | more)
+
+
 def _around(host: Columns, operators: Ints, ranges: Ints) -> pl.Series:
     """The operator around each range, on its thread; null where there is none."""
-    lanes = ("process", "thread")
-    outer = pl.DataFrame(
-        {"row": operators, "start": host["start"][operators], **{name: host[name][operators] for name in lanes}}
-    ).with_columns(end=pl.col("start") + host["duration"][operators])
-    inner = pl.DataFrame({"start": host["start"][ranges], **{name: host[name][ranges] for name in lanes}})
-    inner = inner.with_columns(end=pl.col("start") + host["duration"][ranges]).with_row_index("place")
+    outer = _placed(host, operators, row=operators)
+    inner = _placed(host, ranges).with_row_index("place")
     found = inner.sort("start").join_asof(
-        outer.sort("start"), on="start", by=list(lanes), suffix="_outer", check_sortedness=False
+        outer.sort("start"), on="start", by=_THREAD, suffix="_outer", check_sortedness=False
     )
     found = found.with_columns(row=pl.when(pl.col("end") <= pl.col("end_outer")).then("row"))
     return found.sort("place")["row"]
@@ -525,18 +521,13 @@ def _before_their_kernel(alone: pl.DataFrame, shared: pl.DataFrame, host: Column
     PyTorch 2.11 puts the operators of `batch_isend_irecv` before the range that launches them; those before it came
     inside. A thread's operators belong to its next such range.
     """
-    lanes = ("process", "thread")
-    at = shared["range"].to_numpy()
-    ranges = pl.DataFrame(
-        {"start": host["start"][at], **{name: host[name][at] for name in lanes}, "kernel": shared["device"]}
-    )
+    ranges = _placed(host, shared["range"].to_numpy(), kernel=shared["device"])
     free = pl.col("kind").is_in(["send", "recv"]) & pl.col("part_of").is_null() & ~pl.col("coalesced")
-    rows = alone["host"].to_numpy()
-    calls = pl.DataFrame({"start": host["start"][rows], **{name: host[name][rows] for name in lanes}})
+    calls = _placed(host, alone["host"].to_numpy())
     found = (
         calls.with_row_index("place")
         .sort("start")
-        .join_asof(ranges.sort("start"), on="start", by=list(lanes), strategy="forward", check_sortedness=False)
+        .join_asof(ranges.sort("start"), on="start", by=_THREAD, strategy="forward", check_sortedness=False)
     )
     kernel = found.sort("place")["kernel"].cast(alone.schema["part_of"])
     return alone.with_columns(

@@ -16,7 +16,7 @@ from tracetui.parsers.chrome import columns, layout, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.collectives import TEXTS
 from tracetui.parsers.chrome.columns import Events
-from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
+from tracetui.parsers.chrome.frames import build_trace
 from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.chrome.pieces import decode, split
 from tracetui.parsers.chrome.records import Collector
@@ -36,8 +36,6 @@ from tracetui.parsers.trace import DeviceInfo, ProcessGroup, Source, Trace, Trac
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
-
-    import polars as pl
 
     from tracetui.parsers.categories import Codes
     from tracetui.parsers.chrome.columns import Columns
@@ -182,7 +180,6 @@ JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of raw JSON text."""
 ODD_NUMBERS = r"\d[.eE]|-0"
 """What numbers have that may be spelled in several ways."""
-STREAMED = {"host", "device", "memory"}
 
 
 def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
@@ -206,102 +203,49 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
 
 
 def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
-    """Reads a file's events into columns, not yet sorted or linked."""
+    """Reads a file's events into columns, not yet sorted or linked: in file order, those of the slow path last."""
     parts: dict[str, list[Columns]] = {name: [] for name in columns.GROUPS}
-    scanner = Scanner(path, tally, watch)
-    for found in scanner:
-        for name, group in found.items():
-            parts[name].append(group)
+    collector = Collector(tally)
+    scanned, partial = 0, False
+    resources.keep_chunks_in_heap()
+    with ByteSource(path) as source:
+        reader = ChunkReader(source)
+        for part in _scanned(reader):
+            if isinstance(part, Chunk):
+                collector.collect(split(part.buffer[: part.end].tobytes(), part.position, tally))
+            else:
+                scanned += part.parsed
+                collector.collect(decode(part.decode, tally))
+                if part.has_escapes:
+                    _unescape(part.groups)
+                for name, group in part.groups.items():
+                    parts[name].append(group)
+            done = source.compressed_position()
+            watch.report(Progress("reading", done, source.size, scanned + collector.parsed, path))
+            if watch.cancelled:
+                partial = True
+                break
+        else:
+            collector.collect(split(reader.last, reader.last_position, tally))
+            nothing = not scanned and not collector.parsed and not collector.metadata
+            if not reader.tell_early_end(tally) and nothing and layout.is_list(reader.head):
+                raise TraceError(path, "JSON, but not a trace: none of it is an event", f"give {EXAMPLES}")
+    for name, group in collector.finish().items():
+        parts[name].append(group)
     resources.release_freed()
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
-    _respace(groups["host"], only="" if not scanner.is_kineto else ODD_NUMBERS)
+    _respace(groups["host"], only="" if not reader.is_kineto else ODD_NUMBERS)
     _without_homes(groups["host"])
+    parsed = scanned + collector.parsed
     return Events(
         groups,
-        scanner.metadata,
-        scanner.header,
-        scanner.window,
-        total=scanner.parsed + tally.skipped_events,
-        parsed=scanner.parsed,
-        partial=scanner.partial,
+        collector.metadata,
+        reader.header,
+        collector.window,
+        total=parsed + tally.skipped_events,
+        parsed=parsed,
+        partial=partial,
     )
-
-
-def stream_chrome(path: Path, watch: Watch | None = None) -> Iterator[dict[str, pl.DataFrame]]:
-    """Yields a trace's rows while the rest is still being read, in constant memory.
-
-    Each batch has those of the frames ``host``, ``device`` and ``memory`` that have rows, with only the columns that
-    need no other row: rows are sorted, nested and linked only in a Trace.
-
-    Raises:
-        TraceError: the file can't be read or holds no trace.
-    """
-    for found in Scanner(path, Tally(), watch or Watch()):
-        _without_homes(found.get("host", {}))
-        yield {name: unlinked_frame(name, group) for name, group in found.items() if name in STREAMED}
-
-
-class Scanner:
-    """Iterates over the groups of columns of one file, chunk by chunk; its fields are complete once it is exhausted."""
-
-    def __init__(self, path: Path, tally: Tally, watch: Watch) -> None:
-        self._path, self._tally, self._watch = path, tally, watch
-        self._collector = Collector(tally)
-        self._scanned = 0
-        self.header: dict[str, Any] = {}
-        self.is_kineto = True
-        """Whether blanks are where Kineto puts them."""
-        self.partial = False
-        """Whether the watch stopped it before the end."""
-
-    @property
-    def parsed(self) -> int:
-        """How many events have been read so far."""
-        return self._scanned + self._collector.parsed
-
-    @property
-    def metadata(self) -> list[dict[str, Any]]:
-        """The ``ph: M`` events seen so far."""
-        return self._collector.metadata
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """Start and duration of the profiler's own span, once seen."""
-        return self._collector.window
-
-    def __iter__(self) -> Iterator[dict[str, Columns]]:
-        """Yields each chunk's groups in file order, and last the events of the slow path."""
-        resources.keep_chunks_in_heap()
-        with ByteSource(self._path) as source:
-            reader = ChunkReader(source)
-            for part in _scanned(reader):
-                if isinstance(part, Chunk):
-                    self._collect(split(part.buffer[: part.end].tobytes(), part.position, self._tally))
-                else:
-                    self._scanned += part.parsed
-                    self._collect(decode(part.decode, self._tally))
-                    if part.has_escapes:
-                        _unescape(part.groups)
-                    yield part.groups
-                done = source.compressed_position()
-                self._watch.report(Progress("reading", done, source.size, self.parsed, self._path))
-                if self._watch.cancelled:
-                    self.partial = True
-                    break
-            else:
-                self._collect(split(reader.last, reader.last_position, self._tally))
-                if source.damage:
-                    self._tally.missing("the compressed stream ends early", 1, source.damage)
-                elif not reader.closed:
-                    self._tally.missing("the file ends before its closing bracket", 1)
-                elif layout.is_list(reader.head) and not self.parsed and not self.metadata:
-                    raise TraceError(self._path, "JSON, but not a trace: none of it is an event", f"give {EXAMPLES}")
-            self.header, self.is_kineto = reader.header, reader.is_kineto
-        yield self._collector.finish()
-
-    def _collect(self, events: Iterable[tuple[int, dict[str, Any]]]) -> None:
-        for position, event in events:
-            self._collector.add(position, event)
 
 
 def _scanned(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
@@ -328,9 +272,7 @@ def _unescape(groups: dict[str, Columns]) -> None:
 def _without_homes(host: Columns) -> None:
     """Writes ``~`` for home folders: functions of Python are named by their file."""
     for column in ("name", "stack"):
-        if column in host:
-            host[column] = np.require(host[column], requirements="W")
-            _rewrite(host[column], without_home)
+        _rewrite(host[column], without_home)
 
 
 def _respace(host: Columns, only: str) -> None:

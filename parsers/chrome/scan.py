@@ -115,13 +115,13 @@ class ChunkScan:
         self._values: dict[str, NDArray[Any]] = {}
         self._present: set[str] = set()
         is_complete = tokens.phase == ord("X")
-        category = self._category()
+        category = self._number("cat", _CATEGORIES)
         kind = _DEVICE_KIND[category]
         ignored = _IS_IGNORED[category]
         host = is_complete & _IS_HOST[category]
         device = is_complete & ~host & ~ignored
         instant = (tokens.phase == ord("i")) | (tokens.phase == ord("I"))
-        memory = instant & (self._name_word() == 0) if instant.any() else instant
+        memory = instant & (self._number("name", _NAMES) == 0) if instant.any() else instant
         flow = ((tokens.phase == ord("s")) | (tokens.phase == ord("f"))) & _IS_FLOW[category]
         left = (is_complete & ignored) | _LEFT_PHASES[tokens.phase]
 
@@ -242,22 +242,12 @@ class ChunkScan:
         begins[1:] = self.tokens.ends[:-1] + (1 if layout is None else layout.separator.index(b"{"))
         return begins[rows] + self._chunk.position
 
-    def _category(self) -> Ints:
-        """The category number of each event, -1 for none or unknown."""
+    def _number(self, key: str, vocabulary: Vocabulary) -> Ints:
+        """The number of the word that each event has as its value of a key; -1 for none or an unknown one."""
         number = np.full(self.tokens.events, -1, np.int64)
-        if found := self.tokens.field("cat"):
+        if found := self.tokens.field(key):
             begin, length = self.tokens.text(found)
-            known = _CATEGORIES.lookup(self.tokens.words, begin, length)
-            number[slice(None) if found.event is None else found.event] = known
-        return number
-
-    def _name_word(self) -> Ints:
-        """0 for events named ``[memory]``, -1 for others."""
-        number = np.full(self.tokens.events, -1, np.int64)
-        if found := self.tokens.field("name"):
-            begin, length = self.tokens.text(found)
-            known = _NAMES.lookup(self.tokens.words, begin, length)
-            number[slice(None) if found.event is None else found.event] = known
+            number[self.tokens.event_of(found)] = vocabulary.lookup(self.tokens.words, begin, length)
         return number
 
     def _names(self) -> NDArray[np.uint32]:

@@ -350,8 +350,8 @@ def split_counted(trace: Trace) -> tuple[Trace, ...]:
             for name in ("launch", "operator", "module", "forward_module", "range", "step")
         },
     )
-    empty = Trace.empty(replace(trace.info, kind="ncu", tool="PyTorch Kineto, CUPTI's counters"), trace.source)
-    alone = replace(empty, device=device, counters=counters)
+    info = replace(trace.info, kind="ncu", tool="PyTorch Kineto, CUPTI's counters")
+    alone = Trace(device=device, counters=counters, info=info, source=trace.source)
     rest = replace(trace, device=trace.device.filter(~is_counted), counters=trace.counters.filter(~of_kernels))
     return rest, alone
 
