@@ -23,7 +23,7 @@ from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import detect
-from tracetui.parsers.runs.folder.comments import FILE as COMMENTS
+from tracetui.parsers.runs.comments import FILE as COMMENTS
 from tracetui.parsers.runs.manifest import LOG
 from tracetui.parsers.written import written
 

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from tracetui.parsers.errors import TraceError
+from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.progress import Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from types import TracebackType
     from typing import BinaryIO
 
     from numpy.typing import NDArray
+
+    from tracetui.parsers.progress import Watch
 
 GZIP_MAGIC = b"\x1f\x8b"
 INFLATED_RATIO, INFLATED_LEAST = 64, 64 << 20
@@ -71,6 +75,27 @@ class ByteSource:
                     "unpack it with gunzip if you trust it",
                 )
         return start
+
+    def blocks(self, size: int, watch: Watch, share: int = 1) -> Iterator[memoryview]:
+        """Yields the content in blocks of `size` bytes, each valid until the next; tells the watch of progress.
+
+        Args:
+            size: of a block.
+            watch: may stop it.
+            share: reading is this part of the work: 10 for a tenth.
+
+        Raises:
+            Cancelled: the watch stopped it.
+        """
+        buffer = np.empty(size, np.uint8)
+        while True:
+            if watch.cancelled:
+                raise Cancelled
+            count = self.read_into(buffer, 0, size)
+            if not count:
+                return
+            yield buffer[:count].data
+            watch.report(Progress("reading", self.compressed_position() // share, self.size, 0, self.path))
 
     def compressed_position(self) -> int:
         """How many of the file's `size` bytes have been read."""

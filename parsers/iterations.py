@@ -370,7 +370,7 @@ def _step_of(trace: Trace, kept: _Family, whole: _Family, ranges: pl.DataFrame, 
     """The step of each device activity: by its process's own ranges of that name, if it has as many of them."""
     when, context = _launched(trace)
     device = trace.device
-    step = _position(kept.start, kept.end, when)
+    step = links.held_by(kept.start, kept.end, when)
     processes = [one for one in ranges.filter(label=kept.label)["process"].unique().to_list() if one != kept.process]
     if processes:
         owner = np.append(trace.host["process"].fill_null(_NONE).to_numpy(), _NONE)[context]
@@ -379,18 +379,11 @@ def _step_of(trace: Trace, kept: _Family, whole: _Family, ranges: pl.DataFrame, 
             own = _of_process(kept, ranges, work, process)[0]
             mine = owner == process
             if own.size == whole.size:
-                step[mine] = _position(own.start[chosen], own.end[chosen], when[mine])
+                step[mine] = links.held_by(own.start[chosen], own.end[chosen], when[mine])
     kind = device["kind"].to_physical().to_numpy()
     lane: list[Any] = [device[name].fill_null(_NONE).to_numpy() for name in ("device", "stream")]
     step[links.queued_before(context, kind, *lane)] = _NONE
     return pl.select(pl.when(pl.Series(step) >= 0).then(pl.Series(step)).cast(schema.RowId)).to_series()
-
-
-def _position(start: Ints, end: Ints, when: Ints) -> Ints:
-    """The stretch that holds each time, or -1."""
-    at = np.searchsorted(start, when, side="right") - 1
-    at[when >= end[at]] = _NONE
-    return at
 
 
 def _noted(trace: Trace, warm: pl.DataFrame) -> Trace:

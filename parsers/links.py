@@ -5,7 +5,6 @@ It works on nested host events (see `nesting`); all arguments and results are ro
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +33,14 @@ def lookup(keys: Ints, wanted: Ints) -> Ints:
     ordered = keys[by_key]
     at = np.minimum(np.searchsorted(ordered, wanted), keys.size - 1)
     return np.where(ordered[at] == wanted, by_key[at], NONE)
+
+
+def held_by(start: Ints, end: Ints, when: Ints) -> Ints:
+    """The stretch that holds each time, or -1; the stretches are in order, and their ends are outside of them."""
+    at = np.searchsorted(start, when, side="right") - 1
+    if start.size:
+        at[when >= end[at]] = NONE
+    return at
 
 
 def queued_before(launch: Ints, kind: Ints, device: Ints, stream: Ints) -> Bools:
@@ -98,13 +105,12 @@ def runtime_thread_map(
     return lanes
 
 
-_LAUNCH = re.compile(r"(cuda|cu|hip|mu|xpu)\w*(Launch|Memcpy|Memset)|zeCommandListAppend|urEnqueue", re.IGNORECASE)
+_LAUNCH = r"(?i)^(?:(cuda|cu|hip|mu|xpu)\w*(Launch|Memcpy|Memset)|zeCommandListAppend|urEnqueue)"
 
 
 def launches(names: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Which API calls put work on a device: kernel and graph launches, copies, fills."""
-    yes = [code for code, text in categories.texts(names).items() if _LAUNCH.match(text)]
-    return np.isin(names, np.array(yes, np.uint32))
+    return categories.matching(names, _LAUNCH)
 
 
 def match_launches(correlation: Ints, api_correlation: Ints, api_rows: Ints, is_launch: Bools, null: int) -> Ints:

@@ -2,11 +2,25 @@
 
 All times are int64 nanoseconds on the trace's own clock. A column a source can't fill is null, never 0.
 Rows of one frame refer to rows of another by position (a *row id*).
+
+Parsers fill them from NumPy columns, in which a placeholder stands for null: the type's smallest value in signed
+columns, `categories.NULL_CODE` in codes of strings, -1 in triples of sizes and in row numbers, nan in floats, and any
+number without a meaning in enumerations.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 import polars as pl
+
+from tracetui.parsers import categories
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 MAX_SIZE = 1 << 50
 """Bytes: larger than any request, even one with a mistaken shape, while sums still fit into 64 bits."""
@@ -202,3 +216,72 @@ COLLECTIVES: dict[str, pl.DataType] = {
 def empty(schema: dict[str, pl.DataType]) -> pl.DataFrame:
     """A frame of this schema without rows."""
     return pl.DataFrame(schema=schema)
+
+
+def filled(schema: dict[str, pl.DataType], rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the columns of this schema, in its order; those that they lack are null."""
+    return rows.select(
+        pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
+        for name, dtype in schema.items()
+    )
+
+
+def integers(values: NDArray[Any]) -> pl.Series:
+    """Int64 with the smallest value of the array's type as null."""
+    return _without(pl.Series(values).cast(pl.Int64), values == np.iinfo(values.dtype).min)
+
+
+def row_ids(values: NDArray[Any]) -> pl.Series:
+    """Row ids with -1 as null."""
+    return _without(pl.Series(values.astype(np.uint32)), values < 0)
+
+
+def _without(series: pl.Series, missing: NDArray[np.bool_]) -> pl.Series:
+    """The series with null where a value is missing."""
+    return pl.select(pl.when(pl.Series(~missing)).then(series)).to_series() if missing.any() else series
+
+
+def column(dtype: Any, values: NDArray[Any]) -> pl.Series:
+    """One column of a frame."""
+    if dtype == Name:
+        return categories.decode(values)
+    if dtype == Dim3:
+        return _without(pl.Series(values, dtype=Dim3), values[:, 0] < 0)
+    if isinstance(dtype, pl.Enum):
+        missing = values >= len(dtype.categories)
+        known = np.where(missing, values.dtype.type(0), values) if missing.any() else values
+        return _without(pl.Series(known).cat.to(dtype), missing)
+    if dtype == pl.Float64:
+        return pl.Series(values, nan_to_null=True)
+    return integers(values)
+
+
+def frame(
+    layout: dict[str, pl.DataType],
+    columns: dict[str, NDArray[Any]],
+    rows: Mapping[str, NDArray[Any]],
+    **ready: pl.Series,
+) -> pl.DataFrame:
+    """Turns columns into a frame of this layout, releasing each as it is taken; missing columns are null."""
+    size = next(iter(columns.values())).shape[0]
+    taken: list[pl.Series] = []
+    constant: list[pl.Expr] = []
+    for name, dtype in layout.items():
+        if name in rows:
+            taken.append(row_ids(rows[name]).alias(name))
+        elif name in ready:
+            taken.append(ready[name].alias(name))
+        elif name not in columns:
+            constant.append(pl.lit(None, dtype).alias(name))
+        elif dtype == pl.Int64 and _is_constant(columns[name]):
+            constant.append(pl.lit(column(dtype, columns.pop(name)[:1])[0], dtype).alias(name))
+        else:
+            taken.append(column(dtype, columns.pop(name)).alias(name))
+    if not size:
+        return pl.DataFrame(schema=layout)
+    # a literal is one value however long the frame
+    return pl.DataFrame(taken).with_columns(constant).select(list(layout))
+
+
+def _is_constant(values: NDArray[Any]) -> bool:
+    return values.size > 0 and bool((values[:1000] == values[0]).all() and (values == values[0]).all())

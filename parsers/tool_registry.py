@@ -71,7 +71,7 @@ TOOLS = (
         found_by=rb"StringIds",
         reports=(".nsys-rep", ".qdrep"),
         exported=".sqlite",
-        kernel_names="tracetui.parsers.runs.kernel_peek:nsys_kernel_keys",
+        kernel_names="tracetui.parsers.nsys.database:kernel_keys",
     ),
     Tool(
         "ncu",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tracetui.parsers import schema
@@ -131,15 +132,16 @@ class MarkedBy:
     """The name that the user gave for them; None where they were found."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trace:
     """Six frames (see ``parsers.schema``) and their context."""
 
-    steps: pl.DataFrame
-    host: pl.DataFrame
-    device: pl.DataFrame
-    memory: pl.DataFrame
-    counters: pl.DataFrame
+    steps: pl.DataFrame = field(default_factory=partial(schema.empty, schema.STEPS))
+    host: pl.DataFrame = field(default_factory=partial(schema.empty, schema.HOST))
+    device: pl.DataFrame = field(default_factory=partial(schema.empty, schema.DEVICE))
+    memory: pl.DataFrame = field(default_factory=partial(schema.empty, schema.MEMORY))
+    counters: pl.DataFrame = field(default_factory=partial(schema.empty, schema.COUNTERS))
+    collectives: pl.DataFrame = field(default_factory=partial(schema.empty, schema.COLLECTIVES))
     info: TraceInfo
     source: Source
     notes: tuple[Note, ...] = ()
@@ -149,21 +151,11 @@ class Trace:
     """Reads the light recording of the same run; None where there is none."""
     marked_by: MarkedBy | None = None
     """What stands for steps; None where the profiler marked them, or nothing does."""
-    collectives: pl.DataFrame = field(default_factory=lambda: schema.empty(schema.COLLECTIVES))
 
     @classmethod
     def empty(cls, info: TraceInfo, source: Source, notes: tuple[Note, ...] = ()) -> Trace:
         """A trace without a single row."""
-        return cls(
-            steps=schema.empty(schema.STEPS),
-            host=schema.empty(schema.HOST),
-            device=schema.empty(schema.DEVICE),
-            memory=schema.empty(schema.MEMORY),
-            counters=schema.empty(schema.COUNTERS),
-            info=info,
-            source=source,
-            notes=notes,
-        )
+        return cls(info=info, source=source, notes=notes)
 
     @property
     def has_timeline(self) -> bool:

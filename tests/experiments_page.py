@@ -23,7 +23,7 @@ from tracetui.analysis.report.findings import proof_row
 from tracetui.analysis.scope import Scope
 from tracetui.app.reports.finding_words import proof_text
 from tracetui.parsers import open_path
-from tracetui.parsers.runs.folder.proofs import Claim, Proof
+from tracetui.parsers.runs.proofs import Claim, Proof
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "reference" / "experiments"
@@ -52,7 +52,7 @@ PROOFS_HEAD = """\
 # proofs.json
 
 What `tracetui prove` keeps beside the recordings; [prove.md](../prove.md) is about it. Made from
-`parsers/runs/folder/proofs.py` by `make docs`.
+`parsers/runs/proofs.py` by `make docs`.
 
 """
 

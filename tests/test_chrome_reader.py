@@ -12,10 +12,9 @@ import pytest
 from sample_runs import recorded
 
 from tracetui.parsers import open_path, resources
-from tracetui.parsers.chrome import chunks, keys, reader, records
+from tracetui.parsers.chrome import chunks, records, tokens
 from tracetui.parsers.chrome.reader import read_chrome
 from tracetui.parsers.iterations import with_steps
-from tracetui.parsers.progress import Watch
 from tracetui.parsers.trace import FRAMES
 
 RECORDINGS = (
@@ -322,29 +321,12 @@ def test_progress_counts_up_and_cancel_keeps_what_was_read(monkeypatch):
     assert whole.source.events_parsed == 47_129
 
 
-def test_rows_are_usable_while_the_rest_is_read(monkeypatch, recording):
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 500_000)
-    name = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"
-    seen = []
-    stream = reader.stream_chrome(recorded(name), Watch(progress=seen.append))
-    first = next(stream)
-    assert first["host"].height > 100
-    assert sum(progress.events for progress in seen) < 5_000
-    batches = [first, *stream]
-    for frame in ("host", "device", "memory"):
-        rows = pl.concat([batch[frame] for batch in batches if frame in batch], how="diagonal")
-        whole = getattr(recording(name), frame)
-        assert rows.height == whole.height
-        key = "start" if "start" in rows.columns else "time"
-        assert rows[key].sort().equals(whole[key].sort())
-
-
 def test_keys_that_resemble_one_are_not_it(tmp_path):
     """Each key that is read, with its last or a middle letter changed, and with letters added."""
     decoys = {}
-    for key in keys.ARGUMENTS:
+    for key in tokens.ARGUMENTS:
         for other in (key + "s", key[:-1], key[:-1] + "?", key[: len(key) // 2] + "~" + key[len(key) // 2 + 1 :]):
-            if other not in keys.ALL and len(other) > 2:
+            if other not in tokens.ALL and len(other) > 2:
                 decoys[other] = 77
     plain = kernel(args={"device": 1, "stream": 2, "context": 3, "registers per thread": 4, "bytes": 5})
     spoiled = kernel(args={**plain["args"], **decoys})

@@ -15,7 +15,7 @@ from sample_runs import DATA
 from tests.tui_pilot import opened, press, screen_text, settle
 from tracetui.app.cli.main import main
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.runs.folder.comments import FILE, add_comment, comments_on
+from tracetui.parsers.runs.comments import FILE, add_comment, comments_on
 from tracetui.parsers.runs.run import Run
 from tracetui.parsers.trace import Source, Trace, TraceInfo
 

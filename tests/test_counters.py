@@ -25,9 +25,9 @@ from tracetui.analysis.counters.counters import (
 )
 from tracetui.analysis.counters.metrics import not_collected
 from tracetui.parsers import Trace, open_path
-from tracetui.parsers.chrome.devices.counted import split_counted
 from tracetui.parsers.chrome.reader import read_chrome
 from tracetui.parsers.ncu.reader import read_ncu
+from tracetui.parsers.runs.opening import split_counted
 
 ELAPSED = "avg.pct_of_peak_sustained_elapsed"
 ACTIVE = "avg.pct_of_peak_sustained_active"

@@ -19,7 +19,7 @@ from tracetui.analysis.timeline.timeline import timeline
 from tracetui.app.cli.commands.cut import between, file_stretch, of_steps, zero_of
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
-from tracetui.parsers.chrome.cut.cutting import cut
+from tracetui.parsers.chrome.cut import cut
 from tracetui.parsers.chrome.reader import read_chrome
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Watch
@@ -244,7 +244,7 @@ def test_memory_stays_below_the_files_size(tmp_path):
         file.write(b"]}")
     size = big.stat().st_size
     program = (
-        "import resource, sys; from pathlib import Path; from tracetui.parsers.chrome.cut.cutting import cut\n"
+        "import resource, sys; from pathlib import Path; from tracetui.parsers.chrome.cut import cut\n"
         "import tracetui.parsers.chrome.reader\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "cut(Path(sys.argv[1]), Path(sys.argv[2]), (4293443700000000, 4293443800000000))\n"

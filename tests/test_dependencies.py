@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 from made_run import ADD, SGEMM, Made, facts_of
 from sample_runs import run_of
 
-from tracetui.analysis.dependencies.costs import as_recorded, recorded_steps, step_times
+from tracetui.analysis.dependencies.costs import (
+    as_recorded,
+    blocks,
+    by_blocks,
+    by_items,
+    one_by_one,
+    recorded_steps,
+    step_times,
+    walk,
+)
 from tracetui.analysis.dependencies.critical_path import RESOURCES, UNKNOWN, critical_path, path_lane, slacks
 from tracetui.analysis.dependencies.graph import Graph, graph
 from tracetui.analysis.dependencies.model import LAUNCHING_NS, faster_work, model, without_calls
 from tracetui.analysis.dependencies.waits import FREE, FULL, LOST, NONE, WAIT, Calls, Work
-from tracetui.analysis.dependencies.walk import blocks, by_blocks, by_items, one_by_one, walk
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.overview import overview
 from tracetui.analysis.selection import Scope, select

@@ -25,7 +25,7 @@ from tracetui.app import tabs
 from tracetui.app.tables import filters
 from tracetui.app.views import view_class
 from tracetui.parsers import Run, open_path
-from tracetui.parsers.runs.folder.proofs import Claim, Proof
+from tracetui.parsers.runs.proofs import Claim, Proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

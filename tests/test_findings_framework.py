@@ -36,7 +36,7 @@ from tracetui.analysis.findings.gpu import fusion, kernel_kinds
 from tracetui.analysis.report.findings import finding_row
 from tracetui.app.reports.finding_words import cost
 from tracetui.parsers import open_path
-from tracetui.parsers.names.matrix_work import fp32_matrix_work
+from tracetui.parsers.names.kernel_names import fp32_matrix_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable

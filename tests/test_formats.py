@@ -39,8 +39,8 @@ from tracetui.app.text.fitting import (
     to_ascii,
     wrapped,
 )
-from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
 from tracetui.parsers.chrome.records import nanoseconds as careful
+from tracetui.parsers.chrome.values import integers, nanoseconds, reals
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from ncu_file import IDS, PLACE, line, long_table, wide_table
 from nsys_file import NsysFile
 from snapshot_file import Allocator, snapshot, write
 
-from tracetui.analysis.dependencies import walk
+from tracetui.analysis.dependencies import costs
 from tracetui.analysis.dependencies.critical_path import inner_calls
 from tracetui.analysis.findings.config import parse
 from tracetui.analysis.gpu.occupancy import SmLimits, estimated_occupancy, occupancy
@@ -35,7 +35,7 @@ from tracetui.collectors.scrub import scrub_file
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import TraceError, open_path, schema
 from tracetui.parsers.chrome import pieces, reader
-from tracetui.parsers.chrome.cut.cutting import cut
+from tracetui.parsers.chrome.cut import cut
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.memory.pickle_scan import load_plain
 from tracetui.parsers.nsys.reader import read_nsys
@@ -160,7 +160,7 @@ def test_durations_of_zero_fail_no_rule(tmp_path: Path) -> None:
 
 
 def test_a_replay_beyond_64_bits_is_cut() -> None:
-    assert walk._whole([1, 1 << 70, -(1 << 70)]).tolist() == [1, 1 << 62, -(1 << 62)]
+    assert costs._whole([1, 1 << 70, -(1 << 70)]).tolist() == [1, 1 << 62, -(1 << 62)]
 
 
 def test_the_critical_path_of_a_thread_without_calls(tmp_path: Path) -> None:

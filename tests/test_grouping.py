@@ -10,9 +10,9 @@ from nsys_file import NsysFile
 from sample_runs import recorded
 
 from tracetui.parsers import Cancelled, TraceError, open_path
+from tracetui.parsers.nsys.database import kernel_keys as nsys_kernel_keys
 from tracetui.parsers.runs.detect import Candidate
 from tracetui.parsers.runs.finding import group
-from tracetui.parsers.runs.kernel_peek import nsys_kernel_keys
 
 ROOT = Path("/runs")
 GEMM, NORM, SCAN, COPY, SOFT, HALF = "gemm", "norm", "scan", "copy", "softmax", "half_gemm"

@@ -16,7 +16,8 @@ from sample_runs import recorded
 from tracetui.parsers.names.itanium import demangle
 from tracetui.parsers.names.kernel_key import function_name, key, scoped_words
 from tracetui.parsers.names.kernel_names import category, short_name, uses_tensor_cores
-from tracetui.parsers.runs.kernel_peek import nsys_kernel_keys, trace_kernel_keys
+from tracetui.parsers.nsys.database import kernel_keys as nsys_kernel_keys
+from tracetui.parsers.runs.opening import kernel_keys as trace_kernel_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,10 @@ from tracetui.parsers.names.kernel_names import (
     CATEGORIES,
     category,
     short_name,
+    tensor_cores_unclear,
     torch_tb_uses_tensor_cores,
     uses_tensor_cores,
 )
-from tracetui.parsers.names.matrix_work import tensor_cores_unclear
 
 RECORDINGS = (
     "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",

@@ -21,9 +21,9 @@ from tracetui.collectors.scrub import scrub
 from tracetui.collectors.scrubbing.keys import document
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers import Trace, open_path
-from tracetui.parsers.chrome.cut.cutting import cut
-from tracetui.parsers.chrome.marks import UNUSABLE
-from tracetui.parsers.runs import light_pass
+from tracetui.parsers.chrome.cut import cut
+from tracetui.parsers.chrome.layout import UNUSABLE
+from tracetui.parsers.runs import run as runs
 from tracetui.parsers.runs.detect import comparable_files, inspect
 
 LIGHT, RICH = "light.pt.trace.json.gz", "trace.pt.trace.json.gz"
@@ -51,7 +51,7 @@ def test_a_run_opens_as_its_rich_recording(folder: Path) -> None:
     assert (run.others, run.warnings) == ((), ())
     assert run.light is not None
     assert run.light is run.light
-    assert run.light.info.recorded_pass == light_pass.LIGHT
+    assert run.light.info.recorded_pass == runs.LIGHT
     assert run.light.info.run_id == run.main.info.run_id
     assert [(one.name, one.path.name, one.steps) for one in run.passes] == [("light", LIGHT, 12), ("rich", RICH, 4)]
 
@@ -171,9 +171,9 @@ def test_another_pass_is_a_secret() -> None:
 def test_the_cache_keeps_whose_recording_it_is(folder: Path) -> None:
     for _ in range(2):
         run = open_path(folder)
-        assert run.main.info.recorded_pass == light_pass.RICH
+        assert run.main.info.recorded_pass == runs.RICH
         assert run.light is not None
-        assert run.light.info.recorded_pass == light_pass.LIGHT
+        assert run.light.info.recorded_pass == runs.LIGHT
     assert inspect(folder / LIGHT).run_id == run.main.info.run_id
 
 

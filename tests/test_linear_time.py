@@ -26,7 +26,7 @@ from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.captures import spans
 from tracetui.analysis.captures.roles import named_phases, phase_of, phases
-from tracetui.analysis.dependencies import walk
+from tracetui.analysis.dependencies import costs
 from tracetui.analysis.dependencies.critical_path import inner_calls
 from tracetui.analysis.dependencies.graph import graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
@@ -132,10 +132,10 @@ def test_lanes_of_a_step_are_made_of_few_threads_and_streams(tmp_path: Path, mon
 def test_a_replay_of_many_streams_is_not_cut_into_pieces_for_each(tmp_path: Path) -> None:
     found = graph(select(spread(tmp_path, threads=1, streams=90)))
     assert found is not None
-    blocks = walk.blocks(found)
+    blocks = costs.blocks(found)
     assert blocks is not None
     assert blocks.size - 1 < 5
-    assert walk._runs(found, blocks) >= 90
+    assert costs._runs(found, blocks) >= 90
 
 
 @pytest.mark.parametrize("values", [[], [4, 4, 4], [3, -1, 3, 70_000, -1, 0], list(range(50, 0, -1))])

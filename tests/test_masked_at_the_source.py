@@ -16,7 +16,6 @@ from tracetui.collectors import process
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.machine.masking import masked, masked_line
 from tracetui.parsers import open_path
-from tracetui.parsers.chrome.reader import stream_chrome
 from tracetui.parsers.names.people import without_users
 
 if TYPE_CHECKING:
@@ -102,8 +101,6 @@ def test_reading_keeps_homes_out_of_threads_and_functions(tmp_path: Path) -> Non
     trace = open_path(path, cache=False).traces[0]
     assert trace.info.threads == ((1, 1, "worker of ***@gpu-7"),)
     assert set(trace.host["name"].cast(pl.String)) == {"~/p/train.py(3): <lambda>", "aten::mm"}
-    batches = [found["host"]["name"].cast(pl.String) for found in stream_chrome(path) if "host" in found]
-    assert {name for batch in batches for name in batch} == {"~/p/train.py(3): <lambda>", "aten::mm"}
     assert trace.host["stack"].drop_nulls().cast(pl.String).to_list() == ["~/p/t.py(7): f;x"]
 
     file = NsysFile()

@@ -48,8 +48,7 @@ def made_trace(path: Path, calls: list[tuple[str, str, int, int, int | None]]) -
     )
     missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.HOST.items() if name not in host.columns]
     host = host.with_columns(missing).select(*schema.HOST).cast(schema.HOST)  # type: ignore[arg-type]
-    empty = Trace.empty(TraceInfo("chrome", "made"), Source(path, 0))
-    return Trace(empty.steps, host, empty.device, empty.memory, empty.counters, empty.info, empty.source)
+    return Trace(host=host, info=TraceInfo("chrome", "made"), source=Source(path, 0))
 
 
 def by_hand(trace: Trace) -> dict[str, dict[str, int]]:

@@ -25,7 +25,7 @@ from tracetui.collectors.proving import measure, plan
 from tracetui.collectors.request import ProfileError
 from tracetui.collectors.scrub import scrub
 from tracetui.parsers import open_path
-from tracetui.parsers.runs.folder import proofs
+from tracetui.parsers.runs import proofs
 from tracetui.parsers.runs.manifest import Identity, RunManifest
 
 MS = 1_000_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tracetui.parsers.names import kernel_names
-from tracetui.parsers.names.matrix_work import tensor_cores_unclear
+from tracetui.parsers.names.kernel_names import tensor_cores_unclear
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from tracetui.analysis.base.intervals import covered
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.costs import anchored
+from tracetui.analysis.dependencies.costs import anchored, step_ends
 from tracetui.analysis.dependencies.graph import launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
 from tracetui.analysis.dependencies.waits import LOST, NONE, WAIT
@@ -437,16 +437,10 @@ def slacks(graph: Graph, costs: Costs, times: Times) -> Ints:
 
 
 def _deadlines(graph: Graph, times: Times) -> Ints:
-    """For each piece of work the end of its step in the replay, as `steps.step_times` counts it."""
-    work = graph.work
-    step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
-    in_step = (step != NONE) & (work.call != NONE)
-    deadline = np.full(work.start.size, _NEVER, np.int64)
-    if in_step.any():
-        numbers, place = np.unique(step[in_step], return_inverse=True)
-        ends = np.full(numbers.size, np.iinfo(np.int64).min)
-        np.maximum.at(ends, place, times.work_end[in_step])
-        deadline[in_step] = np.maximum.accumulate(ends)[place]
+    """For each piece of work the end of its step in the replay, as `costs.step_times` counts it."""
+    in_step, place, ends = step_ends(graph, times.work_end)
+    deadline = np.full(in_step.size, _NEVER, np.int64)
+    deadline[in_step] = ends[place]
     return deadline
 
 

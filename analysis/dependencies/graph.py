@@ -110,7 +110,7 @@ def graph(sel: Selection) -> Graph | None:
     call = place[_outermost(host, launch)]
     work = _ordered(device, call, sel)
     first = np.searchsorted(work.call, np.arange(outer.size + 1), side="left")
-    thread = threads_of(host)[outer]
+    thread = lanes_of(host)[outer]
     before, stretch, own = waits.program_order(calls_start, calls_end, thread)
     begin = _begin(sel, work)
     if begin is not None:
@@ -171,17 +171,15 @@ def _work(sel: Selection) -> tuple[pl.DataFrame, pl.DataFrame, Ints] | None:
     device = sel.device
     kind = device["kind"].to_physical().to_numpy()
     device = device.filter(pl.Series(np.isin(kind, _DEVICE)) & pl.col("start").is_not_null())
-    if sel.steps.height:
-        device = device.filter(_in_steps(sel, device))
+    if sel.steps.height:  # with work without a launch that ran before the last of them ended
+        device = device.filter(pl.col("step").is_in(_chosen_steps(sel).implode()))
     launch = row_ids(device["launch"])
     return (sel.trace.host, device, launch) if (launch >= 0).any() else None
 
 
-def _in_steps(sel: Selection, device: pl.DataFrame) -> pl.Series:
-    """Marks work of the chosen steps, and work without a launch that ran before the last of them ended."""
-    chosen = sel.trace.steps.with_row_index("row").join(sel.steps, on="start", how="semi")["row"]
-    inside: pl.Series = device["step"].is_in(chosen.implode()).fill_null(value=False)
-    return inside
+def _chosen_steps(sel: Selection) -> pl.Series:
+    """The rows of the selection's steps among those of the trace."""
+    return sel.trace.steps.with_row_index("row").join(sel.steps, on="start", how="semi")["row"]
 
 
 def _outer_calls(sel: Selection, host: pl.DataFrame, launch: Ints) -> Ints:
@@ -198,7 +196,7 @@ def _outer_calls(sel: Selection, host: pl.DataFrame, launch: Ints) -> Ints:
         launched = start[launch[launch >= 0]]
         low = int(launched.min())
         outer &= start >= low
-    threads = threads_of(host)
+    threads = lanes_of(host)
     busy = np.zeros(int(threads.max(initial=0)) + 1, np.bool_)
     busy[threads[_outermost(host, launch[launch >= 0])]] = True
     rows: Ints = np.flatnonzero(outer)
@@ -219,14 +217,9 @@ def _outermost(host: pl.DataFrame, rows: Ints) -> Ints:
     return outer
 
 
-def threads_of(host: pl.DataFrame) -> Ints:
-    """The thread of every host row, counted from 0 over all processes."""
-    return lanes_of(host)
-
-
 def launching_threads(host: pl.DataFrame, calls: Ints) -> Ints:
     """The thread of every host row, counted from 0 over those that make these calls; -1 for the others."""
-    threads = threads_of(host)
+    threads = lanes_of(host)
     known = np.unique(threads[calls])
     numbers = np.full(int(threads.max(initial=0)) + 1, NONE, np.int64)
     numbers[known] = np.arange(known.size)
@@ -241,7 +234,7 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     streams = numbered_by(device, _STREAM)
     step = np.full(device.height, NONE, np.int64)
     if sel.steps.height:
-        rows = sel.trace.steps.with_row_index("row").join(sel.steps, on="start", how="semi")["row"].to_numpy()
+        rows = _chosen_steps(sel).to_numpy()
         place = np.full(sel.trace.steps.height + 1, NONE, np.int64)
         place[rows] = np.arange(rows.size)
         step = place[row_ids(device["step"])]

@@ -25,7 +25,7 @@ from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
 from tracetui.parsers.names.collectives import is_host_collective
-from tracetui.parsers.runs.light_pass import LIGHT
+from tracetui.parsers.runs.run import LIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,10 +13,9 @@ from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.remembered import kept, latest
-from tracetui.analysis.dependencies.costs import Costs, Times, as_recorded, recorded_steps, step_times, transfers
+from tracetui.analysis.dependencies.costs import Costs, Times, as_recorded, recorded_steps, step_times, transfers, walk
 from tracetui.analysis.dependencies.graph import Graph, graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
-from tracetui.analysis.dependencies.walk import walk
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.parsers import schema

@@ -23,7 +23,7 @@ from tracetui.analysis.report.model import (
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.finding import Finding, Findings
-    from tracetui.parsers.runs.folder.proofs import Claim, Proof
+    from tracetui.parsers.runs.proofs import Claim, Proof
 
 
 def judged(findings: Findings, limit: int | None = None) -> Judged:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.captures.model import CaptureRow
-from tracetui.parsers.runs.folder.comments import Comment
+from tracetui.parsers.runs.comments import Comment
 
 Row: TypeAlias = Json
 """A row of a declared table, by the keys of its fields."""

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from tracetui.analysis.base import names
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_names import sparse_work
 from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES
-from tracetui.parsers.names.matrix_work import sparse_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

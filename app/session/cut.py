@@ -12,7 +12,7 @@ from tracetui.app.text.tool_words import WORDS
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
-    from tracetui.parsers.chrome.cut.cutting import Cut
+    from tracetui.parsers.chrome.cut import Cut
     from tracetui.parsers.progress import Watch
 
 CHROME = ("chrome", "jax")
@@ -52,7 +52,7 @@ def range_name(trace: Trace, window: tuple[int, int]) -> Path:
 
 def save_range(trace: Trace, window: tuple[int, int], target: Path, watch: Watch, *, force: bool) -> Cut:
     """Writes a range of a trace; with `force`, over a file that is there."""
-    from tracetui.parsers.chrome.cut.cutting import cut
+    from tracetui.parsers.chrome.cut import cut
 
     return cut(trace.source.path, target, window, force=force, watch=watch)
 

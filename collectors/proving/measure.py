@@ -20,7 +20,7 @@ from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.recording import tracetui_version
 from tracetui.collectors.proving import plan
 from tracetui.collectors.request import ProfileError
-from tracetui.parsers.runs.folder.proofs import FILE, SCHEMA
+from tracetui.parsers.runs.proofs import FILE, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -157,7 +157,7 @@ class NotMeasured(Exception):  # noqa: N818  an answer, not an error of the prog
 
 
 def measure(request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -> dict[str, Any]:
-    """Measures one change; returns a proof as `parsers.runs.folder.proofs.Proof` reads it.
+    """Measures one change; returns a proof as `parsers.runs.proofs.Proof` reads it.
 
     Raises:
         ProfileError: the child can't be started or written for.

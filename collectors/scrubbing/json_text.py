@@ -25,7 +25,7 @@ from tracetui.collectors.scrubbing.keys import (
 )
 from tracetui.collectors.scrubbing.marks import DAMAGED, TORN
 from tracetui.parsers.chrome.classify import DEVICE_CATEGORIES, HOST_CATEGORIES
-from tracetui.parsers.chrome.keys import ALL
+from tracetui.parsers.chrome.tokens import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,8 +12,7 @@ from tracetui.collectors.scrubbing.keys import EMPTIED, kind_of, replaced
 from tracetui.collectors.scrubbing.marks import SECRET
 from tracetui.collectors.scrubbing.paths import is_absolute
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.memory.pickle_scan import Refused, load_plain, no_collecting
-from tracetui.parsers.memory.pieces import recovered
+from tracetui.parsers.memory.pickle_scan import Refused, load_plain, no_collecting, recovered
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.parsers.bytes_source import ByteSource
+    from tracetui.parsers.tally import Tally
 
 CHUNK_BYTES = 3 << 20
 """Small enough for the caches, large enough that NumPy's cost per call doesn't show."""
@@ -113,6 +114,14 @@ class ChunkReader(Struct):
             if count < piece.size:
                 break
         raise TraceError(self.source.path, *no_events(bytes(found), self.source.damage))
+
+    def tell_early_end(self, tally: Tally) -> bool:
+        """Counts that the file ends early, and returns whether it does."""
+        if self.source.damage:
+            tally.missing("the compressed stream ends early", 1, self.source.damage)
+        elif not self.closed:
+            tally.missing("the file ends before its closing bracket", 1)
+        return not self.closed or self.source.damage is not None
 
     def _finish(self, rest: bytes, position: int) -> None:
         """Divides what follows the last separator into the last event and the file's trailer."""

@@ -14,7 +14,7 @@ import numpy as np
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import columns, xla
 from tracetui.parsers.chrome.columns import NAMED_WORK, NULL, OTHER_KIND
-from tracetui.parsers.chrome.devices.properties import whole
+from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ NAMED_CATEGORIES = frozenset({"mtia_ccp_events"})
 PROFILER_RANGE = "cuda_profiler_range"
 IGNORED_CATEGORIES = frozenset({"trace", "profiler", PROFILER_RANGE})
 """Spans of the profiler itself: they define the recorded window and are never shown as work."""
-_OPENS = re.compile(r"<built-in method __enter__ of torch\._C\._profiler\._?RecordFunctionFast")
+COUNTED = schema.DEVICE_KINDS.index("counted")
+_OPENS = r"^<built-in method __enter__ of torch\._C\._profiler\._?RecordFunctionFast"
 COUNTERS_NOT_KERNELS = "kernel of which Kineto recorded counters (cuda_profiler_range) and no times"
 """The note on a kernel in a profiler range: with `profiler_metrics` CUPTI replays kernels one by one and times none."""
 
@@ -71,16 +72,14 @@ def settle(events: Events, info: TraceInfo) -> None:
     _settle_others(events, info)
     host = events.groups["host"]
     kind, name = host["kind"], host["name"]
-    for source, prefix, target in (
-        ("python", "nn.Module: ", "module"),
-        ("annotation", "enumerate(Data", "dataloader"),
-        ("operator", "enumerate(Data", "dataloader"),
-        ("operator", "ProfilerStep#", "annotation"),
+    for source, pattern, target in (
+        ("python", r"^nn\.Module: ", "module"),
+        ("annotation", r"^enumerate\(Data", "dataloader"),
+        ("operator", r"^enumerate\(Data", "dataloader"),
+        ("operator", "^ProfilerStep#", "annotation"),
     ):
         rows = np.flatnonzero(kind == schema.HOST_KINDS.index(source))
-        codes = [code for code, text in categories.texts(name[rows]).items() if text.startswith(prefix)]
-        if codes:
-            kind[rows[np.isin(name[rows], np.array(codes, np.uint32))]] = schema.HOST_KINDS.index(target)
+        kind[rows[categories.matching(name[rows], pattern)]] = schema.HOST_KINDS.index(target)
     _settle_opened(host)
     device = events.groups["device"]
     for column, fallback in (("device", "process"), ("stream", "thread")):
@@ -98,8 +97,7 @@ def _settle_opened(host: Columns) -> None:
     python = np.flatnonzero(kind == schema.HOST_KINDS.index("python"))
     if not python.size:
         return
-    codes = [code for code, text in categories.texts(name[python]).items() if _OPENS.match(text)]
-    calls = python[np.isin(name[python], np.array(codes, np.uint32))]
+    calls = python[categories.matching(name[python], _OPENS)]
     operators = np.flatnonzero(kind == schema.HOST_KINDS.index("operator"))
     if not calls.size or not operators.size:
         return

@@ -142,10 +142,15 @@ class Events(Struct):
 
 def lanes(process: NDArray[np.int64], thread: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers processes and threads from 0; returns (the number of each event, the first event of each number)."""
-    with np.errstate(over="ignore"):
-        mixed = process * np.int64(0x9E3779B97F4A7C1) + thread
-    _, first, number = np.unique(mixed, return_index=True, return_inverse=True)
+    _, first, number = np.unique(mixed(process, thread), return_index=True, return_inverse=True)
     return number, first
+
+
+def mixed(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One number for each pair of numbers, as unique as a 64-bit mix can be."""
+    with np.errstate(over="ignore"):
+        pair: NDArray[np.int64] = first * np.int64(0x9E3779B97F4A7C1) + second
+    return pair
 
 
 def by_name(codes: NDArray[np.uint32], number: Callable[[str], int]) -> NDArray[np.int64]:

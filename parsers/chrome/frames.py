@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +9,11 @@ import polars as pl
 
 from tracetui.parsers import categories, links, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.collectives.frame import collectives_frame
-from tracetui.parsers.chrome.columns import NAMED_WORK, NULL
-from tracetui.parsers.chrome.devices.counted import COUNTED, link_launches
-from tracetui.parsers.chrome.marks import marked_steps
-from tracetui.parsers.frame_columns import column, frame, integers, row_ids
+from tracetui.parsers.chrome.collectives import collectives_frame
+from tracetui.parsers.chrome.columns import NULL
+from tracetui.parsers.chrome.layout import marked_steps
 from tracetui.parsers.nesting import NONE, LaneClock, Nesting, nearest, nest, order
+from tracetui.parsers.schema import column, frame, integers, row_ids
 from tracetui.parsers.trace import Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
@@ -28,11 +26,13 @@ if TYPE_CHECKING:
 OPERATOR, MODULE, ANNOTATION = (schema.HOST_KINDS.index(kind) for kind in ("operator", "module", "annotation"))
 DATALOADER = schema.HOST_KINDS.index("dataloader")
 RUNTIME, DRIVER = schema.HOST_KINDS.index("runtime"), schema.HOST_KINDS.index("driver")
+METRIC, SAMPLE = (np.uint8(schema.COUNTER_KINDS.index(kind)) for kind in ("metric", "sample"))
 STEP_PREFIX = "ProfilerStep#"
-_STEP = re.compile(rf"{STEP_PREFIX}\d{{1,18}}")
-PROFILERS_OWN = "profiler::"
+_STEP = rf"^{STEP_PREFIX}\d{{1,18}}$"
+PROFILERS_OWN = "^profiler::"
 """Operators that open and close ranges."""
-TASK_PREFIX = "autograd::engine::evaluate_function: "
+_LAUNCHES_KERNEL = r"^(cuda|cu|hip)\w*Launch\w*Kernel"
+TASK = "^autograd::engine::evaluate_function: "
 
 
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:
@@ -66,7 +66,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     if not steps.height:
         steps = marked_steps(events.header, info, host, device, tally)
     forward = _forward_operators(host, nesting, threads, flows)
-    counted = {int(device["offset"][row]): row for row in np.flatnonzero(device["kind"] == COUNTED).tolist()}
+    counted = {int(device["offset"][row]): row for row in np.flatnonzero(device["kind"] == classify.COUNTED).tolist()}
     linked = _link_device(host, device, nesting, lane, forward, external, steps, tally)
     said = events.groups.pop("collectives")
     collectives = collectives_frame(said, host, device, linked, nesting.parent, info.groups)
@@ -74,7 +74,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     return Trace(
         steps=steps,
         host=_host_frame(host, nesting, forward),
-        device=_device_frame(device, linked),
+        device=frame(schema.DEVICE, device, linked),
         memory=_memory_frame(memory, host["kind"], nesting, threads, tally),
         counters=_counters_frame(events.groups.pop("counters"), counted),
         info=info,
@@ -92,7 +92,7 @@ def _lanes(host: Columns, external: bool, tally: Tally) -> tuple[Ints, Ints]:
     its step marks where ranges cross them. API calls that have
     a thread id of their own move to the thread of the operators that made them.
     """
-    pair = _pair(host["process"], host["thread"])
+    pair = columns.mixed(host["process"], host["thread"])
     # events of one thread come in long runs, so only the runs' first rows are sorted
     runs = np.flatnonzero(np.concatenate((np.ones(min(pair.size, 1), np.bool_), pair[1:] != pair[:-1])))
     threads, number = np.unique(pair[runs], return_inverse=True)
@@ -126,8 +126,7 @@ def _crossed_steps(host: Columns, lane: Ints, nesting: Nesting) -> Ints:
     marks = _step_marks(host)
     cut = cut[np.isin(nesting.parent[cut], marks)]
     working = np.flatnonzero(np.isin(host["kind"], (OPERATOR, RUNTIME, DRIVER)))
-    own = [code for code, text in categories.texts(host["name"][working]).items() if text.startswith(PROFILERS_OWN)]
-    working = working[~np.isin(host["name"][working], np.array(own, np.uint32))]
+    working = working[~categories.matching(host["name"][working], PROFILERS_OWN)]
     begun = nesting.clock.key(lane[working], host["start"][working])
     calls = lane[cut] - 1
     from_, to = (
@@ -140,18 +139,11 @@ def _crossed_steps(host: Columns, lane: Ints, nesting: Nesting) -> Ints:
 
 def _thread_lanes(threads: Ints, process: Ints, thread: Ints) -> Ints:
     """The lane of each thread's calls, or -1 for a thread without host events."""
-    pair = _pair(process, thread)
+    pair = columns.mixed(process, thread)
     if not threads.size:
         return np.full(pair.size, NONE, np.int64)
     at = np.minimum(np.searchsorted(threads, pair), threads.size - 1)
     return np.where(threads[at] == pair, 2 * at, NONE)
-
-
-def _pair(process: Ints, thread: Ints) -> Ints:
-    """One value per (process, thread) pair, as unique as a 64-bit mix can be."""
-    with np.errstate(over="ignore"):
-        mixed: Ints = process * np.int64(0x9E3779B97F4A7C1 | 1) + thread
-    return mixed
 
 
 def _sort_host(host: Columns, lane: Ints, clock: LaneClock) -> None:
@@ -186,9 +178,7 @@ def _steps(host: Columns) -> pl.DataFrame:
 def _step_marks(host: Columns) -> Ints:
     """The rows of the ProfilerStep annotations."""
     marks = np.flatnonzero(host["kind"] == ANNOTATION)
-    names = categories.texts(host["name"][marks])
-    wanted = [code for code, text in names.items() if _STEP.fullmatch(text)]
-    found: Ints = marks[np.isin(host["name"][marks], np.array(wanted, np.uint32))]
+    found: Ints = marks[categories.matching(host["name"][marks], _STEP)]
     return found
 
 
@@ -234,8 +224,7 @@ def _forward_operators(host: Columns, nesting: Nesting, threads: Ints, flows: Co
     # autograd's engine does part of a node's work around it: it sums a gradient to its shape and adds branches up
     around = nesting.parent[backward]
     backward, around = backward[around >= 0], around[around >= 0]
-    tasks = [code for code, text in categories.texts(host["name"][around]).items() if text.startswith(TASK_PREFIX)]
-    inside = np.isin(host["name"][around], np.array(tasks, np.uint32))
+    inside = categories.matching(host["name"][around], TASK)
     forward[around[inside]] = forward[backward[inside]]
     return forward
 
@@ -255,7 +244,7 @@ def _link_device(
     api = np.flatnonzero((host["correlation"] != NULL) & ((kind == RUNTIME) | (kind == DRIVER)))
     launching = links.launches(host["name"][api])
     launch = links.match_launches(device["correlation"], host["correlation"][api], api, launching, NULL)
-    link_launches(host, device, api, launch)
+    _link_counted(host, device, api, launch)
 
     is_operator, is_module = kind == OPERATOR, kind == MODULE
     operator = nearest(parent, is_operator, launch)
@@ -278,9 +267,7 @@ def _link_device(
     around = np.full(launch.size, NONE, np.int64)
     around[known] = nesting.innermost_at(lane[context[known]] + 1, when[known])
     start = steps["start"].to_numpy()
-    step = np.searchsorted(start, when, side="right") - 1
-    if start.size:
-        step[when >= (start + steps["duration"].to_numpy())[step]] = NONE
+    step = links.held_by(start, start + steps["duration"].to_numpy(), when)
     before = links.queued_before(context, device["kind"], device["device"], device["stream"])
     step[before] = NONE
     tally.missing(links.QUEUED, int(before.sum()))
@@ -294,14 +281,21 @@ def _link_device(
     }
 
 
-def unlinked_frame(group: str, columns: Columns) -> pl.DataFrame:
-    """Returns the rows of one chunk as a frame, without the columns that refer to other rows."""
-    layout = {"host": schema.HOST, "device": schema.DEVICE, "memory": schema.MEMORY}[group]
-    kinds = columns["kind"] if group == "device" else None
-    known = {name: dtype for name, dtype in layout.items() if name in columns}
-    if kinds is not None and (kinds >= NAMED_WORK).any():  # known only from the file's metadata, which comes last
-        columns = {name: values[kinds < NAMED_WORK] for name, values in columns.items()}
-    return pl.DataFrame([column(dtype, columns[name]).alias(name) for name, dtype in known.items()])
+def _link_counted(host: Columns, device: Columns, api: Ints, launch: Ints) -> None:
+    """Fills in the calls that launched counted kernels, in place: one by one, if there are as many launches as kernels.
+
+    Args:
+        host: the host events.
+        device: the device's activities, by start.
+        api: the rows of calls.
+        launch: the call of each activity; -1 where it is not known.
+    """
+    rows = np.flatnonzero(device["kind"] == classify.COUNTED)
+    if not rows.size:
+        return
+    calls = api[categories.matching(host["name"][api], _LAUNCHES_KERNEL)]
+    if calls.size == rows.size:
+        launch[rows] = calls[np.argsort(host["start"][calls], kind="stable")]
 
 
 def _host_frame(host: Columns, nesting: Nesting, forward: Ints) -> pl.DataFrame:
@@ -309,10 +303,6 @@ def _host_frame(host: Columns, nesting: Nesting, forward: Ints) -> pl.DataFrame:
     linked = frame(schema.HOST, host, {"parent": nesting.parent, "forward": forward}, depth=pl.Series(nesting.depth))
     host["kind"] = kind  # still needed for the memory events
     return linked
-
-
-def _device_frame(device: Columns, linked: dict[str, Ints]) -> pl.DataFrame:
-    return frame(schema.DEVICE, device, linked)
 
 
 def _memory_frame(
@@ -344,19 +334,14 @@ def _counters_frame(counters: Columns, counted: dict[int, int]) -> pl.DataFrame:
     row = np.full(size, NONE, np.int64)
     if "counted" in counters:
         row[:] = [counted.get(at, NONE) for at in counters["counted"].tolist()]
-    missing = pl.repeat(None, size, dtype=pl.String, eager=True)
-    return pl.DataFrame(
+    rows = pl.DataFrame(
         {
-            "kind": pl.select(
-                pl.when(pl.Series(row >= 0)).then(pl.lit("metric")).otherwise(pl.lit("sample")).cast(schema.CounterKind)
-            ).to_series(),
+            "kind": column(schema.CounterKind, np.where(row >= 0, METRIC, SAMPLE)),
             "device_row": row_ids(row),
             "time": integers(counters["time"]),
             "section": categories.decode(counters["name"]),
             "metric": categories.decode(counters["series"]),
-            "unit": missing.cast(pl.Categorical),
             "value": pl.Series(counters["value"], nan_to_null=True),
-            "text": missing,
-        },
-        schema=schema.COUNTERS,
+        }
     )
+    return schema.filled(schema.COUNTERS, rows)

@@ -12,12 +12,12 @@ import numpy as np
 from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.categories import NULL_CODE, encodable
-from tracetui.parsers.chrome import columns, layout, marks, xla
+from tracetui.parsers.chrome import columns, layout, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
-from tracetui.parsers.chrome.collectives.arguments import TEXTS
+from tracetui.parsers.chrome.collectives import TEXTS
 from tracetui.parsers.chrome.columns import Events
-from tracetui.parsers.chrome.devices.properties import described_devices, whole
-from tracetui.parsers.chrome.frames import build_trace, unlinked_frame
+from tracetui.parsers.chrome.frames import build_trace
+from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.chrome.pieces import decode, split
 from tracetui.parsers.chrome.records import Collector
 from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
@@ -34,14 +34,11 @@ from tracetui.parsers.tool_registry import EXAMPLES
 from tracetui.parsers.trace import DeviceInfo, ProcessGroup, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
-
-    import polars as pl
 
     from tracetui.parsers.categories import Codes
     from tracetui.parsers.chrome.columns import Columns
-
 
 NO_CODES = np.empty(0, np.uint32)
 CAPTURE_KEYS = (
@@ -56,23 +53,24 @@ def trace_info(events: Events) -> TraceInfo:
     """The context of a Chrome trace, from its top-level keys and its ``ph: M`` events."""
     header = events.header
     distributed = _mapping(header.get("distributedInfo"))
-    processes = dict(_named(events.metadata, "process_name"))
+    processes = {pid: name for pid, _, name in _named(events.metadata, "process_name")}
     is_jax = any(name.startswith(("/device:", "/host:")) for name in processes.values())
     is_jax |= any((events.groups["device"].get(name, NO_CODES) != NULL_CODE).any() for name in ("hlo_op", "step_num"))
     is_kineto = "schemaVersion" in header or "deviceProperties" in header or "traceName" in header
-    own = marks.own(header)
-    threads = sorted({(key[0], key[1], without_users(name)) for key, name in _named_threads(events.metadata)})
+    own = layout.own(header)
+    named = _named(events.metadata, "thread_name")
+    threads = {(pid, tid, without_users(name)) for pid, tid, name in named if tid is not None}
     return TraceInfo(
         kind="jax" if is_jax else "chrome",
         tool="JAX profiler" if is_jax else "PyTorch Kineto" if is_kineto else "Chrome trace",
         rank=whole(distributed.get("rank")),
         world_size=whole(distributed.get("world_size")),
-        devices=described_devices(header) or _jax_devices(processes.values()),
+        devices=_described_devices(header) or _jax_devices(processes.values()),
         captured=tuple((key, encodable(str(header[key]))) for key in CAPTURE_KEYS if key in header),
         window=events.window,
         base_time=whole(header.get("baseTimeNanoseconds")),
         processes=tuple((pid, without_users(name)) for pid, name in sorted(processes.items())),
-        threads=tuple(threads),
+        threads=tuple(sorted(threads)),
         run_id=_text(own.get("run")),
         recorded_pass=_text(own.get("pass")),
         groups=_groups(distributed.get("pg_config")),
@@ -103,18 +101,12 @@ def _text(value: Any) -> str | None:
     return encodable(value) if isinstance(value, str) else None
 
 
-def _named(metadata: list[dict[str, Any]], kind: str) -> Iterable[tuple[int, str]]:
+def _named(metadata: list[dict[str, Any]], kind: str) -> Iterable[tuple[int, int | None, str]]:
+    """The process, thread and name of the events that name one of this kind."""
     for event in metadata:
         pid, name = whole(event.get("pid")), _mapping(event.get("args")).get("name")
         if event.get("name") == kind and pid is not None and isinstance(name, str):
-            yield pid, encodable(name)
-
-
-def _named_threads(metadata: list[dict[str, Any]]) -> Iterable[tuple[tuple[int, int], str]]:
-    for event in metadata:
-        pid, tid, name = whole(event.get("pid")), _thread(event.get("tid")), _mapping(event.get("args")).get("name")
-        if event.get("name") == "thread_name" and pid is not None and tid is not None and isinstance(name, str):
-            yield (pid, tid), encodable(name)
+            yield pid, _thread(event.get("tid")), encodable(name)
 
 
 def _thread(value: Any) -> int | None:
@@ -129,13 +121,65 @@ def _jax_devices(names: Iterable[str]) -> tuple[DeviceInfo, ...]:
     return tuple(DeviceInfo(id=number, name=None if kind == "GPU" else kind) for number, kind in sorted(found.items()))
 
 
+_AMD_NAME = re.compile(r"\b(amd|radeon|instinct)\b", re.IGNORECASE)
+_AMD_HEADER = ("hip_runtime_version", "hip_driver_version", "roctracer_version", "rocprofiler_version")
+_WAVEFRONT = 64
+"""Threads that AMD's data-centre GPUs run as one."""
+_ARCHITECTURES = {
+    ("9.0", 60): "gfx906", ("9.0", 104): "gfx90a", ("9.0", 110): "gfx90a", ("9.0", 120): "gfx908",
+    ("9.4", None): "gfx942", ("9.5", None): "gfx950",
+}  # fmt: skip
+"""By version and compute units: the stepping is not in the file. MI50, MI210 and MI250 (a die), MI250X, MI100;
+MI300A, MI300X and MI325X; MI350X and MI355X (LLVM's table of AMDGPU processors)."""
+
+
+def _described_devices(header: Mapping[str, Any]) -> tuple[DeviceInfo, ...]:
+    """The devices in a trace's header, under Kineto's ``deviceProperties``.
+
+    ROCm fills in the same keys for AMD's GPUs. Their major and minor are the beginning of the architecture's name (9
+    and 4 of gfx942), no compute capability, and their SMs are compute units.
+    """
+    properties = header.get("deviceProperties")
+    if not isinstance(properties, list):
+        return ()
+    of_rocm = any(key in header for key in _AMD_HEADER)
+    rows = ((position, entry if isinstance(entry, dict) else {}) for position, entry in enumerate(properties))
+    return tuple(_device(position, entry, of_rocm=of_rocm) for position, entry in rows)
+
+
+def _device(position: int, said: dict[str, Any], *, of_rocm: bool) -> DeviceInfo:
+    number, units = whole(said.get("id")), whole(said.get("numSms"))
+    name = (encodable(said["name"]) or None) if isinstance(said.get("name"), str) else None
+    major, minor = whole(said.get("computeMajor")), whole(said.get("computeMinor"))
+    version = None if major is None or minor is None else f"{major}.{minor}"
+    warp = whole(said.get("warpSize"))
+    amd = of_rocm or warp == _WAVEFRONT or _AMD_NAME.search(name or "") is not None
+    return DeviceInfo(
+        id=position if number is None else number,
+        name=name,
+        compute_capability=None if amd else version,
+        architecture=_architecture(version, units) if amd and version else None,
+        sm_count=units,
+        memory_bytes=whole(said.get("totalGlobalMem")),
+        max_threads_per_sm=whole(said.get("maxThreadsPerMultiprocessor")),
+        warp_size=warp,
+        registers_per_sm=whole(said.get("regsPerMultiprocessor")),
+        shared_memory_per_sm=whole(said.get("sharedMemPerMultiprocessor")),
+    )
+
+
+def _architecture(version: str, units: int | None) -> str:
+    """The name of AMD's architecture; an x stands for what the file doesn't tell."""
+    known = _ARCHITECTURES.get((version, units)) or _ARCHITECTURES.get((version, None))
+    return known or f"gfx{version.replace('.', '')}x"
+
+
 ESCAPABLE = {"name", "stack", *XLA_TEXTS, *TEXTS}
 """Columns of plain strings."""
 JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of raw JSON text."""
 ODD_NUMBERS = r"\d[.eE]|-0"
 """What numbers have that may be spelled in several ways."""
-STREAMED = {"host", "device", "memory"}
 
 
 def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
@@ -159,102 +203,49 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
 
 
 def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
-    """Reads a file's events into columns, not yet sorted or linked."""
+    """Reads a file's events into columns, not yet sorted or linked: in file order, those of the slow path last."""
     parts: dict[str, list[Columns]] = {name: [] for name in columns.GROUPS}
-    scanner = Scanner(path, tally, watch)
-    for found in scanner:
-        for name, group in found.items():
-            parts[name].append(group)
+    collector = Collector(tally)
+    scanned, partial = 0, False
+    resources.keep_chunks_in_heap()
+    with ByteSource(path) as source:
+        reader = ChunkReader(source)
+        for part in _scanned(reader):
+            if isinstance(part, Chunk):
+                collector.collect(split(part.buffer[: part.end].tobytes(), part.position, tally))
+            else:
+                scanned += part.parsed
+                collector.collect(decode(part.decode, tally))
+                if part.has_escapes:
+                    _unescape(part.groups)
+                for name, group in part.groups.items():
+                    parts[name].append(group)
+            done = source.compressed_position()
+            watch.report(Progress("reading", done, source.size, scanned + collector.parsed, path))
+            if watch.cancelled:
+                partial = True
+                break
+        else:
+            collector.collect(split(reader.last, reader.last_position, tally))
+            nothing = not scanned and not collector.parsed and not collector.metadata
+            if not reader.tell_early_end(tally) and nothing and layout.is_list(reader.head):
+                raise TraceError(path, "JSON, but not a trace: none of it is an event", f"give {EXAMPLES}")
+    for name, group in collector.finish().items():
+        parts[name].append(group)
     resources.release_freed()
     groups = {name: columns.concatenate(columns.GROUPS[name], parts.pop(name)) for name in columns.GROUPS}
-    _respace(groups["host"], only="" if not scanner.is_kineto else ODD_NUMBERS)
+    _respace(groups["host"], only="" if not reader.is_kineto else ODD_NUMBERS)
     _without_homes(groups["host"])
+    parsed = scanned + collector.parsed
     return Events(
         groups,
-        scanner.metadata,
-        scanner.header,
-        scanner.window,
-        total=scanner.parsed + tally.skipped_events,
-        parsed=scanner.parsed,
-        partial=scanner.partial,
+        collector.metadata,
+        reader.header,
+        collector.window,
+        total=parsed + tally.skipped_events,
+        parsed=parsed,
+        partial=partial,
     )
-
-
-def stream_chrome(path: Path, watch: Watch | None = None) -> Iterator[dict[str, pl.DataFrame]]:
-    """Yields a trace's rows while the rest is still being read, in constant memory.
-
-    Each batch has those of the frames ``host``, ``device`` and ``memory`` that have rows, with only the columns that
-    need no other row: rows are sorted, nested and linked only in a Trace.
-
-    Raises:
-        TraceError: the file can't be read or holds no trace.
-    """
-    for found in Scanner(path, Tally(), watch or Watch()):
-        _without_homes(found.get("host", {}))
-        yield {name: unlinked_frame(name, group) for name, group in found.items() if name in STREAMED}
-
-
-class Scanner:
-    """Iterates over the groups of columns of one file, chunk by chunk; its fields are complete once it is exhausted."""
-
-    def __init__(self, path: Path, tally: Tally, watch: Watch) -> None:
-        self._path, self._tally, self._watch = path, tally, watch
-        self._collector = Collector(tally)
-        self._scanned = 0
-        self.header: dict[str, Any] = {}
-        self.is_kineto = True
-        """Whether blanks are where Kineto puts them."""
-        self.partial = False
-        """Whether the watch stopped it before the end."""
-
-    @property
-    def parsed(self) -> int:
-        """How many events have been read so far."""
-        return self._scanned + self._collector.parsed
-
-    @property
-    def metadata(self) -> list[dict[str, Any]]:
-        """The ``ph: M`` events seen so far."""
-        return self._collector.metadata
-
-    @property
-    def window(self) -> tuple[int, int] | None:
-        """Start and duration of the profiler's own span, once seen."""
-        return self._collector.window
-
-    def __iter__(self) -> Iterator[dict[str, Columns]]:
-        """Yields each chunk's groups in file order, and last the events of the slow path."""
-        resources.keep_chunks_in_heap()
-        with ByteSource(self._path) as source:
-            reader = ChunkReader(source)
-            for part in _scanned(reader):
-                if isinstance(part, Chunk):
-                    self._collect(split(part.buffer[: part.end].tobytes(), part.position, self._tally))
-                else:
-                    self._scanned += part.parsed
-                    self._collect(decode(part.decode, self._tally))
-                    if part.has_escapes:
-                        _unescape(part.groups)
-                    yield part.groups
-                done = source.compressed_position()
-                self._watch.report(Progress("reading", done, source.size, self.parsed, self._path))
-                if self._watch.cancelled:
-                    self.partial = True
-                    break
-            else:
-                self._collect(split(reader.last, reader.last_position, self._tally))
-                if source.damage:
-                    self._tally.missing("the compressed stream ends early", 1, source.damage)
-                elif not reader.closed:
-                    self._tally.missing("the file ends before its closing bracket", 1)
-                elif layout.is_list(reader.head) and not self.parsed and not self.metadata:
-                    raise TraceError(self._path, "JSON, but not a trace: none of it is an event", f"give {EXAMPLES}")
-            self.header, self.is_kineto = reader.header, reader.is_kineto
-        yield self._collector.finish()
-
-    def _collect(self, events: Iterable[tuple[int, dict[str, Any]]]) -> None:
-        for position, event in events:
-            self._collector.add(position, event)
 
 
 def _scanned(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
@@ -281,9 +272,7 @@ def _unescape(groups: dict[str, Columns]) -> None:
 def _without_homes(host: Columns) -> None:
     """Writes ``~`` for home folders: functions of Python are named by their file."""
     for column in ("name", "stack"):
-        if column in host:
-            host[column] = np.require(host[column], requirements="W")
-            _rewrite(host[column], without_home)
+        _rewrite(host[column], without_home)
 
 
 def _respace(host: Columns, only: str) -> None:

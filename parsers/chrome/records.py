@@ -13,9 +13,8 @@ import numpy as np
 
 from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify, columns
-from tracetui.parsers.chrome.collectives.arguments import described, tells
+from tracetui.parsers.chrome.collectives import described, tells
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL
-from tracetui.parsers.chrome.devices.counted import COUNTED
 from tracetui.parsers.chrome.pieces import json_text
 from tracetui.parsers.chrome.scan import (
     ALIASES,
@@ -30,6 +29,8 @@ from tracetui.parsers.chrome.scan import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from tracetui.parsers.chrome.columns import Columns
@@ -55,6 +56,11 @@ class Collector:
         self.metadata: list[Event] = []
         self.window: tuple[int, int] | None = None
         self.parsed = 0
+
+    def collect(self, events: Iterable[tuple[int, Event]]) -> None:
+        """Adds events, each with its position in the file."""
+        for position, event in events:
+            self.add(position, event)
 
     def add(self, position: int, event: Event) -> None:
         """Adds one event."""
@@ -160,20 +166,17 @@ class Collector:
     def _counted(self, start: int, position: int, event: Event) -> None:
         """Adds a kernel that was run again for its counters, and these; the range's length is no time of the kernel."""
         name, place = str(event.get("name", "")), self._place(event)
-        row: Row = {"name": name, "start": start, "duration": NULL, **place, "offset": position, "kind": COUNTED}
+        row: Row = {
+            "name": name,
+            "start": start,
+            "duration": NULL,
+            **place,
+            "offset": position,
+            "kind": classify.COUNTED,
+        }
         row |= dict.fromkeys(DEVICE_INTS, NULL) | dict.fromkeys(DEVICE_REALS, math.nan)
         self._rows["device"].append(row | {"grid": [-1, -1, -1], "block": [-1, -1, -1]})
-        for metric, value in arguments(event).items():
-            number = _number(value)
-            if number is not None:
-                counter = {
-                    "time": start,
-                    "name": "",
-                    "series": str(metric),
-                    "value": float(number),
-                    "counted": position,
-                }
-                self._rows["counters"].append(counter)
+        self._samples(event, start, "", position)
 
     def _memory(self, event: Event) -> None:
         time = self._time(event)
@@ -190,13 +193,16 @@ class Collector:
 
     def _counter(self, event: Event) -> None:
         time = self._time(event)
-        if time is None:
-            return
+        if time is not None:
+            self._samples(event, time, str(event.get("name", "")), NULL)
+
+    def _samples(self, event: Event, time: int, name: str, counted: int) -> None:
+        """Adds the numbers among an event's arguments as counters, of the kernel at this place in the file or none."""
         for series, value in arguments(event).items():
             number = _number(value)
             if number is not None:
-                row = {"time": time, "name": str(event.get("name", "")), "series": str(series), "value": float(number)}
-                self._rows["counters"].append(row | {"counted": NULL})
+                row = {"time": time, "name": name, "series": str(series), "value": float(number), "counted": counted}
+                self._rows["counters"].append(row)
 
     def _place(self, event: Event) -> Row:
         return {"process": identity(event.get("pid")), "thread": identity(event.get("tid"))}

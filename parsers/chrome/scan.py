@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracetui.parsers import arrow_views, categories, schema
+from tracetui.parsers import categories, schema
 from tracetui.parsers.chrome import classify
-from tracetui.parsers.chrome.collectives.arguments import columns_of, described_in
+from tracetui.parsers.chrome.collectives import columns_of, described_in
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL, OTHER_KIND
-from tracetui.parsers.chrome.digits import integers, nanoseconds, reals
-from tracetui.parsers.chrome.keys import Vocabulary
-from tracetui.parsers.chrome.tokens import Irregular, Tokens
+from tracetui.parsers.chrome.tokens import Irregular, Tokens, Vocabulary
+from tracetui.parsers.chrome.values import integers, nanoseconds, reals, strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,13 +115,13 @@ class ChunkScan:
         self._values: dict[str, NDArray[Any]] = {}
         self._present: set[str] = set()
         is_complete = tokens.phase == ord("X")
-        category = self._category()
+        category = self._number("cat", _CATEGORIES)
         kind = _DEVICE_KIND[category]
         ignored = _IS_IGNORED[category]
         host = is_complete & _IS_HOST[category]
         device = is_complete & ~host & ~ignored
         instant = (tokens.phase == ord("i")) | (tokens.phase == ord("I"))
-        memory = instant & (self._name_word() == 0) if instant.any() else instant
+        memory = instant & (self._number("name", _NAMES) == 0) if instant.any() else instant
         flow = ((tokens.phase == ord("s")) | (tokens.phase == ord("f"))) & _IS_FLOW[category]
         left = (is_complete & ignored) | _LEFT_PHASES[tokens.phase]
 
@@ -243,22 +242,12 @@ class ChunkScan:
         begins[1:] = self.tokens.ends[:-1] + (1 if layout is None else layout.separator.index(b"{"))
         return begins[rows] + self._chunk.position
 
-    def _category(self) -> Ints:
-        """The category number of each event, -1 for none or unknown."""
+    def _number(self, key: str, vocabulary: Vocabulary) -> Ints:
+        """The number of the word that each event has as its value of a key; -1 for none or an unknown one."""
         number = np.full(self.tokens.events, -1, np.int64)
-        if found := self.tokens.field("cat"):
+        if found := self.tokens.field(key):
             begin, length = self.tokens.text(found)
-            known = _CATEGORIES.lookup(self.tokens.words, begin, length)
-            number[slice(None) if found.event is None else found.event] = known
-        return number
-
-    def _name_word(self) -> Ints:
-        """0 for events named ``[memory]``, -1 for others."""
-        number = np.full(self.tokens.events, -1, np.int64)
-        if found := self.tokens.field("name"):
-            begin, length = self.tokens.text(found)
-            known = _NAMES.lookup(self.tokens.words, begin, length)
-            number[slice(None) if found.event is None else found.event] = known
+            number[self.tokens.event_of(found)] = vocabulary.lookup(self.tokens.words, begin, length)
         return number
 
     def _names(self) -> NDArray[np.uint32]:
@@ -269,7 +258,7 @@ class ChunkScan:
             begin, length = tokens.text(found)
             event = tokens.event_of(found)
             chosen = wanted[event]
-            series = arrow_views.strings(tokens.buffer, tokens.words, begin[chosen], length[chosen])
+            series = strings(tokens.buffer, tokens.words, begin[chosen], length[chosen])
             codes[event[chosen]] = categories.encode(series)
         tokens.odd |= wanted & (codes == categories.NULL_CODE)
         return codes
@@ -379,7 +368,7 @@ class ChunkScan:
                 first = self.tokens.buffer[found.at]
                 self.tokens.odd[self.tokens.event_of(found)[(first != _BRACKET) & (first != _QUOTE)]] = True
             filled = length > 0
-            series = arrow_views.strings(self.tokens.buffer, self.tokens.words, begin[filled], length[filled])
+            series = strings(self.tokens.buffer, self.tokens.words, begin[filled], length[filled])
             codes[self.tokens.event_of(found)[filled]] = categories.encode(series)
             self._present.add(key)
         self._values[key] = codes

@@ -61,7 +61,7 @@ def settle(events: Events, rows: Ints, info: TraceInfo) -> None:
     on_device = _place(device, rows, info)
     host = rows[~on_device]
     kind = _host_kinds(device, host, rows[on_device], info)
-    step = _codes_to_ints(device["step_num"][host], _step_number)
+    step = _codes_to_ints(device["step_num"][host], _whole)
     columns.move_to_host(events, host, kind, step=step)
     _describe(events.groups["device"])
 
@@ -258,10 +258,6 @@ def _copy_kinds(found: dict[str, str]) -> int | None:
 
 def _encoded(text: str | None) -> int | None:
     return None if text is None else int(categories.encode([text])[0])
-
-
-def _step_number(text: str) -> int | None:
-    return _whole(text)
 
 
 def _codes_to_ints(codes: NDArray[np.uint32], number: Callable[[str], int | None]) -> Ints:

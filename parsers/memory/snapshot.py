@@ -12,6 +12,7 @@ The history is a ring buffer whose start is lost, so the curve is anchored at it
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,18 +20,18 @@ import polars as pl
 
 from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import ByteSource
-from tracetui.parsers.categories import encodable
+from tracetui.parsers.categories import decode, encodable, encode
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.memory import events as memory_events
-from tracetui.parsers.memory.events import ALLOC, FREE, OOM, OTHER, REQUESTED
-from tracetui.parsers.memory.pickle_scan import Loaded, Refused, load_plain, no_collecting
-from tracetui.parsers.memory.pieces import recovered
+from tracetui.parsers.memory.pickle_scan import Loaded, Refused, load_plain, no_collecting, recovered
+from tracetui.parsers.names.people import without_home
 from tracetui.parsers.nesting import NONE
 from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.schema import MAX_SIZE
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -38,9 +39,249 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Ints = NDArray[np.int64]
 
-_SEGMENTS = [
-    schema.MEMORY_ACTIONS.index(name) for name in ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
-]
+ACTIONS = {
+    "alloc": "alloc",
+    "free": "free",
+    "free_completed": "free",
+    "free_requested": "free_requested",
+    "segment_alloc": "segment_alloc",
+    "segment_free": "segment_free",
+    "segment_map": "segment_map",
+    "segment_unmap": "segment_unmap",
+    "oom": "oom",
+    "snapshot": "other",
+}
+_CODE = {name: code for code, name in enumerate(schema.MEMORY_ACTIONS)}
+ALLOC, FREE, REQUESTED, OOM, OTHER = (_CODE[name] for name in ("alloc", "free", "free_requested", "oom", "other"))
+_RELEASES = (_CODE["segment_free"], _CODE["segment_unmap"])
+_NEGATIVE = (FREE, REQUESTED, *_RELEASES)
+IN_USE = frozenset({"active_allocated", "active_awaiting_free", "active_pending_free"})
+_KEYS = ("filename", "line", "name")
+_NO_FILE = frozenset({"", "??", "none", None})
+MAX_TIME = 1 << 53
+"""µs, so that ns fit 64 bits."""
+MAX_ADDRESS = (1 << 63) - 1
+MOST_KEPT = 1 << 16
+"""How many stacks are recognised by the identity of their frames; this is useless if stacks share no frames."""
+MAX_STACK = 1 << 16
+"""The most characters of one stack; what a profiler writes is far shorter."""
+MOST_FRAMES = MAX_STACK // 2 + 1
+"""How many frames are looked at: each takes two characters at least, so a stack that has so many is cut short."""
+
+
+class Stacks:
+    """Call stacks as texts, each stored once: frames joined by ';', innermost first."""
+
+    def __init__(self, room: int) -> None:
+        self.texts: list[str | None] = [None]
+        self.cut = 0
+        """How many stacks were shortened or left out."""
+        self._room = room
+        self._by_id: dict[int, int] = {}
+        self._by_objects: dict[tuple[int, ...], int] = {}
+        self._by_frames: dict[Any, int] = {}
+        self._frames: dict[Any, str] = {}
+
+    def number(self, frames: Any) -> int:
+        """Returns the stack's index in `texts`, 0 for none; the list must live as long as this object."""
+        if not isinstance(frames, list) or not frames:
+            return 0
+        known = self._by_id.get(id(frames))
+        if known is not None:
+            return known
+        # a file has each frame once, in stacks by the thousand
+        shown = frames[:MOST_FRAMES]
+        objects = tuple(map(id, shown))
+        known = self._by_objects.get(objects)
+        if known is None:
+            known = self._of_frames(shown)
+            if len(self._by_objects) < MOST_KEPT:
+                self._by_objects[objects] = known
+        self._by_id[id(frames)] = known
+        return known
+
+    def _of_frames(self, frames: list[Any]) -> int:
+        try:
+            key = tuple(map(_GET, frames))
+            number = self._by_frames.get(key)
+        except (KeyError, TypeError, IndexError):
+            key = tuple(_frame_key(frame) for frame in frames)
+            number = self._by_frames.get(key)
+        if number is None:
+            number = self._add(key)
+            self._by_frames[key] = number
+        return number
+
+    def _add(self, key: tuple[Any, ...]) -> int:
+        parts: list[str] = []
+        left = min(MAX_STACK, self._room)
+        for frame in key:
+            text = self._frames.get(frame)
+            if text is None:
+                text = self._frames[frame] = _frame_text(*frame)
+            left -= len(text) + 1
+            if left < 0:
+                self.cut += 1
+                break
+            parts.append(text)
+        if not parts:
+            return 0
+        text = ";".join(parts)
+        self._room -= len(text)
+        self.texts.append(text)
+        return len(self.texts) - 1
+
+
+_GET = itemgetter(*_KEYS)
+
+
+def _frame_key(frame: Any) -> tuple[Any, Any, Any]:
+    """The text of a frame that lacks a part."""
+    if not isinstance(frame, dict):
+        return (None, None, None)
+    values = [frame.get(key) for key in _KEYS]
+    return tuple(value if isinstance(value, (str, int)) else None for value in values)  # type: ignore[return-value]
+
+
+def _frame_text(filename: Any, line: Any, name: Any) -> str:
+    """``file:line name``; for compiled code, which has no lines, ``file name`` or only the name."""
+    function = name if isinstance(name, str) else ""
+    where = "" if filename in _NO_FILE or not isinstance(filename, str) else without_home(filename)
+    if where and type(line) is int and line:
+        where = f"{where}:{line}"
+    return encodable(f"{where} {function}".strip().replace(";", ",")[:MAX_STACK]) or "?"
+
+
+def ints(values: Sequence[Any], tally: Tally, what: str, most: int = MAX_ADDRESS) -> pl.Series:
+    """Whole numbers from 0 to `most`; anything else is null and counted.
+
+    Polars gets only what it can hold, since it has crashed on lists with numbers beyond 64 bits.
+    """
+    kinds = set(map(type, values))
+    if kinds <= {int, type(None)}:
+        known = [0 if value is None else value for value in values] if type(None) in kinds else values
+        if not known or (min(known) >= 0 and max(known) <= most):
+            series = pl.Series(np.array(known, dtype=np.int64))
+            unknown = pl.Series([value is None for value in values], dtype=pl.Boolean)
+            return series if len(kinds) < 2 and int in kinds else pl.select(pl.when(~unknown).then(series)).to_series()
+    good = [value if type(value) is int and 0 <= value <= most else None for value in values]
+    tally.repaired(f"{what} that is no number", sum(a is not b for a, b in zip(values, good, strict=True)))
+    return pl.Series(good, dtype=pl.Int64)
+
+
+def trace_rows(entries: Any, device: int, device_type: int, stacks: Stacks, tally: Tally) -> pl.DataFrame:
+    """One device's history, in order; `anchored` fills in `allocated` and `reserved`."""
+    rows = [entry for entry in entries if isinstance(entry, dict)]
+    tally.skipped("entry of the history that is no record", len(entries) - len(rows))
+    names = [_action(entry) for entry in rows]
+    unknown = [name for name in names if name not in ACTIONS]
+    tally.repaired("unknown action of the allocator, kept as 'other'", len(unknown), unknown[0] if unknown else "")
+    action = np.array([_CODE[ACTIONS.get(name, "other")] for name in names], dtype=np.int64)
+    size = ints([entry.get("size") for entry in rows], tally, "size", MAX_SIZE)
+    sign = np.where(np.isin(action, _NEGATIVE), -1, 1)
+    free = ints([entry.get("device_free") for entry in rows], tally, "free memory", MAX_SIZE)
+    time = ints([entry.get("time_us") for entry in rows], tally, "time", MAX_TIME)
+    return _frame(
+        {
+            "action": pl.Series(action.astype(np.uint8)),
+            "time": pl.Series(time) * 1000,
+            "address": ints([entry.get("addr", entry.get("address")) for entry in rows], tally, "address"),
+            "bytes": size * pl.Series(sign, dtype=pl.Int64),
+            "reserved": free,
+            "stream": ints([entry.get("stream") for entry in rows], tally, "stream"),
+            "stack": [stacks.number(entry.get("frames")) for entry in rows],
+        },
+        device,
+        device_type,
+    )
+
+
+def _action(entry: dict[Any, Any]) -> str:
+    name = entry.get("action")
+    if not isinstance(name, str):
+        return "(none)"
+    return name if name in ACTIONS else encodable(name)
+
+
+def end_rows(segments: Iterable[Any], device: int, device_type: int, stacks: Stacks, tally: Tally) -> pl.DataFrame:
+    """The end state of one device: each segment, then its blocks.
+
+    A segment's `bytes` is its size, `allocated` its part in use, `requested` the bytes that were requested. A block's
+    `allocated` is its size, or 0 if the program freed it while a stream may still use it.
+    """
+    columns: dict[str, list[Any]] = {
+        key: [] for key in ("action", "address", "bytes", "allocated", "stream", "segment", "requested", "stack")
+    }
+
+    def add(action: str, frames: Any, **values: Any) -> None:
+        columns["action"].append(_CODE[action])
+        columns["stack"].append(stacks.number(frames))
+        for key in ("address", "bytes", "allocated", "stream", "segment", "requested"):
+            columns[key].append(values.get(key))
+
+    for segment in segments:
+        base, stream = segment.get("address"), segment.get("stream")
+        blocks = [block for block in as_list(segment.get("blocks")) if isinstance(block, dict)]
+        used = segment.get("allocated_size")
+        if type(used) is not int:
+            used = sum(_size(block) for block in blocks if block.get("state") == "active_allocated")
+        add("segment", segment.get("frames"), address=base, bytes=segment.get("total_size"), allocated=used,
+            stream=stream, segment=base, requested=segment.get("requested_size"))  # fmt: skip
+        at = base
+        for block in blocks:
+            # blocks are in the order of their addresses, which older files leave out
+            address = block.get("address", at)
+            state = block.get("state")
+            in_use = isinstance(state, str) and state in IN_USE
+            past = block.get("history")
+            first = past[0] if isinstance(past, list) and past and isinstance(past[0], dict) else {}
+            requested = block.get("requested_size", first.get("real_size"))
+            allocated = _size(block) if block.get("state") == "active_allocated" else 0
+            add("block" if in_use else "free_block", block.get("frames", first.get("frames")) if in_use else None,
+                address=address, bytes=block.get("size"), allocated=allocated if in_use else None, stream=stream,
+                segment=base, requested=requested if in_use else None)  # fmt: skip
+            at = address + _size(block) if type(address) is int else None
+    numbers = ("address", "bytes", "allocated", "stream", "segment", "requested")
+    limits = dict.fromkeys(("bytes", "allocated", "requested"), MAX_SIZE)
+    filled: dict[str, Any] = {key: ints(columns[key], tally, key, limits.get(key, MAX_ADDRESS)) for key in numbers}
+    filled["action"] = pl.Series(columns["action"], dtype=pl.UInt8)
+    filled["stack"] = columns["stack"]
+    return _frame(filled, device, device_type)
+
+
+def as_list(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty list."""
+    return value if isinstance(value, list) else []
+
+
+def _size(block: dict[Any, Any]) -> int:
+    size = block.get("size")
+    return size if type(size) is int and 0 <= size <= MAX_SIZE else 0
+
+
+def _frame(columns: dict[str, Any], device: int, device_type: int) -> pl.DataFrame:
+    """Rows with every column, and the stack's number in place of its text."""
+    columns["stack"] = pl.Series(columns["stack"], dtype=pl.UInt32)
+    frame = pl.DataFrame(columns)
+    constant = {"device_type": device_type, "device": device}
+    absent = [
+        pl.lit(constant.get(name), dtype=pl.Int64).alias(name) for name in schema.MEMORY if name not in frame.columns
+    ]
+    return frame.with_columns(absent).select(schema.MEMORY.keys())
+
+
+def finished(frames: list[pl.DataFrame], stacks: Stacks) -> pl.DataFrame:
+    """The rows of all devices as one frame of `schema.MEMORY`."""
+    if not frames:
+        return schema.empty(schema.MEMORY)
+    frame = pl.concat(frames)
+    codes = encode(stacks.texts)
+    return frame.with_columns(
+        frame["action"].cat.to(schema.MemoryAction), decode(codes[frame["stack"].to_numpy()]).alias("stack")
+    ).cast(schema.MEMORY)  # type: ignore[arg-type]
+
+
+_SEGMENTS = [_CODE[name] for name in ("segment_alloc", "segment_free", "segment_map", "segment_unmap")]
 _NEVER = -1
 TOLERATED = 10
 """Other threads may allocate between the copies of the segments and of the history."""
@@ -61,7 +302,7 @@ def anchored(rows: pl.DataFrame, end: pl.DataFrame, tally: Tally, *, reserves: b
     previous, last = _neighbours(address, action)
     given_back = (action == REQUESTED) | _ends_unasked(action, previous)
     change = np.where((action == ALLOC) | given_back, size, 0)
-    segments = end.filter(pl.col("action") == schema.MEMORY_ACTIONS.index("segment"))
+    segments = end.filter(pl.col("action") == _CODE["segment"])
     strays = _strays(address, action, last, end)
     columns = {"allocated": _walk(change, _total(segments["allocated"])), "reserved": np.full(size.size, _NEVER)}
     if reserves:
@@ -122,7 +363,7 @@ def _ends_unasked(action: Ints, previous: Ints) -> Bools:
 
 def _strays(address: Ints, action: Ints, last: Bools, end: pl.DataFrame) -> int:
     """Blocks in use according to the history but not the end state, or the other way round."""
-    used = end.filter((pl.col("action") == schema.MEMORY_ACTIONS.index("block")) & (pl.col("allocated") > 0))["address"]
+    used = end.filter((pl.col("action") == _CODE["block"]) & (pl.col("allocated") > 0))["address"]
     if used.null_count():
         return 0
     held = np.isin(address, used.to_numpy())
@@ -168,8 +409,7 @@ def annotation_rows(found: Any, end: int | None, tally: Tally) -> pl.DataFrame:
             "depth": pl.Series([rows[n][4] for n in order], dtype=pl.Int16),
         }
     )
-    absent = [pl.lit(None).alias(name) for name in schema.HOST if name not in frame.columns]
-    return frame.with_columns(absent).select(schema.HOST.keys()).cast(schema.HOST)  # type: ignore[arg-type]
+    return schema.filled(schema.HOST, frame)
 
 
 def _event(event: Any) -> tuple[str, str, int]:
@@ -241,18 +481,12 @@ def _content(path: Path, watch: Watch) -> tuple[int, bytes, str]:
     pieces: list[bytes] = []
     total = 0
     with ByteSource(path) as source:
-        while True:
-            if watch.cancelled:
-                raise Cancelled
-            buffer = np.empty(min(PIECE, max(source.size, 1) + 1) if not source.is_gzip else PIECE, np.uint8)
-            count = source.read_into(buffer, 0, buffer.size)
-            pieces.append(buffer[:count].tobytes())
-            total += count
+        for block in source.blocks(PIECE, watch):
+            pieces.append(bytes(block))
+            total += len(block)
             if total > MAX_CONTENT:
                 raise TraceError(path, "a pickle of more than 4 GiB", "record fewer entries: max_entries=100000")
-            if count < buffer.size:
-                return source.size, b"".join(pieces), source.damage or ""
-            watch.report(Progress("reading", source.compressed_position(), source.size, 0, path))
+        return source.size, b"".join(pieces), source.damage or ""
 
 
 def _snapshot(path: Path, loaded: Loaded, content: int, damage: str, tally: Tally) -> dict[str, Any]:
@@ -293,9 +527,10 @@ def _are_segments(value: list[Any]) -> bool:
 
 
 def _trace(path: Path, size: int, content: int, snapshot: dict[str, Any], tally: Tally) -> Trace:
-    histories = [h if isinstance(h, list) else [] for h in memory_events.as_list(snapshot.get("device_traces"))]
-    segments = [s for s in memory_events.as_list(snapshot.get("segments")) if isinstance(s, dict)]
-    tally.skipped("segment that is no record", len(memory_events.as_list(snapshot.get("segments"))) - len(segments))
+    histories = [as_list(history) for history in as_list(snapshot.get("device_traces"))]
+    held = as_list(snapshot.get("segments"))
+    segments = [segment for segment in held if isinstance(segment, dict)]
+    tally.skipped("segment that is no record", len(held) - len(segments))
     entries = sum(isinstance(entry, dict) for history in histories for entry in history)
     cpu = len(histories) - 1 if _from_profile(histories, segments) else None
     if cpu is not None:
@@ -306,7 +541,7 @@ def _trace(path: Path, size: int, content: int, snapshot: dict[str, Any], tally:
         tally.missing("history: record it with torch.cuda.memory._record_memory_history()")
     # a history that was cut off does not end in the state that the segments describe
     whole = "segments" in snapshot and not snapshot.get("cut")
-    stacks = memory_events.Stacks(max(4 * content, 256 << 20))
+    stacks = Stacks(max(4 * content, 256 << 20))
     by_device: dict[int, list[dict[str, Any]]] = {}
     for segment in segments:
         device = segment.get("device", 0)
@@ -316,24 +551,22 @@ def _trace(path: Path, size: int, content: int, snapshot: dict[str, Any], tally:
     for device in devices:
         kind = CPU if device == cpu else CUDA
         number = -1 if device == cpu else device
-        end = memory_events.end_rows(by_device.get(device, []), number, kind, stacks, tally)
+        end = end_rows(by_device.get(device, []), number, kind, stacks, tally)
         if 0 <= device < len(histories) and histories[device]:
-            rows = memory_events.trace_rows(histories[device], number, kind, stacks, tally)
+            rows = trace_rows(histories[device], number, kind, stacks, tally)
             if whole:
                 rows = anchored(rows, end, tally, reserves=cpu is None)
             past.append(rows)
-        present.append(end if cpu is None else end.filter(pl.col("action") != _SEGMENT))
+        present.append(end if cpu is None else end.filter(pl.col("action") != _CODE["segment"]))
     tally.repaired("stack longer than there is room for, shortened", stacks.cut)
-    memory = memory_events.finished([_merged(past), *present] if past else present, stacks)
+    memory = finished([_merged(past), *present] if past else present, stacks)
     times = memory["time"].drop_nulls()
     first, last = (int(times.min()), int(times.max())) if times.len() else (None, None)  # type: ignore[arg-type]
     host = annotation_rows(snapshot.get("external_annotations"), last, tally)
     return Trace(
         steps=step_rows(host),
         host=host,
-        device=schema.empty(schema.DEVICE),
         memory=memory,
-        counters=schema.empty(schema.COUNTERS),
         info=TraceInfo(
             kind="memory_snapshot",
             tool=TOOL,
@@ -345,9 +578,6 @@ def _trace(path: Path, size: int, content: int, snapshot: dict[str, Any], tally:
         source=Source(path=path, bytes=size, events_total=entries + tally.skipped_events, events_parsed=entries),
         notes=tally.notes(),
     )
-
-
-_SEGMENT = schema.MEMORY_ACTIONS.index("segment")
 
 
 def _from_profile(histories: list[list[Any]], segments: list[dict[str, Any]]) -> bool:

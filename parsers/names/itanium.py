@@ -42,6 +42,9 @@ BINARY = {
 }  # fmt: skip
 _NEW = {"nw": "new", "na": "new[]", "dl": "delete", "da": "delete[]"}
 OPERATORS = {**UNARY, **BINARY, **_NEW, "qu": "?"}
+_OPERATIONS = ("fp", "gs", "st", "at", "sz", "az", "sZ", "sp", "nx", "cv", "cl", "il", "tl", "qu")
+EXPRESSIONS = frozenset({*UNARY, *BINARY, *_OPERATIONS})
+"""What an expression begins with that is neither a constant, nor a parameter, nor a name."""
 QUALIFIERS = {"r": "", "V": " volatile", "K": " const"}
 
 
@@ -49,8 +52,26 @@ class UnknownError(Exception):
     """Not a mangled name, or one with something that this module does not support."""
 
 
-class MangledText:
-    """One name, the position up to which it has been read, and the targets of its references."""
+@lru_cache(1 << 12)
+def demangle(name: str) -> str | None:
+    """The function that a mangled name stands for, in C++; None if the name is not mangled or can't be read."""
+    start = 1 if name.startswith("__Z") else 0
+    if not name.startswith("_Z", start):
+        return None
+    reader = _Reader(name, start + 2)
+    try:
+        text = reader.encoding()
+    except (UnknownError, IndexError):
+        return None
+    rest = name[reader.at :]
+    return text if not rest or rest[0] in ".$@" else None
+
+
+class _Reader:
+    """One name, the position up to which it has been read, and the targets of its references.
+
+    Each method from `encoding` on takes one production of the grammar and returns its text.
+    """
 
     def __init__(self, text: str, at: int) -> None:
         self.text = text
@@ -118,25 +139,6 @@ class MangledText:
         if self.written > _MOST_CHARACTERS:
             raise UnknownError("too long")
         return text
-
-
-@lru_cache(1 << 12)
-def demangle(name: str) -> str | None:
-    """The function that a mangled name stands for, in C++; None if the name is not mangled or can't be read."""
-    start = 1 if name.startswith("__Z") else 0
-    if not name.startswith("_Z", start):
-        return None
-    reader = _Reader(name, start + 2)
-    try:
-        text = reader.encoding()
-    except (UnknownError, IndexError):
-        return None
-    rest = name[reader.at :]
-    return text if not rest or rest[0] in ".$@" else None
-
-
-class _Reader(MangledText):
-    """Each method takes one production of the grammar and returns its text."""
 
     # --- functions and names
 
@@ -218,15 +220,10 @@ class _Reader(MangledText):
         if self.take("__"):
             self.number()
             self.expect("_")
-        elif self.peek("_"):
-            self.at += 1
-            self.number_digit()
+        elif self.take("_") and self.one() not in "0123456789":
+            raise UnknownError("discriminator")
         self.depth -= 1
         return self.counted(f"{function}::{entity}")
-
-    def number_digit(self) -> None:
-        if self.one() not in "0123456789":
-            raise UnknownError("discriminator")
 
     def unqualified(self, within: str) -> str:
         """A name without its namespaces; `within` is the scope that contains it."""
@@ -400,8 +397,7 @@ class _Reader(MangledText):
         if letter == "T" and two not in ("Ts", "Tu", "Te"):
             return self.with_arguments(self.keep(self.parameter()))
         if letter == "S" and two != "St":
-            name = self.substitution()
-            return (self.kept(name + self.arguments(), "")) if self.peek("I") else (name, "")
+            return self.with_arguments(self.substitution())
         if letter == "u":
             self.at += 1
             return self.kept(self.unqualified(""), "")
@@ -483,42 +479,32 @@ class _Reader(MangledText):
             return self.literal()
         if two[0] == "T":
             return self.parameter()
+        if two not in EXPRESSIONS:
+            return self.unresolved()
+        self.at += 2
         if two == "fp":
-            self.at += 2
             return f"{{parm#{self.count() + 1}}}"
         if two == "gs":
-            self.at += 2
             return self.expression()
         if two in ("st", "at"):
-            self.at += 2
             return f"sizeof({self.type()})"
         if two in ("sz", "az", "sZ", "sp", "nx"):
-            self.at += 2
             return f"sizeof({self.expression()})"
         if two == "cv":
-            self.at += 2
             kind = self.type()
             parts = [self.expression()] if not self.take("_") else self.expressions()
             return f"({kind})({', '.join(parts)})"
         if two in ("cl", "il", "tl"):
-            self.at += 2
             head = self.expression() if two == "cl" else self.type() if two == "tl" else ""
             marks = "()" if two == "cl" else "{}"
             return f"{head}{marks[0]}{', '.join(self.expressions())}{marks[1]}"
-        if two in ("sr", "on", "dn"):
-            return self.unresolved()
         if two == "qu":
-            self.at += 2
             first, second, third = self.expression(), self.expression(), self.expression()
             return f"({first} ? {second} : {third})"
         if two in UNARY:
-            self.at += 2
             return f"{UNARY[two]}({self.expression()})"
-        if two in BINARY:
-            self.at += 2
-            left, right = self.expression(), self.expression()
-            return f"(({left}){BINARY[two]}({right}))"
-        return self.unresolved()
+        left, right = self.expression(), self.expression()
+        return f"(({left}){BINARY[two]}({right}))"
 
     def expressions(self) -> list[str]:
         found = []

@@ -260,12 +260,7 @@ def device_frame(launches: Launches, counters: pl.DataFrame) -> pl.DataFrame:
             if found[row] is None and all(size is not None and 0 <= size < 1 << 31 for size in sizes):
                 found[row] = [int(size) for size in sizes]
         columns[name] = pl.Series(found, dtype=schema.Dim3)
-    return pl.DataFrame(
-        [
-            columns[name].alias(name) if name in columns else pl.repeat(None, size, dtype=dtype, eager=True).alias(name)
-            for name, dtype in schema.DEVICE.items()
-        ]
-    )
+    return schema.filled(schema.DEVICE, pl.DataFrame(columns))
 
 
 def _whole(measured: pl.Series) -> pl.Series:
@@ -377,17 +372,16 @@ def _long(table: Table, rows: list[int], tally: Tally) -> pl.DataFrame:
         {
             "kind": _texts(table, "Rule Type").str.strip_chars().str.to_lowercase().str.slice(0, 3),
             "device_row": pl.Series(rows, dtype=schema.RowId),
-            "time": pl.repeat(None, len(rows), dtype=pl.Int64, eager=True),
-            "section": section.cast(schema.Name),
-            "metric": rule.cast(schema.Name),
-            "unit": _none_if_empty(_texts(table, "Estimated Speedup Type").str.strip_chars()).cast(schema.Name),
+            "section": section,
+            "metric": rule,
+            "unit": _none_if_empty(_texts(table, "Estimated Speedup Type").str.strip_chars()),
             "value": speedup,
             "text": _texts(table, "Rule Description"),
         }
     )
-    said = said.with_columns(pl.col("kind").replace_strict(RULES, default="inf").cast(schema.CounterKind))
+    said = said.with_columns(pl.col("kind").replace_strict(RULES, default="inf"))
     said = said.filter((rule != "") & (metric == ""))
-    return pl.concat([measured, said])
+    return pl.concat([measured, schema.filled(schema.COUNTERS, said)])
 
 
 def _summary(table: Table, rows: list[int], firsts: dict[int, list[str]], tally: Tally) -> list[pl.DataFrame]:
@@ -429,19 +423,17 @@ def _nvtx(kind: str, place: int, firsts: dict[int, list[str]]) -> pl.DataFrame:
         for row, record in firsts.items()
         if (names := ranges(record[place] if place < len(record) else ""))
     }
-    size = len(found)
-    return pl.DataFrame(
+    rows = pl.DataFrame(
         {
-            "kind": pl.Series(["metric"] * size, dtype=pl.String).cast(schema.CounterKind),
-            "device_row": pl.Series(list(found), dtype=schema.RowId),
-            "time": pl.repeat(None, size, dtype=pl.Int64, eager=True),
-            "section": pl.Series([NVTX_SECTION] * size, dtype=pl.String).cast(schema.Name),
-            "metric": pl.Series([kind] * size, dtype=pl.String).cast(schema.Name),
-            "unit": pl.repeat(None, size, dtype=pl.String, eager=True).cast(schema.Name),
-            "value": pl.repeat(None, size, dtype=pl.Float64, eager=True),
-            "text": pl.Series(list(found.values()), dtype=pl.String),
-        }
+            "kind": ["metric"] * len(found),
+            "device_row": list(found),
+            "section": [NVTX_SECTION] * len(found),
+            "metric": [kind] * len(found),
+            "text": list(found.values()),
+        },
+        schema_overrides={"kind": schema.CounterKind, "text": pl.String},
     )
+    return schema.filled(schema.COUNTERS, rows)
 
 
 def _units(spelled: list[str]) -> tuple[pl.Series, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:

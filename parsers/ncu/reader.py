@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
-from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import ByteSource
-from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame, rows_of
 from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, SOURCE_PAGE, decode_counting
 from tracetui.parsers.ncu.source_page import PAGE, read_source
@@ -78,10 +75,7 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
     _note(log, parsed, tally)
     watch.report(Progress("reading", size, size, parsed, path))
     return Trace(
-        steps=schema.empty(schema.STEPS),
-        host=schema.empty(schema.HOST),
         device=device,
-        memory=schema.empty(schema.MEMORY),
         counters=counters,
         info=TraceInfo(
             kind="ncu",
@@ -99,25 +93,16 @@ def _source(path: Path, text: str, size: int, tally: Tally) -> Trace:
     device, counters, rows = read_source(text, tally)
     info = TraceInfo(kind="ncu", tool=TOOL, captured=(("page", PAGE),))
     source = Source(path, size, rows + tally.skipped_events, rows)
-    return replace(Trace.empty(info, source, tally.notes()), device=device, counters=counters)
+    return Trace(device=device, counters=counters, info=info, source=source, notes=tally.notes())
 
 
 def _read(path: Path, tally: Tally, watch: Watch) -> tuple[str, int]:
     """The file's text and its size on disk."""
-    content = bytearray()
-    buffer = np.empty(BLOCK, np.uint8)
     with ByteSource(path) as source:
-        while True:
-            if watch.cancelled:
-                raise Cancelled
-            count = source.read_into(buffer, 0, BLOCK)
-            content += buffer[:count].tobytes()
-            watch.report(Progress("reading", source.compressed_position(), source.size, 0, path))
-            if count < BLOCK:
-                break
+        content = b"".join(map(bytes, source.blocks(BLOCK, watch)))
         if source.damage:
             tally.missing("the compressed stream ends early", 1, source.damage)
-        text, breaks = decode_counting(bytes(content))
+        text, breaks = decode_counting(content)
         tally.repaired("a byte too many or too few in text of UTF-16: read on from the next line", breaks)
         return text, source.size
 

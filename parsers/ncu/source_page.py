@@ -95,14 +95,8 @@ def _values(header: list[str], fields: list[str]) -> dict[str, float]:
 
 
 def _device(kernels: list[_Kernel]) -> pl.DataFrame:
-    names = pl.Series("name", [kernel.name for kernel in kernels], dtype=pl.String).cast(schema.Name)
-    kinds = pl.Series("kind", ["kernel"] * len(kernels), dtype=pl.String).cast(schema.DeviceKind)
-    known = {"name": names, "kind": kinds}
-    columns = [
-        known[name] if name in known else pl.repeat(None, len(kernels), dtype=dtype, eager=True).alias(name)
-        for name, dtype in schema.DEVICE.items()
-    ]
-    return pl.DataFrame(columns)
+    rows = {"kind": ["kernel"] * len(kernels), "name": [kernel.name for kernel in kernels]}
+    return schema.filled(schema.DEVICE, pl.DataFrame(rows, schema={"kind": schema.DeviceKind, "name": pl.String}))
 
 
 def _counters(kernels: list[_Kernel]) -> pl.DataFrame:
@@ -122,5 +116,4 @@ def _counters(kernels: list[_Kernel]) -> pl.DataFrame:
         },
         orient="row",
     )
-    given = {"kind": pl.lit("metric"), "time": pl.lit(None), "unit": pl.lit(None)}
-    return frame.with_columns(**given).select(pl.col(name).cast(dtype) for name, dtype in schema.COUNTERS.items())
+    return schema.filled(schema.COUNTERS, frame.with_columns(kind=pl.lit("metric")))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -11,13 +10,13 @@ from msgspec import Struct
 
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys import metadata, names, privacy, tables
-from tracetui.parsers.nsys.database import open_database
-from tracetui.parsers.nsys.query import Query
-from tracetui.parsers.nsys.scan import RANGE_ROWS, TableReader
+from tracetui.parsers.nsys.database import Query, open_database
+from tracetui.parsers.nsys.scan import TableReader, stretches
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterable, Iterator
 
     from tracetui.parsers.nsys.database import Database
@@ -44,28 +43,12 @@ class Beside(Struct, frozen=True):
         if not query.columns:
             return
         lacking = [pl.lit(None, pl.Int64).alias(name) for name in integers if name not in query.columns]
-        for first, last in self._stretches(table):
+        for first, last in stretches(self.database, self.connection, found):
             yield self.reader.read(query, first, last).with_columns(*lacking).select(integers)
 
     def whole(self, table: str, *integers: str) -> pl.DataFrame:
         """All rows of a table."""
         return pl.concat([pl.DataFrame(schema=dict.fromkeys(integers, pl.Int64)), *self.pieces(table, *integers)])
-
-    def _stretches(self, table: str) -> Iterator[tuple[int | None, int | None]]:
-        rowid = self.database.tables[table].rowid
-        low = high = None
-        if rowid is not None:
-            name = '"' + table.replace('"', '""') + '"'
-            try:
-                low = self.connection.execute(f"SELECT min({rowid}) FROM {name}").fetchone()[0]
-                high = self.connection.execute(f"SELECT max({rowid}) FROM {name}").fetchone()[0]
-            except sqlite3.Error:
-                low = None
-        if low is None or high is None or high - low > self.database.bytes:
-            yield None, None
-            return
-        for first in range(low, high + 1, RANGE_ROWS):
-            yield first, min(first + RANGE_ROWS - 1, high)
 
     def small(self) -> metadata.SmallTables:
         """Reads small tables, with their texts."""
@@ -80,10 +63,8 @@ class Beside(Struct, frozen=True):
     def thread_names(self) -> dict[int, str]:
         """The name of each thread, by its global number; the program's own name where there are several."""
         best: dict[int, tuple[int, int]] = {}
-        for row in self.small().rows("ThreadNames", "nameId", "priority", "globalTid"):
-            thread, name, priority = row["globalTid"], row["nameId"], row["priority"] or 0
-            if thread is not None and name is not None:
-                best[thread] = max(best.get(thread, (-1, 0)), (priority, name))
+        for thread, priority, name in metadata.read(self.small()).thread_names:
+            best[thread] = max(best.get(thread, (-1, 0)), (priority, name))
         texts = self.texts(name for _, name in best.values())
         return {thread: texts[name] for thread, (_, name) in best.items() if name in texts}
 
@@ -101,19 +82,15 @@ def beside(trace: Trace) -> Iterator[Beside | None]:
         yield None
         return
     tally = Tally()
-    try:
-        opening = open_database(path, tally, Watch())
-        database = opening.__enter__()
-    except (TraceError, OSError):
-        yield None
-        return
-    reader, connection = TableReader(database, tally), database.connect()
-    try:
+    with ExitStack() as stack:
+        try:
+            database = stack.enter_context(open_database(path, tally, Watch()))
+        except (TraceError, OSError):
+            yield None
+            return
+        reader = stack.enter_context(closing(TableReader(database, tally)))
+        connection = stack.enter_context(closing(database.connect()))
         yield Beside(database, reader, connection)
-    finally:
-        connection.close()
-        reader.close()
-        opening.__exit__(None, None, None)
 
 
 def process_of(thread: int) -> int:

@@ -8,28 +8,29 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import polars as pl
 from msgspec import Struct
 
-from tracetui.parsers.bytes_source import ByteSource
-from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.progress import Progress
+from tracetui.parsers.bytes_source import ByteSource, read_all
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.names.kernel_key import key
+from tracetui.parsers.progress import Watch
+from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tracetui.parsers.progress import Watch
-    from tracetui.parsers.tally import Tally
 
 MAGIC = b"SQLite format 3\x00"
 HEADER_BYTES = 100
 BLOCK = 1 << 22
 LOCK_WAIT_SECONDS = 2.0
+_UTF16 = (2, 3)
+"""How the header says that texts are written."""
 ROWID_NAMES = ("rowid", "_rowid_", "oid")
 OF_EVENTS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "StringIds")
 
@@ -39,6 +40,10 @@ PRAGMAS = (
     # needed to read a database that lost its end or the definition of one table
     "PRAGMA writable_schema=ON",
 )
+
+_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+_NEEDED = ((_KERNELS, "demangledName"), ("StringIds", "id"), ("StringIds", "value"))
+_NAMES = f"SELECT CAST(value AS BLOB) FROM StringIds WHERE id IN (SELECT DISTINCT demangledName FROM {_KERNELS})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,18 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def numbers(connection: sqlite3.Connection, table: Table) -> tuple[int | None, int | None]:
+    """The first and last row number of a table; None where it has none, or no rows."""
+    if table.rowid is None:
+        return None, None
+    # one query for both would read the whole table
+    low, high = (
+        connection.execute(f"SELECT {end}({table.rowid}) FROM {quoted(table.name)}").fetchone()[0]
+        for end in ("min", "max")
+    )
+    return low, high
+
+
 @contextmanager
 def open_database(path: Path, tally: Tally, watch: Watch) -> Iterator[Database]:
     """Opens the database in `path`; a gzipped one is inflated into a private folder that is removed afterwards.
@@ -91,10 +108,8 @@ def open_database(path: Path, tally: Tally, watch: Watch) -> Iterator[Database]:
         TraceError: it is not an SQLite database, is locked, or its list of tables can't be read.
         Cancelled: the user cancelled while it was being inflated.
     """
+    _check_header(path, read_all(path, HEADER_BYTES))
     with ByteSource(path) as source:
-        head = np.zeros(HEADER_BYTES, np.uint8)
-        filled = source.read_into(head, 0, HEADER_BYTES)
-        _check_header(path, head[:filled].tobytes())
         if not source.is_gzip:
             yield _opened(path, path, tally)
             return
@@ -110,6 +125,24 @@ def open_database(path: Path, tally: Tally, watch: Watch) -> Iterator[Database]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def kernel_keys(path: Path, watch: Watch | None = None) -> frozenset[str]:
+    """The keys (`kernel_key.key`) of an export's kernels, without reading these; none where it can't be read.
+
+    Raises:
+        Cancelled: the user gave up while it was being inflated.
+    """
+    try:
+        with open_database(path, Tally(), watch or Watch()) as database:
+            columns = {name: table.columns for name, table in database.tables.items()}
+            if any(column not in columns.get(name, ()) for name, column in _NEEDED):
+                return frozenset()
+            with closing(database.connect()) as connection:
+                found = connection.execute(_NAMES).fetchall()
+    except (TraceError, OSError, sqlite3.Error):
+        return frozenset()
+    return frozenset(key(bytes(value).decode("utf-8", "replace")) for (value,) in found if value)
+
+
 def _check_header(path: Path, head: bytes) -> None:
     if not head:
         raise TraceError(path, "the file is empty")
@@ -120,15 +153,10 @@ def _check_header(path: Path, head: bytes) -> None:
 
 
 def _inflate(path: Path, target: Path, tally: Tally, watch: Watch) -> None:
-    buffer = np.empty(BLOCK, np.uint8)
     try:
         with ByteSource(path) as source, target.open("wb") as out:
-            while end := source.read_into(buffer, 0, BLOCK):
-                if watch.cancelled:
-                    raise Cancelled
-                out.write(buffer[:end].data)
-                # inflating takes about a tenth of the time
-                watch.report(Progress("reading", source.compressed_position() // 10, source.size, 0, path))
+            for block in source.blocks(BLOCK, watch, share=10):  # inflating takes about a tenth of the time
+                out.write(block)
             if source.damage:
                 tally.missing("the compressed stream ends early", 1, source.damage)
     except OSError as error:
@@ -141,11 +169,13 @@ def _no_room(path: Path, folder: Path, error: OSError) -> TraceError:
 
 
 def _opened(path: Path, file: Path, tally: Tally) -> Database:
-    if _text_encoding(file) in _UTF16:
+    with file.open("rb") as opened:
+        header = opened.read(HEADER_BYTES)
+    if int.from_bytes(header[56:60], "big") in _UTF16:
         advice = "write it anew: sqlite3 FILE .dump | sqlite3 NEW.sqlite"
         raise TraceError(path, "an SQLite database with texts in UTF-16, as no version of nsys writes it", advice)
     problem: sqlite3.Error | None = None
-    for uri, is_partial in _uris(file):
+    for uri, is_partial in _uris(file, header):
         try:
             tables = _tables(uri, tally)
         except sqlite3.Error as error:
@@ -156,40 +186,24 @@ def _opened(path: Path, file: Path, tally: Tally) -> Database:
         if is_partial:
             tally.missing("rows still in the database's write-ahead log or journal, which can't be opened here")
         size = file.stat().st_size
-        return Database(path, uri, size, tables, is_cut=size % _page_bytes(file) != 0)
+        return Database(path, uri, size, tables, is_cut=size % (int.from_bytes(header[16:18], "big") or 1) != 0)
     text = str(problem)
     if "locked" in text or "busy" in text:
         raise TraceError(path, "another program is writing this database", "wait until its export has ended") from None
     raise TraceError(path, f"an SQLite database that can't be read: {text}", "export the report anew") from None
 
 
-def _uris(file: Path) -> list[tuple[str, bool]]:
+def _uris(file: Path, header: bytes) -> list[tuple[str, bool]]:
     """Ways to open a file, best first, and whether each may miss rows that are in files beside it.
 
     An immutable database is opened without looking for a log, without a lock, and without leaving files beside it.
     """
     base = file.resolve().as_uri()
-    with file.open("rb") as opened:
-        header = opened.read(HEADER_BYTES)
     has_log = any(_size(file.with_name(file.name + suffix)) for suffix in ("-wal", "-journal"))
     keeps_log = header[18:20] == b"\x02\x02"
     if keeps_log and not has_log:
         return [(f"{base}?mode=ro&immutable=1", False)]
     return [(f"{base}?mode=ro", False), (f"{base}?mode=ro&immutable=1", has_log)]
-
-
-def _page_bytes(file: Path) -> int:
-    with file.open("rb") as opened:
-        return int.from_bytes(opened.read(HEADER_BYTES)[16:18], "big") or 1
-
-
-_UTF16 = (2, 3)
-
-
-def _text_encoding(file: Path) -> int:
-    """How the database's header says that texts are written."""
-    with file.open("rb") as opened:
-        return int.from_bytes(opened.read(HEADER_BYTES)[56:60], "big")
 
 
 def _size(file: Path) -> int:
@@ -241,3 +255,43 @@ def _tables(uri: str, tally: Tally) -> dict[str, Table]:
         return tables
     finally:
         connection.close()
+
+
+INTEGER, TEXT = pl.Int64(), pl.Binary()
+"""A column of whole numbers, null where there is none; one of undecoded text, empty where there is none."""
+
+
+class Query(Struct, frozen=True):
+    """A selection of one table's columns, without those that the table lacks."""
+
+    table: Table
+    columns: dict[str, pl.DataType]
+    is_events: bool = False
+    """Whether its rows are events, which are counted."""
+
+    @classmethod
+    def of(cls, table: Table, *integers: str, texts: tuple[str, ...] = (), is_events: bool = False) -> Query:
+        """Those of these columns that exist."""
+        wanted = dict.fromkeys(integers, INTEGER) | dict.fromkeys(texts, TEXT)
+        return cls(table, {name: dtype for name, dtype in wanted.items() if name in table.columns}, is_events)
+
+    def sql(self, first: int | None = None, last: int | None = None, *, numbered: bool = False) -> str:
+        """The SELECT for rows numbered `first` to `last`, in that order; `numbered` puts the row number first.
+
+        Text is taken as bytes, since a file may hold any, and as never null, since the type of the first row decides
+        for all of them where rows are read in bulk.
+        """
+        fields = [
+            f"ifnull(CAST({quoted(name)} AS BLOB), x'') AS {quoted(name)}" if dtype == TEXT else quoted(name)
+            for name, dtype in self.columns.items()
+        ]
+        rowid = self.table.rowid
+        if numbered:
+            fields.insert(0, rowid or "NULL")
+        where = f" WHERE {rowid} BETWEEN {first} AND {last}" if rowid and first is not None else ""
+        order = f" ORDER BY {rowid}" if rowid else ""
+        return f"SELECT {', '.join(fields)} FROM {quoted(self.table.name)}{where}{order}"
+
+    def empty(self) -> pl.DataFrame:
+        """No rows."""
+        return pl.DataFrame(schema=self.columns)

@@ -15,10 +15,10 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.parsers import categories, links, resources, schema
-from tracetui.parsers.frame_columns import frame
 from tracetui.parsers.nesting import NONE, LaneClock, enclosing, nearest, order
 from tracetui.parsers.nsys import compact, nccl, tables
 from tracetui.parsers.nsys.compact import NULL, is_null
+from tracetui.parsers.schema import frame
 from tracetui.parsers.trace import Trace
 
 if TYPE_CHECKING:
@@ -120,8 +120,6 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
         steps=found,
         host=host,
         device=work,
-        memory=schema.empty(schema.MEMORY),
-        counters=schema.empty(schema.COUNTERS),
         info=info,
         source=source,
         notes=tally.notes(),
@@ -343,10 +341,7 @@ def _link(
     when = device["start"][rows].copy()
     when[called] = begin
     start = found["start"].to_numpy()
-    step = np.searchsorted(start, when, side="right") - 1
-    if start.size:
-        step[when >= (start + found["duration"].to_numpy())[step]] = NONE
-    return held, in_loose, step
+    return held, in_loose, links.held_by(start, start + found["duration"].to_numpy(), when)
 
 
 def _holding(ranges: _Lanes, lane: Ints, begin: Ints, lasts: Ints) -> Ints:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from tracetui.parsers.names.people import without_users
-from tracetui.parsers.nsys import careful
+from tracetui.parsers.nsys.database import Query
 from tracetui.parsers.nsys.privacy import is_environment
-from tracetui.parsers.nsys.query import Query
+from tracetui.parsers.nsys.scan import read_carefully
 from tracetui.parsers.trace import DeviceInfo
 
 if TYPE_CHECKING:
@@ -100,8 +100,16 @@ class SmallTables:
         if not query.columns:
             return []
         blank = dict.fromkeys((*integers, *texts))
-        found = careful.rows(self._connection, query, self._tally)
-        return [blank | {c: v for c, v in zip(query.columns, row, strict=True) if v != ""} for row in found]
+        found = read_carefully(self._connection, query, self._tally)
+        return [
+            blank | {column: _decoded(value) for column, value in row.items() if value != b""}
+            for row in found.iter_rows(named=True)
+        ]
+
+
+def _decoded(value: Any) -> Any:
+    """A text of the file, whatever its bytes are; a number as it is."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def vocabulary(tables: SmallTables) -> Vocabulary:

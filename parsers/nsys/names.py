@@ -1,7 +1,12 @@
-"""Reads the strings that events refer to by number, and only those that a kept row refers to."""
+"""Names of events: reads the strings that kept rows refer to, removes secrets, and splits off what frameworks append.
+
+PyTorch's emit_nvtx writes a call's numbers into its range's name: ``aten::to, seq = 5, op_id = 7, sizes = [[2, 3]]``
+(torch/csrc/profiler/util.cpp, getNvtxStr). Without splitting them off, every call would have a different name.
+"""
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +16,9 @@ from msgspec import Struct
 
 from tracetui.parsers import categories
 from tracetui.parsers.categories import NULL_CODE
-from tracetui.parsers.nsys import labels
 from tracetui.parsers.nsys.compact import NULL
+from tracetui.parsers.nsys.database import Query
 from tracetui.parsers.nsys.privacy import shown
-from tracetui.parsers.nsys.query import Query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,6 +29,87 @@ if TYPE_CHECKING:
     from tracetui.parsers.nsys.database import Database
     from tracetui.parsers.nsys.scan import TableReader
     from tracetui.parsers.tally import Tally
+
+_FOLDED = (
+    r"(?s)^(?<name>.*?)"
+    r"(?:, (?:stashed )?seq ?= ?(?<sequence>-?\d{1,18}))?"
+    r"(?:, op_id ?= ?(?<operation>\d{1,18}))?"
+    r"(?:, sizes ?= ?(?<sizes>\[.*?\]))?"
+    r"(?:, input_op_ids ?= ?\[.*\])?$"
+)
+_MAY_FOLD = r", (?:stashed )?seq ?= ?-?\d|, op_id ?= ?\d|, sizes ?= ?\["
+_VERSION = re.compile(r"_v\d{4}$")
+
+
+class Labels(Struct, frozen=True):
+    """The parts of a column of range texts, by row."""
+
+    name: Codes
+    sequence: NDArray[np.int64] | None = None
+    operation: NDArray[np.int64] | None = None
+    sizes: Codes | None = None
+
+    @property
+    def columns(self) -> tuple[NDArray[Any] | None, ...]:
+        """The columns in order."""
+        return self.name, self.sequence, self.operation, self.sizes
+
+
+def call_name(text: str) -> str:
+    """An API call as `nsys stats` prints it: without the last six characters if they are ``_v`` and four digits."""
+    return _VERSION.sub("", text)
+
+
+def decode(texts: pl.Series) -> pl.Series:
+    """Bytes as text; what is not UTF-8 is replaced."""
+    try:
+        decoded: pl.Series = texts.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        return pl.Series([None if text is None else text.decode("utf-8", "replace") for text in texts], dtype=pl.String)
+    return decoded
+
+
+def encode(texts: Iterable[str]) -> Codes:
+    """Category codes of names; names that must not be shown are replaced."""
+    return _codes(pl.Series(list(texts), dtype=pl.String))
+
+
+def labels(texts: pl.Series) -> Labels:
+    """Reads a column of undecoded range texts; empty ones have no name."""
+    # a separate dictionary: texts that are split or hidden must not stay in the program's
+    own = pl.Categorical(pl.Categories.random())
+    coded = decode(texts).cast(own)
+    at = coded.to_physical().to_numpy()
+    distinct = pl.Series(np.arange(int(at.max()) + 1 if at.size else 0, dtype=np.uint32)).cat.to(own).cast(pl.String)
+    found = folded(distinct)
+    return Labels(*(None if values is None else values[at] for values in found.columns))  # type: ignore[arg-type]
+
+
+def folded(texts: pl.Series) -> Labels:
+    """The labels of distinct texts."""
+    rows = texts.str.contains(_MAY_FOLD).arg_true()
+    if not len(rows):
+        return Labels(_codes(texts))
+    groups = texts.gather(rows).str.extract_groups(_FOLDED).struct.unnest()
+    groups = groups.with_columns(rows.alias("row")).filter(pl.col("name") != "")
+    names = texts.scatter(groups["row"], groups["name"])
+    numbers = {title: np.full(len(texts), NULL, np.int64) for title in ("sequence", "operation")}
+    row = groups["row"].to_numpy()
+    for title, values in numbers.items():
+        values[row] = groups[title].cast(pl.Int64).fill_null(NULL).to_numpy()
+    sizes = np.full(len(texts), categories.NULL_CODE, np.uint32)
+    sizes[row] = categories.encode(groups["sizes"])
+    return Labels(_codes(names), numbers["sequence"], numbers["operation"], sizes)
+
+
+def _codes(texts: pl.Series) -> Codes:
+    """Category codes of texts, null for empty ones; those that must not be shown are replaced."""
+    assignments = texts.str.contains("=", literal=True).arg_true()
+    if len(assignments):
+        given = texts.gather(assignments).to_list()
+        texts = texts.scatter(assignments, [shown(text) for text in given])
+    return categories.encode(texts.replace("", None) if (texts == "").any() else texts)
+
 
 DENSE = 1 << 22
 STRETCH = 1 << 18
@@ -67,7 +152,7 @@ class Strings:
             return
         found = reader.read(Query.of(table, "id", texts=("value",)))
         found = found.filter(pl.col("id").is_in(pl.Series(wanted, dtype=pl.Int64).implode()))
-        texts = labels.decode(found["value"]).to_list()
+        texts = decode(found["value"]).to_list()
         # an empty text, or none, names nothing
         self._texts = {number: text for number, text in zip(found["id"].to_list(), texts, strict=True) if text}
 
@@ -84,15 +169,14 @@ class Strings:
         known = sorted(ids & self._texts.keys())
         texts = [self._texts[number] for number in known]
         if calls:
-            texts = [labels.call_name(text) for text in texts]
-        return ById(np.array(known, np.int64), labels.encode(texts), unknown)
+            texts = [call_name(text) for text in texts]
+        return ById(np.array(known, np.int64), encode(texts), unknown)
 
-    def labels(self, ids: set[int]) -> tuple[NDArray[np.int64], labels.Labels]:
+    def labels(self, ids: set[int]) -> tuple[NDArray[np.int64], Labels]:
         """Ids, and what the texts of these registered range names say."""
         known = sorted(ids & self._texts.keys())
-        return np.array(known, np.int64), labels.folded(
-            pl.Series([self._texts[number] for number in known], dtype=pl.String)
-        )
+        texts = pl.Series([self._texts[number] for number in known], dtype=pl.String)
+        return np.array(known, np.int64), folded(texts)
 
 
 def fill(
@@ -101,12 +185,12 @@ def fill(
     """Replaces the numbers of strings and domains by every row's name and every range's domain."""
     lost = sum(strings.lacking(ids) for purpose, ids in needed.items() if purpose != "thread")
     tally.missing("name that the file's list of strings lacks", lost)
-    unknown = np.uint32(labels.encode([UNNAMED])[0])
+    unknown = np.uint32(encode([UNNAMED])[0])
     kernels = strings.codes(needed.get("kernel", set()), unknown)
     calls = strings.codes(needed.get("call", set()), unknown, calls=True)
     with ThreadPoolExecutor(len(groups)) as pool:
         waiting = [
-            pool.submit(_fill_device, groups["device"], kernels, unknown),
+            pool.submit(_fill_device, groups["device"], kernels),
             pool.submit(_fill_calls, groups["calls"], calls),
             pool.submit(_fill_ranges, groups["ranges"], strings, needed.get("range", set()), unknown, domains),
         ]
@@ -130,7 +214,7 @@ def _fill_calls(group: dict[str, Any], calls: ById) -> None:
         name[part] = calls.take(string[part])
 
 
-def _fill_device(group: dict[str, Any], kernels: ById, unknown: np.uint32) -> None:
+def _fill_device(group: dict[str, Any], kernels: ById) -> None:
     """Kernels are named by a string; everything else has its name, or none yet."""
     string, name = group.pop("string"), group["name"]
     for part in _slices(name.size):

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
+from tracetui.parsers import resources
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import metadata, names, nccl, tables
+from tracetui.parsers.nsys.compact import Store
 from tracetui.parsers.nsys.database import open_database
 from tracetui.parsers.nsys.frames import Events, build_trace
 from tracetui.parsers.nsys.privacy import shown
-from tracetui.parsers.nsys.scan import TableReader, scan
+from tracetui.parsers.nsys.scan import TableReader, stretches
 from tracetui.parsers.nsys.tables import Shared
 from tracetui.parsers.nsys.unread import say_warnings, say_what_is_unread
 from tracetui.parsers.progress import Progress, Watch
+from tracetui.parsers.resources import in_order
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tracetui.parsers.nsys.database import Database
+    from tracetui.parsers.nsys.compact import Columns
+    from tracetui.parsers.nsys.database import Database, Query
     from tracetui.parsers.nsys.metadata import Metadata
     from tracetui.parsers.nsys.names import Strings
+    from tracetui.parsers.nsys.tables import EventTable
 
+LARGEST_TEMPORARY = 4 << 20
+"""Larger blocks are columns of the whole file, whose memory must return to the system when they are freed."""
 TOOL = "NVIDIA Nsight Systems"
 OF_NSYS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "TARGET_INFO_", "ProcessStreams")
 
@@ -64,7 +73,7 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
             shared = Shared(tally, metadata.vocabulary(small), database.is_cut)
             known = metadata.read(small)
             of_nccl = nccl.payloads(database, connection, tally)
-            found = scan(database, reader, shared, watch)
+            found = _scan(database, reader, shared, watch)
             if found.partial and not found.rows:
                 raise Cancelled
             say_what_is_unread(database, [table.name for table in tables.EVENT_TABLES], tally)
@@ -87,6 +96,66 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
         parsed=found.rows - shared.unusable,
         partial=found.partial,
     )
+
+
+class _Scan(Struct):
+    """The rows of all event tables as columns, by group."""
+
+    groups: dict[str, Columns]
+    rows: int
+    """How many rows were read, including those that turned out to be unusable."""
+    partial: bool
+
+
+class _Task(Struct, frozen=True):
+    event_table: EventTable
+    query: Query
+    first: int | None
+    last: int | None
+    rows: int
+    """How many rows there are at most; 0 if unknown."""
+
+
+_Done = tuple[_Task, int, "Columns"]
+
+
+def _scan(database: Database, reader: TableReader, shared: Shared, watch: Watch) -> _Scan:
+    """Reads every event table that the file has."""
+    resources.keep_chunks_in_heap(LARGEST_TEMPORARY)
+    tasks = _tasks(database)
+    stores = {
+        group: Store(sum(task.rows for task in tasks if task.event_table.group == group), needed)
+        for group, needed in tables.GROUPS.items()
+    }
+    read, done, partial, expected = 0, 0, False, sum(task.rows for task in tasks) or 1
+
+    def work(task: _Task) -> _Done:
+        batch = reader.read(task.query, task.first, task.last)
+        return task, batch.height, task.event_table.convert(batch, shared)
+
+    for task, rows, columns in in_order(work, tasks):
+        read += rows
+        stores[task.event_table.group].append(columns)
+        done += task.rows
+        watch.report(Progress("reading", database.bytes * done // expected, database.bytes, read, database.path))
+        if watch.cancelled:
+            partial = True
+            break
+    resources.release_freed()
+    return _Scan({group: store.finish() for group, store in stores.items()}, read, partial)
+
+
+def _tasks(database: Database) -> list[_Task]:
+    todo = []
+    with closing(database.connect()) as connection:
+        for event_table, table in tables.present(database):
+            query = event_table.query(table)
+            if query.columns:
+                todo += [
+                    _Task(event_table, query, first, last, 0 if first is None or last is None else last - first + 1)
+                    for first, last in stretches(database, connection, table)
+                ]
+    return todo
 
 
 def _check(path: Path, database: Database) -> None:

@@ -1,29 +1,182 @@
-"""Reads the event tables: ranges of rows in parallel on the fast path, the rest on the slow path."""
+"""Reads tables: ranges of rows in parallel on the fast path, the rest on the slow path.
+
+The slow path reads one value at a time through the standard library, around damaged pages: values of another type than
+their column's, and damaged databases.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import threading
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from msgspec import Struct
 
-from tracetui.parsers import resources
-from tracetui.parsers.nsys import careful, tables
-from tracetui.parsers.nsys.compact import Store
-from tracetui.parsers.nsys.database import PRAGMAS, quoted
-from tracetui.parsers.progress import Progress
-from tracetui.parsers.resources import in_order
+from tracetui.parsers.nsys.database import PRAGMAS, TEXT, numbers
 
 if TYPE_CHECKING:
-    from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.nsys.database import Database, Table
-    from tracetui.parsers.nsys.query import Query
-    from tracetui.parsers.nsys.tables import EventTable, Shared
-    from tracetui.parsers.progress import Watch
+    from collections.abc import Iterator
+
+    from tracetui.parsers.nsys.database import Database, Query, Table
     from tracetui.parsers.tally import Tally
+
+BATCH = 1 << 14
+INT64 = range(-(2**63), 2**63)
+ROWID_END = 2**63 - 1
+
+
+def read_carefully(
+    connection: sqlite3.Connection, query: Query, tally: Tally, first: int | None = None, last: int | None = None
+) -> pl.DataFrame:
+    """Reads the rows numbered `first` to `last` (all if not given), as far as they are readable, in order.
+
+    Rows on damaged pages are counted as missing as far as their number is known.
+    """
+    frames = [_frame(query, rows, tally) for rows in _batches(connection, query, tally, first, last) if rows]
+    return pl.concat(frames) if frames else query.empty()
+
+
+def _batches(
+    connection: sqlite3.Connection, query: Query, tally: Tally, first: int | None, last: int | None
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Raw rows, each with its row number first."""
+    if query.table.rowid is None:
+        yield from _unnumbered(connection, query, tally)
+        return
+    at, end = (-ROWID_END - 1, ROWID_END) if first is None or last is None else (first, last)
+    while at <= end:
+        try:
+            cursor = connection.execute(query.sql(at, end, numbered=True))
+            while found := cursor.fetchmany(BATCH):
+                _check_numbers(found, at)
+                yield found
+                at = found[-1][0] + 1
+        except (sqlite3.Error, OverflowError, _Disorder) as error:  # noqa: PERF203  once per damaged place
+            # fetchmany loses the rows that it had fetched before the error
+            if found := _up_to_damage(connection, query, at, end):
+                yield found
+                at = found[-1][0] + 1
+            behind = _behind_damage(connection, query, at, end)
+            _count_lost(query, tally, error, at, behind, end)
+            if behind is None:
+                return
+            at = behind
+        else:
+            return
+
+
+class _Disorder(Exception):  # noqa: N818  a kind of damage that SQLite doesn't notice
+    """The row numbers do not ascend."""
+
+
+def _check_numbers(rows: list[tuple[Any, ...]], at: int) -> None:
+    """Checks the row number, since pages of another table may look like this table's and have any number."""
+    for row in rows:
+        if row[0] < at:
+            raise _Disorder(f"row {row[0]} where {at} was expected")
+        at = row[0] + 1
+
+
+def _unnumbered(connection: sqlite3.Connection, query: Query, tally: Tally) -> Iterator[list[tuple[Any, ...]]]:
+    found: list[tuple[Any, ...]] = []
+    try:
+        found.extend(connection.execute(query.sql(numbered=True)))  # keeps what was read before an error
+    except (sqlite3.Error, OverflowError) as error:
+        tally.missing(f"the rest of table {query.table.name} can't be read", 1, str(error))
+    yield found
+
+
+def _up_to_damage(connection: sqlite3.Connection, query: Query, at: int, end: int) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    try:
+        for row in connection.execute(query.sql(at, end, numbered=True)):
+            _check_numbers([row], at)
+            found.append(row)
+            at = row[0] + 1
+            if len(found) >= BATCH:
+                break
+    except (sqlite3.Error, OverflowError, _Disorder):
+        pass
+    return found
+
+
+def _behind_damage(connection: sqlite3.Connection, query: Query, at: int, end: int) -> int | None:
+    """The first row number after `at` from which rows can be read again; None if there is none up to `end`."""
+
+    def readable(number: int) -> int | None:
+        """The first row from this number on; None if the path to it is damaged or ends."""
+        try:
+            row = connection.execute(query.sql(number, end, numbered=True) + " LIMIT 1").fetchone()
+        except (sqlite3.Error, OverflowError):
+            return None
+        return None if row is None or row[0] < number else int(row[0])
+
+    step = 1
+    found: int | None = None
+    while at + step <= end and (found := readable(at + step)) is None:
+        step *= 2
+    low = at + step // 2
+    while found is not None and low + 1 < found:  # the damaged rows end somewhere between
+        middle = (low + found) // 2
+        earlier = readable(middle)
+        if earlier is None:
+            low = middle
+        elif earlier < found:
+            found = earlier
+        else:  # no row between the middle and the one found
+            break
+    return found
+
+
+def _count_lost(query: Query, tally: Tally, error: Exception, at: int, behind: int | None, end: int) -> None:
+    """Counts the rows on damaged pages: as events, or as something missing."""
+    # rows are numbered from 1; how many followed the last one found is unknown
+    if behind is not None:
+        lost = max(behind - max(at, 1), 1)
+    else:
+        lost = end - at + 1 if end < ROWID_END else 1
+    count = tally.skipped if query.is_events else tally.missing
+    count("rows on damaged pages of the database", lost, f"{query.table.name}: {error}")
+
+
+def _frame(query: Query, rows: list[tuple[Any, ...]], tally: Tally) -> pl.DataFrame:
+    columns = list(zip(*rows, strict=True))[1:]
+    series = []
+    for (name, dtype), values in zip(query.columns.items(), columns, strict=True):
+        if dtype == TEXT:
+            series.append(pl.Series(name, values, dtype=pl.Binary))
+        else:
+            series.append(pl.Series(name, _integers(query, name, values, tally), dtype=pl.Int64))
+    return pl.DataFrame(series)
+
+
+def _integers(query: Query, name: str, values: tuple[Any, ...], tally: Tally) -> list[int | None]:
+    whole: list[int | None] = []
+    for value in values:
+        if value is None or type(value) is int:
+            whole.append(value)
+            continue
+        number = _integer(value)
+        whole.append(number)
+        example = f"{query.table.name}.{name}: {value!r}"
+        if number is None:
+            tally.repaired("value that is no whole number was taken for unknown", 1, example)
+        else:
+            tally.repaired("number that was stored as another type", 1, example)
+    return whole
+
+
+def _integer(value: object) -> int | None:
+    """The whole number that a float or a text represents."""
+    try:
+        if isinstance(value, bytes) or (isinstance(value, float) and value.is_integer()):
+            number = int(value)
+        else:
+            return None
+    except (ValueError, OverflowError):
+        return None
+    return number if number in INT64 else None
 
 
 BATCH_ROWS = 1 << 15
@@ -91,29 +244,6 @@ class BulkReader:
 
 RANGE_ROWS = 1 << 17
 """How many rows are read at once: so few that their wide form stays small, but enough to keep two cores busy."""
-LARGEST_TEMPORARY = 4 << 20
-"""Larger blocks are columns of the whole file, whose memory must return to the system when they are freed."""
-
-
-class Scan(Struct):
-    """The rows of all event tables as columns, by group."""
-
-    groups: dict[str, Columns]
-    rows: int
-    """How many rows were read, including those that turned out to be unusable."""
-    partial: bool
-
-
-class _Task(Struct, frozen=True):
-    event_table: EventTable
-    query: Query
-    first: int | None
-    last: int | None
-    rows: int
-    """How many rows there are at most; 0 if unknown."""
-
-
-_Done = tuple[_Task, int, "Columns"]
 
 
 class TableReader:
@@ -123,19 +253,16 @@ class TableReader:
         self._database, self._tally = database, tally
         self._bulk: BulkReader | None = None
         if bulk:
-            with contextlib.suppress(Unsuited):
+            with suppress(Unsuited):
                 self._bulk = BulkReader(database.uri)
 
     def read(self, query: Query, first: int | None = None, last: int | None = None) -> pl.DataFrame:
         """Reads the rows numbered `first` to `last`, or all if not given."""
         if self._bulk is not None:
-            with contextlib.suppress(Unsuited):
+            with suppress(Unsuited):
                 return self._bulk.read(query, first, last)
-        connection = self._database.connect()
-        try:
-            return careful.read(connection, query, self._tally, first, last)
-        finally:
-            connection.close()
+        with closing(self._database.connect()) as connection:
+            return read_carefully(connection, query, self._tally, first, last)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -143,66 +270,17 @@ class TableReader:
             self._bulk.close()
 
 
-def scan(database: Database, reader: TableReader, shared: Shared, watch: Watch) -> Scan:
-    """Reads every event table that the file has."""
-    resources.keep_chunks_in_heap(LARGEST_TEMPORARY)
-    tasks = _tasks(database)
-    stores = {
-        group: Store(sum(task.rows for task in tasks if task.event_table.group == group), needed)
-        for group, needed in tables.GROUPS.items()
-    }
-    read, done, partial, expected = 0, 0, False, sum(task.rows for task in tasks) or 1
-
-    def work(task: _Task) -> _Done:
-        batch = reader.read(task.query, task.first, task.last)
-        return task, batch.height, task.event_table.convert(batch, shared)
-
-    for task, rows, columns in in_order(work, tasks):
-        read += rows
-        stores[task.event_table.group].append(columns)
-        done += task.rows
-        watch.report(Progress("reading", database.bytes * done // expected, database.bytes, read, database.path))
-        if watch.cancelled:
-            partial = True
-            break
-    resources.release_freed()
-    return Scan({group: store.finish() for group, store in stores.items()}, read, partial)
-
-
-def _tasks(database: Database) -> list[_Task]:
-    connection = database.connect()
+def stretches(
+    database: Database, connection: sqlite3.Connection, table: Table
+) -> Iterator[tuple[int, int] | tuple[None, None]]:
+    """The first and last number of rows that are read at once; None for all, where they are not numbered densely."""
     try:
-        spans = [
-            (event_table, table, _numbers(connection, database, table))
-            for event_table, table in tables.present(database)
-        ]
-    finally:
-        connection.close()
-    todo = []
-    for event_table, table, span in spans:
-        query = event_table.query(table)
-        if not query.columns:
-            continue
-        if span is None:
-            todo.append(_Task(event_table, query, None, None, 0))
-            continue
-        low, high = span
-        for first in range(low, high + 1, RANGE_ROWS):
-            last = min(first + RANGE_ROWS - 1, high)
-            todo.append(_Task(event_table, query, first, last, last - first + 1))
-    return todo
-
-
-def _numbers(connection: sqlite3.Connection, database: Database, table: Table) -> tuple[int, int] | None:
-    """The first and last row number, where the numbers between are dense enough to be read in ranges."""
-    if table.rowid is None:
-        return None
-    try:
-        low = connection.execute(f"SELECT min({table.rowid}) FROM {quoted(table.name)}").fetchone()[0]
-        high = connection.execute(f"SELECT max({table.rowid}) FROM {quoted(table.name)}").fetchone()[0]
+        low, high = numbers(connection, table)
     except sqlite3.Error:
-        return None
+        low = high = None
     # a row takes more than a byte, so a wider span has holes
-    if low is None or high - low > database.bytes:
-        return None
-    return low, high
+    if low is None or high is None or high - low > database.bytes:
+        yield None, None
+        return
+    for first in range(low, high + 1, RANGE_ROWS):
+        yield first, min(first + RANGE_ROWS - 1, high)

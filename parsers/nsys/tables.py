@@ -14,9 +14,9 @@ import polars as pl
 from msgspec import Struct, field
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.nsys import labels
 from tracetui.parsers.nsys.compact import Numbering, narrow, triple, wide
-from tracetui.parsers.nsys.query import Query
+from tracetui.parsers.nsys.database import Query
+from tracetui.parsers.nsys.names import labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -321,7 +321,7 @@ def _ranges(batch: pl.DataFrame, shared: Shared) -> Columns:
 def _add_labels(columns: Columns, batch: pl.DataFrame, shared: Shared) -> None:
     """Inline text where there is some, the id of a registered string elsewhere."""
     texts = batch["text"] if "text" in batch.columns else pl.repeat(b"", batch.height, dtype=pl.Binary, eager=True)
-    read = labels.labels(texts)
+    read = labels(texts)
     columns["name"] = read.name
     for column, values in (
         ("sequence", read.sequence),

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tracetui.parsers.names.people import without_users
-from tracetui.parsers.nsys.database import quoted
+from tracetui.parsers.nsys.database import numbers, quoted
 from tracetui.parsers.nsys.privacy import is_environment
 from tracetui.parsers.nsys.tables import PID_BITS, PID_MASK
 
@@ -68,16 +68,14 @@ def _holds_events(table: Table) -> bool:
 
 def _rows(connection: sqlite3.Connection, table: Table) -> int:
     """How many rows a table has, 0 where that can't be found out."""
-    name = quoted(table.name)
     try:
         # counting reads the whole table, so only where the program gave the rows their numbers, with gaps maybe
         if table.rowid is None or not OWN_NUMBERS.isdisjoint(table.columns):
-            return int(connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0])
-        low = connection.execute(f"SELECT min({table.rowid}) FROM {name}").fetchone()[0]
-        high = connection.execute(f"SELECT max({table.rowid}) FROM {name}").fetchone()[0]
-        return 0 if low is None else int(high) - int(low) + 1
+            return int(connection.execute(f"SELECT count(*) FROM {quoted(table.name)}").fetchone()[0])
+        low, high = numbers(connection, table)
     except sqlite3.Error:
         return 0
+    return 0 if low is None or high is None else high - low + 1
 
 
 SEVERITIES = {2: "warning", 3: "error"}

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from msgspec import Struct
+from msgspec.json import decode, encode
 
 from tracetui.parsers import schema
-from tracetui.parsers.trace import FRAMES, DeviceInfo, MarkedBy, Note, ProcessGroup, Source, Trace, TraceInfo
+from tracetui.parsers.trace import FRAMES, MarkedBy, Note, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +44,20 @@ _CONTEXT = "context.json"
 _FILES = frozenset({_CONTEXT, *(f"{name}.arrow" for name in FRAMES)})
 _ENTRY = re.compile(r"[0-9a-f]{40}")
 _UNFINISHED = ".writing-"
+
+
+class _Context(Struct):
+    """What an entry holds beside its frames."""
+
+    info: TraceInfo
+    source: dict[str, Any]
+    """The fields of `Source` but its path."""
+    notes: tuple[Note, ...]
+    marked_by: MarkedBy | None
+    frames: dict[str, int]
+    """A checksum of the file of each frame."""
+    nothing: dict[str, list[str]]
+    """The columns of each frame that have no value, and were not written."""
 
 
 class CacheInfo(Struct, frozen=True):
@@ -121,27 +136,22 @@ def _read(entry: Path, path: Path) -> Trace:
     text = checked["context"]
     if checked["key"] != entry.name or checked["check"] != zlib.crc32(text.encode()):
         raise ValueError(f"{entry} is damaged")
-    context = json.loads(text)
+    context = decode(text, type=_Context)
     for name in FRAMES:
-        if _check(entry / f"{name}.arrow") != context["frames"][name]:
+        if _check(entry / f"{name}.arrow") != context.frames[name]:
             raise ValueError(f"{name} of {entry} is damaged")
     read = pl.collect_all([pl.scan_ipc(entry / f"{name}.arrow") for name in FRAMES])
-    frames = {
-        name: _with_nothing(read.pop(0), layout, context["nothing"][name])
+    frames: dict[str, Any] = {
+        name: _with_nothing(read.pop(0), layout, context.nothing[name])
         for name, layout in zip(FRAMES, _layouts(), strict=True)
     }
     _fits(frames)
     return Trace(
-        steps=frames["steps"],
-        host=frames["host"],
-        device=frames["device"],
-        memory=frames["memory"],
-        counters=frames["counters"],
-        collectives=frames["collectives"],
-        info=_info(context["info"]),
-        source=Source(**{**context["source"], "path": path}),
-        notes=tuple(Note(**note) for note in context["notes"]),
-        marked_by=None if context["marked_by"] is None else MarkedBy(**context["marked_by"]),
+        **frames,
+        info=context.info,
+        source=Source(**{**context.source, "path": path}),
+        notes=context.notes,
+        marked_by=context.marked_by,
     )
 
 
@@ -215,7 +225,7 @@ def store(key: str, trace: Trace) -> None:
         _write(scratch, key, trace)
         if not target.exists():
             scratch.rename(target)
-    except (OSError, pl.exceptions.PolarsError):
+    except (OSError, ValueError, pl.exceptions.PolarsError):  # a text with half a surrogate pair, too
         pass
     finally:
         _remove(scratch)
@@ -233,15 +243,7 @@ def _write(scratch: Path, key: str, trace: Trace) -> None:
         frame.drop(nothing[name]).write_ipc(file, compression="lz4", record_batch_size=max(frame.height, 1))
         checks[name] = _check(file)
     source = {field: value for field, value in asdict(trace.source).items() if field != "path"}
-    context = {
-        "info": asdict(trace.info),
-        "source": source,
-        "notes": [asdict(note) for note in trace.notes],
-        "marked_by": None if trace.marked_by is None else asdict(trace.marked_by),
-        "frames": checks,
-        "nothing": nothing,
-    }
-    text = json.dumps(context)
+    text = encode(_Context(trace.info, source, trace.notes, trace.marked_by, checks, nothing)).decode()
     checked = {"key": key, "check": zlib.crc32(text.encode()), "context": text}
     (scratch / _CONTEXT).write_text(json.dumps(checked))
 
@@ -313,14 +315,3 @@ def _trim(allowed: int, keep: Path) -> None:
         if entry != keep and not entry.name.startswith(_UNFINISHED):
             _remove(entry)
             held -= size
-
-
-def _info(values: dict[str, Any]) -> TraceInfo:
-    """Reads a TraceInfo from JSON, where tuples have become lists."""
-    values["devices"] = tuple(DeviceInfo(**device) for device in values["devices"])
-    for name in ("captured", "processes", "threads"):
-        values[name] = tuple(tuple(entry) for entry in values[name])
-    values["groups"] = tuple(ProcessGroup(**{**group, "ranks": tuple(group["ranks"])}) for group in values["groups"])
-    if values["window"] is not None:
-        values["window"] = tuple(values["window"])
-    return TraceInfo(**values)

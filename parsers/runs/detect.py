@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tracetui.parsers.bytes_source import read_all
-from tracetui.parsers.chrome import layout, marks
+from tracetui.parsers.chrome import layout
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.sniff import has_table, is_source_page, other_page
 from tracetui.parsers.runs import manifest as run_manifest
@@ -52,9 +52,9 @@ class Candidate(Struct, frozen=True):
     run_id: str | None = None
     """The run of `tracetui profile` that it says it is of."""
     recorded_pass: str | None = None
-    """Which recording of that run it is, of those by torch.profiler: `light_pass.LIGHT` or `light_pass.RICH`."""
+    """Which recording of that run it is, of those by torch.profiler: `run.LIGHT` or `run.RICH`."""
     of_folder: Path | None = None
-    """The folder of the job, where the folder it lies in says which recording it is (`passes.by_folder`)."""
+    """The folder of the job, where the folder it lies in says which recording it is (`finding.set_aside`)."""
 
     @property
     def beside(self) -> Path:
@@ -179,7 +179,7 @@ def _ranked(path: Path, head: bytes) -> Candidate:
     """A Chrome trace, and which rank of how many and whose recording its header says it is."""
     start = layout.events_start(head)
     header = layout.header(head[:start] if start is not None else head)
-    distributed, own = header.get("distributedInfo"), marks.own(header)
+    distributed, own = header.get("distributedInfo"), layout.own(header)
     run_id, recorded_pass = own.get("run"), own.get("pass")
     known = distributed if isinstance(distributed, dict) else {}
     rank, world = known.get("rank"), known.get("world_size")

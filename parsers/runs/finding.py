@@ -1,4 +1,4 @@
-"""Finds the files of a run: in a folder, or as they were named one by one."""
+"""Finds the files of a run, in a folder or as they were named one by one, and which light recording is of which run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from msgspec.structs import replace
 
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.runs import passes
 from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
+from tracetui.parsers.runs.run import LIGHT, RICH
 from tracetui.parsers.tool_registry import EXAMPLES, KINDS, REPORT, WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tracetui.parsers.runs.detect import Candidate
     from tracetui.parsers.runs.manifest import RunManifest
 
 
@@ -53,8 +52,8 @@ def group(candidates: Sequence[Candidate], kernels_of: Callable[[Candidate], fro
 
     Args:
         candidates: the files, the newest first.
-        kernels_of: the keys of a file's kernels (`kernel_peek`); empty where they can't be told. Called once for each
-            file that may share a run with one of another tool, and never where all are of one tool.
+        kernels_of: the keys of a file's kernels (`kernel_key.key`); empty where they can't be told. Called once for
+            each file that may share a run with one of another tool, and never where all are of one tool.
 
     Two files of one tool are never one run, unless they are ranks of one world. Of several that match a file of
     another tool, it goes to one of its own folder, then to the one that matches best, then to the one whose name is
@@ -230,6 +229,69 @@ def _likeness(left: Candidate, right: Candidate) -> float:
     return SequenceMatcher(None, _stem(left), _stem(right), autojunk=False).ratio()
 
 
+def _by_folder(found: Sequence[Candidate]) -> list[Candidate]:
+    """The files, those in folders ``rich`` and ``light`` of one job marked as these recordings of their ranks.
+
+    Nothing is marked where only one of the two folders is there, or files say themselves what they are.
+    """
+    ranks: dict[tuple[Path, str], set[tuple[int | None, int | None]]] = {}
+    for file in found:
+        ranks.setdefault((file.path.parent.parent, file.path.parent.name), set()).add((file.rank, file.world_size))
+
+    def marked(file: Candidate) -> Candidate:
+        job, name = file.path.parent.parent, file.path.parent.name
+        other = LIGHT if name == RICH else RICH
+        if name not in (LIGHT, RICH) or file.run_id or file.recorded_pass or file.rank is None:
+            return file
+        if file.kind != "chrome" or (file.rank, file.world_size) not in ranks.get((job, other), ()):
+            return file
+        return replace(file, recorded_pass=name, of_folder=job)
+
+    return [marked(file) for file in found]
+
+
+def set_aside(found: Iterable[Candidate]) -> tuple[list[Candidate], dict[Path, Candidate]]:
+    """The files that stand for themselves, and of those that don't, the light recording of each rich one's path.
+
+    A light recording belongs to the rich one of the same run in the same folder, or to that of the same rank in the
+    folder ``rich`` beside its own; without one it stands for itself.
+    """
+    files = _by_folder(list(found))
+    rich = {
+        _recording_of(file): file.path
+        for file in reversed(files)
+        if file.recorded_pass == RICH and (file.of_folder or file.run_id)
+    }
+    lights: dict[Path, Candidate] = {}
+    for file in files:
+        if file.recorded_pass == LIGHT and _recording_of(file) in rich:
+            lights.setdefault(rich[_recording_of(file)], file)
+    aside = {file.path for file in lights.values()}
+    return [file for file in files if file.path not in aside], lights
+
+
+def _recording_of(file: Candidate) -> tuple[Path, str | None, int | None]:
+    return file.of_folder or file.path.parent, file.run_id, file.rank
+
+
+def light_beside(files: Sequence[Candidate], manifest: RunManifest | None) -> Candidate | None:
+    """The light recording that run.json names, of a run of which only some files were given; None where it has none."""
+    if manifest is None:
+        return None
+    for recorded in manifest.measurement.passes:
+        name = recorded.file or ""
+        path = files[0].path.parent / name
+        if recorded.name != LIGHT or not name or Path(name).name != name or not path.is_file():
+            continue
+        try:
+            light = inspect(path)
+        except TraceError:
+            continue
+        if set_aside([*files, light])[1] and light.path not in {file.path for file in files}:
+            return light
+    return None
+
+
 UNFINISHED = {
     "failed": "not all of this run went well",
     "interrupted": "this run was interrupted",
@@ -292,13 +354,13 @@ def find(
             choose([first.name])
         return Found(files, {}, problems)
     if len(paths) > 1:
-        files, lights = passes.set_aside(
+        files, lights = set_aside(
             found for given in map(Path, paths) for found in _files_of(_existing(given), problems)
         )
         if not files:
             raise problems[0]
         return Found(files, lights, problems)
-    found_files, lights = passes.set_aside(_found_in(first, problems))
+    found_files, lights = set_aside(_found_in(first, problems))
     runs = _runs_of(found_files, kernels_of)
     names = [_run_name(run, first) for run in runs]
     # jobs of one folder are told apart by their first files

@@ -9,27 +9,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import polars as pl
+
+from tracetui.parsers import schema
 from tracetui.parsers.bytes_source import GZIP_MAGIC, INFLATED_RATIO, read_all
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs import cache as trace_cache
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.runs import passes
+from tracetui.parsers.runs import proofs
 from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trace
-from tracetui.parsers.runs.finding import UNFINISHED, find, main_file, unfinished
-from tracetui.parsers.runs.folder import proofs
-from tracetui.parsers.runs.light_pass import LIGHT, RICH, LightPass
-from tracetui.parsers.runs.run import RankFile, Run
+from tracetui.parsers.runs.finding import UNFINISHED, find, light_beside, main_file, unfinished
+from tracetui.parsers.runs.run import LIGHT, RICH, LightPass, RankFile, Run
 from tracetui.parsers.tool_registry import BY_KIND, KINDS, REPORT, function, tool_of
+from tracetui.parsers.trace import Trace
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
-    from tracetui.parsers.runs.detect import Candidate
     from tracetui.parsers.runs.finding import Found
     from tracetui.parsers.runs.manifest import RunManifest
-    from tracetui.parsers.trace import Trace
 
 
 VARIABLE = "TRACETUI_MAX_MEMORY"
@@ -234,7 +235,7 @@ def _left_out(folder: Path, found: Found, ranks: int) -> str:
 
 def _light_passes(found: Found, manifest: RunManifest | None, cache: bool) -> dict[Path, LightPass]:
     """The light recording of each rich one's path, to be read when it is asked for."""
-    if not found.lights and (light := passes.light_beside(found.files, manifest)) is not None:
+    if not found.lights and (light := light_beside(found.files, manifest)) is not None:
         found.lights |= {file.path: light for file in found.files if file.recorded_pass == RICH}
     return {path: LightPass(light.path, partial(_open, light, Watch(), cache)) for path, light in found.lights.items()}
 
@@ -320,16 +321,39 @@ def _open_all(files: list[Candidate], watch: Watch, use_cache: bool, problems: l
         from tracetui.parsers.ncu.pages import join_pages
 
         return join_pages(traces)
-    if any(_has_counted(trace) for trace in traces):
-        from tracetui.parsers.chrome.devices.counted import split_counted
-
-        return [part for trace in traces for part in split_counted(trace)]
-    return traces
+    return [part for trace in traces for part in split_counted(trace)]
 
 
-def _has_counted(trace: Trace) -> bool:
-    """Whether the file has counters of kernels in place of their times."""
-    return "counted" in trace.device["kind"].unique().to_list()
+def split_counted(trace: Trace) -> tuple[Trace, ...]:
+    """The trace without counted kernels, and one that has nothing else; the trace itself where there are none.
+
+    Kineto may record counters of kernels in place of times (`profiler_metrics`, ``cuda_profiler_range`` events): CUPTI
+    runs each kernel again and again until all its counters are known, so the file says neither when it ran nor how
+    long. Its rows are a recording of their own beside the time line, as Nsight Compute's would be.
+    """
+    if "counted" not in trace.device["kind"].unique().to_list():
+        return (trace,)
+    is_counted = trace.device["kind"] == "counted"
+    rows = is_counted.arg_true()
+    place = np.zeros(trace.device.height, np.uint32)
+    place[rows.to_numpy()] = np.arange(len(rows))
+    of_kernels = trace.counters["device_row"].is_not_null()
+    counters = trace.counters.filter(of_kernels)
+    counters = counters.with_columns(
+        device_row=pl.Series(place[counters["device_row"].to_numpy()], dtype=schema.RowId), time=pl.lit(None, pl.Int64)
+    )
+    device = trace.device.filter(is_counted).with_columns(
+        kind=pl.lit("kernel", schema.DeviceKind),
+        start=pl.lit(None, pl.Int64),
+        **{
+            name: pl.lit(None, schema.RowId)
+            for name in ("launch", "operator", "module", "forward_module", "range", "step")
+        },
+    )
+    info = replace(trace.info, kind="ncu", tool="PyTorch Kineto, CUPTI's counters")
+    alone = Trace(device=device, counters=counters, info=info, source=trace.source)
+    rest = replace(trace, device=trace.device.filter(~is_counted), counters=trace.counters.filter(~of_kernels))
+    return rest, alone
 
 
 def _read(candidate: Candidate, watch: Watch) -> Trace:
@@ -399,9 +423,15 @@ def _kernels_in(candidate: Candidate, watch: Watch, use_cache: bool) -> frozense
     if known is not None and known.kernel_names:
         quick: Callable[[Path, Watch], frozenset[str]] = function(known.kernel_names)
         return quick(candidate.path, watch)
-    from tracetui.parsers.runs.kernel_peek import trace_kernel_keys
-
     try:
-        return trace_kernel_keys(_cached_or_read(candidate, watch, use_cache))
+        return kernel_keys(_cached_or_read(candidate, watch, use_cache))
     except TraceError:
         return frozenset()
+
+
+def kernel_keys(trace: Trace) -> frozenset[str]:
+    """The keys (`kernel_key.key`) of the kernels of a trace."""
+    from tracetui.parsers.names.kernel_key import key
+
+    names = trace.device["name"].filter(trace.device["kind"] == "kernel")
+    return frozenset(key(name) for name in names.unique().cast(str).to_list() if name)

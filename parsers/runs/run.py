@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from tracetui.parsers.errors import TraceError
 from tracetui.parsers.progress import Progress, Watch
-from tracetui.parsers.runs.light_pass import LIGHT, listed
 from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
@@ -17,10 +20,46 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from tracetui.parsers.runs.folder.proofs import Proof
-    from tracetui.parsers.runs.light_pass import LightPass, RecordedPass
     from tracetui.parsers.runs.manifest import RunManifest
+    from tracetui.parsers.runs.proofs import Proof
     from tracetui.parsers.trace import Trace
+
+LIGHT, RICH = "light", "rich"
+"""Values of `Candidate.recorded_pass` and `TraceInfo.recorded_pass`."""
+
+
+class RecordedPass(Struct, frozen=True):
+    """One recording of a run."""
+
+    name: str
+    """`LIGHT` or `RICH`."""
+    path: Path
+    steps: int | None
+    """How many steps run.json says it has; None where it does not say."""
+
+
+class LightPass:
+    """The light recording of a run; it is read when it is first asked for."""
+
+    def __init__(self, path: Path, read: Callable[[], Trace]) -> None:
+        self.path = path
+        self.problem: str | None = None
+        """Why it could not be read; null before it is asked for, and where it could."""
+        self._read = read
+
+    @cached_property
+    def trace(self) -> Trace | None:
+        """The recording; None where it can't be read."""
+        try:
+            return self._read()
+        except TraceError as problem:
+            self.problem = str(problem)
+            return None
+
+    def read(self) -> Trace | None:
+        """`trace`, for those who ask later."""
+        return self.trace
+
 
 KEPT_RANKS = 4
 """How many ranks of a run that was not read whole stay in memory: the first, and those looked at last."""
@@ -102,7 +141,11 @@ class Run:
         if self.light_pass is None:
             return ()
         of_rank = (one.path for one in self.rank_files if (one.rank, one.recorded_pass) == (self.main.info.rank, LIGHT))
-        return listed(self.main.source.path, next(of_rank, self.light_pass.path), self.manifest)
+        light = next(of_rank, self.light_pass.path)
+        made = self.manifest.measurement.passes if self.manifest is not None else ()
+        steps = {recorded.name: recorded.steps for recorded in made}
+        named = ((LIGHT, light), (RICH, self.main.source.path))
+        return tuple(RecordedPass(name, path, steps.get(name)) for name, path in named)
 
     def of_kind(self, kind: str) -> tuple[Trace, ...]:
         """The traces of one kind (`TraceInfo.kind`), in order."""

@@ -196,7 +196,7 @@ def _events(frame: Any) -> Any:
 def cut(path: Path, trace: Trace, folder: Path) -> None:
     """A cut of the first half counts what it kept and can be opened."""
     from tracetui.parsers import TraceError, open_path
-    from tracetui.parsers.chrome.cut.cutting import cut as cut_trace
+    from tracetui.parsers.chrome.cut import cut as cut_trace
 
     times = [t for frame in (trace.host, trace.device) for t in frame["start"].drop_nulls().to_list()]
     if not times:

@@ -10,7 +10,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.findings.core.change import Given
-    from tracetui.parsers.runs.folder.proofs import Claim, Proof
+    from tracetui.parsers.runs.proofs import Claim, Proof
 
 Severity = Literal["invalid", "critical", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("invalid", "critical", "warning", "info")

@@ -28,7 +28,7 @@ from tracetui.parsers.names.kernel_makers import (
     FUSED_OPTIMIZER,
     TRAINS,
 )
-from tracetui.parsers.names.matrix_work import fp32_matrix_work
+from tracetui.parsers.names.kernel_names import fp32_matrix_work
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints

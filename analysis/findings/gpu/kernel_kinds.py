@@ -11,12 +11,11 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import parents_of, row_ids
+from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.dependencies.graph import threads_of
 from tracetui.analysis.findings.core import program, words
 from tracetui.analysis.findings.core.finding import Evidence, Query
 from tracetui.analysis.matching.join import conventions_of
@@ -322,7 +321,7 @@ def _after_gradients(host: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
 
 def _within(host: pl.DataFrame, ranges: pl.DataFrame, calls: Ints) -> Bools:
     """Marks the host rows (-1 for none) that start in a range of their thread; these ranges don't overlap."""
-    lane = threads_of(host)
+    lane = lanes_of(host)
     at = row_ids(ranges["row"])
     start, end = ranges["start"].to_numpy(), (ranges["start"] + ranges["duration"]).to_numpy()
     clock = LaneClock(int(lane.max(initial=0)) + 1, start, end)

@@ -17,7 +17,7 @@ from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.kernel_facts import attained, large, share_of, short, stake
 from tracetui.analysis.findings.gpu.kernel_kinds import Part
 from tracetui.analysis.roofline import peaks
-from tracetui.parsers.names import kernel_names, matrix_work
+from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_types import CAST_OF_MIOPEN, bytes_at_a_time, operand_type
 from tracetui.parsers.trace import DeviceInfo
 
@@ -114,7 +114,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
 
 
 def _fp32_off_tensor_cores(facts: Facts) -> Part:
-    products = kernel_kinds.by_name(facts.launches, matrix_work.fp32_matrix_work)
+    products = kernel_kinds.by_name(facts.launches, kernel_names.fp32_matrix_work)
     return Part(facts, products & ~kernel_kinds.on_tensor_cores(facts))
 
 
@@ -163,16 +163,16 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
         name = kernel_names.short_name(unknown.proof.row)
         plain = re.split(r"[^\w]", name)[0]  # what a regular expression can contain unescaped
         return Abstention(f"whether {name} uses tensor cores: {_MEASURE} -k regex:{plain} …")
-    could = kernel_kinds.by_name(launched, matrix_work.matrix_work) & ~unknown.mask
-    could &= ~kernel_kinds.by_name(launched, matrix_work.fp64_work)
+    could = kernel_kinds.by_name(launched, kernel_names.matrix_work) & ~unknown.mask
+    could &= ~kernel_kinds.by_name(launched, kernel_names.fp64_work)
     if float(capability) >= 8:
-        could &= ~kernel_kinds.by_name(launched, matrix_work.fp32_matrix_work)
+        could &= ~kernel_kinds.by_name(launched, kernel_names.fp32_matrix_work)
     part = Part(facts, could)
     if part.percent <= limits.eligible_percent:
         return None
     half = ratio(facts, "fp16_tensor")
     bound = gain.of_kernels(facts, part.rows, factor=1 / half.value if half else 0.0)
-    fp32 = bool(kernel_kinds.by_name(part.frame, matrix_work.fp32_matrix_work).any())
+    fp32 = bool(kernel_kinds.by_name(part.frame, kernel_names.fp32_matrix_work).any())
     return bound.finding(
         f"No kernel uses tensor cores, and {words.percent(part.percent)} of {kernel_kinds.base(facts)} could",
         (
@@ -335,7 +335,7 @@ def tensor_pipe(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
         return
     for row, share in large(facts, kernels.to_dicts(), limits):
         name, busy = row["name"], row["tensor_percent"]
-        if not matrix_work.matrix_work(name):
+        if not kernel_names.matrix_work(name):
             continue
         precision = operand_type(name)
         if not row["tensor_cores"] and precision in HALF:
@@ -382,7 +382,7 @@ def _idle_pipe(name: str, busy: float, row: dict[str, Any], share: float) -> Fin
 
 @looks_for(K16)
 def double_precision(facts: Facts, limits: Limits) -> Finding | None:
-    part = Part(facts, kernel_kinds.by_name(facts.launches, matrix_work.fp64_work))
+    part = Part(facts, kernel_kinds.by_name(facts.launches, kernel_names.fp64_work))
     if part.percent <= limits.share_percent:
         return None
     slow, fast = (ratio(facts, name) for name in ("fp64", "fp32"))

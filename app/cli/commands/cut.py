@@ -17,7 +17,7 @@ from tracetui.app.text.times import file_stretch, parse_time, zero_of
 
 if TYPE_CHECKING:
     from tracetui.parsers import Run, Trace
-    from tracetui.parsers.chrome.cut.cutting import Cut
+    from tracetui.parsers.chrome.cut import Cut
 
 
 @dataclass(kw_only=True)
@@ -101,7 +101,7 @@ def between(trace: Trace, begin: str | None, end: str | None) -> tuple[int, int]
 
 def run(options: Options) -> int:
     """Writes the part, and prints what was kept."""
-    from tracetui.parsers.chrome.cut.cutting import cut
+    from tracetui.parsers.chrome.cut import cut
     from tracetui.parsers.runs.opening import open_path
 
     steps = options.steps

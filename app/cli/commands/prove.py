@@ -402,7 +402,7 @@ def lines_of(proof: dict[str, Any]) -> Iterable[str]:
     from msgspec import convert
 
     from tracetui.analysis.report.findings import proof_row
-    from tracetui.parsers.runs.folder.proofs import Proof
+    from tracetui.parsers.runs.proofs import Proof
 
     read = convert(proof, Proof)
     if not read.claims:

@@ -133,7 +133,7 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
 
     from tracetui.analysis.report.report import SECTIONS, report
     from tracetui.parsers import open_path
-    from tracetui.parsers.runs.folder.comments import comments_on
+    from tracetui.parsers.runs.comments import comments_on
 
     for name in request.sections or ():
         if name not in SECTIONS:

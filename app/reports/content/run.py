@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
     from tracetui.parsers import Run as OpenedRun
-    from tracetui.parsers.runs.folder.comments import Comment
+    from tracetui.parsers.runs.comments import Comment
 
 
 COMMENTED = 60

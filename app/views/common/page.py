@@ -9,7 +9,7 @@ import polars as pl
 
 from tracetui.app.tables.filters import Filter
 from tracetui.app.text.fitting import cell_width, fit, fit_parts
-from tracetui.parsers.runs.folder.comments import comments_on
+from tracetui.parsers.runs.comments import comments_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ from tracetui.app.views.common.page import by_row, row_name
 from tracetui.app.widgets.prompt import FILTER_HINTS, SAVE_HINTS, Question
 from tracetui.app.widgets.tree_table import TreeTable
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.runs.folder.comments import add_comment, file_of
+from tracetui.parsers.runs.comments import add_comment, file_of
 from tracetui.parsers.written import written
 
 if TYPE_CHECKING:

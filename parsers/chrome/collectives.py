@@ -7,15 +7,17 @@ A kernel's own arguments are the best source. AMD's kernels and those of older P
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome.collectives.arguments import elements_of, list_text, listed
-from tracetui.parsers.frame_columns import integers
+from tracetui.parsers.chrome.layout import whole
+from tracetui.parsers.chrome.pieces import json_text
 from tracetui.parsers.names import collectives as words
+from tracetui.parsers.schema import integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +25,117 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.parsers.chrome.columns import Columns
+    from tracetui.parsers.chrome.tokens import Tokens
     from tracetui.parsers.nesting import Ints
     from tracetui.parsers.trace import ProcessGroup
+
+COLLECTIVE = "Collective name"
+"""The argument that tells that an event describes a collective."""
+INTS = {"in_elements": "In msg nelems", "out_elements": "Out msg nelems", "group_size": "Group size",
+        "seq": "Seq", "source_rank": "Src Rank", "target_rank": "Dst Rank"}  # fmt: skip
+TEXTS = {"said": COLLECTIVE, "said_type": "dtype", "group": "Process Group Name",
+         "group_description": "Process Group Description"}  # fmt: skip
+LISTS = {"group_ranks": "Process Group Ranks", "in_splits": "In split size", "out_splits": "Out split size",
+         "inputs": "Concrete Inputs"}  # fmt: skip
+"""Lists, written as such or as text."""
+
+
+CALLS = frozenset({"c10d::send", "c10d::recv_", "c10d::alltoall_base_"})
+"""Operators whose concrete inputs say more than shapes do: the other rank, or what each rank gets."""
+
+
+def tells(name: str, args: dict[str, Any]) -> bool:
+    """Whether an event describes a collective."""
+    return COLLECTIVE in args or name in CALLS
+
+
+def described(position: int, args: dict[str, Any], number: Callable[[dict[str, Any], str], int]) -> dict[str, Any]:
+    """A row of the group ``collectives`` from an event's arguments; `number` reads numbers."""
+    row: dict[str, Any] = {"offset": position, **{column: number(args, key) for column, key in INTS.items()}}
+    for column, key in TEXTS.items():
+        value = args.get(key)
+        row[column] = None if value is None or value == "" else str(value)
+    for column, key in LISTS.items():
+        row[column] = json_text(args.get(key))
+    return row
+
+
+def list_text(written: str) -> str | None:
+    """A list's JSON text, however the file writes it; null for an empty one, and as it is where it is cut short."""
+    try:
+        value = json.loads(written, strict=False)
+        if isinstance(value, str):
+            written = value
+            value = json.loads(value, strict=False)
+    except (ValueError, RecursionError):
+        return written
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) and value else None
+
+
+def listed(text: str | None) -> list[Any]:
+    """The list of a JSON text; empty if it is none."""
+    try:
+        found = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
+
+
+def elements_of(shape: list[Any]) -> int | None:
+    """How many elements a tensor of this shape, or tensors of these shapes, have; None where it is not recorded."""
+    try:
+        if shape and isinstance(shape[0], list):
+            total = sum(math.prod(int(size) for size in one) for one in shape if one)
+        else:
+            total = math.prod(int(size) for size in shape)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return total if shape and 0 <= total <= words.MOST_ELEMENTS else None
+
+
+class Reading(Protocol):
+    """What is needed of the scan of a chunk."""
+
+    tokens: Tokens
+    rows: dict[str, NDArray[np.bool_]]
+
+    def ints(self, key: str) -> NDArray[np.int64]:
+        """One whole number per event."""
+
+    def texts(self, key: str, raw: bool, events: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
+        """One category code per event, of these events."""
+
+
+_CALLS = categories.encode(sorted(CALLS))
+
+
+def described_in(scan: Reading, names: NDArray[np.uint32]) -> NDArray[np.bool_] | None:
+    """Which events describe a collective; None if there are none. Reads their arguments for the whole chunk."""
+    found = scan.tokens.field(COLLECTIVE)
+    called = np.zeros(names.size, np.bool_)
+    for call in _CALLS:
+        called |= names == call
+    if found is None and not called.any():
+        return None
+    if found is not None:
+        called[scan.tokens.event_of(found)] = True
+    called &= scan.rows["host"] | scan.rows["device"]
+    for key in INTS.values():
+        scan.ints(key)
+    for key in TEXTS.values():
+        scan.texts(key, raw=False, events=called)
+    for key in LISTS.values():
+        scan.texts(key, raw=True, events=called)
+    return called
+
+
+def columns_of(scan: Reading, rows: NDArray[np.int64]) -> Columns:
+    """The columns of the group ``collectives``, without the offset, of these events."""
+    return (
+        {column: scan.ints(key)[rows] for column, key in INTS.items()}
+        | {column: scan.texts(key, raw=False)[rows] for column, key in TEXTS.items()}
+        | {column: scan.texts(key, raw=True)[rows] for column, key in LISTS.items()}
+    )
 
 
 LIBRARY = "c10d::"
@@ -120,7 +231,7 @@ def _said(name: str, shapes: list[Any], types: list[Any], given: list[Any]) -> d
         **elements,
         "elements": elements["in_elements" if taken is not None else "out_elements"],
         "bytes_each": words.element_type(said_type)[1] if isinstance(said_type, str) else None,
-        "peer": _whole(given[_PEER]) if pairwise and len(given) > _PEER else None,
+        "peer": _rank(given[_PEER]) if pairwise and len(given) > _PEER else None,
         "in_splits": list_text(json.dumps(given[_IN_SPLITS])) if splits and len(given) > _IN_SPLITS else None,
         "out_splits": list_text(json.dumps(given[_OUT_SPLITS])) if splits and len(given) > _OUT_SPLITS else None,
     }
@@ -132,14 +243,9 @@ def _elements(shapes: list[Any], place: int | None) -> int | None:
     return elements_of(shape if isinstance(shape, list) else [])
 
 
-def _whole(value: Any) -> int | None:
-    if isinstance(value, bool):
-        return None
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if 0 <= number < words.MOST_RANKS else None
+def _rank(value: Any) -> int | None:
+    number = None if isinstance(value, bool) else whole(value)
+    return number if number is not None and 0 <= number < words.MOST_RANKS else None
 
 
 WHAT = {
@@ -271,6 +377,7 @@ def _mapped(codes: NDArray[Any], function: Callable[[str], Any], dtype: Any) -> 
 
 OPERATOR, ANNOTATION = (schema.HOST_KINDS.index(kind) for kind in ("operator", "annotation"))
 KERNEL, PROJECTED = (schema.DEVICE_KINDS.index(kind) for kind in ("kernel", "annotation"))
+_THREAD = ["process", "thread"]
 _SIZES = ("bytes_in", "bytes_out", "in_splits", "out_splits")
 
 
@@ -310,10 +417,7 @@ def collectives_frame(
     alone = _before_their_kernel(alone, shared, host)
     kernels, alone = _of_one_operation(kernels, alone)
     rows = pl.concat([kernels, alone], how="diagonal")
-    return in_groups(rows, groups).select(
-        pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
-        for name, dtype in schema.COLLECTIVES.items()
-    )
+    return schema.filled(schema.COLLECTIVES, in_groups(rows, groups))
 
 
 def _kernel_rows(device: Columns, said: Columns) -> Ints:
@@ -394,16 +498,18 @@ def _calls(host: Columns, operators: Ints, ranges: Ints, parent: Ints, said: Col
     )
 
 
+def _placed(host: Columns, rows: Ints, **more: Ints | pl.Series) -> pl.DataFrame:
+    """When and on which thread host rows begin, and when they end."""
+    end = host["start"][rows] + host["duration"][rows]
+    return pl.DataFrame({name: host[name][rows] for name in ("start", *_THREAD)} | {"end": end} | more)
+
+
 def _around(host: Columns, operators: Ints, ranges: Ints) -> pl.Series:
     """The operator around each range, on its thread; null where there is none."""
-    lanes = ("process", "thread")
-    outer = pl.DataFrame(
-        {"row": operators, "start": host["start"][operators], **{name: host[name][operators] for name in lanes}}
-    ).with_columns(end=pl.col("start") + host["duration"][operators])
-    inner = pl.DataFrame({"start": host["start"][ranges], **{name: host[name][ranges] for name in lanes}})
-    inner = inner.with_columns(end=pl.col("start") + host["duration"][ranges]).with_row_index("place")
+    outer = _placed(host, operators, row=operators)
+    inner = _placed(host, ranges).with_row_index("place")
     found = inner.sort("start").join_asof(
-        outer.sort("start"), on="start", by=list(lanes), suffix="_outer", check_sortedness=False
+        outer.sort("start"), on="start", by=_THREAD, suffix="_outer", check_sortedness=False
     )
     found = found.with_columns(row=pl.when(pl.col("end") <= pl.col("end_outer")).then("row"))
     return found.sort("place")["row"]
@@ -415,18 +521,13 @@ def _before_their_kernel(alone: pl.DataFrame, shared: pl.DataFrame, host: Column
     PyTorch 2.11 puts the operators of `batch_isend_irecv` before the range that launches them; those before it came
     inside. A thread's operators belong to its next such range.
     """
-    lanes = ("process", "thread")
-    at = shared["range"].to_numpy()
-    ranges = pl.DataFrame(
-        {"start": host["start"][at], **{name: host[name][at] for name in lanes}, "kernel": shared["device"]}
-    )
+    ranges = _placed(host, shared["range"].to_numpy(), kernel=shared["device"])
     free = pl.col("kind").is_in(["send", "recv"]) & pl.col("part_of").is_null() & ~pl.col("coalesced")
-    rows = alone["host"].to_numpy()
-    calls = pl.DataFrame({"start": host["start"][rows], **{name: host[name][rows] for name in lanes}})
+    calls = _placed(host, alone["host"].to_numpy())
     found = (
         calls.with_row_index("place")
         .sort("start")
-        .join_asof(ranges.sort("start"), on="start", by=list(lanes), strategy="forward", check_sortedness=False)
+        .join_asof(ranges.sort("start"), on="start", by=_THREAD, strategy="forward", check_sortedness=False)
     )
     kernel = found.sort("place")["kernel"].cast(alone.schema["part_of"])
     return alone.with_columns(

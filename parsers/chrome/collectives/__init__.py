@@ -1,1 +1,0 @@
-"""Collectives of a Chrome trace: their arguments on both read paths, and the frame made of them."""

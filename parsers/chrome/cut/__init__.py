@@ -1,1 +1,0 @@
-"""Cuts a stretch of a Chrome trace into a smaller Chrome trace."""

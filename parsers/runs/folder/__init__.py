@@ -1,1 +1,0 @@
-"""What a run's folder holds beside recordings: comments, proofs, its place in a sweep."""
