@@ -148,10 +148,11 @@ def check_model(request: ProfileRequest) -> None:
     if request.entry is None:
         return
     from tracetui.models import registry
+    from tracetui.models.errors import ModelError
 
     try:
         registry.find(request.entry).check({**request.options, "device": request.device})
-    except registry.ModelError as error:
+    except ModelError as error:
         raise ProfileError(str(error)) from error
 
 

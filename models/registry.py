@@ -12,24 +12,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import options as known_options
-from .errors import MissingRequirement, ModelError, UnknownModel, UserModelError, WrongOption
+from .errors import UnknownModel
 from .needs import MAMBA, PILLOW, TIMM, TORCH, Need, require
-from .sizes.flops import Cost, deit_cost, gpt_cost, mlp_cost, vim_cost
-from .sizes.shapes import DEIT_SIZES, GPT_SIZES, REDUCTION_LOC, VIM_WIDTHS, DeitShape, GptShape, MlpShape, VimShape
+from .sizes import (
+    DEIT_SIZES,
+    GPT_SIZES,
+    REDUCTION_LOC,
+    VIM_WIDTHS,
+    Cost,
+    DeitShape,
+    GptShape,
+    MlpShape,
+    VimShape,
+    deit_cost,
+    gpt_cost,
+    mlp_cost,
+    vim_cost,
+)
 
 if TYPE_CHECKING:
     from .workload import Workload
-
-__all__ = [
-    "Entry",
-    "MissingRequirement",
-    "ModelError",
-    "UnknownModel",
-    "UserModelError",
-    "WrongOption",
-    "entries",
-    "find",
-]
 
 _MODULES = {
     "vim": "networks.vim",
@@ -54,11 +56,14 @@ class Entry:
     needs: tuple[Need, ...]
     """Packages needed besides torch, each with the command that installs it."""
     defaults: dict[str, Any]
-    """The default value of each option; null if the model itself decides."""
-    options: tuple[str, ...]
-    """The options that it accepts."""
+    """The default value of each option that it accepts; null if the model itself decides."""
     cost: Cost | None = field(default=None, repr=False)
     """The work of an inference step at the defaults, by arithmetic; null if it is known only after building."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that it accepts."""
+        return tuple(self.defaults)
 
     def check(self, options: dict[str, Any]) -> dict[str, Any]:
         """Returns all options of a build with the defaults filled in, checked as far as possible without torch.
@@ -66,7 +71,7 @@ class Entry:
         Raises:
             WrongOption: an option that the model does not accept, or a wrong value.
         """
-        return known_options.resolve(self.name, self.options, self.defaults, options)
+        return known_options.resolve(self.name, self.defaults, options)
 
     def build(self, options: dict[str, Any]) -> Workload:
         """Builds the model on its device, ready to run steps. Imports torch.
@@ -85,7 +90,7 @@ class Entry:
         import torch
 
         from . import parallel
-        from .parts import Parts
+        from .tasks import Parts
         from .workload import Workload, check_device
 
         check_device(chosen["device"])
@@ -144,7 +149,6 @@ def _vim(name: str, width: int) -> Entry:
         shape.parameters,
         (MAMBA, PILLOW),
         _defaults(batch=4, img_size=224, patch=16, depth=24, channels_last=False, data="random"),
-        ("batch", "img_size", "patch", "depth", "channels_last", "data", *known_options.COMMON),
         vim_cost(shape, 4),
     )
 
@@ -168,17 +172,6 @@ def _deit(name: str, size: tuple[int, int]) -> Entry:
             channels_last=False,
             data="random",
         ),
-        (
-            "batch",
-            "img_size",
-            "patch",
-            "depth",
-            "keep",
-            "reduction_loc",
-            "channels_last",
-            "data",
-            *known_options.COMMON,
-        ),
         deit_cost(shape, 4),
     )
 
@@ -193,7 +186,6 @@ def _gpt(name: str, size: tuple[int, int, int, int]) -> Entry:
         shape.parameters,
         (),
         _defaults(batch=4, ctx=shape.ctx, depth=depth, attention="steps"),
-        ("batch", "ctx", "depth", "attention", *known_options.COMMON),
         gpt_cost(shape, 4),
     )
 
@@ -207,7 +199,6 @@ def _mlp() -> Entry:
         shape.parameters,
         (),
         _defaults(batch=64, depth=shape.depth),
-        ("batch", "depth", *known_options.COMMON),
         mlp_cost(shape, 64),
     )
 
@@ -220,7 +211,6 @@ def _timm(name: str) -> Entry:
         None,
         (TIMM, PILLOW),
         _defaults(batch=4, img_size=None, depth=None, channels_last=False, data="random"),
-        ("batch", "img_size", "depth", "channels_last", "data", *known_options.COMMON),
     )
 
 
@@ -234,7 +224,6 @@ def _user(name: str) -> Entry:
         _defaults(
             batch=4, img_size=None, patch=None, depth=None, ctx=None, keep=None, channels_last=False, data="random"
         ),
-        ("batch", "img_size", "patch", "depth", "ctx", "keep", "channels_last", "data", *known_options.COMMON),
     )
 
 

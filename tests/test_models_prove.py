@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="models are built with torch")
 from tracetui.collectors.child import prove  # noqa: E402
 from tracetui.collectors.proving import plan  # noqa: E402
 from tracetui.collectors.proving.measure import measure  # noqa: E402
-from tracetui.models import graphs, registry  # noqa: E402
+from tracetui.models import errors, graphs, registry  # noqa: E402
 
 SMALL = {"batch": 2, "ctx": 8, "depth": 1}
 
@@ -121,7 +121,7 @@ def test_options_that_can_not_be_together_are_refused():
         ({"compile_mode": "fast"}, "must be one of"),
         ({"channels_last": True}, "takes no 'channels_last'"),
     ):
-        with pytest.raises(registry.WrongOption, match=why):
+        with pytest.raises(errors.WrongOption, match=why):
             entry.check(options)
     assert entry.check({"compile_mode": "reduce-overhead"})["compile"]
 

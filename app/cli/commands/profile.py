@@ -23,8 +23,7 @@ from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors import sweep
 from tracetui.collectors.request import TOOLS, ProfileError, ProfileRequest
-from tracetui.models.options import ATTENTION, COMPILE_MODES, DTYPES, OPTIMIZERS
-from tracetui.models.parallel import KINDS
+from tracetui.models.options import ATTENTION, COMPILE_MODES, DTYPES, OPTIMIZERS, PARALLEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -136,7 +135,7 @@ class Options(Common):
     channels_last: bool = switch("--channels-last", help="model and images in memory format channels_last", group=_RUNS)
     parallel: str | None = option(
         "--parallel",
-        choices=KINDS,
+        choices=PARALLEL,
         help="train on --ranks processes: replicas, shards, stages or split layers",
         group=_RUNS,
     )

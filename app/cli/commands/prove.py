@@ -319,11 +319,12 @@ def _model(manifest: RunManifest, options: Options) -> tuple[str, dict[str, Any]
         UsageError: the run is of something else.
     """
     from tracetui.models import registry
+    from tracetui.models.errors import ModelError
 
     name = manifest.workload.model or ""
     try:
         entry = registry.find(name)
-    except registry.ModelError:
+    except ModelError:
         raise UsageError(
             "the run is of a program of your own: give the changed command after `--`, such as -- python SCRIPT …"
         ) from None
@@ -336,10 +337,11 @@ def _model(manifest: RunManifest, options: Options) -> tuple[str, dict[str, Any]
 def _can(name: str, options: dict[str, Any], trial: plan.Trial) -> bool:
     """Whether the model takes the changed options; says why it does not."""
     from tracetui.models import registry
+    from tracetui.models.errors import ModelError
 
     try:
         registry.find(name).check(options)
-    except registry.ModelError as error:
+    except ModelError as error:
         who = ", ".join(claim.id for claim in trial.claims)
         say(f"{who or trial.change}: {error}")
         return False

@@ -15,9 +15,10 @@ from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import fit
+from tracetui.models.errors import ModelError
 from tracetui.models.needs import MAMBA, PILLOW, TIMM, TORCH
 from tracetui.models.options import WORDS
-from tracetui.models.registry import Entry, ModelError, entries, find
+from tracetui.models.registry import Entry, entries, find
 
 if TYPE_CHECKING:
     from tracetui.models.needs import Need
