@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.collectors.folder import manifest_text
-from tracetui.collectors.machine.secret_forms import without_blocks
-from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, MASK, RANDOM, SECRET, TORN, USER
+from tracetui.collectors.machine.masking import without_blocks
+from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, MASK, RANDOM, TORN, USER
 from tracetui.collectors.scrubbing.redactor import Redactor
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
@@ -411,7 +411,7 @@ def _copy_snapshot(source: Path, target: Path, redactor: Redactor) -> None:
 
 def _copy_log(source: Path, target: Path, redactor: Redactor) -> None:
     """Copies what a program printed, line by line; it is asked for by name only, for there is least certainty in it."""
-    text = without_blocks(_whole(source).decode("utf-8", "surrogateescape"), lambda key: redactor.mark(SECRET, key))
+    text = without_blocks(_whole(source).decode("utf-8", "surrogateescape"), redactor.mark)
     redactor.learn_from_environment(text)
     lines = text.split("\n")
     cut = {len(lines) - 1, *(at + by for at, line in enumerate(lines) if _GAP.fullmatch(line) for by in (-1, 1))}

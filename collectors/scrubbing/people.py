@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.machine.secret_forms import NUMBER, holds_secret
-from tracetui.collectors.machine.token_forms import Form
+from tracetui.collectors.machine.masking import EXACT, NUMBER, form, holds_secret, without_forms
 from tracetui.collectors.scrubbing.marks import (
     ADDRESS,
     HOST,
@@ -24,14 +23,15 @@ from tracetui.collectors.scrubbing.marks import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tracetui.collectors.machine.masking import Form
+
 _BEFORE = r"(?:^|(?<=[\s\"'=:,(\[{;<|@`\0\\]))"
 
 
-def _form(kind: str, signs: str, pattern: str, flags: re.RegexFlag = re.IGNORECASE) -> tuple[str, Form]:
-    return kind, Form(tuple(signs.split()), re.compile(pattern, flags))
+def _form(kind: str, signs: str, pattern: str, flags: re.RegexFlag = re.IGNORECASE) -> Form:
+    return form(signs, pattern, flags, kind)
 
 
-_EXACT = re.RegexFlag(0)
 _K8S = "[bcdfghjklmnpqrstvwxz2456789]"
 _END = r"[^\s\"'<>|,;\\]"
 FORMS = (
@@ -64,7 +64,7 @@ FORMS = (
     _form(HOST, "ip-", r"(?<![\w.-])ip-\d{1,3}(?:-\d{1,3}){3}(?![\w-])"),
     _form(HOST, ".onion", r"\b[a-z2-7]{16,56}\.onion\b"),
     _form(ADDRESS, ".", r"(?<![\w.])(?=[0-9.]*[a-f])(?=[a-f.]*\d)[0-9a-f]{4}\.[0-9a-f]{4}\.[0-9a-f]{4}(?![\w.])"),
-    _form(ADDRESS, ":", r"(?<![\w:.])(?=[0-9:]*[a-f])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![\w:.])", _EXACT),
+    _form(ADDRESS, ":", r"(?<![\w:.])(?=[0-9:]*[a-f])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![\w:.])", EXACT),
     _form(IDENTITY, "guid", r"\bguid[\"'\s:=\\]{1,24}(?P<x>0x[0-9a-f]{8,16})\b"),
     _form(LOCATION, "\\unc\\", r"\\{2,4}[?.]\\{1,2}UNC\\{1,2}(?P<x>[^\s\"'<>|,;]+)"),
     _form(LOCATION, ".git", r"(?<=github\.com/)(?P<x>[\w.-]+/[\w.-]+\.git)\b"),
@@ -73,7 +73,7 @@ FORMS = (
     _form(USER, "@", r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}\b"),
     _form(HOST, "@", r"(?<![\w.-])\d{3,5}@[A-Za-z0-9][\w.-]*\w"),
     _form(USER, "@", r"(?<![\w.@-])[A-Za-z_][\w.-]*@(?!(?:GLIBC|GLIBCXX|GCC|CXXABI|CUDA|LIBC|plt|cpu|gpu|cuda|latest|"
-          r"main|master|default|v?\d+)(?![\w.-])|GLIBC\w*_|[A-Z]+_?\d)[A-Za-z][\w-]*(?:\.[\w-]+)*", _EXACT),
+          r"main|master|default|v?\d+)(?![\w.-])|GLIBC\w*_|[A-Z]+_?\d)[A-Za-z][\w-]*(?:\.[\w-]+)*", EXACT),
     _form(UUID, "-", r"(?<![\w-])(?!0{8}-)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
     _form(ADDRESS, "- :", r"(?<![\w:.-])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:-])|"
           r"(?<![\w:.-])(?:[0-9a-f]{2}-){5}[0-9a-f]{2}(?![\w:-])"),
@@ -87,11 +87,11 @@ FORMS = (
     _form(JOB, "pod job", r"\b(?:pod(?:[ _-]?name)?|job[ _-]?name)[\"'\s:=#\\]{1,24}(?P<x>(?=[\w.-]*[\d-])[\w.-]{5,})"),
     _form(JOB, "-",
           rf"(?<![\w-])[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,6}}-(?=[a-z0-9-]*\d){_K8S}{{6,10}}-{_K8S}{{5}}(?![\w-])",
-          _EXACT),
+          EXACT),
     _form(PROCESS, "process", r"\bprocess(?:es)?\s+[\"']?(?P<x>[A-Za-z][\w./-]*)[\"']?\s*\((?:pid\s*)?\d+\)"),
     _form(PROCESS, "pid", r"\bpid\s*[:=]?\s*\d+\s*\((?P<x>[^()]{2,80})\)"),
     _form(ZONE, "/", r"(?<![\w/.])(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)"
-          r"/[A-Z][A-Za-z_-]+(?:/[A-Z][A-Za-z_-]+)?\b", _EXACT),
+          r"/[A-Z][A-Za-z_-]+(?:/[A-Z][A-Za-z_-]+)?\b", EXACT),
     _form(ZONE, "_", r"\b[a-z]{2,3}_[A-Z]{2}\.(?:utf-?8|iso-?8859-?\d+)(?:@\w+)?", re.IGNORECASE),
 )  # fmt: skip
 """In this order: the first that matches takes its text away from those that follow."""
@@ -163,22 +163,4 @@ def kind_beside(name: str, sign: str, value: str) -> str | None:
 
 def without_people(text: str, mark: Callable[[str, str], str]) -> str:
     """Replaces what has one of the forms; `mark` says by what, given the kind and the text."""
-    lowered = text.lower()
-    for kind, (signs, pattern) in FORMS:
-        for sign in signs:
-            if sign in lowered:
-                text = _without(kind, pattern, text, mark)
-                break
-    return text
-
-
-def _without(kind: str, pattern: re.Pattern[str], text: str, mark: Callable[[str, str], str]) -> str:
-    group: int | str = "x" if "x" in pattern.groupindex else 0
-
-    def one(match: re.Match[str]) -> str:
-        if is_mark(match[group]):
-            return match[0]
-        start, end = match.start(group) - match.start(), match.end(group) - match.start()
-        return match[0][:start] + mark(kind, match[group]) + match[0][end:]
-
-    return pattern.sub(one, text)
+    return without_forms(text, lambda kind, found: found if is_mark(found) else mark(kind, found), FORMS)

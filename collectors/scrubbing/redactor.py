@@ -15,8 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from tracetui.collectors.machine.masking import masked
-from tracetui.collectors.machine.secret_forms import assigned, without_forms
+from tracetui.collectors.machine.masking import assigned, masked, without_forms
 from tracetui.collectors.scrubbing.marks import (
     ADDRESS,
     ENVIRONMENT,
@@ -415,7 +414,7 @@ class Redactor:
 
     def _secrets(self, text: str) -> str:
         if len(text) > 9:
-            text = without_forms(text, lambda secret: self.mark(SECRET, secret))
+            text = without_forms(text, self.mark)
         return self.uuid(text) if "-" in text else text
 
     def _gpu(self, match: re.Match[str]) -> str:
