@@ -48,7 +48,7 @@ class RunFolder:
         """Makes the folder and puts the child's program into it.
 
         Args:
-            made: whether the folder is there already, and this run's (`jobs.machines.leads`).
+            made: whether the folder is there already, and this run's (`jobs.leads`).
 
         Raises:
             ProfileError: its path exists already, or it can't be written.

@@ -13,7 +13,6 @@ from tracetui.models.needs import TORCH
 
 if TYPE_CHECKING:
     from tracetui.collectors.request import ProfileRequest
-    from tracetui.models.needs import Need
 
 SECONDS = 60
 MARK = "tracetui-requirements:"
@@ -39,20 +38,18 @@ def check_packages(request: ProfileRequest) -> None:
     Raises:
         ProfileError: a package that the run can't do without is not installed; says how to install it.
     """
-    needs = _needs(request)
-    if not needs:
-        return
-    missing = _missing(request.python, [module for need in needs for module in need.modules])
-    lacking = next((need for need in needs if missing.intersection(need.modules)), None)
-    if lacking is None:
-        return
-    who = request.entry or f"--tool {next(tool for tool in request.tools if tool in IN_PYTHON)}"
-    where = "" if request.python == sys.executable else f" in {request.python}"
-    raise ProfileError(f"{who} needs {lacking.name}, which is not installed{where}: {lacking.install}")
+    in_python = [tool for tool in request.tools if tool in IN_PYTHON]
+    if request.entry is not None or in_python:
+        check_modules(request.python, request.entry, request.entry or f"--tool {in_python[0]}")
 
 
-def check_modules(python: str, entry: str | None) -> None:
+def check_modules(python: str, entry: str | None, who: str) -> None:
     """Reports that torch, or what a model needs, is missing in a Python.
+
+    Args:
+        python: the Python that is asked.
+        entry: the model; None for a program of the user's own.
+        who: needs the packages, in words.
 
     Raises:
         ProfileError: says how to install it.
@@ -62,16 +59,7 @@ def check_modules(python: str, entry: str | None) -> None:
     lacking = next((need for need in needs if missing.intersection(need.modules)), None)
     if lacking is not None:
         where = "" if python == sys.executable else f" in {python}"
-        raise ProfileError(
-            f"{entry or 'timing a program'} needs {lacking.name}, which is not installed{where}: {lacking.install}"
-        )
-
-
-def _needs(request: ProfileRequest) -> list[Need]:
-    """The packages without which nothing can be recorded."""
-    if request.entry is not None:
-        return [TORCH, *(need for need in registry.find(request.entry).needs if not need.optional)]
-    return [TORCH] if IN_PYTHON.intersection(request.tools) else []
+        raise ProfileError(f"{who} needs {lacking.name}, which is not installed{where}: {lacking.install}")
 
 
 def _missing(python: str, modules: list[str]) -> set[str]:

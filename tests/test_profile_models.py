@@ -14,8 +14,7 @@ import pytest
 from tracetui.analysis.modules import modules
 from tracetui.analysis.selection import select
 from tracetui.collectors.launch import launch
-from tracetui.collectors.request import ProfileError, ProfileRequest
-from tracetui.collectors.sweep import INDEX, Axis
+from tracetui.collectors.request import INDEX, Axis, ProfileError, ProfileRequest
 from tracetui.parsers import open_path
 
 pytest.importorskip("torch", reason="the profiled program needs torch")

@@ -34,7 +34,7 @@ CHECKED_LOSSES = 3
 
 
 def run(spec: dict[str, Any], progress: Any, result: dict[str, Any]) -> None:
-    """Does what the spec asks (`collectors.proving.plan.child_spec`); `result` gets what is known so far.
+    """Does what the spec asks (`collectors.proving.child_spec`); `result` gets what is known so far.
 
     ``variants`` of the result has, for each variant in order, ``step_ns`` and ``host_ns`` (a list for each round, an
     entry for each step), ``samples`` of a step, ``checked`` (numbers to compare) and ``error``.

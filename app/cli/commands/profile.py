@@ -21,14 +21,13 @@ from tracetui.app.cli.options import Common
 from tracetui.app.cli.values import number_of_seconds, positive_number, share, whole_number
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
-from tracetui.collectors import sweep
-from tracetui.collectors.request import TOOLS, ProfileError, ProfileRequest
+from tracetui.collectors.request import TOOLS, Axis, Point, ProfileError, ProfileRequest, points, write_index
 from tracetui.models.options import ATTENTION, COMPILE_MODES, DTYPES, OPTIMIZERS, PARALLEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.collectors.following import Outcome, Tick
+    from tracetui.collectors.process import Outcome, Tick
 
 _OPTIONS = (
     "batch", "img_size", "patch", "ctx", "depth", "keep", "reduction_loc", "attention", "dtype", "data", "workers",
@@ -262,7 +261,7 @@ class Options(Common):
 def run(options: Options) -> int:
     """Runs the profile and opens the result, or prints what it would run."""
     request = request_of(options, options.program, ["tracetui", *sys.argv[1:]])
-    axes = [sweep.Axis(name, values) for name, values in options.sweep]
+    axes = [Axis(name, values) for name, values in options.sweep]
     try:
         if options.dry_run:
             dry_run(request, axes, options.repeats)
@@ -386,7 +385,7 @@ def _ample_memory() -> bool:
 # --- running it
 
 
-def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> tuple[int, Path]:
+def profile(request: ProfileRequest, axes: Sequence[Axis], repeats: int) -> tuple[int, Path]:
     """Runs the profile, or each point of a sweep; returns the exit code and the folder to open.
 
     Raises:
@@ -400,27 +399,27 @@ def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
         return outcome.exit_code, outcome.folder
     if request.output.exists():
         raise ProfileError(f"{request.output}: exists already; give another --output, or remove it")
-    every = list(sweep.points(request, axes, repeats))
+    every = list(points(request, axes, repeats))
     launch.find_programs(request)
     for point in every:
         launch.check_model(point.request)
     check_packages(request)
     request.output.mkdir(parents=True)
-    done: list[tuple[sweep.Point, str]] = []
+    done: list[tuple[Point, str]] = []
     code = DONE
     for number, point in enumerate(every, 1):
         what = ", ".join(f"{name} {value}" for name, value in point.values.items()) or f"repeat {point.repeat}"
         say(f"{number} of {len(every)}: {what}")
         outcome = _one(point.request)
         done.append((point, outcome.status))
-        sweep.write_index(request.output, axes, done)
+        write_index(request.output, axes, done)
         code = code or outcome.exit_code
         if outcome.status == "interrupted":
             break
     return code, request.output
 
 
-def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> None:
+def dry_run(request: ProfileRequest, axes: Sequence[Axis], repeats: int) -> None:
     """Prints the commands flag by flag, with the reason for each.
 
     Raises:
@@ -428,7 +427,7 @@ def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
     """
     from tracetui.collectors import launch, profiler_commands
 
-    every = list(sweep.points(request, axes, repeats)) if axes or repeats > 1 else []
+    every = list(points(request, axes, repeats)) if axes or repeats > 1 else []
     for each in [point.request for point in every] or [request]:
         launch.check_model(each)
     one = every[0].request if every else request
