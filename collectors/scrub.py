@@ -18,8 +18,14 @@ import numpy as np
 
 from tracetui.collectors.folder import manifest_text
 from tracetui.collectors.machine.masking import without_blocks
+from tracetui.collectors.scrubbing.json_text import JsonScrubber
+from tracetui.collectors.scrubbing.keys import decoded, document
 from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, MASK, RANDOM, TORN, USER
+from tracetui.collectors.scrubbing.ncu import scrub_ncu
+from tracetui.collectors.scrubbing.nsys import scrub_nsys
 from tracetui.collectors.scrubbing.redactor import Redactor
+from tracetui.collectors.scrubbing.snapshot import scrub_snapshot
+from tracetui.models import registry
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import detect
@@ -326,8 +332,6 @@ def _whole(path: Path) -> bytes:
 
 
 def _copy_chrome(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.json_text import JsonScrubber
-
     held = b""
     for piece in _pieces(source):
         text = held + piece
@@ -341,8 +345,6 @@ def _copy_chrome(source: Path, target: Path, redactor: Redactor) -> None:
 
 
 def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.keys import decoded, document
-
     try:
         value: Any = decoded(_whole(source))
     except ValueError:  # cut off when the run ended abruptly
@@ -362,8 +364,6 @@ def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
 
 def _own_command(identity: Any, redactor: Redactor) -> list[str]:
     """The command that reruns a built-in model, without the options that name a place."""
-    from tracetui.models import registry
-
     words = identity.get("command") if isinstance(identity, dict) else None
     if not isinstance(words, list) or words[:2] != ["tracetui", "profile"] or "--" in words:
         return []
@@ -390,22 +390,12 @@ def _forget_sizes(manifest: dict[str, Any]) -> None:
             file.pop("sha256", None)
 
 
-def _copy_nsys(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.nsys import scrub_nsys
-
-    scrub_nsys(source, target, redactor)
-
-
 def _copy_ncu(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.ncu import scrub_ncu
-
     with target.open("w", encoding="utf-8", newline="") as file:
         file.write(scrub_ncu(_whole(source), redactor))
 
 
 def _copy_snapshot(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.snapshot import scrub_snapshot
-
     target.write_bytes(scrub_snapshot(source, _whole(source), redactor))
 
 
@@ -427,8 +417,6 @@ def _rest(line: str, redactor: Redactor) -> str:
 
 def _copy_comments(source: Path, target: Path, redactor: Redactor) -> None:
     """Copies comments, which have the certainty of a log, line by line."""
-    from tracetui.collectors.scrubbing.keys import decoded, document
-
     lines = []
     text = _whole(source).decode("utf-8", "replace")
     for line in text.splitlines(keepends=True):
@@ -442,7 +430,7 @@ def _copy_comments(source: Path, target: Path, redactor: Redactor) -> None:
 
 _COPIERS: dict[str, Callable[[Path, Path, Redactor], None]] = {
     "chrome": _copy_chrome,
-    "nsys": _copy_nsys,
+    "nsys": scrub_nsys,
     "ncu": _copy_ncu,
     "memory_snapshot": _copy_snapshot,
     "manifest": _copy_manifest,

@@ -69,18 +69,6 @@ class Options(Looks, Recordings, Covered, Common):
     """Of the command line, after ``tracetui``."""
 
 
-def run(options: Options) -> int:
-    """Serves until interrupted."""
-    check_there(options.given_paths())
-    return serve(
-        options.words,
-        host=options.host,
-        port=options.port,
-        with_token=not options.no_token,
-        allow_write=options.allow_write,
-    )
-
-
 def command_of(words: Sequence[str]) -> list[str]:
     """Returns the command that runs one browser's screen: the given words without the server's options.
 
@@ -97,19 +85,13 @@ def command_of(words: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "tracetui.app", *words[:at], "open", *rest]
 
 
-def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow_write: bool) -> int:
+def run(options: Options) -> int:
     """Serves until interrupted.
-
-    Args:
-        words: of the command line, after ``tracetui``.
-        host: the address to listen on.
-        port: and its port.
-        with_token: whether the address that is printed has a token, without which nobody sees anything.
-        allow_write: whether the screens may write files, open others and remember what they looked like.
 
     Raises:
         UsageError: textual-serve is not installed, or the port is taken.
     """
+    check_there(options.given_paths())
     from tracetui.parsers.written import READ_ONLY_VARIABLE
 
     try:
@@ -117,15 +99,16 @@ def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow
         from textual_serve.server import Server
     except ImportError:
         raise UsageError(INSTALL) from None
-    token = secrets.token_urlsafe(24) if with_token else None
+    host, port = options.host, options.port
+    token = None if options.no_token else secrets.token_urlsafe(24)
     if host not in LOCAL:
         who = f"reaches {host}:{port}" if token is None else f"listens on the way to {host}:{port}"
-        what = "read and write files as you" if allow_write else "see this recording"
+        what = "read and write files as you" if options.allow_write else "see this recording"
         print(
             f"tracetui: warning: whoever {who} can {what}; safer from elsewhere: ssh -L {port}:localhost:{port}",
             file=sys.stderr,
         )
-    if not allow_write:
+    if not options.allow_write:
         os.environ[READ_ONLY_VARIABLE] = os.environ[OFF_VARIABLE] = "1"
     for name in ("SSH_CONNECTION", "TERM_PROGRAM"):  # a browser is not a slow connection
         os.environ.pop(name, None)
@@ -168,7 +151,7 @@ def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow
             """Logs errors only."""
 
     try:
-        OneLineServer(shlex.join(command_of(words)), host=host, port=port, title="tracetui").serve()
+        OneLineServer(shlex.join(command_of(options.words)), host=host, port=port, title="tracetui").serve()
     except OSError as error:
         raise UsageError(f"{host}:{port}: {error.strerror or error}; --port takes another one") from error
     return DONE
