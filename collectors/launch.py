@@ -15,8 +15,7 @@ from tracetui.collectors import jobs, process, profiler_commands, reasons
 from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine.masking import masked, masked_line
-from tracetui.collectors.machine.nvidia_tools import find_tool
-from tracetui.collectors.machine.probe import Probe
+from tracetui.collectors.machine.probe import Probe, find_tool
 from tracetui.collectors.process import Follower, Outcome, Tick
 from tracetui.collectors.profiler_commands import KernelChoice
 from tracetui.collectors.request import ProfileError, ProfileRequest

@@ -35,8 +35,7 @@ from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine import sampler as sampler_module
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
-from tracetui.collectors.machine.nvidia_tools import find_tool, tool_version, version_numbers
-from tracetui.collectors.machine.probe import Probe, Ran, run_command
+from tracetui.collectors.machine.probe import Probe, Ran, find_tool, run_command, tool_version, version_numbers
 from tracetui.collectors.machine.sampler import Lines, Nvml, Sampler
 from tracetui.parsers.runs.manifest import SCHEMA, parse
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check
-from tracetui.collectors.machine.nvidia_tools import version_numbers
+from tracetui.collectors.machine.probe import version_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 
@@ -65,10 +66,6 @@ def _text(value: Any) -> str | None:
 
 
 def _version(package: str) -> str | None:
-    try:
-        from importlib.metadata import PackageNotFoundError, version
-    except ImportError:
-        return None
     try:
         return version(package)
     except PackageNotFoundError:

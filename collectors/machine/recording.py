@@ -25,8 +25,7 @@ from tracetui.collectors.machine import jetson as machine_jetson
 from tracetui.collectors.machine import sampler
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
-from tracetui.collectors.machine.nvidia_tools import find_tool, tool_version
-from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
+from tracetui.collectors.machine.probe import ROOT, Probe, Runner, find_tool, run_command, tool_version
 from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Nvml, Sampler
 from tracetui.parsers.runs.manifest import GpuProcess, GpuState, Identity, MemoryClock, PowerState, Rail, Software
 
