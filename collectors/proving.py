@@ -130,7 +130,6 @@ def _common(request: ProveRequest, folder: Path) -> dict[str, Any]:
 
 
 def _words_of(request: ProveRequest, folder: Path) -> tuple[str, ...]:
-    """The command line of the child."""
     program = folder / profiler_commands.PROGRAM
     return (
         request.python, "-u", str(program / profiler_commands.START),

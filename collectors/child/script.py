@@ -291,7 +291,6 @@ class _Recorder:
         yield from self._record(device)
 
     def _time(self, device: str) -> Iterator[None]:
-        """Times steps without a profiler."""
         if not self._spec["clean_steps"]:
             return
         synchronize(device)

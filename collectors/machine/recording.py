@@ -51,7 +51,29 @@ def identity(
 ) -> Json:
     """Key `identity`: a new run id, the time, the machine, the command with secrets masked, the code's state."""
     folder = Path.cwd() if cwd is None else cwd
-    return _json(run_identity(Probe(root, runner), sys.argv if command is None else command, folder))
+    probe = Probe(root, runner)
+    now = time.time_ns()
+    started = datetime.fromtimestamp(now / 1e9, timezone.utc).isoformat(timespec="milliseconds")
+    sha = _git(probe, folder, "rev-parse", "HEAD")
+    diff = _git(probe, folder, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD") if sha else None
+    branch = _git(probe, folder, "rev-parse", "--abbrev-ref", "HEAD") if sha else None
+    found = Identity(
+        run_id=f"{started[:10].replace('-', '')}-{secrets.token_hex(4)}",
+        started_utc=started,
+        started_unix_ns=now,
+        started_monotonic_ns=time.monotonic_ns(),
+        host=probe.text("proc/sys/kernel/hostname") or socket.gethostname() or None,
+        pid=os.getpid(),
+        boot_id=probe.text("proc/sys/kernel/random/boot_id"),
+        command=masked(sys.argv if command is None else command),
+        cwd=str(folder),
+        git_sha=sha,
+        git_branch=branch if branch != "HEAD" else None,
+        git_dirty=None if diff is None else bool(diff),
+        git_diff_sha256=hashlib.sha256(diff.encode("utf-8", "replace")).hexdigest() if diff else None,
+        tracetui_version=tracetui_version(),
+    )
+    return _json(found)
 
 
 def software(python: str | None = None, *, root: Path = ROOT, runner: Runner = run_command) -> Json:
@@ -248,31 +270,6 @@ def _with_tegrastats(state: PowerState, said: sampler.Line | None) -> PowerState
 GIT_SECONDS = 5.0
 _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 """Options that keep git from executing what a repository's configuration asks for."""
-
-
-def run_identity(probe: Probe, command: Sequence[str], cwd: Path) -> Identity:
-    """Returns everything that identifies this run."""
-    now = time.time_ns()
-    started = datetime.fromtimestamp(now / 1e9, timezone.utc).isoformat(timespec="milliseconds")
-    sha = _git(probe, cwd, "rev-parse", "HEAD")
-    diff = _git(probe, cwd, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD") if sha else None
-    branch = _git(probe, cwd, "rev-parse", "--abbrev-ref", "HEAD") if sha else None
-    return Identity(
-        run_id=f"{started[:10].replace('-', '')}-{secrets.token_hex(4)}",
-        started_utc=started,
-        started_unix_ns=now,
-        started_monotonic_ns=time.monotonic_ns(),
-        host=probe.text("proc/sys/kernel/hostname") or socket.gethostname() or None,
-        pid=os.getpid(),
-        boot_id=probe.text("proc/sys/kernel/random/boot_id"),
-        command=masked(command),
-        cwd=str(cwd),
-        git_sha=sha,
-        git_branch=branch if branch != "HEAD" else None,
-        git_dirty=None if diff is None else bool(diff),
-        git_diff_sha256=hashlib.sha256(diff.encode("utf-8", "replace")).hexdigest() if diff else None,
-        tracetui_version=tracetui_version(),
-    )
 
 
 def _git(probe: Probe, cwd: Path, *words: str) -> str | None:

@@ -204,12 +204,10 @@ class Sampler(Generic[S]):
             return list(self._samples)
 
     def __enter__(self) -> Sampler[S]:
-        """Starts."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops."""
         self.stop()
 
     def _watch(self) -> None:

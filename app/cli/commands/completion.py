@@ -103,7 +103,6 @@ def _slot(action: Action, argument: Argument | None = None) -> Slot:
 
 
 def _names(commands: list[Command]) -> list[str]:
-    """Returns the commands that are one word."""
     return [command.name for command in commands if command.name and " " not in command.name]
 
 

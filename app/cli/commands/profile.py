@@ -110,8 +110,6 @@ class _Runs:
 
 @dataclass(kw_only=True)
 class _Measured:
-    """How it is measured."""
-
     group: ClassVar[tuple[str, ...]] = ("how it is measured",)
     tool: str = option(
         "--tool",
@@ -177,8 +175,6 @@ class _Measured:
 
 @dataclass(kw_only=True)
 class _Several:
-    """Several runs."""
-
     group: ClassVar[tuple[str, ...]] = ("several runs",)
     sweep: list[tuple[str, tuple[Any, ...]]] = option(
         "--sweep",
@@ -197,8 +193,6 @@ class _Several:
 
 @dataclass(kw_only=True)
 class _Output:
-    """Where it goes."""
-
     group: ClassVar[tuple[str, ...]] = ("output",)
     output: Path | None = option(
         "--output", type=Path, metavar="FOLDER", help="default: prof_MODEL_TIME in this folder"

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, cast
 
 from tracetui.app import tabs
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 LOCAL = ("localhost", "127.0.0.1", "::1")
 MOST_SESSIONS = 8
 """How many browsers may look at once; each is a process with the recording in memory."""
+PLACES = BoundedSemaphore(MOST_SESSIONS)
 COOKIE = "tracetui-token"
 FOCUS = """<script>
 (function wait() {
@@ -132,16 +134,14 @@ def run(options: Options) -> int:
             self.public_url = f"{request.scheme}://{request.host}"
             return await super().handle_index(request)
 
-        places = Places()
-
         async def handle_websocket(self, request: Any) -> Any:
             """Starts a screen, if not too many are open."""
-            if not self.places.take():
+            if not PLACES.acquire(blocking=False):
                 raise web.HTTPServiceUnavailable(text=f"{MOST_SESSIONS} browsers look already; close one")
             try:
                 return await super().handle_websocket(request)
             finally:
-                self.places.give_back()
+                PLACES.release()
 
         async def _process_messages(self, websocket: Any, app_service: Any) -> None:
             """Takes messages as far as they are what a browser sends; others are dropped."""
@@ -157,24 +157,6 @@ def run(options: Options) -> int:
     return DONE
 
 
-class Places:
-    """How many screens may run at a time."""
-
-    def __init__(self) -> None:
-        self._taken = 0
-
-    def take(self) -> bool:
-        """Takes a place; returns whether there was one."""
-        if self._taken >= MOST_SESSIONS:
-            return False
-        self._taken += 1
-        return True
-
-    def give_back(self) -> None:
-        """Gives back a place that was taken."""
-        self._taken -= 1
-
-
 class Understood:
     """The messages of a browser that are what they should be."""
 
@@ -185,7 +167,6 @@ class Understood:
         return getattr(self._socket, name)
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """Yields them."""
         async for message in self._socket:
             if isinstance(message.data, str) and understood(message.data):
                 yield message
