@@ -8,6 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 
+def facts() -> dict[str, Any]:
+    """All of it, under the keys of the child's result."""
+    return {"software": software(), "settings": settings(), "devices": devices()}
+
+
 def software() -> dict[str, Any]:
     """Versions of Python, of torch and of what torch was built with; null for what is missing."""
     import torch

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .progress import Progress
 
 TRACE = "trace.pt.trace.json.gz"
+_FLAGS = ("operators", "record_shapes", "with_stack", "profile_memory", "cuda_sync_events")
 STEP = "step {}"
 """The range around each profiled step for tools without steps of their own; numbered as torch.profiler does."""
 LIGHT_TRACE = "light.pt.trace.json.gz"
@@ -115,20 +116,9 @@ class LightPass:
         profiler.add_metadata_json("tracetui", json.dumps(about))
         profiler.stop()
         profiler.export_chrome_trace(str(Path(self._spec["out"]) / ranks.file_of(self._spec, LIGHT_TRACE)))
-        return {
-            "name": "light",
-            "file": ranks.file_of(self._spec, LIGHT_TRACE),
-            "steps": self.steps,
-            "step_ns": self._marks.step_ns(),
-            "host_ns": self._marks.host_ns(),
-            "flags": {
-                "operators": False,
-                "record_shapes": False,
-                "with_stack": False,
-                "profile_memory": False,
-                "cuda_sync_events": self._config is not None,
-            },
-        }
+        return _pass(
+            "light", ranks.file_of(self._spec, LIGHT_TRACE), self._marks, cuda_sync_events=self._config is not None
+        )
 
     def drop(self) -> None:
         """Ends a recording that no step was recorded in, and writes nothing."""
@@ -220,20 +210,20 @@ def rich_pass(spec: dict[str, Any], marks: Marks) -> dict[str, Any]:
         spec: what the parent asked for.
         marks: the boundaries of its steps; the device has reached the last one.
     """
-    return {
-        "name": "rich",
-        "file": ranks.file_of(spec, TRACE),
-        "steps": marks.steps,
-        "step_ns": marks.step_ns(),
-        "host_ns": marks.host_ns(),
-        "flags": {
-            "operators": True,
-            "record_shapes": True,
-            "with_stack": spec["with_stack"],
-            "profile_memory": spec["with_memory"],
-            "cuda_sync_events": False,
-        },
-    }
+    return _pass(
+        "rich",
+        ranks.file_of(spec, TRACE),
+        marks,
+        operators=True,
+        record_shapes=True,
+        with_stack=spec["with_stack"],
+        profile_memory=spec["with_memory"],
+    )
+
+
+def _pass(name: str, file: str, marks: Marks, **flags: bool) -> dict[str, Any]:
+    times = {"steps": marks.steps, "step_ns": marks.step_ns(), "host_ns": marks.host_ns()}
+    return {"name": name, "file": file, **times, "flags": {**dict.fromkeys(_FLAGS, False), **flags}}
 
 
 def record_capture_range(spec: dict[str, Any], run_step: Callable[[], None], progress: Progress) -> dict[str, Any]:

@@ -141,9 +141,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
     def tell() -> None:
         result.update(
             {
-                "software": machine_torch.software(),
-                "settings": machine_torch.settings(),
-                "devices": machine_torch.devices(),
+                **machine_torch.facts(),
                 # the command is left to the one that started this: here it would stand with the secrets in it
                 "workload": {"backend": "user"},
                 "measurement": recorder.measured(),

@@ -94,7 +94,7 @@ class Probe:
     def glob(self, pattern: str) -> list[Path]:
         """The paths that match a pattern, in natural order: cpu2 before cpu10."""
         try:
-            return sorted(self.root.glob(pattern.lstrip("/")), key=_natural)
+            return sorted(self.root.glob(pattern.lstrip("/")), key=lambda path: natural(str(path)))
         except OSError:
             return []
 
@@ -110,9 +110,9 @@ class Probe:
         return self.runner(command, timeout_s)
 
 
-def _natural(path: Path) -> list[tuple[int, str]]:
+def natural(text: str) -> list[tuple[int, str]]:
     """A sort key with digits as numbers and the rest as text."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", str(path))]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
 
 
 # --- NVIDIA's profilers and their versions

@@ -12,6 +12,7 @@ import binascii
 import ipaddress
 import re
 from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -40,7 +41,7 @@ from tracetui.collectors.scrubbing.paths import FRAME, PERSON, SYSTEM, is_absolu
 from tracetui.parsers.nsys.privacy import HIDDEN, is_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tracetui.collectors.machine.masking import Form
 
@@ -477,12 +478,8 @@ class Redactor:
 
     def would_change(self, text: str) -> bool:
         """Whether `value` would remove something from a text; counts nothing and numbers no path."""
-        counts, trying = self.counts, self._marks.trying
-        self.counts, self._marks.trying = Counter(), True
-        try:
+        with self._trying():
             return self.value(text) != text
-        finally:
-            self.counts, self._marks.trying = counts, trying
 
     def is_harmless(self, text: str) -> bool:
         """Whether a text stays as it is, and nobody need look at it."""
@@ -550,10 +547,16 @@ class Redactor:
 
     def _is_told(self, text: str, depth: int = 3) -> bool:
         """Whether something would be removed from a text if it were a value."""
+        with self._trying():
+            return self._anything(text, depth) != text
+
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        """Counts nothing and numbers nothing for as long as it is open."""
         counts, trying = self.counts, self._marks.trying
         self.counts, self._marks.trying = Counter(), True
         try:
-            return self._anything(text, depth) != text
+            yield
         finally:
             self.counts, self._marks.trying = counts, trying
 
