@@ -115,7 +115,6 @@ class LightPass:
         # Kineto takes metadata until the recording ends
         profiler.add_metadata_json("tracetui", json.dumps(about))
         profiler.stop()
-        profiler.export_chrome_trace(str(Path(self._spec["out"]) / ranks.file_of(self._spec, LIGHT_TRACE)))
         return _pass(
             "light", ranks.file_of(self._spec, LIGHT_TRACE), self._marks, cuda_sync_events=self._config is not None
         )
