@@ -24,7 +24,7 @@ from tracetui.parsers.names.kernel_key import function_name
 from tracetui.parsers.runs.manifest import SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tracetui.parsers import Trace
@@ -250,7 +250,9 @@ class _Run:
             self._problems.append(problem)
             self._exit_code = code if code > 0 else (1 if code == 0 else None)
             self._signal = signal.Signals(-code).name if code < 0 else self._signal
-        self._skip(result.get("skipped") or ())
+        skipped = result.get("skipped") or ()  # what was asked for and not done
+        self._skipped += skipped
+        self._problems += skipped
         self._folder.write_manifest(self._manifest)
         return problem is None
 
@@ -311,11 +313,6 @@ class _Run:
         for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns", "passes", "schedule", "step_of"):
             if measured.get(key):
                 manifest["measurement"][key] = measured[key]
-
-    def _skip(self, lines: Iterable[str]) -> None:
-        """Says what was asked for and not done."""
-        self._skipped += lines
-        self._problems += lines
 
     # --- the end
 

@@ -36,7 +36,6 @@ from tracetui.parsers.written import written
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-    from typing import BinaryIO
 
 
 SUFFIXES = re.compile(
@@ -306,13 +305,13 @@ def _is_gzip(path: Path) -> bool:
 
 
 def _compress(plain: Path, packed: Path) -> None:
-    with plain.open("rb") as source, packed.open("wb") as raw, _gzip(raw) as target:
+    with (
+        plain.open("rb") as source,
+        packed.open("wb") as raw,
+        # without the file's name and time, which would reveal more than the content
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as target,
+    ):
         shutil.copyfileobj(source, target, PIECE)
-
-
-def _gzip(raw: BinaryIO) -> gzip.GzipFile:
-    """Compresses without storing the file's name and time, which would reveal more than the content."""
-    return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from torch import nn
 from .errors import ModelError, WrongOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 STEP = "pipeline_schedule"
 """The range around forward and backward of a pipeline, which alternate."""
@@ -84,16 +84,12 @@ def _sharded(model: Any) -> Any:
     """Each block is a unit of its own, gathered when it is needed; what is left is one more."""
     from torch.distributed.fsdp import fully_shard
 
-    for block in _blocks(model):
-        fully_shard(block)
-    return fully_shard(model)
-
-
-def _blocks(model: Any) -> Iterator[Any]:
-
     for child in model.children():
         if isinstance(child, (nn.ModuleList, nn.Sequential)):
-            yield from (block for block in child if next(block.parameters(), None) is not None)
+            for block in child:
+                if next(block.parameters(), None) is not None:
+                    fully_shard(block)
+    return fully_shard(model)
 
 
 def _split(model: Any, device: Any, world: int) -> Any:

@@ -102,7 +102,9 @@ def counted_cost(
     try:
         from torch.utils.flop_counter import FlopCounterMode
 
-        copied = copy.deepcopy(model, {id(tensor): _stand_in(tensor) for tensor in _numbers_of(model)})
+        copied = copy.deepcopy(
+            model, {id(tensor): _stand_in(tensor) for tensor in [*model.parameters(), *model.buffers()]}
+        )
         batch = mapped(batch, lambda tensor: tensor.to("meta"))
         with FlopCounterMode(display=False) as counter, torch.set_grad_enabled(train):
             output = forward(copied, batch)
@@ -113,15 +115,11 @@ def counted_cost(
     flops = int(counter.get_total_flops())
     moved = compulsory_bytes(
         sum(parameter.numel() for parameter in model.parameters()),
-        _input_bytes(batch),
+        sum(tensor.numel() * tensor.element_size() for tensor in tensors(batch)),
         _output_bytes(output, output_bytes_each),
         train=train,
     )
     return Cost(flops, 0, moved)
-
-
-def _numbers_of(model: Any) -> list[Any]:
-    return [*model.parameters(), *model.buffers()]
 
 
 def _stand_in(tensor: Any) -> Any:
@@ -129,10 +127,6 @@ def _stand_in(tensor: Any) -> Any:
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(empty, requires_grad=tensor.requires_grad)
     return empty
-
-
-def _input_bytes(batch: Any) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors(batch))
 
 
 def _output_bytes(output: Any, each: int) -> int:

@@ -217,9 +217,8 @@ class Workload:
         """The work of a step; returns its output, in training its loss."""
         if self.options["compile_mode"] in GRAPHING_MODES:
             _begin_compiled_step()
-        return self._train(batch) if self.train else self._infer(batch)
-
-    def _infer(self, batch: Any) -> Any:
+        if self.train:
+            return self._train(batch)
         with torch.inference_mode(), self.ranges(FORWARD), self._cast():
             return self._parts.forward(self._callable, batch)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import secrets
 import socket
 import sys
@@ -27,7 +28,7 @@ from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.probe import ROOT, Probe, Runner, find_tool, run_command, tool_version
 from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Nvml, Sampler
-from tracetui.parsers.runs.manifest import GpuProcess, GpuState, Identity, MemoryClock, PowerState, Rail, Software
+from tracetui.parsers.runs.manifest import GpuState, Identity, MemoryClock, PowerState, Rail, Software
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,9 +96,9 @@ def software(python: str | None = None, *, root: Path = ROOT, runner: Runner = r
             ncu=versions["ncu"],
             l4t=release,
             jetpack=machine_jetson.jetpack(release),
-            kernel=machine_host.kernel(probe),
+            kernel=probe.text("proc/sys/kernel/osrelease"),
             os=machine_host.operating_system(probe),
-            architecture=machine_host.architecture(),
+            architecture=platform.machine() or None,
         )
     )
 
@@ -231,13 +232,9 @@ def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, sour
         temperatures_c=machine_host.temperatures(probe) if jetson or full else {},
         rails=machine_jetson.rails(probe) if jetson else (),
         alarms=machine_jetson.alarms(probe) if jetson else {},
-        gpu_processes=_processes(probe, jetson=jetson) if full else None,
+        gpu_processes=(machine_jetson if jetson else machine_smi).processes(probe) if full else None,
         needs_root=tuple(probe.denied),
     )
-
-
-def _processes(probe: Probe, *, jetson: bool) -> tuple[GpuProcess, ...] | None:
-    return machine_jetson.processes(probe) if jetson else machine_smi.processes(probe)
 
 
 def _with_tegrastats(state: PowerState, said: sampler.Line | None) -> PowerState:

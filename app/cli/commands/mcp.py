@@ -80,7 +80,7 @@ def run(options: Options) -> int:
         server.add_tool(
             _answering(function, ToolError),
             name=name,
-            description=_description(function),
+            description=" ".join((function.__doc__ or "").split()),
             annotations=ToolAnnotations(read_only_hint=name in READING, open_world_hint=name not in READING),
             structured_output=False,
         )
@@ -105,10 +105,6 @@ def _answering(function: Callable[..., str], refused: type[Exception]) -> Callab
             raise refused(printable(f"{error.filename or 'file'}: {error.strerror or error}")) from None
 
     return answer
-
-
-def _description(function: Callable[..., str]) -> str:
-    return " ".join((function.__doc__ or "").split())
 
 
 class Tools:

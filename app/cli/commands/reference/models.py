@@ -152,7 +152,16 @@ def _list(chosen: list[Entry], installed: dict[str, str | None], page: Layout) -
         Shown("of a step of", right=False),
         Shown(f"needs ({MISSING} missing)", right=False, share=1),
     ]
-    cells = [[e.name, _size(e.parameters), _flops(e), _step(e), _needed(e, installed)] for e in chosen]
+    cells = [
+        [
+            e.name,
+            _size(e.parameters),
+            UNKNOWN if e.cost is None else _size(e.cost.flops),
+            _step(e),
+            _needed(e, installed),
+        ]
+        for e in chosen
+    ]
     return [
         "Models for `tracetui profile NAME` (FLOPs: forward pass at the defaults)",
         *page.table(columns, cells),
@@ -200,10 +209,6 @@ def _needs(needs: tuple[Need, ...], where: str, installed: dict[str, str | None]
         if version is None:
             lines.append("    " + page.text(need.install))  # a command is copied, so it is not wrapped
     return lines
-
-
-def _flops(entry: Entry) -> str:
-    return UNKNOWN if entry.cost is None else _size(entry.cost.flops)
 
 
 def _size(value: int | None) -> str:
