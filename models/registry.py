@@ -12,23 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import options as known_options
+from . import sizes
 from .errors import UnknownModel
 from .needs import MAMBA, PILLOW, TIMM, TORCH, Need, require
-from .sizes import (
-    DEIT_SIZES,
-    GPT_SIZES,
-    REDUCTION_LOC,
-    VIM_WIDTHS,
-    Cost,
-    DeitShape,
-    GptShape,
-    MlpShape,
-    VimShape,
-    deit_cost,
-    gpt_cost,
-    mlp_cost,
-    vim_cost,
-)
 
 if TYPE_CHECKING:
     from .workload import Workload
@@ -57,7 +43,7 @@ class Entry:
     """Packages needed besides torch, each with the command that installs it."""
     defaults: dict[str, Any]
     """The default value of each option that it accepts; null if the model itself decides."""
-    cost: Cost | None = field(default=None, repr=False)
+    cost: sizes.Cost | None = field(default=None, repr=False)
     """The work of an inference step at the defaults, by arithmetic; null if it is known only after building."""
 
     @property
@@ -140,7 +126,7 @@ def _defaults(**own: Any) -> dict[str, Any]:
 
 
 def _vim(name: str, width: int) -> Entry:
-    shape = VimShape(width, stride=8 if name.endswith("_s8") else 16)
+    shape = sizes.VimShape(width, stride=8 if name.endswith("_s8") else 16)
     words = "224 px, patches of 16 that overlap by half" if name.endswith("_s8") else "224 px, patches of 16"
     return Entry(
         name,
@@ -149,13 +135,13 @@ def _vim(name: str, width: int) -> Entry:
         shape.parameters,
         (MAMBA, PILLOW),
         _defaults(batch=4, img_size=224, patch=16, depth=24, channels_last=False, data="random"),
-        vim_cost(shape, 4),
+        sizes.vim_cost(shape, 4),
     )
 
 
 def _deit(name: str, size: tuple[int, int]) -> Entry:
     keep = 0.1
-    shape = DeitShape(*size, keep=keep, reduction_loc=REDUCTION_LOC)
+    shape = sizes.DeitShape(*size, keep=keep, reduction_loc=sizes.REDUCTION_LOC)
     return Entry(
         name,
         "topk_deit",
@@ -168,17 +154,17 @@ def _deit(name: str, size: tuple[int, int]) -> Entry:
             patch=16,
             depth=12,
             keep=keep,
-            reduction_loc=REDUCTION_LOC,
+            reduction_loc=sizes.REDUCTION_LOC,
             channels_last=False,
             data="random",
         ),
-        deit_cost(shape, 4),
+        sizes.deit_cost(shape, 4),
     )
 
 
 def _gpt(name: str, size: tuple[int, int, int, int]) -> Entry:
     width, hidden, depth, heads = size
-    shape = GptShape(width, hidden, depth, heads)
+    shape = sizes.GptShape(width, hidden, depth, heads)
     return Entry(
         name,
         "gpt",
@@ -186,12 +172,12 @@ def _gpt(name: str, size: tuple[int, int, int, int]) -> Entry:
         shape.parameters,
         (),
         _defaults(batch=4, ctx=shape.ctx, depth=depth, attention="steps"),
-        gpt_cost(shape, 4),
+        sizes.gpt_cost(shape, 4),
     )
 
 
 def _mlp() -> Entry:
-    shape = MlpShape()
+    shape = sizes.MlpShape()
     return Entry(
         "mlp",
         "mlp",
@@ -199,7 +185,7 @@ def _mlp() -> Entry:
         shape.parameters,
         (),
         _defaults(batch=64, depth=shape.depth),
-        mlp_cost(shape, 64),
+        sizes.mlp_cost(shape, 64),
     )
 
 
@@ -230,9 +216,9 @@ def _user(name: str) -> Entry:
 _BUILT_IN = {
     entry.name: entry
     for entry in (
-        *(_vim(name, width) for name, width in VIM_WIDTHS.items()),
-        *(_deit(name, size) for name, size in DEIT_SIZES.items()),
-        *(_gpt(name, size) for name, size in GPT_SIZES.items()),
+        *(_vim(name, width) for name, width in sizes.VIM_WIDTHS.items()),
+        *(_deit(name, size) for name, size in sizes.DEIT_SIZES.items()),
+        *(_gpt(name, size) for name, size in sizes.GPT_SIZES.items()),
         _mlp(),
     )
 }
