@@ -12,22 +12,51 @@ from tracetui.models import registry
 from tracetui.models.needs import TORCH
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tracetui.collectors.request import ProfileRequest
+    from tracetui.models.needs import Need
 
 SECONDS = 60
 MARK = "tracetui-requirements:"
 IN_PYTHON = frozenset({"torch", "memory"})
 """The tools that work inside the profiled Python, by torch."""
 _ASK = """
-import importlib.util, json, sys
+import importlib.util, json, platform, sys
+from importlib import metadata
 def there(module):
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
         return False
-print("tracetui-requirements:" + json.dumps([name for name in json.loads(sys.argv[1]) if not there(name)]))
+found = {}
+for name, modules in json.loads(sys.argv[1]).items():
+    try:
+        found[name] = metadata.version(name) if all(map(there, modules)) else None
+    except metadata.PackageNotFoundError:
+        found[name] = "unknown"
+print("tracetui-requirements:" + json.dumps([platform.python_version(), found]))
 """
 """Imports none of them; runs on Python 3.8 or later."""
+
+
+def installed(python: str, needs: Sequence[Need]) -> tuple[str, dict[str, str | None]]:
+    """The Python's version, and each package's by its name: None if it is not installed.
+
+    Raises:
+        OSError, subprocess.SubprocessError, ValueError, IndexError: it does not answer.
+    """
+    done = subprocess.run(
+        [python, "-c", _ASK, json.dumps({need.name: need.modules for need in needs})],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
+    version, found = json.loads(lines[-1].removeprefix(MARK))
+    return version, found
 
 
 def check_packages(request: ProfileRequest) -> None:
@@ -55,24 +84,11 @@ def check_modules(python: str, entry: str | None, who: str) -> None:
         ProfileError: says how to install it.
     """
     needs = [TORCH] if entry is None else [TORCH, *(need for need in registry.find(entry).needs if not need.optional)]
-    missing = _missing(python, [module for need in needs for module in need.modules])
-    lacking = next((need for need in needs if missing.intersection(need.modules)), None)
+    try:
+        versions = installed(python, needs)[1]
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return
+    lacking = next((need for need in needs if versions[need.name] is None), None)
     if lacking is not None:
         where = "" if python == sys.executable else f" in {python}"
         raise ProfileError(f"{who} needs {lacking.name}, which is not installed{where}: {lacking.install}")
-
-
-def _missing(python: str, modules: list[str]) -> set[str]:
-    try:
-        done = subprocess.run(
-            [python, "-c", _ASK, json.dumps(modules)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=True,
-        )
-        lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
-        return set(json.loads(lines[-1].removeprefix(MARK)))
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return set()
