@@ -173,7 +173,7 @@ def join(request: ProfileRequest, folder: RunFolder, tell: Callable[[Tick], None
         "power": {"before": machine.power_state(), "during": [], "after": None},
     }
     _write(note, {**known, "done": False})
-    watch = machine.watch()
+    watch = machine.Watch()
     watch.start()
     follow = Follower(folder.path / profiler_commands.PROGRESS, Tick("torch", "starting"))
 

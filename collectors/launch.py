@@ -165,7 +165,7 @@ class _Run:
         self._programs = programs
         self._tell = tell
         self._begun = time.monotonic()
-        self._watch = machine.watch()
+        self._watch = machine.Watch()
         self._problems: list[str] = []
         self._skipped: list[str] = []
         self._beat = jobs.Beat(folder.path)

@@ -462,7 +462,7 @@ def test_watching_a_jetson_merges_tegrastats(tmp_path: Path) -> None:
     )
     write(tree, {"usr/bin/tegrastats": f"#!/bin/sh\nwhile echo '{line}'; do sleep 0.2; done"})
     (tree / "usr/bin/tegrastats").chmod(0o755)
-    watch = machine.watch(0.02, root=tree, runner=tools)
+    watch = machine.Watch(0.02, root=tree, runner=tools)
     watch.start()
     wait_for(lambda: any("tegrastats" in sample["sources"] for sample in watch.samples))
     sample = next(sample for sample in watch.stop() if "tegrastats" in sample["sources"])
@@ -489,7 +489,7 @@ def test_watching_a_desktop_keeps_one_nvidia_smi(tmp_path: Path, monkeypatch: py
             self.rows = ["closed"]
 
     tools = smi(H200, {**H200, "index": "10"}, unknown=("clocks_event_reasons.active",))
-    watch = machine.watch(0.01, root=x86(tmp_path), runner=tools, stream=Printed)
+    watch = machine.Watch(0.01, root=x86(tmp_path), runner=tools, stream=Printed)
     watch._open()
     asked = len(tools.asked)
     lines = watch._lines

@@ -113,32 +113,28 @@ def devices(*, root: Path = ROOT, runner: Runner = run_command) -> list[Json]:
 def power_state(*, root: Path = ROOT, runner: Runner = run_command) -> Json:
     """One complete state for the key `power`; takes some tens of ms, with nvidia-smi up to seconds.
 
-    During a run, a `watch` disturbs it less.
+    During a run, a `Watch` disturbs it less.
     """
     return _json(_state(Probe(root, runner), full=True))
 
 
-def watch(
-    interval_s: float = INTERVAL_S,
-    *,
-    root: Path = ROOT,
-    runner: Runner = run_command,
-    stream: Callable[[Sequence[str]], Lines] = Lines,
-) -> Watch:
-    """Returns a sampler for `Power.during` that is not yet started."""
-    return Watch(interval_s, Probe(root, runner), stream)
-
-
 class Watch(Sampler[Json]):
-    """Samples the machine; each sample is a state as `power_state` gives it, without what does not change in a run.
+    """Samples the machine for `Power.during`; each sample is a state as `power_state` gives it, without what does not change in a run.
 
     It reads a desktop GPU through NVML's Python module, else from one nvidia-smi that keeps printing, and a Jetson
     from sysfs, with tegrastats for what sysfs lacks.
     """
 
-    def __init__(self, interval_s: float, probe: Probe, stream: Callable[[Sequence[str]], Lines]) -> None:
+    def __init__(
+        self,
+        interval_s: float = INTERVAL_S,
+        *,
+        root: Path = ROOT,
+        runner: Runner = run_command,
+        stream: Callable[[Sequence[str]], Lines] = Lines,
+    ) -> None:
         super().__init__(self._sample, interval_s)
-        self._probe = probe
+        probe = self._probe = Probe(root, runner)
         self._stream = stream
         self._period_ms = max(round(interval_s * 1000), 100)
         self._jetson = machine_jetson.is_jetson(probe)
