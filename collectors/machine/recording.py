@@ -119,7 +119,7 @@ def power_state(*, root: Path = ROOT, runner: Runner = run_command) -> Json:
 
 
 class Watch(Sampler[Json]):
-    """Samples the machine for `Power.during`; each sample is a state as `power_state` gives it, without what does not change in a run.
+    """Samples the machine for `Power.during`; each sample is a state without what does not change in a run.
 
     It reads a desktop GPU through NVML's Python module, else from one nvidia-smi that keeps printing, and a Jetson
     from sysfs, with tegrastats for what sysfs lacks.
