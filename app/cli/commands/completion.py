@@ -62,6 +62,11 @@ class Command:
     """Positional arguments, in order; the last one may take many words."""
 
 
+NAMES = [name for name in COMMANDS if " " not in name]
+PARTS = [name for name in COMMANDS if " " in name]
+"""The commands of one word, and those of two."""
+
+
 def script(shell: str) -> str:
     """Returns the script for ``bash``, ``zsh`` or ``fish``."""
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](known_commands())
@@ -102,15 +107,6 @@ def _slot(action: Action, argument: Argument | None = None) -> Slot:
     return Slot(tuple(action.option_strings), text, values, words or choices, action.nargs in ("*", "+"))
 
 
-def _names(commands: list[Command]) -> list[str]:
-    return [command.name for command in commands if command.name and " " not in command.name]
-
-
-def _parts(commands: list[Command]) -> list[str]:
-    """Returns those that are two."""
-    return [command.name for command in commands if " " in command.name]
-
-
 def _clean(text: str) -> str:
     """Removes from a help text the characters that a shell would interpret."""
     text = text.replace("'", "’").replace("[", "(").replace("]", ")")
@@ -123,8 +119,8 @@ def _clean(text: str) -> str:
 def _bash(commands: list[Command]) -> str:
     cases = "\n".join(_bash_command(command) for command in commands)
     switches = {flag for c in commands for slot in c.options if slot.values == "none" for flag in slot.flags}
-    script = _BASH.replace("@NAMES@", " ".join(_names(commands))).replace("@FLAGS@", " ".join(sorted(switches)))
-    return script.replace("@PARTS@", ",".join(_parts(commands))).replace("@CASES@", cases)
+    script = _BASH.replace("@NAMES@", " ".join(NAMES)).replace("@FLAGS@", " ".join(sorted(switches)))
+    return script.replace("@PARTS@", ",".join(PARTS)).replace("@CASES@", cases)
 
 
 def _bash_command(command: Command) -> str:
@@ -232,9 +228,9 @@ complete -F _tracetui tracetui
 
 
 def _zsh(commands: list[Command]) -> str:
-    described = "\n".join(f"        '{c.name}:{_clean(c.help)}'" for c in commands if c.name in _names(commands))
+    described = "\n".join(f"        '{c.name}:{_clean(c.help)}'" for c in commands if c.name in NAMES)
     cases = "\n".join(_zsh_command(command) for command in commands if command.name)
-    script = _ZSH.replace("@COMMANDS@", described).replace("@PARTS@", ",".join(_parts(commands)))
+    script = _ZSH.replace("@COMMANDS@", described).replace("@PARTS@", ",".join(PARTS))
     return script.replace("@CASES@", cases)
 
 
@@ -309,13 +305,13 @@ fi
 
 
 def _fish(commands: list[Command]) -> str:
-    parts = " ".join(f"'{name}'" for name in _parts(commands))
-    lines = [_FISH.replace("@NAMES@", " ".join(_names(commands))).replace("@PARTS@", parts)]
+    parts = " ".join(f"'{name}'" for name in PARTS)
+    lines = [_FISH.replace("@NAMES@", " ".join(NAMES)).replace("@PARTS@", parts)]
     lines.append("complete -c tracetui -n '__tracetui_is \"\"' -l version -d 'print the version'")
     for command in commands:
         if not command.name:
             continue
-        if command.name in _names(commands):
+        if command.name in NAMES:
             lines.append(f"complete -c tracetui -n '__tracetui_is \"\"' -a {command.name} -d '{_clean(command.help)}'")
         here = f"complete -c tracetui -n '__tracetui_is {command.name}'"
         for slot in command.options:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.report import model
-    from tracetui.analysis.report.model import FindingRow, Report
+    from tracetui.analysis.report.model import Report
     from tracetui.parsers import Run, Trace
 
 NEEDS = "the Model Context Protocol needs its SDK: pip install 'tracetui[mcp]'"
@@ -176,7 +176,11 @@ class Tools:
         found = [row for row in rows if finding in (row.key, row.id)]
         if not found:
             missing = [row.missing for row in trace.findings_abstained or () if row.id == finding]
-            why = f"its rule could not judge: {missing[0]}" if missing else "the report has " + _named(rows)
+            why = (
+                f"its rule could not judge: {missing[0]}"
+                if missing
+                else "the report has " + (", ".join(row.key for row in rows) or "none")
+            )
             raise UsageError(f"no finding {finding}; {why}")
         _, config = self._run(path)
         return _written({"findings": found, "rule": as_json(all_rules()[found[0].id], config)})
@@ -302,10 +306,6 @@ def _recording(trace: Trace) -> Json:
 
 def _main(found: Report) -> model.Trace:
     return found.run.traces[found.run.main or 0]
-
-
-def _named(rows: Sequence[FindingRow]) -> str:
-    return ", ".join(row.key for row in rows) or "none"
 
 
 def _written(found: Json) -> str:
