@@ -18,7 +18,7 @@ import torch
 
 from tracetui.models.networks import selective_scan
 from tracetui.models.networks.vim import VisionMamba
-from tracetui.models.sizes.shapes import VimShape
+from tracetui.models.sizes import VimShape
 
 CASES = (
     VimShape(32, depth=2, img_size=48, patch=16, classes=10),

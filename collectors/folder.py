@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 from tracetui.collectors import profiler_commands
+from tracetui.collectors.machine.probe import natural
 from tracetui.collectors.request import ProfileError
 from tracetui.parsers.runs.manifest import FILE as MANIFEST
 from tracetui.parsers.runs.manifest import LOG
@@ -48,7 +48,7 @@ class RunFolder:
         """Makes the folder and puts the child's program into it.
 
         Args:
-            made: whether the folder is there already, and this run's (`jobs.machines.leads`).
+            made: whether the folder is there already, and this run's (`jobs.leads`).
 
         Raises:
             ProfileError: its path exists already, or it can't be written.
@@ -99,7 +99,7 @@ class RunFolder:
     def files(self) -> list[dict[str, Any]]:
         """The run's recordings and its log, as run.json lists them."""
         known = [(self.path / name, kind) for name, kind in KINDS.items()]
-        of_ranks = sorted(self.path.glob(profiler_commands.RANK_TRACES), key=lambda path: _natural(path.name))
+        of_ranks = sorted(self.path.glob(profiler_commands.RANK_TRACES), key=lambda path: natural(path.name))
         every = [*((path, "chrome") for path in of_ranks), *known]
         return [_described(path, kind) for path, kind in every if path.is_file()]
 
@@ -156,11 +156,6 @@ def _known(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _known(held) for key, held in value.items() if held is not None}
     return [_known(held) for held in value] if isinstance(value, list) else value
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts rank 10 after rank 9."""
-    return [(int(part or 0), text) for text, part in re.findall(r"(\D*)(\d*)", name)]
 
 
 def _described(path: Path, kind: str) -> dict[str, Any]:

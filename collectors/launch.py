@@ -6,19 +6,17 @@ import contextlib
 import os
 import signal
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.collectors import process, profiler_commands, reasons
+from tracetui.collectors import jobs, process, profiler_commands, reasons
 from tracetui.collectors.folder import RunFolder
-from tracetui.collectors.following import Follower, Outcome, Tick
-from tracetui.collectors.jobs import machines as several_machines
-from tracetui.collectors.jobs import results
 from tracetui.collectors.machine import recording as machine
 from tracetui.collectors.machine.masking import masked, masked_line
-from tracetui.collectors.machine.nvidia_tools import find_tool
-from tracetui.collectors.machine.probe import Probe
+from tracetui.collectors.machine.probe import Probe, find_tool
+from tracetui.collectors.process import Follower, Outcome, Tick
 from tracetui.collectors.profiler_commands import KernelChoice
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.collectors.requirements import check_packages
@@ -26,7 +24,7 @@ from tracetui.parsers.names.kernel_key import function_name
 from tracetui.parsers.runs.manifest import SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tracetui.parsers import Trace
@@ -122,10 +120,10 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
         profiler_commands.ranked_options(request, tool)  # raises what can't be recorded
     check_packages(request)
     folder = RunFolder(request.output)
-    job = several_machines.job_of(request)
-    if job is not None and not folder.final.exists() and not several_machines.leads(folder, job):
+    job = jobs.job_of(request)
+    if job is not None and not folder.final.exists() and not jobs.leads(folder, job):
         with _ended_by_hangup():
-            return results.join(request, folder, tell)
+            return jobs.join(request, folder, tell)
     folder.create(made=job is not None)
     return _Run(request, folder, programs, tell).all()
 
@@ -148,10 +146,11 @@ def check_model(request: ProfileRequest) -> None:
     if request.entry is None:
         return
     from tracetui.models import registry
+    from tracetui.models.errors import ModelError
 
     try:
         registry.find(request.entry).check({**request.options, "device": request.device})
-    except registry.ModelError as error:
+    except ModelError as error:
         raise ProfileError(str(error)) from error
 
 
@@ -166,10 +165,10 @@ class _Run:
         self._programs = programs
         self._tell = tell
         self._begun = time.monotonic()
-        self._watch = machine.watch()
+        self._watch = machine.Watch()
         self._problems: list[str] = []
         self._skipped: list[str] = []
-        self._beat = several_machines.Beat(folder.path)
+        self._beat = jobs.Beat(folder.path)
         self._exit_code: int | None = 0
         self._signal: str | None = None
         self._manifest = self._first_manifest()
@@ -251,7 +250,9 @@ class _Run:
             self._problems.append(problem)
             self._exit_code = code if code > 0 else (1 if code == 0 else None)
             self._signal = signal.Signals(-code).name if code < 0 else self._signal
-        self._skip(result.get("skipped") or ())
+        skipped = result.get("skipped") or ()  # what was asked for and not done
+        self._skipped += skipped
+        self._problems += skipped
         self._folder.write_manifest(self._manifest)
         return problem is None
 
@@ -260,24 +261,21 @@ class _Run:
         if profiler_commands.ranked_options(self._request, tool) is None:
             return self._folder.result(tool)
         path = self._folder.path
-        if machines := several_machines.others(path):
+        if machines := jobs.others(path):
             self._manifest["machines"] = machines
-        return results.merged(results.read(path, tool), results.recorded(path), reasons.tail(self._folder.log))
+        return jobs.merged(jobs.read(path, tool), jobs.recorded(path), reasons.tail(self._folder.log))
 
     def _command(self, tool: str, command: profiler_commands.Command, phase: str) -> int:
         self._manifest["measurement"]["commands"].append(list(masked(command.words)))
-        follow = Follower(self._folder.path / profiler_commands.PROGRESS)
-        state = Tick(tool, phase)
+        follow = Follower(self._folder.path / profiler_commands.PROGRESS, Tick(tool, phase), self._begun)
 
         def tick() -> None:
-            nonlocal state
             self._beat()
-            state = follow.newest(state)
-            elapsed = time.monotonic() - self._begun
+            state = follow.newest()
             limit = self._request.timeout_s
-            if limit is not None and elapsed > limit:
+            if limit is not None and state.elapsed_s > limit:
                 raise ProfileError(f"{tool}: {state.phase} had not ended after {limit:g} s (--timeout)")
-            self._tell(Tick(tool, state.phase, state.step, state.of, elapsed, self._watch.latest))
+            self._tell(replace(state, power=self._watch.latest))
 
         output = None if command.output is None else self._folder.path / command.output
         try:
@@ -315,11 +313,6 @@ class _Run:
         for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns", "passes", "schedule", "step_of"):
             if measured.get(key):
                 manifest["measurement"][key] = measured[key]
-
-    def _skip(self, lines: Iterable[str]) -> None:
-        """Says what was asked for and not done."""
-        self._skipped += lines
-        self._problems += lines
 
     # --- the end
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors import keeper
 from tracetui.collectors.machine.masking import masked
@@ -94,3 +97,64 @@ def _followed(process: subprocess.Popen[bytes], orders: int, tick: Callable[[], 
             except KeyboardInterrupt:  # noqa: PERF203  the user asked twice
                 order = keeper.KILL_NOW
         raise
+
+
+@dataclass(frozen=True)
+class Tick:
+    """How far a run has come."""
+
+    tool: str
+    phase: str
+    """``building``, ``warm-up``, ``clean``, ``light``, ``profiling``, ``writing``, ``exporting``"""
+    step: int = 0
+    of: int = 0
+    elapsed_s: float = 0.0
+    power: dict[str, Any] | None = None
+    """The newest sample of the machine's state (`parsers.runs.manifest.PowerState`)."""
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    status: str
+    """``finished``, ``failed`` or ``interrupted``"""
+    folder: Path
+    exit_code: int = 0
+    problems: list[str] = field(default_factory=list)
+    """What went wrong or was left out, one line each."""
+
+
+class Follower:
+    """Reads what the child adds to its progress file."""
+
+    def __init__(self, path: Path, first: Tick, begun: float | None = None) -> None:
+        """Follows from here on.
+
+        Args:
+            path: the progress file; what is in it by now is of an earlier child.
+            first: the state until the child reports one.
+            begun: when the run began, on the monotonic clock; now if None.
+        """
+        self._path = path
+        self._at = path.stat().st_size if path.exists() else 0
+        self._state = first
+        self._begun = time.monotonic() if begun is None else begun
+
+    def newest(self) -> Tick:
+        """The state that the last complete new line reports; the previous one if there is no new line."""
+        lines, _, _ = self._added().rpartition(b"\n")
+        if lines:
+            self._at += len(lines) + 1
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                said = json.loads(lines.splitlines()[-1])
+                self._state = Tick(self._state.tool, str(said["phase"]), int(said["step"]), int(said["of"]))
+        return replace(self._state, elapsed_s=time.monotonic() - self._begun)
+
+    def _added(self) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                return file.read()
+        except OSError:
+            return b""

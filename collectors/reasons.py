@@ -61,7 +61,7 @@ def meaning(text: str) -> str | None:
     """What a text that holds one of `KNOWN` means for the user; None for any other."""
     for pattern, known in KNOWN:
         if found := pattern.search(text):
-            return known or _line_around(text, found.start())
+            return known or text[text.rfind("\n", 0, found.start()) + 1 :].splitlines()[0].strip()
     return None
 
 
@@ -87,7 +87,3 @@ def tail(log: Path) -> str:
     except OSError:
         return ""
     return text[text.rfind("\n$ ") + 1 :]
-
-
-def _line_around(text: str, at: int) -> str:
-    return text[text.rfind("\n", 0, at) + 1 :].splitlines()[0].strip()

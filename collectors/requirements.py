@@ -12,6 +12,8 @@ from tracetui.models import registry
 from tracetui.models.needs import TORCH
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tracetui.collectors.request import ProfileRequest
     from tracetui.models.needs import Need
 
@@ -20,15 +22,41 @@ MARK = "tracetui-requirements:"
 IN_PYTHON = frozenset({"torch", "memory"})
 """The tools that work inside the profiled Python, by torch."""
 _ASK = """
-import importlib.util, json, sys
+import importlib.util, json, platform, sys
+from importlib import metadata
 def there(module):
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
         return False
-print("tracetui-requirements:" + json.dumps([name for name in json.loads(sys.argv[1]) if not there(name)]))
+found = {}
+for name, modules in json.loads(sys.argv[1]).items():
+    try:
+        found[name] = metadata.version(name) if all(map(there, modules)) else None
+    except metadata.PackageNotFoundError:
+        found[name] = "unknown"
+print("tracetui-requirements:" + json.dumps([platform.python_version(), found]))
 """
 """Imports none of them; runs on Python 3.8 or later."""
+
+
+def installed(python: str, needs: Sequence[Need]) -> tuple[str, dict[str, str | None]]:
+    """The Python's version, and each package's by its name: None if it is not installed.
+
+    Raises:
+        OSError, subprocess.SubprocessError, ValueError, IndexError: it does not answer.
+    """
+    done = subprocess.run(
+        [python, "-c", _ASK, json.dumps({need.name: need.modules for need in needs})],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
+    version, found = json.loads(lines[-1].removeprefix(MARK))
+    return version, found
 
 
 def check_packages(request: ProfileRequest) -> None:
@@ -39,52 +67,28 @@ def check_packages(request: ProfileRequest) -> None:
     Raises:
         ProfileError: a package that the run can't do without is not installed; says how to install it.
     """
-    needs = _needs(request)
-    if not needs:
-        return
-    missing = _missing(request.python, [module for need in needs for module in need.modules])
-    lacking = next((need for need in needs if missing.intersection(need.modules)), None)
-    if lacking is None:
-        return
-    who = request.entry or f"--tool {next(tool for tool in request.tools if tool in IN_PYTHON)}"
-    where = "" if request.python == sys.executable else f" in {request.python}"
-    raise ProfileError(f"{who} needs {lacking.name}, which is not installed{where}: {lacking.install}")
+    in_python = [tool for tool in request.tools if tool in IN_PYTHON]
+    if request.entry is not None or in_python:
+        check_modules(request.python, request.entry, request.entry or f"--tool {in_python[0]}")
 
 
-def check_modules(python: str, entry: str | None) -> None:
+def check_modules(python: str, entry: str | None, who: str) -> None:
     """Reports that torch, or what a model needs, is missing in a Python.
+
+    Args:
+        python: the Python that is asked.
+        entry: the model; None for a program of the user's own.
+        who: needs the packages, in words.
 
     Raises:
         ProfileError: says how to install it.
     """
     needs = [TORCH] if entry is None else [TORCH, *(need for need in registry.find(entry).needs if not need.optional)]
-    missing = _missing(python, [module for need in needs for module in need.modules])
-    lacking = next((need for need in needs if missing.intersection(need.modules)), None)
+    try:
+        versions = installed(python, needs)[1]
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return
+    lacking = next((need for need in needs if versions[need.name] is None), None)
     if lacking is not None:
         where = "" if python == sys.executable else f" in {python}"
-        raise ProfileError(
-            f"{entry or 'timing a program'} needs {lacking.name}, which is not installed{where}: {lacking.install}"
-        )
-
-
-def _needs(request: ProfileRequest) -> list[Need]:
-    """The packages without which nothing can be recorded."""
-    if request.entry is not None:
-        return [TORCH, *(need for need in registry.find(request.entry).needs if not need.optional)]
-    return [TORCH] if IN_PYTHON.intersection(request.tools) else []
-
-
-def _missing(python: str, modules: list[str]) -> set[str]:
-    try:
-        done = subprocess.run(
-            [python, "-c", _ASK, json.dumps(modules)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=True,
-        )
-        lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
-        return set(json.loads(lines[-1].removeprefix(MARK)))
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return set()
+        raise ProfileError(f"{who} needs {lacking.name}, which is not installed{where}: {lacking.install}")

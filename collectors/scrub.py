@@ -17,9 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.collectors.folder import manifest_text
-from tracetui.collectors.machine.secret_forms import without_blocks
-from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, MASK, RANDOM, SECRET, TORN, USER
+from tracetui.collectors.machine.masking import without_blocks
+from tracetui.collectors.scrubbing.json_text import JsonScrubber
+from tracetui.collectors.scrubbing.keys import decoded, document
+from tracetui.collectors.scrubbing.marks import DAMAGED, HOST, IN_NAME, MASK, RANDOM, TORN, USER
+from tracetui.collectors.scrubbing.ncu import scrub_ncu
+from tracetui.collectors.scrubbing.nsys import scrub_nsys
 from tracetui.collectors.scrubbing.redactor import Redactor
+from tracetui.collectors.scrubbing.snapshot import scrub_snapshot
+from tracetui.models import registry
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import detect
@@ -30,7 +36,6 @@ from tracetui.parsers.written import written
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-    from typing import BinaryIO
 
 
 SUFFIXES = re.compile(
@@ -300,13 +305,13 @@ def _is_gzip(path: Path) -> bool:
 
 
 def _compress(plain: Path, packed: Path) -> None:
-    with plain.open("rb") as source, packed.open("wb") as raw, _gzip(raw) as target:
+    with (
+        plain.open("rb") as source,
+        packed.open("wb") as raw,
+        # without the file's name and time, which would reveal more than the content
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as target,
+    ):
         shutil.copyfileobj(source, target, PIECE)
-
-
-def _gzip(raw: BinaryIO) -> gzip.GzipFile:
-    """Compresses without storing the file's name and time, which would reveal more than the content."""
-    return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
@@ -326,8 +331,6 @@ def _whole(path: Path) -> bytes:
 
 
 def _copy_chrome(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.json_text import JsonScrubber
-
     held = b""
     for piece in _pieces(source):
         text = held + piece
@@ -341,8 +344,6 @@ def _copy_chrome(source: Path, target: Path, redactor: Redactor) -> None:
 
 
 def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.keys import decoded, document
-
     try:
         value: Any = decoded(_whole(source))
     except ValueError:  # cut off when the run ended abruptly
@@ -362,8 +363,6 @@ def _copy_manifest(source: Path, target: Path, redactor: Redactor) -> None:
 
 def _own_command(identity: Any, redactor: Redactor) -> list[str]:
     """The command that reruns a built-in model, without the options that name a place."""
-    from tracetui.models import registry
-
     words = identity.get("command") if isinstance(identity, dict) else None
     if not isinstance(words, list) or words[:2] != ["tracetui", "profile"] or "--" in words:
         return []
@@ -390,28 +389,18 @@ def _forget_sizes(manifest: dict[str, Any]) -> None:
             file.pop("sha256", None)
 
 
-def _copy_nsys(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.nsys import scrub_nsys
-
-    scrub_nsys(source, target, redactor)
-
-
 def _copy_ncu(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.ncu import scrub_ncu
-
     with target.open("w", encoding="utf-8", newline="") as file:
         file.write(scrub_ncu(_whole(source), redactor))
 
 
 def _copy_snapshot(source: Path, target: Path, redactor: Redactor) -> None:
-    from tracetui.collectors.scrubbing.snapshot import scrub_snapshot
-
     target.write_bytes(scrub_snapshot(source, _whole(source), redactor))
 
 
 def _copy_log(source: Path, target: Path, redactor: Redactor) -> None:
     """Copies what a program printed, line by line; it is asked for by name only, for there is least certainty in it."""
-    text = without_blocks(_whole(source).decode("utf-8", "surrogateescape"), lambda key: redactor.mark(SECRET, key))
+    text = without_blocks(_whole(source).decode("utf-8", "surrogateescape"), redactor.mark)
     redactor.learn_from_environment(text)
     lines = text.split("\n")
     cut = {len(lines) - 1, *(at + by for at, line in enumerate(lines) if _GAP.fullmatch(line) for by in (-1, 1))}
@@ -427,8 +416,6 @@ def _rest(line: str, redactor: Redactor) -> str:
 
 def _copy_comments(source: Path, target: Path, redactor: Redactor) -> None:
     """Copies comments, which have the certainty of a log, line by line."""
-    from tracetui.collectors.scrubbing.keys import decoded, document
-
     lines = []
     text = _whole(source).decode("utf-8", "replace")
     for line in text.splitlines(keepends=True):
@@ -442,7 +429,7 @@ def _copy_comments(source: Path, target: Path, redactor: Redactor) -> None:
 
 _COPIERS: dict[str, Callable[[Path, Path, Redactor], None]] = {
     "chrome": _copy_chrome,
-    "nsys": _copy_nsys,
+    "nsys": scrub_nsys,
     "ncu": _copy_ncu,
     "memory_snapshot": _copy_snapshot,
     "manifest": _copy_manifest,

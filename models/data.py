@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from .parts import Parts
     from .ranges import Ranges
 
 IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff"})
@@ -71,13 +70,12 @@ def mapped(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return batch
 
 
-def loader_batches(parts: Parts, options: dict[str, Any], *, pin: bool) -> Iterator[Any]:
+def loader_batches(dataset: Any, options: dict[str, Any], *, shuffle: bool, pin: bool) -> Iterator[Any]:
     """A DataLoader's batches, all of the requested size; starts again when the samples are used up.
 
     Raises:
         ModelError: there are fewer samples than one batch needs.
     """
-    dataset = parts.dataset if parts.dataset is not None else Endless(parts.sample)
     batch, count = options["batch"], len(dataset)
     if count < batch:
         raise ModelError(f"{count} samples don't fill a batch of {batch}")
@@ -85,7 +83,7 @@ def loader_batches(parts: Parts, options: dict[str, Any], *, pin: bool) -> Itera
     loader = DataLoader(
         dataset,
         batch_size=batch,
-        shuffle=parts.dataset is not None,
+        shuffle=shuffle,
         drop_last=True,
         num_workers=options["workers"] or 0,
         pin_memory=pin,

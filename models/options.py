@@ -6,16 +6,13 @@ import re
 from typing import Any
 
 from .errors import WrongOption
-from .parallel import KINDS
 
 DTYPES = ("fp32", "fp16", "bf16", "tf32")
 ATTENTION = ("steps", "fused")
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 OPTIMIZERS = ("loop", "foreach", "fused")
-COMMON = (
-    "dtype", "device", "train", "optimizer", "compile", "compile_mode", "cuda_graphs", "workers", "seed", "parallel",
-)  # fmt: skip
-"""The options that every model accepts, besides batch."""
+PARALLEL = ("ddp", "fsdp", "pipeline", "tensor")
+"""DistributedDataParallel, FSDP2 (`fully_shard`), 1F1B stages, and tensor parallelism within each block."""
 COMMON_DEFAULTS: dict[str, Any] = {
     "dtype": "fp32",
     "device": "cpu",
@@ -28,6 +25,7 @@ COMMON_DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "parallel": None,
 }
+"""The options that every model accepts, besides batch."""
 WORDS = {
     "batch": "samples in a step",
     "img_size": "height and width of the images, in pixels",
@@ -50,16 +48,22 @@ WORDS = {
     "seed": "of the weights and of random data",
     "parallel": "ddp, fsdp, pipeline or tensor: how the processes of --ranks share a training step",
 }
+_CHOICES = {
+    "attention": ATTENTION,
+    "dtype": DTYPES,
+    "parallel": PARALLEL,
+    "optimizer": OPTIMIZERS,
+    "compile_mode": COMPILE_MODES,
+}
 _LEAST = {"batch": 1, "img_size": 1, "patch": 1, "depth": 1, "ctx": 1, "workers": 0, "seed": 0}
 
 
-def resolve(name: str, understood: tuple[str, ...], defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def resolve(name: str, defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of one build: the checked given ones over the defaults.
 
     Args:
         name: name of the model, for the error.
-        understood: the options that the model accepts.
-        defaults: the values of options that were not given.
+        defaults: the options that the model accepts, with the values of those that were not given.
         given: option to value; null means that it was not given.
 
     Raises:
@@ -69,8 +73,8 @@ def resolve(name: str, understood: tuple[str, ...], defaults: dict[str, Any], gi
     for option, value in given.items():
         if value is None:
             continue
-        if option not in understood:
-            raise WrongOption(f"{name} takes no {option!r}; it takes {', '.join(understood)}")
+        if option not in defaults:
+            raise WrongOption(f"{name} takes no {option!r}; it takes {', '.join(defaults)}")
         options[option] = _checked(option, value)
     _check_together(name, options)
     return options
@@ -102,9 +106,9 @@ def _checked(option: str, value: Any) -> Any:
         return _whole(option, value, _LEAST[option])
     if option in ("train", "compile", "cuda_graphs", "channels_last"):
         return bool(value)
-    check = {"keep": _share, "reduction_loc": _blocks, "attention": _attention, "dtype": _dtype, "data": _data,
-             "device": _device, "parallel": _parallel,
-             "optimizer": _optimizer, "compile_mode": _mode}[option]  # fmt: skip
+    if option in _CHOICES:
+        return _choice(option, value)
+    check = {"keep": _share, "reduction_loc": _blocks, "data": _data, "device": _device}[option]
     return check(option, value)
 
 
@@ -134,33 +138,9 @@ def _blocks(option: str, value: Any) -> tuple[int, ...]:
     return tuple(sorted({_whole(option, part, 0) for part in parts if part != ""}))
 
 
-def _attention(option: str, value: Any) -> str:
-    if value not in ATTENTION:
-        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(ATTENTION)}")
-    return str(value)
-
-
-def _parallel(option: str, value: Any) -> str:
-    if value not in KINDS:
-        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(KINDS)}")
-    return str(value)
-
-
-def _optimizer(option: str, value: Any) -> str:
-    if value not in OPTIMIZERS:
-        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(OPTIMIZERS)}")
-    return str(value)
-
-
-def _mode(option: str, value: Any) -> str:
-    if value not in COMPILE_MODES:
-        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(COMPILE_MODES)}")
-    return str(value)
-
-
-def _dtype(option: str, value: Any) -> str:
-    if value not in DTYPES:
-        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(DTYPES)}")
+def _choice(option: str, value: Any) -> str:
+    if value not in _CHOICES[option]:
+        raise WrongOption(f"{option} is {value!r}, but must be one of {', '.join(_CHOICES[option])}")
     return str(value)
 
 

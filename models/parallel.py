@@ -1,6 +1,6 @@
 """A model on several processes, each a rank: replicas, shards of its state, stages of its layers, or split layers.
 
-Imports torch when it is used; `Workload` does, in a process that torchrun started.
+Imports torch; `registry` imports this module when a model is built.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+import torch
+import torch.distributed as dist
+from torch import nn
+
 from .errors import ModelError, WrongOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-KINDS = ("ddp", "fsdp", "pipeline", "tensor")
-"""DistributedDataParallel, FSDP2 (`fully_shard`), 1F1B stages, and tensor parallelism within each block."""
 STEP = "pipeline_schedule"
 """The range around forward and backward of a pipeline, which alternate."""
 _OF_GPT = "splits the blocks of a GPT: gpt_small, gpt_medium, …"
@@ -26,9 +28,6 @@ def join(device: str) -> str:
     Raises:
         ModelError: there is none to join, or the machine has fewer GPUs than ranks.
     """
-    import torch
-    import torch.distributed as dist
-
     if not dist.is_available():
         raise ModelError("this torch was built without torch.distributed")
     if "RANK" not in os.environ:
@@ -47,8 +46,6 @@ def join(device: str) -> str:
 
 def leave() -> None:
     """Leaves the process group, if there is one."""
-    import torch.distributed as dist
-
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
 
@@ -57,15 +54,13 @@ def spread(kind: str, model: Any, device: Any) -> Any:
     """The model as this rank runs it; parts that other ranks have are gone afterwards.
 
     Args:
-        kind: one of `KINDS`.
+        kind: one of `options.PARALLEL`.
         model: an nn.Module on its device, the same on all ranks.
         device: that device.
 
     Raises:
         ModelError: this torch, or this model, can't be spread so.
     """
-    import torch.distributed as dist
-
     rank, world = dist.get_rank(), dist.get_world_size()
     try:
         if kind == "ddp":
@@ -89,17 +84,12 @@ def _sharded(model: Any) -> Any:
     """Each block is a unit of its own, gathered when it is needed; what is left is one more."""
     from torch.distributed.fsdp import fully_shard
 
-    for block in _blocks(model):
-        fully_shard(block)
-    return fully_shard(model)
-
-
-def _blocks(model: Any) -> Iterator[Any]:
-    from torch import nn
-
     for child in model.children():
         if isinstance(child, (nn.ModuleList, nn.Sequential)):
-            yield from (block for block in child if next(block.parameters(), None) is not None)
+            for block in child:
+                if next(block.parameters(), None) is not None:
+                    fully_shard(block)
+    return fully_shard(model)
 
 
 def _split(model: Any, device: Any, world: int) -> Any:
@@ -141,8 +131,6 @@ class Pipeline:
             batch: samples per step; split into at most twice as many micro-batches as there are stages.
             loss: (output, target) -> a scalar to minimise.
         """
-        import torch.distributed as dist
-
         try:
             from torch.distributed.pipelining import PipelineStage, Schedule1F1B
         except ImportError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 
@@ -31,7 +32,7 @@ class Ranges:
 
     def within(self, name: str) -> Any:
         """Returns a range inside the model, or an empty one if `inside` is false."""
-        return self(name) if self.inside else _NOTHING
+        return self(name) if self.inside else nullcontext()
 
 
 class _Range:
@@ -57,14 +58,5 @@ class _Range:
         self.record.__exit__(*raised)
 
 
-class _Nothing:
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *raised: object) -> None:
-        return None
-
-
-_NOTHING = _Nothing()
 SILENT = Ranges(nvtx=False, inside=False)
 """For a network that is used outside a workload: emits no ranges inside it."""

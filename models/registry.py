@@ -12,24 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import options as known_options
-from .errors import MissingRequirement, ModelError, UnknownModel, UserModelError, WrongOption
+from . import sizes
+from .errors import UnknownModel
 from .needs import MAMBA, PILLOW, TIMM, TORCH, Need, require
-from .sizes.flops import Cost, deit_cost, gpt_cost, mlp_cost, vim_cost
-from .sizes.shapes import DEIT_SIZES, GPT_SIZES, REDUCTION_LOC, VIM_WIDTHS, DeitShape, GptShape, MlpShape, VimShape
 
 if TYPE_CHECKING:
     from .workload import Workload
-
-__all__ = [
-    "Entry",
-    "MissingRequirement",
-    "ModelError",
-    "UnknownModel",
-    "UserModelError",
-    "WrongOption",
-    "entries",
-    "find",
-]
 
 _MODULES = {
     "vim": "networks.vim",
@@ -54,11 +42,14 @@ class Entry:
     needs: tuple[Need, ...]
     """Packages needed besides torch, each with the command that installs it."""
     defaults: dict[str, Any]
-    """The default value of each option; null if the model itself decides."""
-    options: tuple[str, ...]
-    """The options that it accepts."""
-    cost: Cost | None = field(default=None, repr=False)
+    """The default value of each option that it accepts; null if the model itself decides."""
+    cost: sizes.Cost | None = field(default=None, repr=False)
     """The work of an inference step at the defaults, by arithmetic; null if it is known only after building."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that it accepts."""
+        return tuple(self.defaults)
 
     def check(self, options: dict[str, Any]) -> dict[str, Any]:
         """Returns all options of a build with the defaults filled in, checked as far as possible without torch.
@@ -66,7 +57,7 @@ class Entry:
         Raises:
             WrongOption: an option that the model does not accept, or a wrong value.
         """
-        return known_options.resolve(self.name, self.options, self.defaults, options)
+        return known_options.resolve(self.name, self.defaults, options)
 
     def build(self, options: dict[str, Any]) -> Workload:
         """Builds the model on its device, ready to run steps. Imports torch.
@@ -85,7 +76,7 @@ class Entry:
         import torch
 
         from . import parallel
-        from .parts import Parts
+        from .tasks import Parts
         from .workload import Workload, check_device
 
         check_device(chosen["device"])
@@ -135,7 +126,7 @@ def _defaults(**own: Any) -> dict[str, Any]:
 
 
 def _vim(name: str, width: int) -> Entry:
-    shape = VimShape(width, stride=8 if name.endswith("_s8") else 16)
+    shape = sizes.VimShape(width, stride=8 if name.endswith("_s8") else 16)
     words = "224 px, patches of 16 that overlap by half" if name.endswith("_s8") else "224 px, patches of 16"
     return Entry(
         name,
@@ -144,14 +135,13 @@ def _vim(name: str, width: int) -> Entry:
         shape.parameters,
         (MAMBA, PILLOW),
         _defaults(batch=4, img_size=224, patch=16, depth=24, channels_last=False, data="random"),
-        ("batch", "img_size", "patch", "depth", "channels_last", "data", *known_options.COMMON),
-        vim_cost(shape, 4),
+        sizes.vim_cost(shape, 4),
     )
 
 
 def _deit(name: str, size: tuple[int, int]) -> Entry:
     keep = 0.1
-    shape = DeitShape(*size, keep=keep, reduction_loc=REDUCTION_LOC)
+    shape = sizes.DeitShape(*size, keep=keep, reduction_loc=sizes.REDUCTION_LOC)
     return Entry(
         name,
         "topk_deit",
@@ -164,28 +154,17 @@ def _deit(name: str, size: tuple[int, int]) -> Entry:
             patch=16,
             depth=12,
             keep=keep,
-            reduction_loc=REDUCTION_LOC,
+            reduction_loc=sizes.REDUCTION_LOC,
             channels_last=False,
             data="random",
         ),
-        (
-            "batch",
-            "img_size",
-            "patch",
-            "depth",
-            "keep",
-            "reduction_loc",
-            "channels_last",
-            "data",
-            *known_options.COMMON,
-        ),
-        deit_cost(shape, 4),
+        sizes.deit_cost(shape, 4),
     )
 
 
 def _gpt(name: str, size: tuple[int, int, int, int]) -> Entry:
     width, hidden, depth, heads = size
-    shape = GptShape(width, hidden, depth, heads)
+    shape = sizes.GptShape(width, hidden, depth, heads)
     return Entry(
         name,
         "gpt",
@@ -193,13 +172,12 @@ def _gpt(name: str, size: tuple[int, int, int, int]) -> Entry:
         shape.parameters,
         (),
         _defaults(batch=4, ctx=shape.ctx, depth=depth, attention="steps"),
-        ("batch", "ctx", "depth", "attention", *known_options.COMMON),
-        gpt_cost(shape, 4),
+        sizes.gpt_cost(shape, 4),
     )
 
 
 def _mlp() -> Entry:
-    shape = MlpShape()
+    shape = sizes.MlpShape()
     return Entry(
         "mlp",
         "mlp",
@@ -207,8 +185,7 @@ def _mlp() -> Entry:
         shape.parameters,
         (),
         _defaults(batch=64, depth=shape.depth),
-        ("batch", "depth", *known_options.COMMON),
-        mlp_cost(shape, 64),
+        sizes.mlp_cost(shape, 64),
     )
 
 
@@ -220,7 +197,6 @@ def _timm(name: str) -> Entry:
         None,
         (TIMM, PILLOW),
         _defaults(batch=4, img_size=None, depth=None, channels_last=False, data="random"),
-        ("batch", "img_size", "depth", "channels_last", "data", *known_options.COMMON),
     )
 
 
@@ -234,16 +210,15 @@ def _user(name: str) -> Entry:
         _defaults(
             batch=4, img_size=None, patch=None, depth=None, ctx=None, keep=None, channels_last=False, data="random"
         ),
-        ("batch", "img_size", "patch", "depth", "ctx", "keep", "channels_last", "data", *known_options.COMMON),
     )
 
 
 _BUILT_IN = {
     entry.name: entry
     for entry in (
-        *(_vim(name, width) for name, width in VIM_WIDTHS.items()),
-        *(_deit(name, size) for name, size in DEIT_SIZES.items()),
-        *(_gpt(name, size) for name, size in GPT_SIZES.items()),
+        *(_vim(name, width) for name, width in sizes.VIM_WIDTHS.items()),
+        *(_deit(name, size) for name, size in sizes.DEIT_SIZES.items()),
+        *(_gpt(name, size) for name, size in sizes.GPT_SIZES.items()),
         _mlp(),
     )
 }

@@ -22,6 +22,7 @@ import inspect
 import operator
 import os
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,14 +30,13 @@ from torch.nn.parameter import is_lazy
 
 from .data import RandomImages, samples, shapes, stacked, tensors
 from .errors import ModelError, UserModelError
-from .parts import Parts
-from .sizes.counted import counted_cost
+from .tasks import Parts, counted_cost
 from .workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .sizes.flops import Cost
+    from .sizes import Cost
 
 STAND_IN = "the model's output is not a loss, so the mean of its squares is used as one"
 NO_BATCH = (
@@ -206,15 +206,13 @@ def _parts(model: Any, make_batch: Any, options: dict[str, Any]) -> Parts:
         notes=notes,
     )
     _settle(model, parts)
-    known: dict[int, Cost | None] = {}
 
+    @lru_cache(maxsize=None)
     def cost(count: int, train: bool, each: int) -> Cost | None:
-        if count not in known:
-            batch = parts.whole_batch(count) if parts.whole_batch else None
-            if batch is None:
-                batch = torch.empty(count, 3, options["img_size"], options["img_size"], device="meta")
-            known[count] = counted_cost(model, _forward, loss, batch, train=train, output_bytes_each=each)
-        return known[count]
+        batch = parts.whole_batch(count) if parts.whole_batch else None
+        if batch is None:
+            batch = torch.empty(count, 3, options["img_size"], options["img_size"], device="meta")
+        return counted_cost(model, _forward, loss, batch, train=train, output_bytes_each=each)
 
     parts.cost = cost
     return parts

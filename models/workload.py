@@ -5,20 +5,25 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from . import parallel
+from .data import Endless, loader_batches, mapped, samples, shapes, stacked, tensors, to_device
 from .errors import ModelError
 from .ranges import SILENT, Ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from .parts import Parts
-    from .sizes.flops import Cost
+    from .sizes import Cost
+    from .tasks import Parts
 
 FORWARD, BACKWARD, OPTIMIZER = "forward_pass", "backward_pass", "optimizer_step"
 LEARNING_RATE = 1e-4
 GRAPHING_MODES = ("reduce-overhead", "max-autotune")
 """Modes of torch.compile that replay CUDA graphs."""
+BEFORE_CAPTURE = 3
+"""Steps on another stream before the capture, as PyTorch asks for: libraries and allocator settle in them."""
 
 
 class Workload:
@@ -36,8 +41,6 @@ class Workload:
     """
 
     def __init__(self, name: str, family: str, options: dict[str, Any], parts: Parts) -> None:
-        import torch
-
         self.entry_name, self.family, self.options, self.backend = name, family, options, parts.backend
         self.notes = parts.notes
         self.device = torch.device(options["device"])
@@ -87,8 +90,6 @@ class Workload:
         return self._laid_out(self._new_batch())
 
     def _new_batch(self) -> Any:
-        from .data import stacked, to_device
-
         batch = self.options["batch"]
         if self._parts.dataset is not None:
             return stacked([self._parts.dataset[n] for n in range(batch)])
@@ -99,9 +100,9 @@ class Workload:
     def batches(self) -> Iterator[Any]:
         """Yields batches without end: always the one made before the first step, or those of a DataLoader."""
         if self.has_loader:
-            from .data import loader_batches
-
-            yield from loader_batches(self._parts, self.options, pin=self.device.type == "cuda")
+            files, pin = self._parts.dataset, self.device.type == "cuda"
+            dataset = Endless(self._parts.sample) if files is None else files
+            yield from loader_batches(dataset, self.options, shuffle=files is not None, pin=pin)
         if self._resident is None:
             self._resident = self.make_batch()
         while True:
@@ -109,8 +110,6 @@ class Workload:
 
     def step(self, batch: Any) -> None:
         """Runs one step under named ranges; returns when the work is queued, not when the GPU is done."""
-        from .data import samples, shapes, to_device
-
         batch = self._laid_out(to_device(batch, self.device, self.ranges))
         self._shapes, self.samples_per_step = shapes(batch), samples(batch)
         if self.samples_per_step is not None:
@@ -143,8 +142,6 @@ class Workload:
 
     def input_shapes(self, batch: Any) -> list[list[int]]:
         """The shape of every tensor in the batch."""
-        from .data import shapes
-
         return shapes(batch)
 
     def describe(self) -> dict[str, Any]:
@@ -152,8 +149,6 @@ class Workload:
 
         Best called after the steps, when it knows the observed batch.
         """
-        import torch
-
         return {
             "model": self.entry_name,
             "family": self.family,
@@ -205,9 +200,6 @@ class Workload:
         """The batch with its images in the memory format that was asked for."""
         if not self._channels_last:
             return batch
-        import torch
-
-        from .data import mapped
 
         def turned(tensor: Any) -> Any:
             return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
@@ -215,8 +207,6 @@ class Workload:
         return mapped(batch, turned)
 
     def _graph_of_step(self) -> Any:
-        from .graphs import Graph
-
         def reset() -> None:
             if self._optimizer is not None:
                 self._optimizer.zero_grad(set_to_none=True)
@@ -227,11 +217,8 @@ class Workload:
         """The work of a step; returns its output, in training its loss."""
         if self.options["compile_mode"] in GRAPHING_MODES:
             _begin_compiled_step()
-        return self._train(batch) if self.train else self._infer(batch)
-
-    def _infer(self, batch: Any) -> Any:
-        import torch
-
+        if self.train:
+            return self._train(batch)
         with torch.inference_mode(), self.ranges(FORWARD), self._cast():
             return self._parts.forward(self._callable, batch)
 
@@ -257,17 +244,67 @@ class Workload:
         return loss.detach()
 
     def _cast(self) -> Any:
-        import torch
-
         if self._autocast is None:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self._autocast)
 
 
+class Graph:
+    """Runs a step by replaying a CUDA graph of it, on a copy of the batch that stays where the graph expects it."""
+
+    def __init__(self, step: Callable[[Any], Any], reset: Callable[[], None]) -> None:
+        """Captures nothing yet.
+
+        Args:
+            step: runs the work of a step on a batch that is on the device, and returns its output or loss.
+            reset: called before the capture: drops gradients, so that the graph makes its own.
+        """
+        self._step = step
+        self._reset = reset
+        self._graph: Any = None
+        self._batch: Any = None
+        self._given: Any = None
+        self.result: Any = None
+        """The output or loss of the last step; the next step writes over it."""
+
+    def __call__(self, batch: Any) -> Any:
+        """Runs one step; the first call captures it.
+
+        Raises:
+            ModelError: the step does what no graph can hold, such as a wait for the GPU.
+        """
+        if self._graph is None:
+            self._capture(batch)
+        elif batch is not self._given:
+            for mine, given in zip(tensors(self._batch), tensors(batch)):
+                mine.copy_(given, non_blocking=True)
+        self._given = batch
+        self._graph.replay()
+        return self.result
+
+    def _capture(self, batch: Any) -> None:
+        self._batch = mapped(batch, lambda tensor: tensor.clone())
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(aside):
+                for _ in range(BEFORE_CAPTURE):
+                    self._step(self._batch)
+            torch.cuda.current_stream().wait_stream(aside)
+            self._reset()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a loader's thread pins memory meanwhile
+                self.result = self._step(self._batch)
+        except (RuntimeError, TypeError) as error:
+            if isinstance(error, torch.cuda.OutOfMemoryError):
+                raise
+            why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ModelError(f"the step can't be captured as a CUDA graph: {why}") from error
+        self._graph = graph
+
+
 def check_device(device: str) -> None:
     """Raises ModelError, in one line, if this torch does not see the device."""
-    import torch
-
     if not device.startswith("cuda"):
         return
     if not torch.cuda.is_available():
@@ -281,8 +318,6 @@ def check_device(device: str) -> None:
 
 def _set_tf32(dtype: str, device: str, notes: list[str]) -> None:
     """Turns TF32 on for tf32 and off for fp32 (for convolutions too); other types keep PyTorch's defaults."""
-    import torch
-
     if device == "cpu":
         if dtype == "tf32":
             notes.append("tf32 means nothing on a CPU: this is fp32")
@@ -295,8 +330,6 @@ def _set_tf32(dtype: str, device: str, notes: list[str]) -> None:
 
 
 def _compiled(model: Any, mode: str | None) -> Any:
-    import torch
-
     if not hasattr(torch, "compile"):
         raise ModelError(f"torch {torch.__version__} has no torch.compile; 2.0 and later have")
     return torch.compile(model) if mode is None else torch.compile(model, mode=mode)
@@ -304,8 +337,6 @@ def _compiled(model: Any, mode: str | None) -> Any:
 
 def _begin_compiled_step() -> None:
     """Tells the CUDA graphs of reduce-overhead that outputs of earlier steps may be written over."""
-    import torch
-
     begin = getattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin", None)
     if begin is not None:
         begin()
@@ -313,8 +344,6 @@ def _begin_compiled_step() -> None:
 
 def _optimizer(groups: list[dict[str, Any]], kind: str | None, in_graph: bool) -> Any:
     """AdamW in the form that was asked for; inside a CUDA graph its step count is on the GPU."""
-    import torch
-
     form = {None: {}, "loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}[kind]
     more = {"capturable": True} if in_graph else {}
     try:
@@ -325,8 +354,6 @@ def _optimizer(groups: list[dict[str, Any]], kind: str | None, in_graph: bool) -
 
 def _scaler(device: str) -> Any:
     """The gradient scaler, without which fp16 gradients underflow; it moved in torch 2.3."""
-    import torch
-
     if hasattr(torch.amp, "GradScaler"):
         return torch.amp.GradScaler(device)
     return torch.cuda.amp.GradScaler() if device == "cuda" else None

@@ -15,8 +15,9 @@ import pytest
 from fake_torch import FakeTorch
 
 from tracetui.collectors import launch, profiler_commands
-from tracetui.collectors.child import light, main, script
-from tracetui.collectors.child.profilers import TRACE, Refused
+from tracetui.collectors.child import main, script
+from tracetui.collectors.child.marks import Marks
+from tracetui.collectors.child.profilers import LIGHT_TRACE, TRACE, Refused
 from tracetui.collectors.child.progress import Progress
 from tracetui.collectors.request import ProfileRequest
 
@@ -61,11 +62,11 @@ def test_clean_steps_then_light_then_rich(spec: Callable[..., Any], monkeypatch:
     assert [len(made[key]) for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns")] == [10, 10, 3]
     assert all(ns >= 1_000_000 for ns in made["clean_step_ns"] + made["clean_host_ns"])
     assert [(one["name"], one["file"], one["steps"]) for one in made["passes"]] == [
-        ("light", light.TRACE, 10),
+        ("light", LIGHT_TRACE, 10),
         ("rich", TRACE, 3),
     ]
     assert [len(one["step_ns"]) for one in made["passes"]] == [10, 3]
-    assert made["files"] == [light.TRACE, TRACE]
+    assert made["files"] == [LIGHT_TRACE, TRACE]
     assert made["skipped"] == []
 
 
@@ -73,7 +74,7 @@ def test_the_light_recording_has_its_boundaries(spec: Callable[..., Any], monkey
     fake = FakeTorch(monkeypatch)
     before = time.time_ns()
     made = run_model(spec(light_steps=4), fake)
-    said = fake.exported[light.TRACE]
+    said = fake.exported[LIGHT_TRACE]
     assert said["experimental_config"] == {"enable_cuda_sync_events": True}
     own = said["tracetui"]
     assert (own["run"], own["pass"], own["entry"]) == ("run-1", "light", "mlp")
@@ -119,7 +120,7 @@ def test_a_torch_without_that_setting_records_without_it(
 ) -> None:
     fake = FakeTorch(monkeypatch, sync_events=False)
     made = run_model(spec(), fake)
-    assert "experimental_config" not in fake.exported[light.TRACE]
+    assert "experimental_config" not in fake.exported[LIGHT_TRACE]
     assert made["passes"][0]["flags"]["cuda_sync_events"] is False
 
 
@@ -144,7 +145,7 @@ def test_a_torch_that_cannot_record_gpus_says_so(spec: Callable[..., Any], monke
 
 def test_boundaries_on_several_gpus_give_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeTorch(monkeypatch)
-    marks = light.Marks("cuda")
+    marks = Marks("cuda")
     marks.add()
     marks.add()
 
@@ -239,7 +240,7 @@ def test_an_own_program_has_all_three(own: Callable[..., Any]) -> None:
         ("light", 10, 10),
         ("rich", 3, 3),
     ]
-    assert len(fake.exported[light.TRACE]["tracetui"]["marks"]) == 11
+    assert len(fake.exported[LIGHT_TRACE]["tracetui"]["marks"]) == 11
     assert "error" not in result
     assert result["skipped"] == []
 
@@ -268,7 +269,7 @@ def test_what_a_program_that_ends_early_gave_is_kept_and_said(own: Callable[...,
 
     lightly, fake = own(20)
     assert [(one["name"], one["steps"]) for one in lightly["measurement"]["passes"]] == [("light", 5)]
-    assert len(fake.exported[light.TRACE]["tracetui"]["marks"]) == 6
+    assert len(fake.exported[LIGHT_TRACE]["tracetui"]["marks"]) == 6
     assert "5 of 10 steps are in light.pt.trace.json.gz" in lightly["skipped"][0]
     assert "error" in lightly
 

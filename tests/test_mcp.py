@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from sample_runs import DATA
 
-from tracetui.app.cli.commands.mcp import READING
-from tracetui.app.cli.tools import Tools
+from tracetui.app.cli.commands.mcp import READING, Tools
 from tracetui.app.text.exit_codes import UsageError
 
 needs_sdk = pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="needs tracetui[mcp]")

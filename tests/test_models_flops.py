@@ -12,8 +12,7 @@ from tracetui.models.networks.gpt import Gpt
 from tracetui.models.networks.mlp import Mlp
 from tracetui.models.networks.topk_deit import TopkDeit
 from tracetui.models.networks.vim import VisionMamba
-from tracetui.models.sizes.flops import deit_cost, gpt_cost, mlp_cost, vim_cost
-from tracetui.models.sizes.shapes import DeitShape, GptShape, MlpShape, VimShape
+from tracetui.models.sizes import DeitShape, GptShape, MlpShape, VimShape, deit_cost, gpt_cost, mlp_cost, vim_cost
 
 
 def counted(model, inputs, *, train: bool) -> int:

@@ -9,10 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="models are built with torch")
 
+from tracetui.collectors import proving  # noqa: E402
 from tracetui.collectors.child import prove  # noqa: E402
-from tracetui.collectors.proving import plan  # noqa: E402
-from tracetui.collectors.proving.measure import measure  # noqa: E402
-from tracetui.models import graphs, registry  # noqa: E402
+from tracetui.models import errors, registry, workload  # noqa: E402
+from tracetui.parsers.runs.proofs import Claim  # noqa: E402
 
 SMALL = {"batch": 2, "ctx": 8, "depth": 1}
 
@@ -66,12 +66,12 @@ def test_a_turn_begins_when_what_workers_made_in_advance_is_used_up(monkeypatch)
 
 
 def test_a_model_is_proved_in_one_process_and_its_outputs_are_compared(tmp_path):
-    request = plan.ProveRequest(
+    request = proving.ProveRequest(
         tmp_path, (), entry="gpt_small", options={**SMALL, "attention": "steps"}, device="cpu", rounds=2,
         python=sys.executable,
     )  # fmt: skip
-    trial = plan.Trial("--attention fused", {"attention": "fused"}, claims=(plan.Claimed("F6", 1e9, 50.0),))
-    found = measure(request, trial, lambda _: None)
+    trial = proving.Trial("--attention fused", {"attention": "fused"}, claims=(Claim("F6", 1e9, 50.0),))
+    found = proving.measure(request, trial, lambda _: None)
     assert found["explanation"] is None
     assert (found["rounds"], found["one_process"], found["device"]) == (2, True, "cpu")
     assert found["low_ns"] <= found["gain_ns"] <= found["high_ns"]
@@ -80,7 +80,7 @@ def test_a_model_is_proved_in_one_process_and_its_outputs_are_compared(tmp_path)
     compared = found["compared"]
     assert compared["what"] == "outputs"
     assert 0 < compared["largest"] < 1e-4 < compared["scale"]
-    refused = measure(request, plan.Trial("--device", {"train": True, "optimizer": "other"}), lambda _: None)
+    refused = proving.measure(request, proving.Trial("--device", {"train": True, "optimizer": "other"}), lambda _: None)
     assert refused["explanation"].startswith("with the change: optimizer is 'other', but must be one of")
 
 
@@ -91,14 +91,16 @@ def test_a_program_of_ones_own_is_timed_in_processes(tmp_path, monkeypatch):
         "adam = torch.optim.SGD([weight])\nfor _ in range(100000):\n"
         "    time.sleep(float(sys.argv[1])); adam.step()\nprint('the end is never reached')\n"
     )
-    monkeypatch.setattr(plan, "TURN_S", 0.1)
+    monkeypatch.setattr(proving, "TURN_S", 0.1)
     base, changed = ((sys.executable, str(script), pause) for pause in ("0.1", "0"))
-    request = plan.ProveRequest(tmp_path, (), command=base, device="cpu", rounds=2, python=sys.executable)
-    found = measure(request, plan.Trial("another command", command=changed), lambda _: None)
+    request = proving.ProveRequest(tmp_path, (), command=base, device="cpu", rounds=2, python=sys.executable)
+    found = proving.measure(request, proving.Trial("another command", command=changed), lambda _: None)
     assert (found["explanation"], found["one_process"], found["rounds"]) == (None, False, 2)
     assert found["step_ns"] > 100e6
     assert found["gain_ns"] > 0
-    failing = measure(request, plan.Trial("x", command=(sys.executable, str(tmp_path / "none.py"))), lambda _: None)
+    failing = proving.measure(
+        request, proving.Trial("x", command=(sys.executable, str(tmp_path / "none.py"))), lambda _: None
+    )
     assert "none.py" in failing["explanation"]
 
 
@@ -121,15 +123,15 @@ def test_options_that_can_not_be_together_are_refused():
         ({"compile_mode": "fast"}, "must be one of"),
         ({"channels_last": True}, "takes no 'channels_last'"),
     ):
-        with pytest.raises(registry.WrongOption, match=why):
+        with pytest.raises(errors.WrongOption, match=why):
             entry.check(options)
     assert entry.check({"compile_mode": "reduce-overhead"})["compile"]
 
 
 def test_the_losses_of_a_graph_are_compared_with_those_of_the_same_steps():
     plain, captured = {"train": True}, {"train": True, "cuda_graphs": True}
-    assert prove.STEPS_OF_CAPTURE == graphs.BEFORE
-    assert [prove._steps_before([plain, captured], one) for one in (plain, captured)] == [graphs.BEFORE, 0]
+    assert prove.STEPS_OF_CAPTURE == workload.BEFORE_CAPTURE
+    assert [prove._steps_before([plain, captured], one) for one in (plain, captured)] == [workload.BEFORE_CAPTURE, 0]
     assert prove._steps_before([plain, plain], plain) == 0
 
 

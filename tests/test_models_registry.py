@@ -14,10 +14,22 @@ from tracetui.app.cli import main as cli
 from tracetui.app.cli.commands.reference import models as models_list
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.models import registry
+from tracetui.models.errors import ModelError, UnknownModel, WrongOption
 from tracetui.models.options import WORDS
-from tracetui.models.registry import ModelError, UnknownModel, WrongOption, entries, find
-from tracetui.models.sizes.flops import Cost, compulsory_bytes, deit_cost, gpt_cost, mlp_cost, vim_cost
-from tracetui.models.sizes.shapes import DeitShape, GptShape, MlpShape, VimShape, kept
+from tracetui.models.registry import entries, find
+from tracetui.models.sizes import (
+    Cost,
+    DeitShape,
+    GptShape,
+    MlpShape,
+    VimShape,
+    compulsory_bytes,
+    deit_cost,
+    gpt_cost,
+    kept,
+    mlp_cost,
+    vim_cost,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ROOT / "models"
@@ -264,12 +276,12 @@ def test_the_list_works_copied_elsewhere_with_the_standard_library_only(tmp_path
     shutil.copytree(MODELS, tmp_path / "carried")
     script = (
         "import json, sys\n"
-        "from carried import registry\n"
+        "from carried import errors, registry\n"
         "before = {'torch', 'numpy', 'timm', 'mamba_ssm', 'tracetui'} & set(sys.modules)\n"
         "try:\n"
         "    registry.find('mlp').build({})\n"
         "    said = ''\n"
-        "except registry.ModelError as error:\n"
+        "except errors.ModelError as error:\n"
         "    said = str(error)\n"
         "print(json.dumps([len(registry.entries()), sorted(before), said]))"
     )

@@ -317,7 +317,7 @@ def test_real_timm_has_the_same_deit() -> None:
     import timm
 
     from tracetui.models.networks.topk_deit import TopkDeit
-    from tracetui.models.sizes.shapes import DeitShape
+    from tracetui.models.sizes import DeitShape
 
     theirs = timm.create_model("deit_tiny_patch16_224").eval()
     ours = TopkDeit(DeitShape(192, 3)).eval()

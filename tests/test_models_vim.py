@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from tracetui.models import registry
 from tracetui.models.networks import selective_scan
 from tracetui.models.networks.vim import EPS, VisionMamba
-from tracetui.models.sizes.shapes import VIM_WIDTHS, VimShape
+from tracetui.models.sizes import VIM_WIDTHS, VimShape
 
 STORED = Path(__file__).resolve().parent / "data" / "vim_on_cuda.pt"
 SMALL = VimShape(32, depth=2, img_size=48, patch=16, classes=10)

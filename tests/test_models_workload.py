@@ -172,7 +172,7 @@ def test_gpt_sees_nothing_of_what_comes() -> None:
 
 def test_gpt_s_attention_is_torch_s() -> None:
     from tracetui.models.networks.gpt import CausalSelfAttention
-    from tracetui.models.sizes.shapes import GptShape
+    from tracetui.models.sizes import GptShape
 
     torch.manual_seed(0)
     layer = CausalSelfAttention(GptShape(32, 64, 1, 4))

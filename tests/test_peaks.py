@@ -21,7 +21,7 @@ from tracetui.analysis.roofline import peaks_measured
 from tracetui.analysis.roofline.peaks import Peaks, peaks_of, sm_limits, table
 from tracetui.analysis.roofline.words import PRECISIONS
 from tracetui.app.cli.main import main
-from tracetui.collectors.machine.measure import MeasureError, measure_peaks
+from tracetui.collectors.checks.target_python import MeasureError, measure_peaks
 from tracetui.collectors.machine.probe import Ran
 from tracetui.parsers.runs.manifest import parse
 from tracetui.parsers.runs.run import Run

@@ -109,7 +109,7 @@ def test_what_one_tool_finished_stays_when_the_next_fails(nsys, tool, tmp_path):
 
 def test_a_missing_program_is_said_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("tracetui.collectors.machine.nvidia_tools.PLACES", {})
+    monkeypatch.setattr("tracetui.collectors.machine.probe.PLACES", {})
     with pytest.raises(ProfileError, match="nsys is not on PATH"):
         profiled(tmp_path, "true")
     assert list(tmp_path.iterdir()) == []

@@ -14,8 +14,7 @@ import pytest
 from tracetui.analysis.modules import modules
 from tracetui.analysis.selection import select
 from tracetui.collectors.launch import launch
-from tracetui.collectors.request import ProfileError, ProfileRequest
-from tracetui.collectors.sweep import INDEX, Axis
+from tracetui.collectors.request import INDEX, Axis, ProfileError, ProfileRequest
 from tracetui.parsers import open_path
 
 pytest.importorskip("torch", reason="the profiled program needs torch")
@@ -200,22 +199,22 @@ def test_kineto_keeps_the_marks_of_a_light_recording(tmp_path, monkeypatch):
 
     import torch
 
-    from tracetui.collectors.child.light import TRACE, WARMUP, LightPass
+    from tracetui.collectors.child.profilers import LIGHT_TRACE, LIGHT_WARMUP, LightPass
 
     monkeypatch.setattr(torch.profiler, "ProfilerActivity", SimpleNamespace(CUDA=torch.profiler.ProfilerActivity.CPU))
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         recording = LightPass({"run_id": name, "entry": None, "out": str(tmp_path / name), "device": "cpu"})
         recording.start()
-        for number in range(WARMUP + 4):
-            if number == WARMUP:
+        for number in range(LIGHT_WARMUP + 4):
+            if number == LIGHT_WARMUP:
                 recording.begin()
             torch.ones(64, 64) @ torch.ones(64, 64)
-            if number >= WARMUP:
+            if number >= LIGHT_WARMUP:
                 recording.step()
         said = recording.finish()
         assert (said["steps"], len(said["step_ns"])) == (4, 4)
-        trace = open_path(tmp_path / name / TRACE, cache=False).main
+        trace = open_path(tmp_path / name / LIGHT_TRACE, cache=False).main
         assert (trace.info.run_id, trace.info.recorded_pass, trace.notes) == (name, "light", ())
         start = trace.steps["start"].to_numpy()
         products = trace.host.filter(trace.host["name"].cast(str) == "aten::mm")["start"].to_numpy()

@@ -21,7 +21,7 @@ from tracetui.app.cli.commands.prove import base_command, check_program, trials_
 from tracetui.app.cli.main import main
 from tracetui.app.reports.finding_words import parts, proof_text
 from tracetui.app.text.exit_codes import UsageError
-from tracetui.collectors.proving import measure, plan
+from tracetui.collectors import proving
 from tracetui.collectors.request import ProfileError
 from tracetui.collectors.scrub import scrub
 from tracetui.parsers import open_path
@@ -44,16 +44,16 @@ def vim_findings():
 
 def timed(*rounds, samples=4, numbers=None):
     checked = None if numbers is None else {"what": "outputs", "numbers": numbers}
-    return measure.Timed([[ms * MS] for ms in rounds], [[MS] for _ in rounds], samples, checked)
+    return proving.Timed([[ms * MS] for ms in rounds], [[MS] for _ in rounds], samples, checked)
 
 
 def proof(before, after, *claims, **more):
     made = {"change": "--attention fused", "options": {"attention": "fused"}, "claims": list(claims), "device": "GPU"}
-    return {**made, **measure.figures(before, after, should_agree=True), **more}
+    return {**made, **proving.figures(before, after, should_agree=True), **more}
 
 
 def read(folder, *made):
-    measure.add(folder, made)
+    proving.add(folder, made)
     return proofs.load(folder)
 
 
@@ -62,7 +62,7 @@ def read(folder, *made):
 
 @pytest.mark.parametrize(("rounds", "below"), [(6, 0), (8, 0), (9, 1), (12, 2), (20, 5)])
 def test_the_interval_of_a_median_leaves_as_many_differences_out_as_the_table_of_the_sign_test(rounds, below):
-    assert measure.rank(rounds) == below
+    assert proving.rank(rounds) == below
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 5, 6, 12])
@@ -73,38 +73,38 @@ def test_the_interval_holds_the_true_gain_in_95_of_100_experiments(rounds):
         heat = [source.gauss(0, 5) for _ in range(rounds)]  # slows both turns of a round down
         before = [100 + warm + source.gauss(0, 2) for warm in heat]
         after = [90 + warm + source.gauss(0, 2) for warm in heat]
-        found = measure.gain_of(before, after)
+        found = proving.gain_of(before, after)
         hits += found.low <= 10 <= found.high
     assert hits / 600 > 0.925
 
 
 def test_one_disturbed_round_of_twelve_does_not_hide_a_gain():
-    found = measure.gain_of([10.0] * 11 + [90.0], [8.0 + n / 100 for n in range(12)])
+    found = proving.gain_of([10.0] * 11 + [90.0], [8.0 + n / 100 for n in range(12)])
     assert 1.8 < found.low <= found.value <= found.high < 2.1
-    assert measure.gain_of([3.0], [1.0]) == measure.Gain(2.0, None, None)
+    assert proving.gain_of([3.0], [1.0]) == proving.Gain(2.0, None, None)
 
 
 # --- the numbers of a proof
 
 
 def test_a_larger_batch_is_compared_per_sample():
-    found = measure.figures(timed(*[10] * 6), timed(*[20] * 6, samples=16), should_agree=True)
+    found = proving.figures(timed(*[10] * 6), timed(*[20] * 6, samples=16), should_agree=True)
     assert (found["batch_factor"], found["step_ns"], found["changed_ns"]) == (4.0, 10 * MS, 5 * MS)
     assert (found["gain_ns"], found["low_ns"], found["high_ns"]) == (5 * MS, 5 * MS, 5 * MS)
     assert found["compared"] is None
 
 
 def test_steps_that_one_side_lacks_are_no_proof():
-    with pytest.raises(measure.NotMeasured):
-        measure.figures(timed(), timed(1), should_agree=True)
+    with pytest.raises(proving.NotMeasured):
+        proving.figures(timed(), timed(1), should_agree=True)
 
 
 def test_the_largest_difference_of_the_results_is_kept():
-    found = measure.figures(timed(1, numbers=[1.0, -4.0]), timed(1, numbers=[1.5, -4.0]), should_agree=True)
+    found = proving.figures(timed(1, numbers=[1.0, -4.0]), timed(1, numbers=[1.5, -4.0]), should_agree=True)
     assert found["compared"] == {
         "what": "outputs", "numbers": 2, "largest": 0.5, "scale": 4.0, "should_agree": True,
     }  # fmt: skip
-    odd = measure.compared({"what": "losses", "numbers": [1.0]}, {"what": "losses", "numbers": [float("nan")]},
+    odd = proving.compared({"what": "losses", "numbers": [1.0]}, {"what": "losses", "numbers": [float("nan")]},
                            should_agree=True)  # fmt: skip
     assert odd is not None
     assert odd["largest"] is None
@@ -136,7 +136,7 @@ def test_a_file_that_is_none_of_ours_proves_nothing(tmp_path, text):
 
 
 def test_a_scrubbed_copy_of_proofs_says_no_command(tmp_path):
-    measure.add(tmp_path, [proof(timed(1, 2), timed(1, 1), command=["python", "/home/anna/train.py"], options={})])
+    proving.add(tmp_path, [proof(timed(1, 2), timed(1, 1), command=["python", "/home/anna/train.py"], options={})])
     scrub([tmp_path / proofs.FILE], tmp_path / "out")
     text = (
         (tmp_path / "out" / proofs.FILE).read_text() if (tmp_path / "out").is_dir() else (tmp_path / "out").read_text()
@@ -148,7 +148,7 @@ def test_a_scrubbed_copy_of_proofs_says_no_command(tmp_path):
 def test_a_folder_that_can_not_be_written_is_said_before_anything_is_measured(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ProfileError, match="--output DIR"):
-        measure.check_writable(tmp_path / "file")
+        proving.check_writable(tmp_path / "file")
 
 
 # --- what is said
@@ -206,7 +206,7 @@ def test_the_finding_shows_what_was_proved_of_it(tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(VIM, folder)
     claim = {"id": "S2", "bound_ns": 90.0 * MS, "bound_percent": 90.0}
-    measure.add(folder, [proof(timed(*[100] * 6), timed(*[30] * 6), claim, change="--cuda-graphs")])
+    proving.add(folder, [proof(timed(*[100] * 6), timed(*[30] * 6), claim, change="--cuda-graphs")])
     run = open_path(folder, cache=False)
     assert run.warnings == ()
     found = {one.id: one for one in findings_of(Facts(run, run.main, Scope())).found}
@@ -324,9 +324,9 @@ def test_what_can_not_be_done_is_wrong_usage(capsys, tmp_path):
 
 
 def test_the_child_is_told_both_variants_or_one(tmp_path):
-    request = plan.ProveRequest(tmp_path, (), entry="mlp", options={"batch": 4}, rounds=None)
-    trial = plan.Trial("--dtype bf16", {"dtype": "bf16"})
-    both = plan.child_spec(request, tmp_path, [{"batch": 4}, {"batch": 4, "dtype": "bf16"}], trial)
-    assert (both["rounds"], len(both["variants"]), both["check"]) == (plan.ROUNDS, 2, plan.COMPARED)
-    alone = plan.child_spec(request, tmp_path, [{"batch": 4}], plan.Trial("--batch 8", {"batch": 8}))
+    request = proving.ProveRequest(tmp_path, (), entry="mlp", options={"batch": 4}, rounds=None)
+    trial = proving.Trial("--dtype bf16", {"dtype": "bf16"})
+    both = proving.child_spec(request, tmp_path, [{"batch": 4}, {"batch": 4, "dtype": "bf16"}], trial)
+    assert (both["rounds"], len(both["variants"]), both["check"]) == (proving.ROUNDS, 2, proving.COMPARED)
+    alone = proving.child_spec(request, tmp_path, [{"batch": 4}], proving.Trial("--batch 8", {"batch": 8}))
     assert (alone["rounds"], alone["check"]) == (1, 0)

@@ -18,10 +18,10 @@ from tracetui.analysis.ranks.sentences import answer, in_title
 from tracetui.analysis.ranks.summarise import environment, gpus_of, machine_of
 from tracetui.app.cli.main import main
 from tracetui.app.screen.status import rank_words
+from tracetui.collectors import jobs
 from tracetui.collectors.folder import RunFolder
-from tracetui.collectors.following import Outcome
-from tracetui.collectors.jobs import machines as several_machines
 from tracetui.collectors.launch import launch
+from tracetui.collectors.process import Outcome
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.parsers import open_path, schema
 from tracetui.parsers.runs import manifest as run_manifest
@@ -229,42 +229,41 @@ def request_of(tmp_path: Path, node: int, nodes: str = "2", program: str = "") -
 
 
 @pytest.mark.parametrize(("nodes", "several"), [("1", False), ("1:1", False), ("2", True), ("1:4", True)])
-def test_a_job_of_several_machines_says_so(tmp_path: Path, nodes: str, several: bool) -> None:
-    assert (several_machines.job_of(request_of(tmp_path, 0, nodes)) is not None) == several
+def test_a_job_of_jobs_says_so(tmp_path: Path, nodes: str, several: bool) -> None:
+    assert (jobs.job_of(request_of(tmp_path, 0, nodes)) is not None) == several
 
 
 def test_its_machines_agree_on_which_job_it_is(tmp_path: Path) -> None:
     one, two, other = (
-        several_machines.job_of(request_of(tmp_path, node, "2", program))
-        for node, program in ((0, "a"), (1, "a"), (1, "b"))
+        jobs.job_of(request_of(tmp_path, node, "2", program)) for node, program in ((0, "a"), (1, "a"), (1, "b"))
     )
     assert one == two != other
 
 
 def test_the_first_to_come_makes_the_folder(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "runs" / "out")
-    assert several_machines.leads(folder, "job")
-    assert not several_machines.leads(folder, "job")
+    assert jobs.leads(folder, "job")
+    assert not jobs.leads(folder, "job")
     with pytest.raises(ProfileError, match="another job"):
-        several_machines.leads(folder, "other")
-    old = time.time() - 10 * several_machines.ALIVE_S
-    os.utime(folder.path / several_machines.JOB, (old, old))
+        jobs.leads(folder, "other")
+    old = time.time() - 10 * jobs.ALIVE_S
+    os.utime(folder.path / jobs.JOB, (old, old))
     (folder.path / "left").touch()
-    assert several_machines.leads(folder, "other")  # the first was cut off
+    assert jobs.leads(folder, "other")  # the first was cut off
     assert not (folder.path / "left").exists()
-    several_machines.Beat(folder.path)()
-    assert not several_machines.leads(folder, "other")
+    jobs.Beat(folder.path)()
+    assert not jobs.leads(folder, "other")
 
 
 def test_a_folder_that_nobody_finishes_making_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path / "out")
     folder.path.mkdir()
-    monkeypatch.setattr(several_machines, "ALIVE_S", 0.3)
-    assert several_machines.leads(folder, "job")
+    monkeypatch.setattr(jobs, "ALIVE_S", 0.3)
+    assert jobs.leads(folder, "job")
 
 
 def test_all_machines_write_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several_machines, "PATIENCE_S", 20.0)
+    monkeypatch.setattr(jobs, "PATIENCE_S", 20.0)
     ended: dict[int, Outcome] = {}
 
     def run(node: int) -> None:
@@ -272,7 +271,7 @@ def test_all_machines_write_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     machines = [threading.Thread(target=run, args=(node,)) for node in (0, 1)]
     machines[0].start()
-    while not (tmp_path / "out.partial" / several_machines.JOB).exists():
+    while not (tmp_path / "out.partial" / jobs.JOB).exists():
         time.sleep(0.01)
     machines[1].start()
     for machine in machines:

@@ -101,10 +101,13 @@ def test_a_screen_that_only_shows_writes_nothing(tmp_path, monkeypatch) -> None:
 
 
 def test_so_many_browsers_look_at_a_time_and_no_more() -> None:
-    places = serve.Places()
-    assert [places.take() for _ in range(serve.MOST_SESSIONS + 2)] == [True] * serve.MOST_SESSIONS + [False] * 2
-    places.give_back()
-    assert [places.take(), places.take()] == [True, False]
+    def take() -> bool:
+        return serve.PLACES.acquire(blocking=False)
+
+    assert [take() for _ in range(serve.MOST_SESSIONS + 2)] == [True] * serve.MOST_SESSIONS + [False] * 2
+    serve.PLACES.release()
+    assert [take(), take()] == [True, False]
+    serve.PLACES.release(serve.MOST_SESSIONS)
 
 
 @needs_server

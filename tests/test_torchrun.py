@@ -14,12 +14,11 @@ import pytest
 from fake_torch import FakeTorch
 
 from tracetui.app.cli.main import main
-from tracetui.collectors import profiler_commands, torchrun
+from tracetui.collectors import jobs, profiler_commands, torchrun
 from tracetui.collectors.child import main as child_main
 from tracetui.collectors.child import ranks
 from tracetui.collectors.child.main import main as child
 from tracetui.collectors.folder import RunFolder
-from tracetui.collectors.jobs import results as rank_results
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.parsers.runs import manifest as run_manifest
 
@@ -138,7 +137,7 @@ def test_a_rank_reports_beside_the_others(tmp_path: Path, monkeypatch: pytest.Mo
                         "script": ["python"], "warmup": 1, "device": "cpu"})
         )  # fmt: skip
         assert child(str(path)) == 2
-    found = rank_results.read(tmp_path, "torch")
+    found = jobs.read(tmp_path, "torch")
     assert [(said["error"], said["rank"]["rank"]) for said in found.values()] == [
         ("no program to run", 0),
         ("no program to run", 1),
@@ -246,13 +245,13 @@ def unfinished(rank: int) -> dict[str, Any]:
 def test_the_rank_that_failed_first_is_blamed(
     results: list[dict[str, Any]], left: list[int], log: str, said: str | None
 ) -> None:
-    merged = rank_results.merged({one["rank"]["rank"]: one for one in results}, left, log)
+    merged = jobs.merged({one["rank"]["rank"]: one for one in results}, left, log)
     assert merged["error"] == said
 
 
 def test_a_job_that_never_began_is_said() -> None:
-    assert rank_results.merged({}, [], BLAMED.format(2, 1))["error"] == "rank 2: exit code 1"
-    assert rank_results.merged({}, [], "no such option")["error"] is None  # the log says it best
+    assert jobs.merged({}, [], BLAMED.format(2, 1))["error"] == "rank 2: exit code 1"
+    assert jobs.merged({}, [], "no such option")["error"] is None  # the log says it best
 
 
 def test_run_json_tells_the_ranks_apart() -> None:
@@ -261,7 +260,7 @@ def test_run_json_tells_the_ranks_apart() -> None:
         result(1, devices=[{"uuid": "A"}, {"uuid": "B"}], skipped=["late"]),
         result(2, skipped=["late", "odd"]),
     ]
-    merged = rank_results.merged(dict(enumerate(results)), [0, 1, 2], "")
+    merged = jobs.merged(dict(enumerate(results)), [0, 1, 2], "")
     assert [device["uuid"] for device in merged["devices"]] == ["A", "B"]
     assert merged["skipped"] == ["late", "rank 2: odd"]
     manifest = run_manifest.parse(
@@ -280,7 +279,7 @@ def test_the_files_of_a_job_are_listed_by_rank(tmp_path: Path) -> None:
         (folder.path / f"rank{rank}.light.pt.trace.json.gz").write_bytes(b"")
     names = [file["name"] for file in folder.files()]
     assert [name.split(".")[0] for name in names] == ["rank2", "rank2", "rank10", "rank10"]
-    assert rank_results.recorded(folder.path) == [2, 10]
+    assert jobs.recorded(folder.path) == [2, 10]
     assert folder.has(profiler_commands.RANK_TRACES)
 
 
@@ -295,7 +294,7 @@ def test_the_files_of_a_job_are_listed_by_rank(tmp_path: Path) -> None:
     ],
 )
 def test_ranks_are_named_as_people_do(given: list[int], said: str) -> None:
-    assert rank_results.named(given) == said
+    assert jobs.named(given) == said
 
 
 def test_all_ranks_warm_up_for_as_many_steps_as_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,17 +85,19 @@ def option(
     *flags: str,
     default: Any = None,
     opposite: tuple[str, str, object] | None = None,
-    group: tuple[str, ...] = (),
     either: str = "",
     last: bool = False,
     values: Values | None = None,
     words: Callable[[], Sequence[str]] | None = None,
     **details: Any,
 ) -> Any:
-    """Declares a field of `Options` as an option, or without flags as a positional argument: see `Argument`."""
+    """Declares a field of `Options` as an option, or without flags as a positional argument: see `Argument`.
+
+    Of a class with `group` or `last` all fields are so.
+    """
     values = values or ("words" if words else None)
     details["default"] = default
-    argument = Argument(flags, details, opposite, group, either, last, values, words or tuple)
+    argument = Argument(flags, details, opposite, (), either, last, values, words or tuple)
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata={"argument": argument})
     return field(default=None if default is HIDDEN else default, metadata={"argument": argument})
@@ -113,7 +115,9 @@ def declared(options: type) -> Iterator[tuple[str, Argument]]:
         for name in get_annotations(cls):
             details = getattr(cls, "__dataclass_fields__", {}).get(name)
             if details is not None and "argument" in details.metadata:
-                arguments[name] = details.metadata["argument"]
+                argument = details.metadata["argument"]
+                last = argument.last or "last" in vars(cls)
+                arguments[name] = argument._replace(group=vars(cls).get("group", ()), last=last)
     yield from sorted(arguments.items(), key=lambda item: item[1].last)
 
 
@@ -159,11 +163,11 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         if " " not in name:
             commands.add_parser(name, help=line)
     if command in COMMANDS:
-        _fill(commands.choices[command] if " " not in command else commands.add_parser(command), command)
+        fill(commands.choices[command] if " " not in command else commands.add_parser(command), command)
     return parser
 
 
-def _fill(parser: argparse.ArgumentParser, command: str) -> None:
+def fill(parser: argparse.ArgumentParser, command: str) -> None:
     """Adds what a command takes to its parser."""
     if command == GROUP:
         parser.description = f"{COMMANDS[command][:1].upper()}{COMMANDS[command][1:]}."

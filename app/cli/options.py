@@ -7,7 +7,7 @@ import traceback
 from argparse import BooleanOptionalAction
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracetui.app.cli.command import HIDDEN, option, switch
 from tracetui.app.cli.values import count, memory_size, steps
@@ -32,8 +32,6 @@ LAID_OUT = {"text": TEXT_LIMIT, "markdown": TEXT_LIMIT, "html": HTML_LIMIT}
 """The formats for people, which are laid out from one list of parts, with the rows per list of each."""
 SAMPLES = {"vim_tiny": "vim_tiny", "vim_tiny_fp16": "vim_tiny_fp16", "topk_deit_sweep": "topk_deit_sweep"}
 ANY_RUN = "the run to use if a folder holds several, by letter or name (default: the newest)"
-_COVERED = ("what the numbers cover",)
-_LOOKS = ("looks", "to make them permanent: `tracetui config --init`")
 
 
 @dataclass(kw_only=True)
@@ -97,10 +95,10 @@ class Request:
         return self.limit or None
 
 
-def _ascii(*, last: bool) -> Any:
+def _ascii() -> Any:
     """Both ways, since a settings file may say the opposite; None if neither is given."""
     opposite = ("--no-ascii", HIDDEN, False)
-    return switch("--ascii", default=None, help="ASCII characters only", opposite=opposite, last=last)
+    return switch("--ascii", default=None, help="ASCII characters only", opposite=opposite)
 
 
 @dataclass(kw_only=True)
@@ -108,7 +106,7 @@ class Common(Request):
     """What nearly every command that reads recordings has."""
 
     color: str = option("--color", choices=COLORS, help="colours of the screen; reports have none (default: auto)")
-    ascii: bool = _ascii(last=False)
+    ascii: bool = _ascii()
     cache: bool = switch(
         "--cache",
         default=None,
@@ -135,37 +133,33 @@ class Bare:
 class Plain(Bare):
     """The same of one that prints more than a script."""
 
-    ascii: bool = _ascii(last=True)
+    last: ClassVar = True
+    ascii: bool = _ascii()
 
 
 @dataclass(kw_only=True)
 class Covered(Request):
     """What the numbers cover."""
 
+    group: ClassVar[tuple[str, ...]] = ("what the numbers cover",)
+
     steps: tuple[int, int] | None = option(
-        "--steps", type=steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5", group=_COVERED
+        "--steps", type=steps, metavar="FIRST-LAST", help="only these steps: 3 or 2-5"
     )
     steps_by: str | None = option(
         "--steps-by",
         metavar="NAME",
         help="the ranges of this name are the steps (default: the profiler's own, else those that hold most GPU work)",
-        group=_COVERED,
     )
     skip_steps: int = option(
-        "--skip-steps", type=count, default=0, metavar="N", help="leave out the first N steps (warm-up)", group=_COVERED
+        "--skip-steps", type=count, default=0, metavar="N", help="leave out the first N steps (warm-up)"
     )
     source: str | None = option(
-        "--source",
-        choices=KINDS,
-        metavar="KIND",
-        help=f"only this tool's recordings of a run: {', '.join(KINDS)}",
-        group=_COVERED,
+        "--source", choices=KINDS, metavar="KIND", help=f"only this tool's recordings of a run: {', '.join(KINDS)}"
     )
-    rank: int | None = option(
-        "--rank", type=count, metavar="N", help="only this rank of a distributed run", group=_COVERED
-    )
+    rank: int | None = option("--rank", type=count, metavar="N", help="only this rank of a distributed run")
     devices: list[int] | None = option(
-        "--device", type=count, action="append", metavar="N", help="only this GPU (repeatable)", group=_COVERED
+        "--device", type=count, action="append", metavar="N", help="only this GPU (repeatable)"
     )
 
 
@@ -202,22 +196,17 @@ class Recordings(Request):
 class Looks:
     """What the screen looks like."""
 
-    theme: str | None = option(
-        "--theme", choices=THEMES, help="colours: %(choices)s (default: auto)", metavar="NAME", group=_LOOKS, last=True
-    )
+    group: ClassVar[tuple[str, ...]] = ("looks", "to make them permanent: `tracetui config --init`")
+    last: ClassVar = True
+
+    theme: str | None = option("--theme", choices=THEMES, help="colours: %(choices)s (default: auto)", metavar="NAME")
     names: str | None = option(
-        "--names",
-        choices=NAMES,
-        help="how kernel names are shown: %(choices)s (default: short)",
-        group=_LOOKS,
-        last=True,
+        "--names", choices=NAMES, help="how kernel names are shown: %(choices)s (default: short)"
     )
     low_bandwidth: bool | None = option(
         "--low-bandwidth",
         action=BooleanOptionalAction,
         help="use few colours and scroll tables by half pages (default: on over SSH)",
-        group=_LOOKS,
-        last=True,
     )
 
 
@@ -234,22 +223,16 @@ FORCE = "let --output replace a file, though never a recording"
 class Printed(Request):
     """The form, length and place of what is printed."""
 
-    format: str = format_option(*FORMATS, last=True)
+    last: ClassVar = True
+
+    format: str = format_option(*FORMATS)
     limit: int | None = option(
-        "--limit",
-        type=count,
-        metavar="N",
-        help="rows per list; 0 for all (text shows 10, html 50, json all)",
-        last=True,
+        "--limit", type=count, metavar="N", help="rows per list; 0 for all (text shows 10, html 50, json all)"
     )
-    output: Path | None = option("--output", type=Path, metavar="FILE", help=OUTPUT, last=True)
-    force: bool = switch("--force", help=FORCE, last=True)
+    output: Path | None = option("--output", type=Path, metavar="FILE", help=OUTPUT)
+    force: bool = switch("--force", help=FORCE)
     charts: bool = option(
-        "--no-charts",
-        action="store_false",
-        default=True,
-        help="leave the charts out of text, Markdown and HTML",
-        last=True,
+        "--no-charts", action="store_false", default=True, help="leave the charts out of text, Markdown and HTML"
     )
 
 

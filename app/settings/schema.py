@@ -14,7 +14,7 @@ from tracetui.analysis.findings.config import find, read_toml, user_file
 from tracetui.app.settings import state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 Form = Literal["flag", "auto", "choice", "count", "name"]
@@ -73,6 +73,7 @@ SCHEMA = (
     Option("cache", "flag", True, "Keep parsed recordings, so that they open faster the next time"),
 )  # fmt: skip
 OPTIONS = {option.key: option for option in SCHEMA}
+DEFAULTS = {option.key: option.default for option in SCHEMA}
 TABLES = {
     "columns": "Columns to show and to hide, by page, given by name or title: `kernels = { show = [\"max\"] }`",
     "keys": "Keys by action: one key, a list of several, or an empty list for none: `\"table.filter\" = \"f\"`",
@@ -176,7 +177,7 @@ def resolve(
         origins=origins,
         problems=tuple(merged.problems),
         unread=tuple(merged.unread),
-        configured=_defaults() | configured.values | {f"columns.{p}": _plain(c) for p, c in configured.columns.items()},
+        configured=DEFAULTS | configured.values | {f"columns.{p}": _plain(c) for p, c in configured.columns.items()},
     )
 
 
@@ -192,10 +193,6 @@ def _merged(layers: Sequence[_Layer]) -> _Layer:
         whole.problems += layer.problems
         whole.unread += layer.unread
     return whole
-
-
-def _defaults() -> dict[str, object]:
-    return {option.key: option.default for option in SCHEMA}
 
 
 def _plain(choice: ColumnChoice) -> object:
@@ -314,7 +311,7 @@ def _of_environment(environment: Mapping[str, str]) -> _Layer:
 def _chosen(configured: _Layer) -> _Layer:
     """Returns the choices made on the screen, as long as the files say the same as they did then."""
     layer = _Layer(CHOSEN)
-    below = _defaults() | configured.values
+    below = DEFAULTS | configured.values
     for key, kept in state.read(STATE).items():
         if not isinstance(kept, dict) or key not in OPTIONS or kept.get("over") != below[key]:
             continue
@@ -339,13 +336,11 @@ def _chosen_columns(configured: _Layer) -> dict[str, tuple[frozenset[str], froze
 def keep(settings: Settings, key: str, value: object) -> bool:
     """Keeps a choice made on the screen for the next start, unless the files say the same; returns success."""
     below = settings.configured.get(key)
-
-    def put(kept: dict[str, Any]) -> None:
-        kept.pop(key, None)
-        if value != below:
-            kept[key] = {"value": value, "over": below}
-
-    return _rewrite(put)
+    kept = state.read(STATE)
+    kept.pop(key, None)
+    if value != below:
+        kept[key] = {"value": value, "over": below}
+    return state.write(STATE, kept)
 
 
 def keep_columns(settings: Settings, page: str, choice: tuple[frozenset[str], frozenset[str]] | None) -> bool:
@@ -357,21 +352,13 @@ def keep_columns(settings: Settings, page: str, choice: tuple[frozenset[str], fr
         choice: columns hidden, and those asked for; None if it equals the settings.
     """
     below = settings.configured.get(f"columns.{page}")
-
-    def put(kept: dict[str, Any]) -> None:
-        found = kept.get("columns")
-        pages = dict(found) if isinstance(found, dict) else {}
-        pages.pop(page, None)
-        if choice is not None:
-            pages[page] = {"hidden": sorted(choice[0]), "pinned": sorted(choice[1]), "over": below}
-        kept["columns"] = pages
-
-    return _rewrite(put)
-
-
-def _rewrite(change: Callable[[dict[str, Any]], None]) -> bool:
     kept = state.read(STATE)
-    change(kept)
+    found = kept.get("columns")
+    pages = dict(found) if isinstance(found, dict) else {}
+    pages.pop(page, None)
+    if choice is not None:
+        pages[page] = {"hidden": sorted(choice[0]), "pinned": sorted(choice[1]), "over": below}
+    kept["columns"] = pages
     return state.write(STATE, kept)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.machine.nvidia_tools import version_numbers
+from tracetui.collectors.machine.probe import version_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,11 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check
-from tracetui.collectors.machine.nvidia_tools import version_numbers
+from tracetui.collectors.machine.probe import version_numbers
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tracetui.collectors.checks.check import Machine
 
 GROUP = "Permissions"
@@ -68,7 +66,7 @@ def _kernels_of_a_jetson(machine: Machine) -> Check:
         said = f"CUDA {major or 12} on a Jetson records kernels for root only; for others they are silently missing"
         return Check(GROUP, "kernels", FAIL, said, SUDO)
     nodes = [node for pattern in NODES for node in machine.probe.glob(pattern)]
-    closed = [node for node in nodes if not _is_open(node)]
+    closed = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
     if closed or not nodes:
         names = " ".join("/" + str(node.relative_to(machine.probe.root)) for node in closed)
         said = f"no access to {names}" if closed else "the profiler's device nodes are not there"
@@ -81,7 +79,3 @@ def _counters_of_a_jetson(machine: Machine) -> Check:
     if machine.is_root:
         return Check(GROUP, "counters", OK, "root: ncu may read them")
     return Check(GROUP, "counters", WARN, "ncu needs root on a Jetson", SUDO)
-
-
-def _is_open(node: Path) -> bool:
-    return os.access(node, os.R_OK | os.W_OK)

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check
-from tracetui.collectors.machine.nvidia_tools import find_tool, nsys_in_ncu, tool_version, version_numbers
+from tracetui.collectors.machine.probe import find_tool, nsys_in_ncu, tool_version, version_numbers
 from tracetui.models.needs import MAMBA, TIMM, TORCH
 
 if TYPE_CHECKING:

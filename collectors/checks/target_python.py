@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors.checks.check import TargetPython
+from tracetui.collectors.machine import recording as machines
+from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
 
 if TYPE_CHECKING:
-    from tracetui.collectors.machine.probe import Probe
+    from tracetui.collectors.machine.probe import Ran
 
 SECONDS = 180.0
 """Importing torch from a board's memory card is slow."""
@@ -78,13 +82,10 @@ def ask(probe: Probe, python: str | None) -> TargetPython:
     """Returns what the Python at a path, or this one, has installed."""
     path = python or sys.executable
     ran = probe.run(path, "-c", _ASK, timeout_s=SECONDS)
-    line = next((line for line in reversed(ran.out.splitlines()) if line.startswith(MARK)), None)
-    if line is None:
-        return TargetPython(path, answered=False, error=_why(ran.code, ran.err))
-    try:
-        said: dict[str, Any] = json.loads(line.removeprefix(MARK))
-    except ValueError:
-        return TargetPython(path, answered=False, error="its answer could not be read")
+    said = _answer(ran, MARK)
+    if said is None:
+        why = "its answer could not be read" if MARK in ran.out else _why(ran.code, ran.err)
+        return TargetPython(path, answered=False, error=why)
     said["architectures"] = tuple(said.get("architectures") or ())
     known = {key: value for key, value in said.items() if key in TargetPython.__dataclass_fields__}
     return TargetPython(path, answered=True, **known)
@@ -97,3 +98,54 @@ def _why(code: int | None, said: str) -> str:
     if code < 0:
         return f"signal {-code} ended it while torch was imported"
     return last or f"it ended with exit code {code}"
+
+
+def _answer(ran: Ran, mark: str) -> dict[str, Any] | None:
+    """The JSON of the last line that begins with the mark; None if there is none that can be read."""
+    line = next((line for line in reversed(ran.out.splitlines()) if line.startswith(mark)), None)
+    try:
+        said = None if line is None else json.loads(line.removeprefix(mark))
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+# --- what the GPU reaches
+
+PROGRAM = Path(__file__).parents[1] / "child" / "measure_peaks.py"
+PEAKS_MARK = "tracetui-peaks:"
+PEAKS_SECONDS = 300.0
+"""Most of this time is for importing torch from a board's memory card."""
+
+
+class MeasureError(Exception):
+    """Nothing was measured; the text says why, in one line."""
+
+
+def measure_peaks(python: str | None = None, *, root: Path = ROOT, runner: Runner = run_command) -> dict[str, Any]:
+    """Measures the first GPU: ``device``, ``sm_count``, ``flops`` by precision, ``bandwidth``, its clock cap, the time.
+
+    Args:
+        python: the Python that runs workloads; this one if None.
+        root: where the machine's files are.
+        runner: runs the program and the machine's tools.
+
+    Raises:
+        MeasureError: torch or a GPU is missing, or the benchmark failed.
+    """
+    ran = Probe(root, runner).run(python or sys.executable, str(PROGRAM), timeout_s=PEAKS_SECONDS)
+    said = _answer(ran, PEAKS_MARK)
+    if said is None:
+        last = ran.err.strip().splitlines()[-1:] or ["the benchmark printed nothing"]
+        raise MeasureError(last[0])
+    if said.get("error"):
+        raise MeasureError(str(said["error"]))
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {**said, "clock_cap_hz": _cap(root, runner), "measured_utc": when}
+
+
+def _cap(root: Path, runner: Runner) -> int | None:
+    """The highest clock allowed now; the measurement holds only for this cap."""
+    gpus = machines.power_state(root=root, runner=runner).get("gpus") or [{}]
+    cap = gpus[0].get("max_clock_hz")
+    return cap if isinstance(cap, int) else None

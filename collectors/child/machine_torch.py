@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import platform
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+
+def facts() -> dict[str, Any]:
+    """All of it, under the keys of the child's result."""
+    return {"software": software(), "settings": settings(), "devices": devices()}
 
 
 def software() -> dict[str, Any]:
@@ -65,10 +71,6 @@ def _text(value: Any) -> str | None:
 
 
 def _version(package: str) -> str | None:
-    try:
-        from importlib.metadata import PackageNotFoundError, version
-    except ImportError:
-        return None
     try:
         return version(package)
     except PackageNotFoundError:

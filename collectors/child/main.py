@@ -143,9 +143,7 @@ def _run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep:
     described = workload.describe()
     result.update(
         {
-            "software": machine_torch.software(),
-            "settings": machine_torch.settings(),
-            "devices": machine_torch.devices(),
+            **machine_torch.facts(),
             "notes": described.pop("notes", []),
             "workload": described,
             "skipped": measured.pop("skipped", []),

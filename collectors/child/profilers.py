@@ -1,4 +1,9 @@
-"""Runs the steps of a workload under each tool."""
+"""Runs the steps of a workload under each tool.
+
+Under torch.profiler there are two passes. The light one records the GPU and the calls that give it work, which hardly
+slows the program down. It has no operators, modules or shapes, and no steps: their boundaries go into the trace's
+metadata. The rich pass after it has the names; `analysis.matching.light_times` carries them over.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import light, ranks
-from .marks import Marks, synchronize
+from . import ranks
+from .marks import Marks, synchronize, uses_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,12 +20,110 @@ if TYPE_CHECKING:
     from .progress import Progress
 
 TRACE = "trace.pt.trace.json.gz"
+_FLAGS = ("operators", "record_shapes", "with_stack", "profile_memory", "cuda_sync_events")
 STEP = "step {}"
 """The range around each profiled step for tools without steps of their own; numbered as torch.profiler does."""
+LIGHT_TRACE = "light.pt.trace.json.gz"
+LIGHT_WARMUP = 2
+"""Steps at the beginning of the recording that do not count: CUPTI makes its buffers there."""
 
 
 class Refused(Exception):  # noqa: N818  no error of the program
     """The requested recording is not possible here; the text is for the user."""
+
+
+def _records_gpus() -> bool:
+    """Whether this torch can record a GPU: builds without CUPTI can't."""
+    from torch.profiler import ProfilerActivity, supported_activities
+
+    return ProfilerActivity.CUDA in supported_activities()
+
+
+def with_sync_events() -> Any:
+    """The setting that has waits for streams and events recorded too; None where this torch lacks it."""
+    try:
+        from torch._C._profiler import _ExperimentalConfig
+
+        return _ExperimentalConfig(enable_cuda_sync_events=True)
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
+def started_light(spec: dict[str, Any]) -> tuple[LightPass | None, list[str]]:
+    """A light recording under way, if one is asked for and possible here; else why there is none, if that is news."""
+    if not spec.get("light_steps") or not uses_gpu(spec["device"]):
+        return None, []
+    if not _records_gpus():
+        return None, ["no light recording, since this torch was built without CUPTI and can't record a GPU"]
+    recording = LightPass(spec)
+    try:
+        recording.start()
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return None, [f"no light recording, since torch.profiler refused it: {reason}"]
+    return recording, []
+
+
+class LightPass:
+    """One light recording; whoever runs the steps tells it where each ends."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self._spec = spec
+        self._config = with_sync_events()
+        self._profiler: Any = None
+        self._marks = Marks(spec["device"])
+
+    @property
+    def steps(self) -> int:
+        """How many steps are recorded so far."""
+        return self._marks.steps
+
+    def start(self) -> None:
+        """Starts recording; the steps to come warm up."""
+        from torch.profiler import ProfilerActivity, profile
+
+        synchronize(self._spec["device"])
+        more = {} if self._config is None else {"experimental_config": self._config}
+        profiler = profile(activities=[ProfilerActivity.CUDA], **more)
+        profiler.start()
+        self._profiler = profiler
+
+    def begin(self) -> None:
+        """Marks the beginning of the first step."""
+        synchronize(self._spec["device"])
+        self._marks.add()
+
+    def step(self) -> None:
+        """Marks the end of a step."""
+        self._marks.add()
+
+    def finish(self) -> dict[str, Any]:
+        """Waits for the GPU, ends the recording and writes it.
+
+        Returns:
+            What run.json says of it (`parsers.runs.manifest.Pass`).
+        """
+        synchronize(self._spec["device"])
+        self._marks.settle()
+        profiler, self._profiler = self._profiler, None
+        about = {
+            "run": self._spec["run_id"],
+            "entry": self._spec.get("entry"),
+            "pass": "light",
+            "marks": self._marks.unix_ns,
+        }
+        # Kineto takes metadata until the recording ends
+        profiler.add_metadata_json("tracetui", json.dumps(about))
+        profiler.stop()
+        return _pass(
+            "light", ranks.file_of(self._spec, LIGHT_TRACE), self._marks, cuda_sync_events=self._config is not None
+        )
+
+    def drop(self) -> None:
+        """Ends a recording that no step was recorded in, and writes nothing."""
+        profiler, self._profiler = self._profiler, None
+        if profiler is not None:
+            profiler.stop()
 
 
 def record_torch(spec: dict[str, Any], run_step: Callable[[], None], progress: Progress) -> dict[str, Any]:
@@ -32,7 +135,7 @@ def record_torch(spec: dict[str, Any], run_step: Callable[[], None], progress: P
         progress: told how many steps are done.
     """
     passes = []
-    recording, skipped = light.started(spec)
+    recording, skipped = started_light(spec)
     if recording is not None:
         passes.append(_record_light(recording, spec["light_steps"], run_step, progress))
     passes.append(_record_rich(spec, run_step, progress))
@@ -46,10 +149,8 @@ def record_torch(spec: dict[str, Any], run_step: Callable[[], None], progress: P
     }
 
 
-def _record_light(
-    recording: light.LightPass, steps: int, run_step: Callable[[], None], progress: Progress
-) -> dict[str, Any]:
-    for _ in range(light.WARMUP):
+def _record_light(recording: LightPass, steps: int, run_step: Callable[[], None], progress: Progress) -> dict[str, Any]:
+    for _ in range(LIGHT_WARMUP):
         run_step()
     recording.begin()
     for number in range(steps):
@@ -108,20 +209,20 @@ def rich_pass(spec: dict[str, Any], marks: Marks) -> dict[str, Any]:
         spec: what the parent asked for.
         marks: the boundaries of its steps; the device has reached the last one.
     """
-    return {
-        "name": "rich",
-        "file": ranks.file_of(spec, TRACE),
-        "steps": marks.steps,
-        "step_ns": marks.step_ns(),
-        "host_ns": marks.host_ns(),
-        "flags": {
-            "operators": True,
-            "record_shapes": True,
-            "with_stack": spec["with_stack"],
-            "profile_memory": spec["with_memory"],
-            "cuda_sync_events": False,
-        },
-    }
+    return _pass(
+        "rich",
+        ranks.file_of(spec, TRACE),
+        marks,
+        operators=True,
+        record_shapes=True,
+        with_stack=spec["with_stack"],
+        profile_memory=spec["with_memory"],
+    )
+
+
+def _pass(name: str, file: str, marks: Marks, **flags: bool) -> dict[str, Any]:
+    times = {"steps": marks.steps, "step_ns": marks.step_ns(), "host_ns": marks.host_ns()}
+    return {"name": name, "file": file, **times, "flags": {**dict.fromkeys(_FLAGS, False), **flags}}
 
 
 def record_capture_range(spec: dict[str, Any], run_step: Callable[[], None], progress: Progress) -> dict[str, Any]:

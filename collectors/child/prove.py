@@ -28,13 +28,13 @@ TRIAL_STEPS = 3
 """Steps after the warm-up by which the length of a block is chosen."""
 MOST_WARMUP_S = 60.0
 STEPS_OF_CAPTURE = 3
-"""As `models.graphs.BEFORE`."""
+"""As `models.workload.BEFORE_CAPTURE`."""
 CHECKED_LOSSES = 3
 """Steps of training whose losses are compared."""
 
 
 def run(spec: dict[str, Any], progress: Any, result: dict[str, Any]) -> None:
-    """Does what the spec asks (`collectors.proving.plan.child_spec`); `result` gets what is known so far.
+    """Does what the spec asks (`collectors.proving.child_spec`); `result` gets what is known so far.
 
     ``variants`` of the result has, for each variant in order, ``step_ns`` and ``host_ns`` (a list for each round, an
     entry for each step), ``samples`` of a step, ``checked`` (numbers to compare) and ``error``.

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import light, machine_torch, ranks
+from . import machine_torch, ranks
 from .marks import Marks, synchronize
-from .profilers import TRACE, Refused, about, rich_pass
+from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,9 +141,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
     def tell() -> None:
         result.update(
             {
-                "software": machine_torch.software(),
-                "settings": machine_torch.settings(),
-                "devices": machine_torch.devices(),
+                **machine_torch.facts(),
                 # the command is left to the one that started this: here it would stand with the secrets in it
                 "workload": {"backend": "user"},
                 "measurement": recorder.measured(),
@@ -212,7 +210,7 @@ class _Recorder:
         self._watch: Watch | None = None
         self._repeated: str | None = None
         self._profiler: Any | None = None
-        self._light: light.LightPass | None = None
+        self._light: LightPass | None = None
         self._clean = self._rich = Marks("cpu")
         self._calls = 0
         self._done = False
@@ -291,7 +289,6 @@ class _Recorder:
         yield from self._record(device)
 
     def _time(self, device: str) -> Iterator[None]:
-        """Times steps without a profiler."""
         if not self._spec["clean_steps"]:
             return
         synchronize(device)
@@ -323,11 +320,11 @@ class _Recorder:
         raise SystemExit(0)
 
     def _record_lightly(self, device: str) -> Iterator[None]:
-        self._light, refused = light.started({**self._spec, "device": device})
+        self._light, refused = started_light({**self._spec, "device": device})
         self._refused += refused
         if self._light is None:
             return
-        for _ in range(light.WARMUP):
+        for _ in range(LIGHT_WARMUP):
             yield
         self._light.begin()
         for number in range(self._spec["light_steps"]):
@@ -475,7 +472,7 @@ class _Recorder:
         warmup = max(spec["warmup"], 1)
         before, advice = f"{warmup}", "lower --warmup"
         if self._device() != "cpu":
-            lightly = light.WARMUP + spec["light_steps"] if spec["light_steps"] else 0
+            lightly = LIGHT_WARMUP + spec["light_steps"] if spec["light_steps"] else 0
             before = f"{warmup + spec['clean_steps'] + lightly} ({warmup} to warm up, {spec['clean_steps']} timed "
             before += f"without a profiler, {lightly} recorded lightly)"
             left = self._calls - warmup - spec["steps"]

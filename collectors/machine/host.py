@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import re
 from typing import TYPE_CHECKING
 
@@ -85,11 +84,6 @@ def driver_version(probe: Probe) -> str | None:
     return match[1] if match else probe.text("sys/module/nvidia/version")
 
 
-def kernel(probe: Probe) -> str | None:
-    """Release of the running kernel."""
-    return probe.text("proc/sys/kernel/osrelease")
-
-
 def operating_system(probe: Probe) -> str | None:
     """The distribution: ``Ubuntu 22.04.5 LTS``."""
     for line in (probe.text("etc/os-release") or "").splitlines():
@@ -97,11 +91,6 @@ def operating_system(probe: Probe) -> str | None:
         if key == "PRETTY_NAME":
             return value.strip("\"'") or None
     return None
-
-
-def architecture() -> str | None:
-    """``x86_64`` or ``aarch64``."""
-    return platform.machine() or None
 
 
 def pairs(text: str | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import secrets
 import socket
 import sys
@@ -25,10 +26,9 @@ from tracetui.collectors.machine import jetson as machine_jetson
 from tracetui.collectors.machine import sampler
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
-from tracetui.collectors.machine.nvidia_tools import find_tool, tool_version
-from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
+from tracetui.collectors.machine.probe import ROOT, Probe, Runner, find_tool, run_command, tool_version
 from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Nvml, Sampler
-from tracetui.parsers.runs.manifest import GpuProcess, GpuState, Identity, MemoryClock, PowerState, Rail, Software
+from tracetui.parsers.runs.manifest import GpuState, Identity, MemoryClock, PowerState, Rail, Software
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,29 @@ def identity(
 ) -> Json:
     """Key `identity`: a new run id, the time, the machine, the command with secrets masked, the code's state."""
     folder = Path.cwd() if cwd is None else cwd
-    return _json(run_identity(Probe(root, runner), sys.argv if command is None else command, folder))
+    probe = Probe(root, runner)
+    now = time.time_ns()
+    started = datetime.fromtimestamp(now / 1e9, timezone.utc).isoformat(timespec="milliseconds")
+    sha = _git(probe, folder, "rev-parse", "HEAD")
+    diff = _git(probe, folder, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD") if sha else None
+    branch = _git(probe, folder, "rev-parse", "--abbrev-ref", "HEAD") if sha else None
+    found = Identity(
+        run_id=f"{started[:10].replace('-', '')}-{secrets.token_hex(4)}",
+        started_utc=started,
+        started_unix_ns=now,
+        started_monotonic_ns=time.monotonic_ns(),
+        host=probe.text("proc/sys/kernel/hostname") or socket.gethostname() or None,
+        pid=os.getpid(),
+        boot_id=probe.text("proc/sys/kernel/random/boot_id"),
+        command=masked(sys.argv if command is None else command),
+        cwd=str(folder),
+        git_sha=sha,
+        git_branch=branch if branch != "HEAD" else None,
+        git_dirty=None if diff is None else bool(diff),
+        git_diff_sha256=hashlib.sha256(diff.encode("utf-8", "replace")).hexdigest() if diff else None,
+        tracetui_version=tracetui_version(),
+    )
+    return _json(found)
 
 
 def software(python: str | None = None, *, root: Path = ROOT, runner: Runner = run_command) -> Json:
@@ -74,9 +96,9 @@ def software(python: str | None = None, *, root: Path = ROOT, runner: Runner = r
             ncu=versions["ncu"],
             l4t=release,
             jetpack=machine_jetson.jetpack(release),
-            kernel=machine_host.kernel(probe),
+            kernel=probe.text("proc/sys/kernel/osrelease"),
             os=machine_host.operating_system(probe),
-            architecture=machine_host.architecture(),
+            architecture=platform.machine() or None,
         )
     )
 
@@ -91,32 +113,28 @@ def devices(*, root: Path = ROOT, runner: Runner = run_command) -> list[Json]:
 def power_state(*, root: Path = ROOT, runner: Runner = run_command) -> Json:
     """One complete state for the key `power`; takes some tens of ms, with nvidia-smi up to seconds.
 
-    During a run, a `watch` disturbs it less.
+    During a run, a `Watch` disturbs it less.
     """
     return _json(_state(Probe(root, runner), full=True))
 
 
-def watch(
-    interval_s: float = INTERVAL_S,
-    *,
-    root: Path = ROOT,
-    runner: Runner = run_command,
-    stream: Callable[[Sequence[str]], Lines] = Lines,
-) -> Watch:
-    """Returns a sampler for `Power.during` that is not yet started."""
-    return Watch(interval_s, Probe(root, runner), stream)
-
-
 class Watch(Sampler[Json]):
-    """Samples the machine; each sample is a state as `power_state` gives it, without what does not change in a run.
+    """Samples the machine for `Power.during`; each sample is a state without what does not change in a run.
 
     It reads a desktop GPU through NVML's Python module, else from one nvidia-smi that keeps printing, and a Jetson
     from sysfs, with tegrastats for what sysfs lacks.
     """
 
-    def __init__(self, interval_s: float, probe: Probe, stream: Callable[[Sequence[str]], Lines]) -> None:
+    def __init__(
+        self,
+        interval_s: float = INTERVAL_S,
+        *,
+        root: Path = ROOT,
+        runner: Runner = run_command,
+        stream: Callable[[Sequence[str]], Lines] = Lines,
+    ) -> None:
         super().__init__(self._sample, interval_s)
-        self._probe = probe
+        probe = self._probe = Probe(root, runner)
         self._stream = stream
         self._period_ms = max(round(interval_s * 1000), 100)
         self._jetson = machine_jetson.is_jetson(probe)
@@ -210,13 +228,9 @@ def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, sour
         temperatures_c=machine_host.temperatures(probe) if jetson or full else {},
         rails=machine_jetson.rails(probe) if jetson else (),
         alarms=machine_jetson.alarms(probe) if jetson else {},
-        gpu_processes=_processes(probe, jetson=jetson) if full else None,
+        gpu_processes=(machine_jetson if jetson else machine_smi).processes(probe) if full else None,
         needs_root=tuple(probe.denied),
     )
-
-
-def _processes(probe: Probe, *, jetson: bool) -> tuple[GpuProcess, ...] | None:
-    return machine_jetson.processes(probe) if jetson else machine_smi.processes(probe)
 
 
 def _with_tegrastats(state: PowerState, said: sampler.Line | None) -> PowerState:
@@ -249,31 +263,6 @@ def _with_tegrastats(state: PowerState, said: sampler.Line | None) -> PowerState
 GIT_SECONDS = 5.0
 _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 """Options that keep git from executing what a repository's configuration asks for."""
-
-
-def run_identity(probe: Probe, command: Sequence[str], cwd: Path) -> Identity:
-    """Returns everything that identifies this run."""
-    now = time.time_ns()
-    started = datetime.fromtimestamp(now / 1e9, timezone.utc).isoformat(timespec="milliseconds")
-    sha = _git(probe, cwd, "rev-parse", "HEAD")
-    diff = _git(probe, cwd, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD") if sha else None
-    branch = _git(probe, cwd, "rev-parse", "--abbrev-ref", "HEAD") if sha else None
-    return Identity(
-        run_id=f"{started[:10].replace('-', '')}-{secrets.token_hex(4)}",
-        started_utc=started,
-        started_unix_ns=now,
-        started_monotonic_ns=time.monotonic_ns(),
-        host=probe.text("proc/sys/kernel/hostname") or socket.gethostname() or None,
-        pid=os.getpid(),
-        boot_id=probe.text("proc/sys/kernel/random/boot_id"),
-        command=masked(command),
-        cwd=str(cwd),
-        git_sha=sha,
-        git_branch=branch if branch != "HEAD" else None,
-        git_dirty=None if diff is None else bool(diff),
-        git_diff_sha256=hashlib.sha256(diff.encode("utf-8", "replace")).hexdigest() if diff else None,
-        tracetui_version=tracetui_version(),
-    )
 
 
 def _git(probe: Probe, cwd: Path, *words: str) -> str | None:

@@ -164,10 +164,7 @@ S = TypeVar("S")
 
 
 class Sampler(Generic[S]):
-    """Calls `take` every half second in its own thread until it is stopped.
-
-    Use it as a context manager, or call `start` and `stop`; `stop` returns the samples.
-    """
+    """Calls `take` every half second in its own thread until it is stopped."""
 
     def __init__(self, take: Callable[[], S], interval_s: float = INTERVAL_S, most: int = MOST) -> None:
         self._take = take
@@ -179,8 +176,6 @@ class Sampler(Generic[S]):
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self.failures = 0
-        """Samples that could not be taken."""
         self.latest: S | None = None
         """The latest sample, even if it was thinned out."""
 
@@ -203,24 +198,11 @@ class Sampler(Generic[S]):
         with self._lock:
             return list(self._samples)
 
-    def __enter__(self) -> Sampler[S]:
-        """Starts."""
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stops."""
-        self.stop()
-
     def _watch(self) -> None:
         while not self._stopping.is_set():
             began = time.monotonic()
-            try:
-                sample = self._take()
-            except Exception:  # the run continues whatever a sensor does
-                self.failures += 1
-            else:
-                self._keep(sample)
+            with contextlib.suppress(Exception):  # the run continues whatever a sensor does
+                self._keep(self._take())
             took = time.monotonic() - began
             self._stopping.wait(max(self._interval_s - took, took * SHARE))
 

@@ -11,18 +11,7 @@ import string
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tracetui.collectors.scrubbing.keys import (
-    EMPTIED,
-    HASH,
-    KEPT,
-    KEPT_NUMBERS,
-    LOST,
-    NAME,
-    PROGRAM,
-    VALUE,
-    kind_of,
-    replaced,
-)
+from tracetui.collectors.scrubbing import keys
 from tracetui.collectors.scrubbing.marks import DAMAGED, TORN
 from tracetui.parsers.chrome.classify import DEVICE_CATEGORIES, HOST_CATEGORIES
 from tracetui.parsers.chrome.tokens import ALL
@@ -68,7 +57,7 @@ _WORDS = _KEYS | {word.encode() for word in (*HOST_CATEGORIES, *DEVICE_CATEGORIE
 """Whole strings that tell what an event is, letters as its phase among them, and nothing of anybody."""
 _IN_WORD = bytes(set(range(256)) - set(b' \t\r\n\f\v"{}[],:'))
 _OPENING = re.compile(rb"[ \t\r\n]*([{\[])")
-_HARMLESS = frozenset({NAME, VALUE, KEPT, KEPT_NUMBERS, HASH, PROGRAM})
+_HARMLESS = frozenset({keys.NAME, keys.VALUE, keys.KEPT, keys.KEPT_NUMBERS, keys.HASH, keys.PROGRAM})
 _METADATA = ("process_name", "thread_name", "process_labels")
 _METADATA_BYTES = tuple(name.encode() for name in _METADATA)
 """Events that name a process or thread: their argument `name` may be a whole command line."""
@@ -80,7 +69,7 @@ class JsonScrubber:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._cache: dict[tuple[str, bytes], tuple[bytes, tuple[tuple[str, int], ...]]] = {}
-        self._kind = VALUE
+        self._kind = keys.VALUE
         """The kind of the key whose value comes next."""
         self._key = b""
         self._sign = b"{"
@@ -140,7 +129,7 @@ class JsonScrubber:
         for inner in [inner for inner in strings if inner not in self._seen]:
             if len(self._seen) >= CACHED:
                 self._seen.clear()
-            is_private = kind_of(inner.decode("utf-8", "replace")) not in _HARMLESS
+            is_private = keys.kind_of(inner.decode("utf-8", "replace")) not in _HARMLESS
             self._seen[inner] = None if is_private else self._redactor.is_harmless(_decoded(inner))
         seen = self._seen
         changing = {inner for inner in strings if not seen.get(inner)}
@@ -149,27 +138,27 @@ class JsonScrubber:
         for n in [n for n in range(1, len(parts), 2) if parts[n] in changing] if changing else ():
             kind = self._kind_at(parts, n)
             parts[n] = self._rewritten(kind, parts[n], b'"' + parts[n] + b'"')[1:-1]
-        self._key, self._kind, self._named, self._sign = b"", VALUE, "", b"}"
+        self._key, self._kind, self._named, self._sign = b"", keys.VALUE, "", b"}"
         self._keyed = False
         return b'"'.join(parts) if changing else text
 
     def _kind_at(self, parts: list[bytes], n: int) -> str:
         """The kind of a string between quotes, by the key before it."""
         if parts[n + 1].lstrip().startswith(b":"):
-            return VALUE  # a key itself
+            return keys.VALUE  # a key itself
         at = n
         while at > 0 and b":" not in parts[at - 1]:
             if _closes(parts[at - 1]):
-                return VALUE
+                return keys.VALUE
             at -= 2  # an element of a list
         at -= 2
         if at < 0 or _closes(parts[at + 1]):
-            return VALUE
-        kind = kind_of(parts[at].decode("utf-8", "replace"))
+            return keys.VALUE
+        kind = keys.kind_of(parts[at].decode("utf-8", "replace"))
         if parts[max(at, 0)] == b"name" and any(
             part in _METADATA_BYTES for part in parts[max(at % 2, at - 16) : at : 2]
         ):
-            return VALUE
+            return keys.VALUE
         return kind
 
     def _some(self, text: bytes, *, final: bool) -> tuple[list[bytes], int]:
@@ -190,8 +179,8 @@ class JsonScrubber:
                 out.append(self._outside(before, is_string=True) + b'"')
                 if found[1].lstrip().startswith(b":"):  # what stands before it is a key, or the end of one
                     self._key = before.strip(b' \t\r\n,{[:"')
-                    kind = kind_of(self._key.decode("utf-8", "replace"))
-                    self._kind = LOST if kind in _HARMLESS and self._key not in _OF_EVENTS else kind
+                    kind = keys.kind_of(self._key.decode("utf-8", "replace"))
+                    self._kind = keys.LOST if kind in _HARMLESS and self._key not in _OF_EVENTS else kind
                 position = found.start() + 1
                 continue
             out.append(self._outside(before))
@@ -200,25 +189,28 @@ class JsonScrubber:
             if found[2] is not None:
                 self._sign, self._keyed = b":", True
                 misplaced = sign not in _BEFORE_KEY
-                kind = LOST if misplaced or self._is_torn_apart(found[1]) else VALUE
+                kind = keys.LOST if misplaced or self._is_torn_apart(found[1]) else keys.VALUE
                 out.append(self._rewritten(kind, found[1], found[0][: -len(found[2])]) + found[2])
                 lost = (misplaced and found[1] not in _KEYS) or _is_torn(found[1])
-                self._key, self._kind = found[1], LOST if lost else kind_of(found[1].decode("utf-8", "replace"))
-                opening = _OPENING.match(text, position) if self._kind in EMPTIED else None
+                self._key, self._kind = (
+                    found[1],
+                    keys.LOST if lost else keys.kind_of(found[1].decode("utf-8", "replace")),
+                )
+                opening = _OPENING.match(text, position) if self._kind in keys.EMPTIED else None
                 if opening:
                     out.append(b" {}" if opening[1] == b"{" else b" []")
                     self._redactor.count(self._kind)
-                    self._kind = VALUE
+                    self._kind = keys.VALUE
                     position, self._depth = opening.end(), 1
             else:
                 self._sign = b'"'
                 misplaced = sign not in _BEFORE_VALUE or (sign == b"," and self._keyed)
                 if misplaced or _ENDS.match(text, position) is None:  # it may be what stands between two strings
-                    self._kind = LOST
+                    self._kind = keys.LOST
                     out.append(b'"' + self._masked(found[1]) + b'"')
                     continue
-                if self._kind != NAME and self._is_torn_apart(found[1]):
-                    self._kind = LOST
+                if self._kind != keys.NAME and self._is_torn_apart(found[1]):
+                    self._kind = keys.LOST
                 out.append(self._value(found[1], found[0]))
         rest = text.find(b'"', position)
         end = len(text) if rest < 0 else rest
@@ -246,13 +238,13 @@ class JsonScrubber:
         kind = self._kind
         if self._key == b"name":
             if self._named in _METADATA and kind == "name":
-                kind = VALUE
+                kind = keys.VALUE
             self._named = inner.decode("ascii", "replace") if len(inner) < 20 else ""
         return self._rewritten(kind, inner, whole)
 
     def _rewritten(self, kind: str, inner: bytes, whole: bytes) -> bytes:
         """The string in quotes, without what must not be shown."""
-        if kind == LOST:
+        if kind == keys.LOST:
             return b'"' + self._masked(inner) + b'"'
         known = self._cache.get((kind, inner))
         if known is None:
@@ -268,7 +260,7 @@ class JsonScrubber:
         """The string without what must not be shown, and what was removed from it."""
         counts, self._redactor.counts = self._redactor.counts, Counter()
         text = _decoded(inner)
-        result = replaced(self._redactor, kind, text)
+        result = keys.replaced(self._redactor, kind, text)
         found, self._redactor.counts = tuple((+self._redactor.counts).items()), counts
         return b"null" if result is None else whole if result == text else _encoded(result), found
 
@@ -280,20 +272,20 @@ class JsonScrubber:
             is_string: whether it ends with a string's text, whose first quote is missing or on an earlier line.
         """
         if _closes(text):  # the value of the last key has ended
-            self._key, self._kind = b"", VALUE
+            self._key, self._kind = b"", keys.VALUE
         if said := text.strip(_BLANKS):
             self._sign = said[-1:]
             self._keyed &= not any(bracket in said for bracket in (b"{", b"}", b"[", b"]"))
         if _is_plain(text):
             return text
         before, quote, behind = text.partition(b'"')
-        if quote and is_string and self._kind == NAME:  # a name of several lines
+        if quote and is_string and self._kind == keys.NAME:  # a name of several lines
             name = self._redactor.name(_text(behind)).encode("utf-8", "surrogateescape")
             return before + quote + name.replace(b'"', b"")
         shown = _STRAY.sub(lambda match: self._unquoted(match[0]), before)
         if quote:  # a string without an end, in which a number is as private as a word
             shown += quote + self._masked(behind)
-        self._kind = LOST
+        self._kind = keys.LOST
         self._redactor.unjudged.setdefault(" ".join(_text(shown).split()), DAMAGED)
         return shown
 
@@ -311,9 +303,9 @@ class JsonScrubber:
     def _unquoted(self, text: bytes) -> bytes:
         if _is_plain(text) or not _LETTER.search(text):
             return text
-        if self._kind in _HARMLESS or self._kind == LOST:
+        if self._kind in _HARMLESS or self._kind == keys.LOST:
             return self._masked(text)
-        result = replaced(self._redactor, self._kind, _text(text))
+        result = keys.replaced(self._redactor, self._kind, _text(text))
         return b"null" if result is None else result.encode("utf-8", "surrogateescape")
 
 

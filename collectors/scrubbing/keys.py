@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tracetui.collectors.machine.secret_forms import NUMBER, names_secret
+from tracetui.collectors.machine.masking import NUMBER, names_secret
 from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, PLACE, SECRET, USER, UUID
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ TORN = "damaged text"
 """What damage cut from what tells whether it is private."""
 IN_NAME, RANDOM, DAMAGED = "in a name", "random", "damaged"
 """Why something was left that may be private."""
-REDACTED = "redacted"
 MASK = "***"
 PLACE = "/redacted"
 _STEMS = {

@@ -136,7 +136,8 @@ class _Scrub:
         connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         for pragma in ("trusted_schema=OFF", "secure_delete=ON", "journal_mode=MEMORY", "foreign_keys=OFF"):
             connection.execute(f"PRAGMA {pragma}")
-        self._drop("trigger")
+        for name in self._names("trigger"):
+            connection.execute(f"DROP TRIGGER {quoted(name)}")
         redactor.count(SETTING, without_private_statements(connection, redactor.would_change))
         self._columns = {
             name: self._columns_of(name) for name in self._names("table") if not name.startswith("sqlite_")
@@ -176,10 +177,6 @@ class _Scrub:
             "SELECT name FROM sqlite_master WHERE type=? AND (type<>'table' OR rootpage>0)", (kind,)
         ).fetchall()
         return [name for (name,) in rows]
-
-    def _drop(self, kind: str) -> None:
-        for name in self._names(kind):
-            self._connection.execute(f"DROP {kind.upper()} {quoted(name)}")
 
     def _columns_of(self, table: str) -> dict[str, str]:
         """The table's own columns, generated ones left out, and their declared types."""

@@ -19,14 +19,13 @@ from torch.nn import functional
 from ..data import RandomTokens
 from ..errors import WrongOption
 from ..ranges import SILENT
-from ..sizes.flops import gpt_cost
-from ..sizes.shapes import GPT_SIZES, GptShape
+from ..sizes import GPT_SIZES, GptShape, gpt_cost
 from ..tasks import labelled
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..parts import Parts
+    from ..tasks import Parts
 
 EPS = 1e-5
 ROTARY_BASE = 10_000.0

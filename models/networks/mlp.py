@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from ..data import RandomVectors
-from ..sizes.flops import mlp_cost
-from ..sizes.shapes import MlpShape
+from ..sizes import MlpShape, mlp_cost
 from ..tasks import labelled
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..parts import Parts
+    from ..tasks import Parts
 
 
 def build(name: str, options: dict[str, Any]) -> Parts:

@@ -63,7 +63,7 @@ def selective_scan(
     u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor, z: Tensor, bias: Tensor
 ) -> Tensor:
     """The scan as the module's docstring defines it; shapes as in `Kernels.scan`, the result in u's type."""
-    with _no_autocast(u):
+    with torch.autocast(device_type=u.device.type, enabled=False):
         step = functional.softplus(delta.float() + bias.float()[:, None])
         wide = u.float()
         # (tokens, batch, channels): one token's numbers lie together.
@@ -178,7 +178,3 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _no_autocast(like: Tensor) -> Any:
-    return torch.autocast(device_type=like.device.type, enabled=False)

@@ -6,6 +6,7 @@ Imports torch and timm; `registry` imports this module when a model is built.
 from __future__ import annotations
 
 import difflib
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,11 @@ import torch
 
 from ..errors import ModelError, UnknownModel, WrongOption
 from ..needs import TIMM, require
-from ..sizes.counted import counted_cost
-from ..tasks import image_task
+from ..tasks import counted_cost, image_task
 
 if TYPE_CHECKING:
-    from ..parts import Parts
-    from ..sizes.flops import Cost
+    from ..sizes import Cost
+    from ..tasks import Parts
 
 
 def build(name: str, options: dict[str, Any]) -> Parts:
@@ -46,15 +46,13 @@ def build(name: str, options: dict[str, Any]) -> Parts:
         versions={"timm": timm.__version__},
         classes=getattr(model, "num_classes", None) or 1000,
     )
-    known: dict[int, Cost | None] = {}
 
+    @lru_cache(maxsize=None)
     def cost(batch: int, train: bool, each: int) -> Cost | None:
-        if batch not in known:
-            images = torch.empty(batch, 3, size, size, device="meta")
-            labels = torch.empty(batch, dtype=torch.int64, device="meta")
-            given = (images, labels) if train else (images,)
-            known[batch] = counted_cost(model, parts.forward, parts.loss, given, train=train, output_bytes_each=each)
-        return known[batch]
+        images = torch.empty(batch, 3, size, size, device="meta")
+        labels = torch.empty(batch, dtype=torch.int64, device="meta")
+        given = (images, labels) if train else (images,)
+        return counted_cost(model, parts.forward, parts.loss, given, train=train, output_bytes_each=each)
 
     parts.cost = cost
     return parts

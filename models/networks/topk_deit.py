@@ -17,14 +17,13 @@ from torch import nn
 from ..errors import WrongOption
 from ..options import check_patch
 from ..ranges import SILENT
-from ..sizes.flops import deit_cost
-from ..sizes.shapes import CHANNELS, DEIT_SIZES, REDUCTION_LOC, DeitShape, kept
+from ..sizes import CHANNELS, DEIT_SIZES, REDUCTION_LOC, DeitShape, deit_cost, kept
 from ..tasks import image_task
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..parts import Parts
+    from ..tasks import Parts
 
 EPS = 1e-6
 

@@ -12,15 +12,14 @@ import torch
 from torch import nn
 
 from ..options import check_patch
-from ..sizes.flops import vim_cost
-from ..sizes.shapes import CHANNELS, VIM_WIDTHS, VimShape
+from ..sizes import CHANNELS, VIM_WIDTHS, VimShape, vim_cost
 from ..tasks import image_task
 from .selective_scan import REFERENCE, Kernels, choose
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..parts import Parts
+    from ..tasks import Parts
 
 EPS = 1e-5
 DROP_PATH = 0.1

@@ -7,17 +7,18 @@ types. A tool of one's own after `--` is completed as the shell completes it els
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from argparse import ArgumentParser
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.cli.command import COMMANDS, GROUP, HIDDEN, declared, members, module_of, option
+from tracetui.app.cli.command import COMMANDS, GROUP, HIDDEN, build_parser, declared, fill, members, module_of, option
 from tracetui.app.cli.options import Bare
 from tracetui.app.cli.values import input_path
 from tracetui.app.text.exit_codes import DONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from argparse import Action
 
     from tracetui.app.cli.command import Argument, Values
 
@@ -61,13 +62,9 @@ class Command:
     """Positional arguments, in order; the last one may take many words."""
 
 
-HELP = Slot(("-h", "--help"), "show this help message and exit", "none")
-TOP = (
-    HELP,
-    Slot(("--version",), "print the version and exit", "none"),
-    Slot(("--debug",), "show a traceback if something goes wrong", "none"),
-)
-"""The options that precede a command."""
+NAMES = [name for name in COMMANDS if " " not in name]
+PARTS = [name for name in COMMANDS if " " in name]
+"""The commands of one word, and those of two."""
 
 
 def script(shell: str) -> str:
@@ -77,56 +74,37 @@ def script(shell: str) -> str:
 
 def known_commands() -> list[Command]:
     """Returns the commands; the first, without a name, holds the options that precede a command."""
-    return [Command("", "", TOP, ()), *(_command(name, line) for name, line in COMMANDS.items())]
+    top = tuple(_slot(action) for action in build_parser()._actions if action.option_strings)
+    return [Command("", "", top, ()), *(_command(name, line) for name, line in COMMANDS.items())]
 
 
 def _command(name: str, line: str) -> Command:
+    parser = ArgumentParser()
+    fill(parser, name)
     parts = tuple(members(name))
-    if name == GROUP:
-        return Command(name, line, (HELP,), (Slot((), "what to print", "words", parts),))
-    slots = [slot for field, argument in declared(module_of(name).Options) for slot in _slots(field, argument)]
+    arguments = {} if name == GROUP else dict(declared(module_of(name).Options))
+    slots = [_slot(action, arguments.get(action.dest)) for action in parser._actions if action.help != HIDDEN]
     places = [slot for slot in slots if not slot.flags]
     if parts:
-        places[0] = Slot((), places[0].help, places[0].values, parts)
-    return Command(name, line, (HELP, *(slot for slot in slots if slot.flags)), tuple(places))
+        places[0] = replace(places[0], help=places[0].help or "what to print", words=parts)
+    return Command(name, line, tuple(slot for slot in slots if slot.flags), tuple(places))
 
 
-def _slots(name: str, argument: Argument) -> Iterator[Slot]:
-    """Yields what is typed for a field, as far as `--help` shows it."""
-    details = argument.details
-    if details.get("help") != HIDDEN:
-        text = details.get("help", "") % {**details, "choices": ", ".join(map(str, details.get("choices", ())))}
-        flags = argument.flags
-        if "BooleanOptionalAction" in str(details.get("action")):
-            flags += tuple(f"--no-{flag[2:]}" for flag in flags)
-        words = tuple(argument.words()) or tuple(map(str, details.get("choices", ())))
-        yield Slot(flags, text, _values(argument), words, details.get("nargs") in ("*", "+"))
-    if argument.opposite is not None and argument.opposite[1] != HIDDEN:
-        yield Slot((argument.opposite[0],), argument.opposite[1], "none")
-
-
-def _values(argument: Argument) -> Values:
-    """Returns what a field's values are."""
-    details = argument.details
-    if argument.values is not None:
-        return argument.values
-    if details.get("action") not in (None, "append", "extend"):
-        return "none"
-    if "choices" in details:
-        return "words"
-    if details.get("type") in (Path, input_path):
-        return "folders" if details.get("metavar") in ("DIR", "FOLDER") else "files"
-    return "any"
-
-
-def _names(commands: list[Command]) -> list[str]:
-    """Returns the commands that are one word."""
-    return [command.name for command in commands if command.name and " " not in command.name]
-
-
-def _parts(commands: list[Command]) -> list[str]:
-    """Returns those that are two."""
-    return [command.name for command in commands if " " in command.name]
+def _slot(action: Action, argument: Argument | None = None) -> Slot:
+    """Returns what is typed for an action of the parser, and what the declaration says of its values."""
+    choices = tuple(map(str, action.choices or ()))
+    text = (action.help or "") % {**vars(action), "choices": ", ".join(choices)}
+    values: Values = "any"
+    if action.nargs == 0:
+        values = "none"
+    elif argument is not None and argument.values is not None:
+        values = argument.values
+    elif choices:
+        values = "words"
+    elif action.type in (Path, input_path):
+        values = "folders" if action.metavar in ("DIR", "FOLDER") else "files"
+    words = tuple(argument.words()) if argument is not None else ()
+    return Slot(tuple(action.option_strings), text, values, words or choices, action.nargs in ("*", "+"))
 
 
 def _clean(text: str) -> str:
@@ -141,8 +119,8 @@ def _clean(text: str) -> str:
 def _bash(commands: list[Command]) -> str:
     cases = "\n".join(_bash_command(command) for command in commands)
     switches = {flag for c in commands for slot in c.options if slot.values == "none" for flag in slot.flags}
-    script = _BASH.replace("@NAMES@", " ".join(_names(commands))).replace("@FLAGS@", " ".join(sorted(switches)))
-    return script.replace("@PARTS@", ",".join(_parts(commands))).replace("@CASES@", cases)
+    script = _BASH.replace("@NAMES@", " ".join(NAMES)).replace("@FLAGS@", " ".join(sorted(switches)))
+    return script.replace("@PARTS@", ",".join(PARTS)).replace("@CASES@", cases)
 
 
 def _bash_command(command: Command) -> str:
@@ -250,9 +228,9 @@ complete -F _tracetui tracetui
 
 
 def _zsh(commands: list[Command]) -> str:
-    described = "\n".join(f"        '{c.name}:{_clean(c.help)}'" for c in commands if c.name in _names(commands))
+    described = "\n".join(f"        '{c.name}:{_clean(c.help)}'" for c in commands if c.name in NAMES)
     cases = "\n".join(_zsh_command(command) for command in commands if command.name)
-    script = _ZSH.replace("@COMMANDS@", described).replace("@PARTS@", ",".join(_parts(commands)))
+    script = _ZSH.replace("@COMMANDS@", described).replace("@PARTS@", ",".join(PARTS))
     return script.replace("@CASES@", cases)
 
 
@@ -327,13 +305,13 @@ fi
 
 
 def _fish(commands: list[Command]) -> str:
-    parts = " ".join(f"'{name}'" for name in _parts(commands))
-    lines = [_FISH.replace("@NAMES@", " ".join(_names(commands))).replace("@PARTS@", parts)]
+    parts = " ".join(f"'{name}'" for name in PARTS)
+    lines = [_FISH.replace("@NAMES@", " ".join(NAMES)).replace("@PARTS@", parts)]
     lines.append("complete -c tracetui -n '__tracetui_is \"\"' -l version -d 'print the version'")
     for command in commands:
         if not command.name:
             continue
-        if command.name in _names(commands):
+        if command.name in NAMES:
             lines.append(f"complete -c tracetui -n '__tracetui_is \"\"' -a {command.name} -d '{_clean(command.help)}'")
         here = f"complete -c tracetui -n '__tracetui_is {command.name}'"
         for slot in command.options:

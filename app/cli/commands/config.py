@@ -60,7 +60,8 @@ def run(options: Options) -> int:
     elif options.columns:
         _show(_columns(), as_json=as_json, text=_columns_text, ascii=options.ascii)
     else:
-        _show(_settings(settings, _project(options.path)), as_json=as_json, text=_text, ascii=options.ascii)
+        project = find(*([options.path] if options.path is not None else []), Path.cwd())
+        _show(_settings(settings, project), as_json=as_json, text=_text, ascii=options.ascii)
     return DONE
 
 
@@ -71,10 +72,6 @@ def _show(content: Any, *, as_json: bool, text: Any, ascii: bool) -> None:
     else:
         shown = "\n".join(printable(line) for line in text(content))
         print(to_ascii(shown) if ascii else shown)
-
-
-def _project(path: Path | None) -> Path | None:
-    return find(*([path] if path is not None else []), Path.cwd())
 
 
 # --- the settings

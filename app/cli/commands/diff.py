@@ -66,7 +66,7 @@ def print_diff(a: Path, b: Path, request: Request, *, fail_above_percent: Sequen
 
 def _draw(options: Options) -> int:
     """Writes a picture of what changed from A to B; returns what `judged` says."""
-    from tracetui.app.cli.picture import check_png, write_picture
+    from tracetui.app.cli.commands.report import check_png, write_picture
     from tracetui.app.reports.content.pictures import of_diff
     from tracetui.app.reports.open_command import spelled
 

@@ -63,7 +63,7 @@ def _measure(options: Options) -> int:
     from tracetui.analysis.roofline.peaks_measured import keep
     from tracetui.analysis.roofline.words import PRECISIONS
     from tracetui.app.charts.roofline import rate
-    from tracetui.collectors.machine.measure import MeasureError, measure_peaks
+    from tracetui.collectors.checks.target_python import MeasureError, measure_peaks
 
     page = Layout(ascii=options.ascii)
     try:

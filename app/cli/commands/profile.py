@@ -15,29 +15,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.cli import headless
-from tracetui.app.cli.command import option, switch
+from tracetui.app.cli.command import declared, option, switch
 from tracetui.app.cli.commands.reference.models import names
 from tracetui.app.cli.options import Common
 from tracetui.app.cli.values import number_of_seconds, positive_number, share, whole_number
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
-from tracetui.collectors import sweep
-from tracetui.collectors.request import TOOLS, ProfileError, ProfileRequest
-from tracetui.models.options import ATTENTION, COMPILE_MODES, DTYPES, OPTIMIZERS
-from tracetui.models.parallel import KINDS
+from tracetui.collectors.request import TOOLS, Axis, Point, ProfileError, ProfileRequest, points, write_index
+from tracetui.models.options import ATTENTION, COMPILE_MODES, DTYPES, OPTIMIZERS, PARALLEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.collectors.following import Outcome, Tick
+    from tracetui.collectors.process import Outcome, Tick
 
-_OPTIONS = (
-    "batch", "img_size", "patch", "ctx", "depth", "keep", "reduction_loc", "attention", "dtype", "data", "workers",
-    "seed", "parallel", "optimizer", "compile_mode",
-)  # fmt: skip
-"""Options that are passed to the model if the user gives them."""
-_SWITCHES = ("train", "compile", "cuda_graphs", "channels_last")
-"""Options that are passed to the model as true."""
 LITTLE_MEMORY = 12 << 30
 """Machines with less may not survive a trace with stacks."""
 
@@ -53,20 +44,10 @@ def _window(text: str) -> tuple[float, float]:
     return window
 
 
-_AXES: dict[str, Callable[[str], Any]] = {
-    "batch": positive_number,
-    "img_size": positive_number,
-    "patch": positive_number,
-    "attention": str,
-    "ctx": positive_number,
-    "depth": positive_number,
-    "keep": share,
-    "dtype": str,
-    "optimizer": str,
-    "compile_mode": str,
-    "workers": whole_number,
-    "seed": whole_number,
-}
+_AXES = (
+    "batch", "img_size", "patch", "attention", "ctx", "depth", "keep", "dtype", "optimizer", "compile_mode", "workers",
+    "seed",
+)  # fmt: skip
 
 
 def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
@@ -74,26 +55,154 @@ def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
     name = name.replace("-", "_")
     if not equals or name not in _AXES:
         raise argparse.ArgumentTypeError(f"{text!r} is not an axis such as batch=1,2,4; there are {', '.join(_AXES)}")
-    chosen = tuple(_AXES[name](value) for value in values.split(","))
-    choices = {
-        "dtype": DTYPES,
-        "attention": ATTENTION,
-        "optimizer": OPTIMIZERS,
-        "compile_mode": COMPILE_MODES,
-    }.get(name)
+    details = dict(declared(_Runs))[name].details
+    chosen = tuple(details.get("type", str)(value) for value in values.split(","))
+    choices = details.get("choices")
     if choices and (unknown := [value for value in chosen if value not in choices]):
         raise argparse.ArgumentTypeError(f"no {name} {unknown[0]!r}; there are {', '.join(choices)}")
     return name, chosen
 
 
-_RUNS = ("what runs",)
-_MEASURED = ("how it is measured",)
-_SEVERAL = ("several runs",)
-_OUTPUT = ("output",)
+@dataclass(kw_only=True)
+class _Runs:
+    """What runs: but for `ranks` options of the model, if they are given."""
+
+    group: ClassVar[tuple[str, ...]] = ("what runs",)
+    batch: int | None = option("--batch", type=positive_number, metavar="N", help="samples per step")
+    img_size: int | None = option(
+        "--img-size", type=positive_number, metavar="PX", help="height and width of the images"
+    )
+    ctx: int | None = option("--ctx", type=positive_number, metavar="N", help="tokens per sample")
+    depth: int | None = option("--depth", type=positive_number, metavar="N", help="layers")
+    keep: float | None = option(
+        "--keep", type=share, metavar="SHARE", help="fraction of the tokens kept at each reduction"
+    )
+    patch: int | None = option(
+        "--patch", type=positive_number, metavar="PX", help="height and width of a patch of an image"
+    )
+    reduction_loc: str | None = option("--reduction-loc", metavar="N,N", help="the blocks in which tokens are dropped")
+    attention: str | None = option(
+        "--attention", choices=ATTENTION, help="attention of a GPT: three operations, or the fused one"
+    )
+    dtype: str | None = option("--dtype", choices=DTYPES, help="number type; fp16 and bf16 use autocast")
+    train: bool = switch("--train", help="run forward, backward and optimizer (default: forward only)")
+    optimizer: str | None = option(
+        "--optimizer", choices=OPTIMIZERS, help="how AdamW updates (default: as PyTorch chooses)"
+    )
+    compile: bool = switch("--compile", help="use torch.compile")
+    compile_mode: str | None = option(
+        "--compile-mode", choices=COMPILE_MODES, help="use torch.compile in this mode", metavar="MODE"
+    )
+    cuda_graphs: bool = switch("--cuda-graphs", help="capture the step as a CUDA graph and replay it")
+    channels_last: bool = switch("--channels-last", help="model and images in memory format channels_last")
+    parallel: str | None = option(
+        "--parallel", choices=PARALLEL, help="train on --ranks processes: replicas, shards, stages or split layers"
+    )
+    ranks: int = option(
+        "--ranks", type=positive_number, default=1, metavar="N", help="processes of --parallel, one per GPU"
+    )
+    data: str | None = option("--data", metavar="random|imagefolder:PATH", help="where the samples come from")
+    workers: int | None = option(
+        "--workers", type=whole_number, metavar="N", help="worker processes of the data loader"
+    )
+    seed: int | None = option("--seed", type=whole_number, metavar="N", help="seed of weights and data")
 
 
 @dataclass(kw_only=True)
-class Options(Common):
+class _Measured:
+    group: ClassVar[tuple[str, ...]] = ("how it is measured",)
+    tool: str = option(
+        "--tool",
+        default="torch",
+        metavar="NAME",
+        help="torch, nsys, ncu, memory (a,b for several) or all",
+        values="list",
+        words=lambda: (*TOOLS, "all"),
+    )
+    device: str | None = option(
+        "--device",
+        metavar="cpu|cuda|cuda:N",
+        help="default: cuda where there is an NVIDIA GPU",
+        words=lambda: ("cpu", "cuda"),
+    )
+    recorded_steps: int = option(
+        "--steps", type=positive_number, default=3, metavar="N", help="recorded steps (default: %(default)s)"
+    )
+    warmup: int = option(
+        "--warmup", type=whole_number, default=3, metavar="N", help="steps before recording (default: %(default)s)"
+    )
+    clean_steps: int = option(
+        "--clean-steps",
+        type=whole_number,
+        default=10,
+        metavar="N",
+        help="steps timed without a profiler, to know what it costs (default: %(default)s)",
+    )
+    light_steps: int = option(
+        "--light-steps",
+        type=whole_number,
+        default=10,
+        metavar="N",
+        help="on a GPU, steps recorded lightly for their times before --steps are recorded with everything "
+        "(default: %(default)s)",
+        opposite=("--no-light", "record once, with everything", 0),
+        either="light",
+    )
+    with_stack: bool | None = switch(
+        "--with-stack",
+        default=None,
+        help="record modules and Python functions (default: unless memory is short)",
+        opposite=("--no-stack", "record a smaller trace without modules", False),
+        either="stack",
+    )
+    with_memory: bool = switch("--with-memory", help="record the allocator's events")
+    window: tuple[float, float] | None = option(
+        "--window",
+        type=_window,
+        metavar="DELAY+LENGTH",
+        help="for a program without steps: delay and duration in seconds, as 10+5",
+    )
+    timeout: float | None = option(
+        "--timeout",
+        type=number_of_seconds,
+        metavar="SECONDS",
+        help="end a run after this time; what was finished is kept",
+    )
+    python: str | None = option(
+        "--python", metavar="PATH", help="the Python that has torch (default: this one)", values="programs"
+    )
+
+
+@dataclass(kw_only=True)
+class _Several:
+    group: ClassVar[tuple[str, ...]] = ("several runs",)
+    sweep: list[tuple[str, tuple[Any, ...]]] = option(
+        "--sweep",
+        action="append",
+        type=_axis,
+        default=[],
+        metavar="OPTION=V,V",
+        help="make one run per value (repeatable)",
+        values="pairs",
+        words=lambda: tuple(f"{axis}=" for axis in _AXES),
+    )
+    repeats: int = option(
+        "--repeats", type=positive_number, default=1, metavar="N", help="number of runs of each point"
+    )
+
+
+@dataclass(kw_only=True)
+class _Output:
+    group: ClassVar[tuple[str, ...]] = ("output",)
+    output: Path | None = option(
+        "--output", type=Path, metavar="FOLDER", help="default: prof_MODEL_TIME in this folder"
+    )
+    dry_run: bool = switch("--dry-run", help="print the commands and the reason for each flag; run nothing")
+    open: bool = option("--no-open", action="store_false", help="do not open the result")
+
+
+@dataclass(kw_only=True)
+class Options(_Output, _Several, _Measured, _Runs, Common):
     """Launch a profiled run of a known model (`tracetui reference models` lists them), of your own as
     module.path:factory, or of your own program after `--`; then open what was recorded.
     """
@@ -105,165 +214,13 @@ class Options(Common):
     model: str | None = option(
         nargs="?", metavar="MODEL", help="vim_tiny, timm:NAME, module.path:factory, …", words=names
     )
-    batch: int | None = option("--batch", type=positive_number, metavar="N", help="samples per step", group=_RUNS)
-    img_size: int | None = option(
-        "--img-size", type=positive_number, metavar="PX", help="height and width of the images", group=_RUNS
-    )
-    ctx: int | None = option("--ctx", type=positive_number, metavar="N", help="tokens per sample", group=_RUNS)
-    depth: int | None = option("--depth", type=positive_number, metavar="N", help="layers", group=_RUNS)
-    keep: float | None = option(
-        "--keep", type=share, metavar="SHARE", help="fraction of the tokens kept at each reduction", group=_RUNS
-    )
-    patch: int | None = option(
-        "--patch", type=positive_number, metavar="PX", help="height and width of a patch of an image", group=_RUNS
-    )
-    reduction_loc: str | None = option(
-        "--reduction-loc", metavar="N,N", help="the blocks in which tokens are dropped", group=_RUNS
-    )
-    attention: str | None = option(
-        "--attention", choices=ATTENTION, help="attention of a GPT: three operations, or the fused one", group=_RUNS
-    )
-    dtype: str | None = option("--dtype", choices=DTYPES, help="number type; fp16 and bf16 use autocast", group=_RUNS)
-    train: bool = switch("--train", help="run forward, backward and optimizer (default: forward only)", group=_RUNS)
-    optimizer: str | None = option(
-        "--optimizer", choices=OPTIMIZERS, help="how AdamW updates (default: as PyTorch chooses)", group=_RUNS
-    )
-    compile: bool = switch("--compile", help="use torch.compile", group=_RUNS)
-    compile_mode: str | None = option(
-        "--compile-mode", choices=COMPILE_MODES, help="use torch.compile in this mode", metavar="MODE", group=_RUNS
-    )
-    cuda_graphs: bool = switch("--cuda-graphs", help="capture the step as a CUDA graph and replay it", group=_RUNS)
-    channels_last: bool = switch("--channels-last", help="model and images in memory format channels_last", group=_RUNS)
-    parallel: str | None = option(
-        "--parallel",
-        choices=KINDS,
-        help="train on --ranks processes: replicas, shards, stages or split layers",
-        group=_RUNS,
-    )
-    ranks: int = option(
-        "--ranks",
-        type=positive_number,
-        default=1,
-        metavar="N",
-        help="processes of --parallel, one per GPU",
-        group=_RUNS,
-    )
-    data: str | None = option(
-        "--data", metavar="random|imagefolder:PATH", help="where the samples come from", group=_RUNS
-    )
-    workers: int | None = option(
-        "--workers", type=whole_number, metavar="N", help="worker processes of the data loader", group=_RUNS
-    )
-    seed: int | None = option("--seed", type=whole_number, metavar="N", help="seed of weights and data", group=_RUNS)
-    tool: str = option(
-        "--tool",
-        default="torch",
-        metavar="NAME",
-        help="torch, nsys, ncu, memory (a,b for several) or all",
-        values="list",
-        words=lambda: (*TOOLS, "all"),
-        group=_MEASURED,
-    )
-    device: str | None = option(
-        "--device",
-        metavar="cpu|cuda|cuda:N",
-        help="default: cuda where there is an NVIDIA GPU",
-        words=lambda: ("cpu", "cuda"),
-        group=_MEASURED,
-    )
-    recorded_steps: int = option(
-        "--steps",
-        type=positive_number,
-        default=3,
-        metavar="N",
-        help="recorded steps (default: %(default)s)",
-        group=_MEASURED,
-    )
-    warmup: int = option(
-        "--warmup",
-        type=whole_number,
-        default=3,
-        metavar="N",
-        help="steps before recording (default: %(default)s)",
-        group=_MEASURED,
-    )
-    clean_steps: int = option(
-        "--clean-steps",
-        type=whole_number,
-        default=10,
-        metavar="N",
-        help="steps timed without a profiler, to know what it costs (default: %(default)s)",
-        group=_MEASURED,
-    )
-    light_steps: int = option(
-        "--light-steps",
-        type=whole_number,
-        default=10,
-        metavar="N",
-        help="on a GPU, steps recorded lightly for their times before --steps are recorded with everything "
-        "(default: %(default)s)",
-        opposite=("--no-light", "record once, with everything", 0),
-        either="light",
-        group=_MEASURED,
-    )
-    with_stack: bool | None = switch(
-        "--with-stack",
-        default=None,
-        help="record modules and Python functions (default: unless memory is short)",
-        opposite=("--no-stack", "record a smaller trace without modules", False),
-        either="stack",
-        group=_MEASURED,
-    )
-    with_memory: bool = switch("--with-memory", help="record the allocator's events", group=_MEASURED)
-    window: tuple[float, float] | None = option(
-        "--window",
-        type=_window,
-        metavar="DELAY+LENGTH",
-        help="for a program without steps: delay and duration in seconds, as 10+5",
-        group=_MEASURED,
-    )
-    timeout: float | None = option(
-        "--timeout",
-        type=number_of_seconds,
-        metavar="SECONDS",
-        help="end a run after this time; what was finished is kept",
-        group=_MEASURED,
-    )
-    python: str | None = option(
-        "--python",
-        metavar="PATH",
-        help="the Python that has torch (default: this one)",
-        values="programs",
-        group=_MEASURED,
-    )
-    sweep: list[tuple[str, tuple[Any, ...]]] = option(
-        "--sweep",
-        action="append",
-        type=_axis,
-        default=[],
-        metavar="OPTION=V,V",
-        help="make one run per value (repeatable)",
-        values="pairs",
-        words=lambda: tuple(f"{axis}=" for axis in _AXES),
-        group=_SEVERAL,
-    )
-    repeats: int = option(
-        "--repeats", type=positive_number, default=1, metavar="N", help="number of runs of each point", group=_SEVERAL
-    )
-    output: Path | None = option(
-        "--output", type=Path, metavar="FOLDER", help="default: prof_MODEL_TIME in this folder", group=_OUTPUT
-    )
-    dry_run: bool = switch(
-        "--dry-run", help="print the commands and the reason for each flag; run nothing", group=_OUTPUT
-    )
-    open: bool = option("--no-open", action="store_false", help="do not open the result", group=_OUTPUT)
     program: tuple[str, ...] = ()
 
 
 def run(options: Options) -> int:
     """Runs the profile and opens the result, or prints what it would run."""
     request = request_of(options, options.program, ["tracetui", *sys.argv[1:]])
-    axes = [sweep.Axis(name, values) for name, values in options.sweep]
+    axes = [Axis(name, values) for name, values in options.sweep]
     try:
         if options.dry_run:
             dry_run(request, axes, options.repeats)
@@ -302,9 +259,8 @@ def request_of(options: Options, command: tuple[str, ...], typed: Sequence[str])
             "--tool memory needs a model of tracetui's; in a program of your own call "
             "torch.cuda.memory._record_memory_history() and _dump_snapshot(PATH)"
         )
-    chosen = {name: getattr(options, name) for name in _OPTIONS}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    chosen |= {name: True for name in _SWITCHES if getattr(options, name)}
+    given = {name: getattr(options, name) for name, _ in declared(_Runs) if name != "ranks"}
+    chosen = {name: value for name, value in given.items() if value is not None and value is not False}
     if command and chosen:
         first = next(iter(chosen)).replace("_", "-")
         raise UsageError(f"--{first} is an option for models; pass options to your own program after `--`")
@@ -387,7 +343,7 @@ def _ample_memory() -> bool:
 # --- running it
 
 
-def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> tuple[int, Path]:
+def profile(request: ProfileRequest, axes: Sequence[Axis], repeats: int) -> tuple[int, Path]:
     """Runs the profile, or each point of a sweep; returns the exit code and the folder to open.
 
     Raises:
@@ -401,27 +357,27 @@ def profile(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
         return outcome.exit_code, outcome.folder
     if request.output.exists():
         raise ProfileError(f"{request.output}: exists already; give another --output, or remove it")
-    every = list(sweep.points(request, axes, repeats))
+    every = list(points(request, axes, repeats))
     launch.find_programs(request)
     for point in every:
         launch.check_model(point.request)
     check_packages(request)
     request.output.mkdir(parents=True)
-    done: list[tuple[sweep.Point, str]] = []
+    done: list[tuple[Point, str]] = []
     code = DONE
     for number, point in enumerate(every, 1):
         what = ", ".join(f"{name} {value}" for name, value in point.values.items()) or f"repeat {point.repeat}"
         say(f"{number} of {len(every)}: {what}")
         outcome = _one(point.request)
         done.append((point, outcome.status))
-        sweep.write_index(request.output, axes, done)
+        write_index(request.output, axes, done)
         code = code or outcome.exit_code
         if outcome.status == "interrupted":
             break
     return code, request.output
 
 
-def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -> None:
+def dry_run(request: ProfileRequest, axes: Sequence[Axis], repeats: int) -> None:
     """Prints the commands flag by flag, with the reason for each.
 
     Raises:
@@ -429,7 +385,7 @@ def dry_run(request: ProfileRequest, axes: Sequence[sweep.Axis], repeats: int) -
     """
     from tracetui.collectors import launch, profiler_commands
 
-    every = list(sweep.points(request, axes, repeats)) if axes or repeats > 1 else []
+    every = list(points(request, axes, repeats)) if axes or repeats > 1 else []
     for each in [point.request for point in every] or [request]:
         launch.check_model(each)
     one = every[0].request if every else request

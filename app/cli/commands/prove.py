@@ -18,7 +18,6 @@ from tracetui.app.cli.values import count, input_path, number_of_seconds
 from tracetui.app.reports.finding_words import proof_text
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
-from tracetui.collectors.proving import plan
 from tracetui.collectors.request import ProfileError
 
 if TYPE_CHECKING:
@@ -27,14 +26,18 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.change import Given
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Finding, Findings
+    from tracetui.collectors.proving import ProveRequest, Trial
     from tracetui.parsers import Run
     from tracetui.parsers.runs.manifest import RunManifest
+    from tracetui.parsers.runs.proofs import Claim
 
 
 def _rounds(text: str) -> int:
+    from tracetui.collectors.proving import LEAST_ROUNDS
+
     number = count(text)
-    if number < plan.LEAST_ROUNDS:
-        raise argparse.ArgumentTypeError(f"at least {plan.LEAST_ROUNDS}, for an interval")
+    if number < LEAST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"at least {LEAST_ROUNDS}, for an interval")
     return number
 
 
@@ -125,7 +128,7 @@ def _prove(options: Options, program: tuple[str, ...]) -> int:
             " proved"
         )
     if program:
-        trials: tuple[plan.Trial, ...] = (_of_program(facts, found, options, program),)
+        trials: tuple[Trial, ...] = (_of_program(facts, found, options, program),)
     else:
         trials, refused = trials_of(facts, found, options.findings, options.change)
         for line in refused:
@@ -154,7 +157,7 @@ def _findings(options: Options) -> tuple[Facts, Findings]:
 
 def trials_of(
     facts: Facts, found: Findings, ids: Sequence[str], changes: Sequence[str]
-) -> tuple[tuple[plan.Trial, ...], list[str]]:
+) -> tuple[tuple[Trial, ...], list[str]]:
     """What to measure, largest bound first, and a line for each finding that can't be proved.
 
     Args:
@@ -166,30 +169,34 @@ def trials_of(
     Raises:
         UsageError: a change can't be understood.
     """
+    from tracetui.collectors.proving import Trial
+
     own = [_typed(text) for text in changes]
     wanted = list(dict.fromkeys(id.upper() for id in ids))
     by_id = {finding.id: finding for finding in found.found}
     refused = [line for id in wanted if (line := _refusal(id, by_id, found))]
     chosen = [by_id[id] for id in wanted if id in by_id] if wanted else ([] if own else list(found.found))
     chosen.sort(key=lambda finding: -(finding.impact_ns or 0.0))
-    trials: dict[str, plan.Trial] = {}
+    trials: dict[str, Trial] = {}
     for finding in chosen:
         for given in finding.changes if wanted else finding.changes[:1]:
             before = trials.get(given.text)
             claims = (*(before.claims if before is not None else ()), _claimed(finding, facts, given))
             agrees = given.change.agrees
-            trials[given.text] = plan.Trial(given.text, {given.option: given.value}, claims=claims, agrees=agrees)
+            trials[given.text] = Trial(given.text, {given.option: given.value}, claims=claims, agrees=agrees)
     for options in own:
         words = " ".join(_flag(name, value) for name, value in options.items())
-        trials.setdefault(words, plan.Trial(words, options, agrees="dtype" not in options))
+        trials.setdefault(words, Trial(words, options, agrees="dtype" not in options))
     return tuple(trials.values()), refused
 
 
-def _claimed(finding: Finding, facts: Facts, given: Given | None = None) -> plan.Claimed:
+def _claimed(finding: Finding, facts: Facts, given: Given | None = None) -> Claim:
+    from tracetui.parsers.runs.proofs import Claim
+
     bound = (finding.impact_ns, finding.ceiling_percent, finding.sure_percent)
     if given is None:
-        return plan.Claimed(finding.id, *bound)
-    return plan.Claimed(finding.id, *bound, also=given.change.also, most_ns=given.most_ns(facts))
+        return Claim(finding.id, *bound)
+    return Claim(finding.id, *bound, also=given.change.also or None, most_ns=given.most_ns(facts))
 
 
 def _refusal(id: str, by_id: dict[str, Finding], found: Findings) -> str:
@@ -237,14 +244,16 @@ def _nothing(run: Run, options: Options) -> str:
 # --- a program of one's own
 
 
-def _of_program(facts: Facts, found: Findings, options: Options, program: tuple[str, ...]) -> plan.Trial:
+def _of_program(facts: Facts, found: Findings, options: Options, program: tuple[str, ...]) -> Trial:
+    from tracetui.collectors.proving import Trial
+
     if options.change:
         raise UsageError("--change is for models; after `--` comes the whole changed command")
     wanted = {id.upper() for id in options.findings}
     if unknown := wanted - {finding.id for finding in found.found}:
         raise UsageError(f"{sorted(unknown)[0]}: is no finding of this run")
     claims = tuple(_claimed(finding, facts) for finding in found.found if finding.id in wanted)
-    return plan.Trial("another command", command=program, claims=claims)
+    return Trial("another command", command=program, claims=claims)
 
 
 def check_program(program: tuple[str, ...]) -> None:
@@ -284,8 +293,8 @@ def base_command(manifest: RunManifest, options: Options, program: tuple[str, ..
 # --- the request
 
 
-def _request(run: Run, manifest: RunManifest, options: Options, trials: tuple[plan.Trial, ...]) -> plan.ProveRequest:
-    from tracetui.collectors.proving.measure import check_writable
+def _request(run: Run, manifest: RunManifest, options: Options, trials: tuple[Trial, ...]) -> ProveRequest:
+    from tracetui.collectors.proving import ProveRequest, check_writable
 
     output: Path = options.output or (run.path if run.path.is_dir() else run.path.parent)
     if not options.dry_run:
@@ -301,7 +310,7 @@ def _request(run: Run, manifest: RunManifest, options: Options, trials: tuple[pl
         check_program(trials[0].command)
         command = base_command(manifest, options, trials[0].command)
         python = options.python or interpreter(trials[0].command)
-        return plan.ProveRequest(trials=trials, command=command, python=python, **common)
+        return ProveRequest(trials=trials, command=command, python=python, **common)
     if manifest.ranks or workload.options.get("parallel"):
         raise UsageError(f"{run.path}: a job of many ranks can't be proved yet")
     entry, before = _model(manifest, options)
@@ -309,7 +318,7 @@ def _request(run: Run, manifest: RunManifest, options: Options, trials: tuple[pl
     if not trials:
         raise UsageError(_nothing(run, options))
     python = options.python or sys.executable
-    return plan.ProveRequest(trials=trials, entry=entry, options=before, python=python, **common)
+    return ProveRequest(trials=trials, entry=entry, options=before, python=python, **common)
 
 
 def _model(manifest: RunManifest, options: Options) -> tuple[str, dict[str, Any]]:
@@ -319,11 +328,12 @@ def _model(manifest: RunManifest, options: Options) -> tuple[str, dict[str, Any]
         UsageError: the run is of something else.
     """
     from tracetui.models import registry
+    from tracetui.models.errors import ModelError
 
     name = manifest.workload.model or ""
     try:
         entry = registry.find(name)
-    except registry.ModelError:
+    except ModelError:
         raise UsageError(
             "the run is of a program of your own: give the changed command after `--`, such as -- python SCRIPT …"
         ) from None
@@ -333,35 +343,38 @@ def _model(manifest: RunManifest, options: Options) -> tuple[str, dict[str, Any]
     return name, {option: given[option] for option in entry.options if given.get(option) is not None}
 
 
-def _can(name: str, options: dict[str, Any], trial: plan.Trial) -> bool:
+def _can(name: str, options: dict[str, Any], trial: Trial) -> bool:
     """Whether the model takes the changed options; says why it does not."""
     from tracetui.models import registry
+    from tracetui.models.errors import ModelError
 
     try:
         registry.find(name).check(options)
-    except registry.ModelError as error:
-        who = ", ".join(claim.id for claim in trial.claims)
+    except ModelError as error:
+        who = ", ".join(claim.id or "" for claim in trial.claims)
         say(f"{who or trial.change}: {error}")
         return False
     return True
 
 
-def dry_run(request: plan.ProveRequest) -> list[str]:
+def dry_run(request: ProveRequest) -> list[str]:
     """What would be done, a line each."""
+    from tracetui.collectors.proving import BLOCK_S, ROUNDS, TURN_S
+
     lines = []
     for trial in request.trials:
-        who = ", ".join(claim.id for claim in trial.claims) or "no finding"
+        who = ", ".join(claim.id or "" for claim in trial.claims) or "no finding"
         if trial.command:
             lines += [
-                f"{who}: {trial.change}, {request.processes_rounds} rounds, each turn a process of {plan.TURN_S:g} s of"
+                f"{who}: {trial.change}, {request.processes_rounds} rounds, each turn a process of {TURN_S:g} s of"
                 " steps after its warm-up",
                 f"  as it was: {shlex.join(request.command)}",
                 f"  changed:   {shlex.join(trial.command)}",
             ]
             continue
-        rounds = request.rounds or plan.ROUNDS
+        rounds = request.rounds or ROUNDS
         lines += [
-            f"{who}: {trial.change}, {rounds} rounds of two turns of {1e3 * plan.BLOCK_S:g} ms of steps in one process,"
+            f"{who}: {trial.change}, {rounds} rounds of two turns of {1e3 * BLOCK_S:g} ms of steps in one process,"
             f" or {request.processes_rounds} rounds of processes where the memory is too small for both",
             f"  as it was: {request.entry} {_shown({**request.options, 'device': request.device})}".rstrip(),
             f"  changed:   {trial.change}",
@@ -376,11 +389,11 @@ def _shown(options: dict[str, Any]) -> str:
 # --- measuring
 
 
-def _measured(request: plan.ProveRequest, options: Options) -> int:
-    from tracetui.collectors.proving.measure import add, measure
+def _measured(request: ProveRequest, options: Options) -> int:
+    from tracetui.collectors.proving import add, measure
     from tracetui.collectors.requirements import check_modules
 
-    check_modules(request.python, request.entry)
+    check_modules(request.python, request.entry, request.entry or "timing a program")
     done: list[dict[str, Any]] = []
     target = None
     for trial in request.trials:

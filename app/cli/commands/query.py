@@ -111,13 +111,15 @@ def run(options: Options) -> int:
 
 def print_query(paths: Sequence[Path], sql: str, request: Request, *, seconds: float) -> int:
     """Prints the result of a query."""
+    from tracetui.analysis.query.ask import NEEDS, is_there
     from tracetui.app.reports import answer as written
     from tracetui.app.reports.layout import Layout
 
     headless.check_output(request, paths)
     if sql == "-":
         sql = sys.stdin.read()
-    _check_installed()
+    if not is_there():
+        raise UsageError(NEEDS)
     run, config = headless.opened(paths, request)
     trace = one_recording(run)
     text = request.format in ("text", "markdown")
@@ -254,10 +256,3 @@ def frames_markdown(names: Sequence[str] = ()) -> str:
         lines += [f"| `{c.name}` | {c.type} | {c.unit} | {c.about.replace('|', '/')} |" for c in one.columns]
         lines += [""]
     return "\n".join(lines)
-
-
-def _check_installed() -> None:
-    from tracetui.analysis.query.ask import NEEDS, is_there
-
-    if not is_there():
-        raise UsageError(NEEDS)

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, cast
 
 from tracetui.app import tabs
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 LOCAL = ("localhost", "127.0.0.1", "::1")
 MOST_SESSIONS = 8
 """How many browsers may look at once; each is a process with the recording in memory."""
+PLACES = BoundedSemaphore(MOST_SESSIONS)
 COOKIE = "tracetui-token"
 FOCUS = """<script>
 (function wait() {
@@ -69,18 +71,6 @@ class Options(Looks, Recordings, Covered, Common):
     """Of the command line, after ``tracetui``."""
 
 
-def run(options: Options) -> int:
-    """Serves until interrupted."""
-    check_there(options.given_paths())
-    return serve(
-        options.words,
-        host=options.host,
-        port=options.port,
-        with_token=not options.no_token,
-        allow_write=options.allow_write,
-    )
-
-
 def command_of(words: Sequence[str]) -> list[str]:
     """Returns the command that runs one browser's screen: the given words without the server's options.
 
@@ -97,19 +87,13 @@ def command_of(words: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "tracetui.app", *words[:at], "open", *rest]
 
 
-def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow_write: bool) -> int:
+def run(options: Options) -> int:
     """Serves until interrupted.
-
-    Args:
-        words: of the command line, after ``tracetui``.
-        host: the address to listen on.
-        port: and its port.
-        with_token: whether the address that is printed has a token, without which nobody sees anything.
-        allow_write: whether the screens may write files, open others and remember what they looked like.
 
     Raises:
         UsageError: textual-serve is not installed, or the port is taken.
     """
+    check_there(options.given_paths())
     from tracetui.parsers.written import READ_ONLY_VARIABLE
 
     try:
@@ -117,15 +101,16 @@ def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow
         from textual_serve.server import Server
     except ImportError:
         raise UsageError(INSTALL) from None
-    token = secrets.token_urlsafe(24) if with_token else None
+    host, port = options.host, options.port
+    token = None if options.no_token else secrets.token_urlsafe(24)
     if host not in LOCAL:
         who = f"reaches {host}:{port}" if token is None else f"listens on the way to {host}:{port}"
-        what = "read and write files as you" if allow_write else "see this recording"
+        what = "read and write files as you" if options.allow_write else "see this recording"
         print(
             f"tracetui: warning: whoever {who} can {what}; safer from elsewhere: ssh -L {port}:localhost:{port}",
             file=sys.stderr,
         )
-    if not allow_write:
+    if not options.allow_write:
         os.environ[READ_ONLY_VARIABLE] = os.environ[OFF_VARIABLE] = "1"
     for name in ("SSH_CONNECTION", "TERM_PROGRAM"):  # a browser is not a slow connection
         os.environ.pop(name, None)
@@ -149,16 +134,14 @@ def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow
             self.public_url = f"{request.scheme}://{request.host}"
             return await super().handle_index(request)
 
-        places = Places()
-
         async def handle_websocket(self, request: Any) -> Any:
             """Starts a screen, if not too many are open."""
-            if not self.places.take():
+            if not PLACES.acquire(blocking=False):
                 raise web.HTTPServiceUnavailable(text=f"{MOST_SESSIONS} browsers look already; close one")
             try:
                 return await super().handle_websocket(request)
             finally:
-                self.places.give_back()
+                PLACES.release()
 
         async def _process_messages(self, websocket: Any, app_service: Any) -> None:
             """Takes messages as far as they are what a browser sends; others are dropped."""
@@ -168,28 +151,10 @@ def serve(words: Sequence[str], *, host: str, port: int, with_token: bool, allow
             """Logs errors only."""
 
     try:
-        OneLineServer(shlex.join(command_of(words)), host=host, port=port, title="tracetui").serve()
+        OneLineServer(shlex.join(command_of(options.words)), host=host, port=port, title="tracetui").serve()
     except OSError as error:
         raise UsageError(f"{host}:{port}: {error.strerror or error}; --port takes another one") from error
     return DONE
-
-
-class Places:
-    """How many screens may run at a time."""
-
-    def __init__(self) -> None:
-        self._taken = 0
-
-    def take(self) -> bool:
-        """Takes a place; returns whether there was one."""
-        if self._taken >= MOST_SESSIONS:
-            return False
-        self._taken += 1
-        return True
-
-    def give_back(self) -> None:
-        """Gives back a place that was taken."""
-        self._taken -= 1
 
 
 class Understood:
@@ -202,7 +167,6 @@ class Understood:
         return getattr(self._socket, name)
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """Yields them."""
         async for message in self._socket:
             if isinstance(message.data, str) and understood(message.data):
                 yield message

@@ -15,9 +15,11 @@ from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import fit
+from tracetui.collectors.requirements import SECONDS, installed
+from tracetui.models.errors import ModelError
 from tracetui.models.needs import MAMBA, PILLOW, TIMM, TORCH
 from tracetui.models.options import WORDS
-from tracetui.models.registry import Entry, ModelError, entries, find
+from tracetui.models.registry import Entry, entries, find
 
 if TYPE_CHECKING:
     from tracetui.models.needs import Need
@@ -25,20 +27,6 @@ if TYPE_CHECKING:
 SCHEMA = "tracetui.models/1"
 PACKAGES = (TORCH, MAMBA, TIMM, PILLOW)
 MISSING = "*"
-PROBE_SECONDS = 60
-_PROBE = """
-import importlib.util, json, platform, sys
-from importlib import metadata
-found = {}
-for name, modules in json.loads(sys.argv[1]).items():
-    there = all(importlib.util.find_spec(module) is not None for module in modules)
-    try:
-        found[name] = metadata.version(name) if there else None
-    except metadata.PackageNotFoundError:
-        found[name] = "unknown"
-print(json.dumps([platform.python_version(), found]))
-"""
-"""Asks a Python for the versions of packages without importing them; runs on Python 3.8 or later."""
 
 
 def names() -> tuple[str, ...]:
@@ -73,30 +61,26 @@ def run(options: Options) -> int:
         chosen = entries() if name is None else [find(name)]
     except ModelError as error:
         raise UsageError(str(error)) from None
-    version, installed = _installed(python)
+    version, versions = _installed(python)
     if options.format == "json":
-        print(json.dumps(_as_json(chosen, python, version, installed), indent=2))
+        print(json.dumps(_as_json(chosen, python, version, versions), indent=2))
         return DONE
     page = Layout(ascii=options.ascii)
     where = f"Python {version}" + ("" if python is None else f" ({python})")
-    lines = _list(chosen, installed, page) if name is None else _one(chosen[0], page)
+    lines = _list(chosen, versions, page) if name is None else _one(chosen[0], page)
     needs = PACKAGES if name is None else (TORCH, *chosen[0].needs)
-    print("\n".join([*lines, "", *_needs(needs, where, installed, page)]))
+    print("\n".join([*lines, "", *_needs(needs, where, versions, page)]))
     return DONE
 
 
 def _installed(python: str | None) -> tuple[str, dict[str, str | None]]:
     """Returns the Python's version, and each package's version: None if it is not installed."""
-    asked = json.dumps({need.name: need.modules for need in PACKAGES})
-    command = [python or sys.executable, "-c", _PROBE, asked]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=True)
-        version, found = json.loads(done.stdout.splitlines()[-1])
+        return installed(python or sys.executable, PACKAGES)
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         if python is None:
             return platform.python_version(), {need.name: None for need in PACKAGES}
         raise UsageError(f"{python} is not a Python 3.8 or later that can list its packages: {_why(error)}") from None
-    return version, found
 
 
 def _why(error: Exception) -> str:
@@ -104,7 +88,7 @@ def _why(error: Exception) -> str:
         said = error.stderr.strip().splitlines()
         return fit(said[-1], 100) if said else f"exit code {error.returncode}"
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"no answer in {PROBE_SECONDS} s"
+        return f"no answer in {SECONDS} s"
     return (isinstance(error, OSError) and error.strerror) or "it does not answer as Python does"
 
 
@@ -151,7 +135,16 @@ def _list(chosen: list[Entry], installed: dict[str, str | None], page: Layout) -
         Shown("of a step of", right=False),
         Shown(f"needs ({MISSING} missing)", right=False, share=1),
     ]
-    cells = [[e.name, _size(e.parameters), _flops(e), _step(e), _needed(e, installed)] for e in chosen]
+    cells = [
+        [
+            e.name,
+            _size(e.parameters),
+            UNKNOWN if e.cost is None else _size(e.cost.flops),
+            _step(e),
+            _needed(e, installed),
+        ]
+        for e in chosen
+    ]
     return [
         "Models for `tracetui profile NAME` (FLOPs: forward pass at the defaults)",
         *page.table(columns, cells),
@@ -199,10 +192,6 @@ def _needs(needs: tuple[Need, ...], where: str, installed: dict[str, str | None]
         if version is None:
             lines.append("    " + page.text(need.install))  # a command is copied, so it is not wrapped
     return lines
-
-
-def _flops(entry: Entry) -> str:
-    return UNKNOWN if entry.cost is None else _size(entry.cost.flops)
 
 
 def _size(value: int | None) -> str:

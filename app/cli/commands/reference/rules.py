@@ -69,34 +69,30 @@ class Options(Plain):
 
 
 def run(options: Options) -> int:
-    """Prints the rules with the user's thresholds."""
+    """Prints all rules, or one, with the user's thresholds.
+
+    Raises:
+        UsageError: there is no such rule.
+    """
     from tracetui.analysis.findings.config import load
     from tracetui.app.text.fitting import printable
 
     config = load(Path.cwd())
     for problem in config.problems:
         print(f"tracetui: warning: {printable(problem)}", file=sys.stderr)
-    return print_rules(options.id, config, format=options.format, ascii=options.ascii)
-
-
-def print_rules(id: str | None, config: Config, *, format: str, ascii: bool) -> int:
-    """Prints all rules, or one.
-
-    Raises:
-        UsageError: there is no such rule.
-    """
+    id = options.id
     rules = list(all_rules().values())
     if id is not None:
         rules = [rule for rule in rules if rule.id.lower() == id.lower()]
         if not rules:
             raise UsageError(f"no rule {id!r}; there are {', '.join(all_rules())}")
     rules.sort(key=_place)
-    if format == "json":
+    if options.format == "json":
         print(json.dumps({"schema": SCHEMA, "rules": [as_json(rule, config) for rule in rules]}, indent=1))
-    elif format == "markdown":
+    elif options.format == "markdown":
         print(markdown(rules, config) if id is None else "\n".join(_markdown(rules[0], config)) + "\n", end="")
     else:
-        page = Layout(ascii=ascii)
+        page = Layout(ascii=options.ascii)
         lines = _explained(rules[0], config, page) if id is not None else _list(rules, config, page)
         print("\n".join(lines))
     return DONE

@@ -1,31 +1,140 @@
-"""Runs the variants of each change in turns, and makes a proof of what was timed."""
+"""Runs the variants of each change of a run's options in turns, and makes a proof of what was timed."""
 
 from __future__ import annotations
 
 import json
 import math
 import statistics
+import sys
 import tempfile
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from tracetui.collectors import process, profiler_commands, reasons
 from tracetui.collectors.folder import OWN_ONLY, put_program
-from tracetui.collectors.following import Follower, Tick
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.recording import tracetui_version
-from tracetui.collectors.proving import plan
+from tracetui.collectors.process import Follower, Tick
 from tracetui.collectors.request import ProfileError
 from tracetui.parsers.runs.proofs import FILE, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tracetui.collectors.proving.plan import ProveRequest, Trial
+    from tracetui.parsers.runs.proofs import Claim
+
+TOOL = "prove"
+"""As `child.script.TIMES`, and in the names of the files that the child reads and writes."""
+WARMUP_S = 3.0
+"""On a GPU each variant warms up for so long at least, as `tracetui profile` does."""
+WARMUP_STEPS = 5
+TURN_S = 3.0
+"""How long a program of one's own is timed in each of its processes."""
+ROUNDS, LEAST_ROUNDS = 12, 2
+ROUNDS_OF_PROCESSES = 3
+"""Rounds where each turn is a process, which must start and warm up."""
+BLOCK_S = 0.15
+"""The length of a turn in one process."""
+COMPARED = 1 << 16
+"""How many numbers of the results are compared."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One change to measure."""
+
+    change: str
+    """As options: ``--attention fused``."""
+    options: dict[str, Any] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    """Of a program of one's own: the changed command."""
+    claims: tuple[Claim, ...] = ()
+    agrees: bool = True
+    """Whether both variants compute the same, but for rounding."""
+
+    @property
+    def compares(self) -> bool:
+        """Whether the results of both variants can be put side by side: they are of the same samples."""
+        return not self.command and not {"batch", "workers", "data", "seed", "img_size", "ctx"} & self.options.keys()
+
+
+@dataclass(frozen=True)
+class ProveRequest:
+    """What to measure of a run."""
+
+    output: Path
+    """The folder that gets the proofs."""
+    trials: tuple[Trial, ...]
+    entry: str | None = None
+    """The run's model; None for a program of one's own."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """The options that it ran with."""
+    command: tuple[str, ...] = ()
+    """The program as it was run."""
+    device: str = "cuda"
+    recorded_on: tuple[str, ...] = ()
+    """The GPUs of the recording; empty where they are not known."""
+    rounds: int | None = None
+    timeout_s: float | None = None
+    """For each process."""
+    python: str = sys.executable
+
+    @property
+    def processes_rounds(self) -> int:
+        """Rounds where each turn is a process."""
+        return self.rounds or ROUNDS_OF_PROCESSES
+
+
+def child_spec(request: ProveRequest, folder: Path, variants: list[dict[str, Any]], trial: Trial) -> dict[str, Any]:
+    """What the child of a model reads: its variants take turns in its process.
+
+    Args:
+        request: what to measure.
+        folder: the working folder.
+        variants: the options of each.
+        trial: the change.
+    """
+    both = len(variants) > 1
+    return {
+        **_common(request, folder),
+        "registry": f"{profiler_commands.MODELS}.registry",
+        "entry": request.entry,
+        "variants": variants,
+        "rounds": (request.rounds or ROUNDS) if both else 1,
+        "block_s": BLOCK_S if both else TURN_S,
+        "check": COMPARED if trial.compares else 0,
+    }
+
+
+def program_spec(request: ProveRequest, folder: Path, command: tuple[str, ...]) -> dict[str, Any]:
+    """What the child of a program of one's own reads: it times one turn."""
+    return {**_common(request, folder), "entry": None, "script": list(command), "block_s": TURN_S, "clean_steps": 0}
+
+
+def _common(request: ProveRequest, folder: Path) -> dict[str, Any]:
+    return {
+        "run_id": "",
+        "tool": TOOL,
+        "out": str(folder),
+        "progress": str(folder / profiler_commands.PROGRESS),
+        "ranked": False,
+        "device": request.device,
+        "warmup": WARMUP_STEPS,
+        "warmup_s": WARMUP_S,
+    }
+
+
+def _words_of(request: ProveRequest, folder: Path) -> tuple[str, ...]:
+    program = folder / profiler_commands.PROGRAM
+    return (
+        request.python, "-u", str(program / profiler_commands.START),
+        str(program / profiler_commands.SPEC.format(TOOL)),
+    )  # fmt: skip
 
 
 def check_writable(folder: Path) -> None:
@@ -167,7 +276,7 @@ def measure(request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -
         "change": trial.change,
         "options": trial.options,
         "command": list(masked(trial.command)),
-        "claims": [_claim(claim) for claim in trial.claims],
+        "claims": to_builtins(trial.claims),
         "explanation": None,
         "tracetui_version": tracetui_version(),
         "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -245,17 +354,6 @@ def _means(turns: Turns) -> list[float]:
     return [statistics.fmean(steps) for steps in turns if steps]
 
 
-def _claim(claim: plan.Claimed) -> dict[str, Any]:
-    return {
-        "id": claim.id,
-        "bound_ns": claim.bound_ns,
-        "bound_percent": claim.bound_percent,
-        "sure_percent": claim.sure_percent,
-        "also": claim.also or None,
-        "most_ns": claim.most_ns,
-    }
-
-
 class _Child:
     """Starts the processes of one change."""
 
@@ -267,11 +365,11 @@ class _Child:
     @property
     def _variants(self) -> list[dict[str, Any]]:
         options = {**self._request.options, "device": self._request.device}
-        return [options, plan.with_change(options, self._trial.options)]
+        return [options, {**options, **self._trial.options}]
 
     def together(self) -> tuple[Timed, Timed]:
         """Both variants in one process."""
-        result = self._run(lambda folder: plan.child_spec(self._request, folder, self._variants, self._trial))
+        result = self._run(lambda folder: child_spec(self._request, folder, self._variants, self._trial))
         first, second = (_timed(told) for told in result["variants"])
         return first, second
 
@@ -279,7 +377,7 @@ class _Child:
         """Each turn a process, as the GPU's memory is too small for both."""
 
         def spec(place: int, folder: Path) -> dict[str, Any]:
-            return plan.child_spec(self._request, folder, [self._variants[place]], self._trial)
+            return child_spec(self._request, folder, [self._variants[place]], self._trial)
 
         return self._turns(spec, lambda result: _timed(result["variants"][0]))
 
@@ -291,7 +389,7 @@ class _Child:
             return Timed([measured["clean_step_ns"]], [measured["clean_host_ns"]])
 
         def spec(place: int, folder: Path) -> dict[str, Any]:
-            return plan.program_spec(self._request, folder, (self._request.command, self._trial.command)[place])
+            return program_spec(self._request, folder, (self._request.command, self._trial.command)[place])
 
         return self._turns(spec, timed)
 
@@ -317,40 +415,37 @@ class _Child:
             folder = Path(name)
             try:
                 put_program(folder)
-                spec = folder / profiler_commands.PROGRAM / profiler_commands.SPEC.format(plan.TOOL)
+                spec = folder / profiler_commands.PROGRAM / profiler_commands.SPEC.format(TOOL)
                 spec.write_text(json.dumps(make(folder)))
             except OSError as error:
                 raise ProfileError(f"{folder}: {(error.strerror or str(error)).lower()}") from error
             code = self._followed(folder)
             try:
-                result = json.loads((folder / f"result.{plan.TOOL}.json").read_text())
+                result = json.loads((folder / f"result.{TOOL}.json").read_text())
             except (OSError, ValueError):
                 result = {}
             self._learn(result)
-            problem = reasons.explain(plan.TOOL, code, result, folder / "log.txt", "time the steps")
+            problem = reasons.explain(TOOL, code, result, folder / "log.txt", "time the steps")
         if problem is None:
             return dict(result)
         at = result.get("at")
         where = "" if at is None else ("as it was: " if at == 0 else "with the change: ")
         raise NotMeasured(
-            where + problem.removeprefix(f"{plan.TOOL}: ").removesuffix("; see log.txt"),
+            where + problem.removeprefix(f"{TOOL}: ").removesuffix("; see log.txt"),
             out_of_memory=bool(result.get("out_of_memory")),
         )
 
     def _followed(self, folder: Path) -> int:
-        follow = Follower(folder / profiler_commands.PROGRESS)
-        state, begun = Tick(plan.TOOL, "starting"), time.monotonic()
+        follow = Follower(folder / profiler_commands.PROGRESS, Tick(TOOL, "starting"))
 
         def tick() -> None:
-            nonlocal state
-            state = follow.newest(state)
-            elapsed = time.monotonic() - begun
+            state = follow.newest()
             limit = self._request.timeout_s
-            if limit is not None and elapsed > limit:
+            if limit is not None and state.elapsed_s > limit:
                 raise NotMeasured(f"{state.phase} had not ended after {limit:g} s (--timeout)")
-            self._tell(Tick(self._trial.change, state.phase, state.step, state.of, elapsed))
+            self._tell(replace(state, tool=self._trial.change))
 
-        words = plan.words_of(self._request, folder)
+        words = _words_of(self._request, folder)
         try:
             return process.run(words, folder / "log.txt", tick)
         except OSError as error:

@@ -1,1 +1,0 @@
-"""Sizes, FLOPs and bytes of the networks, computed by arithmetic or counted."""
