@@ -256,6 +256,11 @@ class RunPicker(PathScreen):
         many = f"  {len(files)} files" if len(files) > 1 else ""
         return Text(f"{shown} {format_bytes(size):>10}{many}")
 
+    def remark(self, words: str, path: Path) -> None:
+        """Says something about a path in the place of the keys, from its beginning on."""
+        foot = fit(f"{words}{printable(str(path), ascii=self.ascii)}", self.size.width - 2)
+        self.query_one("#reader-foot", Static).update(f" {foot}")
+
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Returns the chosen entry."""
         event.stop()
