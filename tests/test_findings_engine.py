@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sample_runs import recorded
+from sample_runs import recorded, run_of
 
 from tracetui.analysis.findings import catalogue, engine
 from tracetui.analysis.findings import config as user_config
@@ -79,6 +79,20 @@ def rules(*declared: Made) -> dict[str, Made]:
 
 def ids(found: Iterable[Finding]) -> list[str]:
     return [finding.id for finding in found]
+
+
+def test_a_finding_may_refute_or_doubt_other_bases_than_its_rule() -> None:
+    rests = made("K1", said("K1", "critical"), rests_on=("gpu",))
+    narrow = replace(said("V17", "warning"), refutes=(), doubts=("host",))
+    rule = made("V17", narrow, refutes=("gpu",), doubts=("gpu",), remark="events are missing")
+    found = find(Subject(), rules=rules(rule, rests))
+    assert [finding.severity for finding in found.found if finding.id == "K1"] == ["critical"]
+    assert not found.suppressed
+    wide = made("V17", replace(narrow, refutes=("gpu",)), refutes=(), doubts=(), remark="")
+    other = made("S1", said("S1", "critical"), rests_on=("steps",))
+    found = find(Subject(), rules=rules(wide, rests, other))
+    assert [each.by for each in found.suppressed] == ["V17"]
+    assert ids(found.found) == ["V17", "S1"], "what sets another aside stands before what costs most"
 
 
 def test_the_users_threshold_is_the_one_in_force() -> None:
@@ -257,8 +271,7 @@ RECORDINGS = (
     "nsys/gpt_small_ctx256.sqlite.gz",
     "jax/h200.trace.json.gz",
     "memory/gpt_memory_snapshot.pickle.gz",
-    "broken/empty_events.json",
-    "broken/truncated_mid_event.json",
+    *(f"broken/{path.name}" for path in sorted(recorded("broken").iterdir())),
 )
 
 
@@ -284,6 +297,19 @@ def test_no_rule_fails_and_what_is_said_is_whole(recording: Callable[[str], Trac
                 filters.parse(item.query.filter)
     asked = {each.id for each in found.abstained} | set(found.checked)
     assert asked == {each.id for each in all_rules().values() if each.subject == "run"}
+
+
+def test_rules_abstain_in_words_where_there_is_nothing_to_look_at() -> None:
+    of_system, of_framework = "S1 S2 S5 S6 S7 S8 S10 S12", "F1 F2 F4 F6 F7 F11 F12"
+    for name, rules in (
+        ("chrome/forms/cpu_only_rank34.json.gz", of_system),
+        ("ncu/vim_full_raw.csv.gz", of_system),
+        ("memory/gpt_memory_snapshot.pickle.gz", of_system),
+        ("chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz", of_framework),
+        ("ncu/vim_basic_stdout_details.csv.gz", of_framework),
+    ):
+        missing = {each.id: each.missing for each in findings_of(Facts(run_of(name))).abstained}
+        assert all(missing.get(rule) for rule in rules.split()), name
 
 
 def test_the_worst_of_a_launch_bound_run_is_that_it_is_launch_bound(recording: Callable[[str], Trace]) -> None:

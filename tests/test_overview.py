@@ -129,33 +129,6 @@ def test_categories_sum_to_the_step(recording: Recording, name: str) -> None:
         assert row["utilization_percent"] <= row["busy_percent"]
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "numbers"),
-    [
-        ("vim_tiny_fp32_bs4.pt.trace.json.gz", "host", ("102.9 ms as recorded", "3.889 ms", "steps 1-3")),
-        (
-            "kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
-            "dataloader",
-            ("175.2 ms", "102.6 ms", "steps 5-10"),
-        ),
-        ("kineto_samples/resnet50_num_workers_4.pt.trace.json.gz", "unknown", ("104.3 ms of 126.2 ms", "steps 5-10")),
-        ("ddp_vit_small_2ranks/rank0.pt.trace.json.gz", "host", ("63.68 ms", "10.84 ms", "steps 1-3")),
-        ("ddp_vit_small_2ranks/rank1.pt.trace.json.gz", "host", ("66.43 ms", "12.44 ms", "steps 1-3")),
-        ("gpt_small_ctx256.trace.json.gz", "host", ("64.58 ms as recorded", "21.30 ms", "steps 0-1 of train_step")),
-        ("forms/torch213_cpu_mlp_modules.pt.trace.json.gz", "unknown", ("CPU", "steps 2-4")),
-    ],
-)
-def test_verdicts(recording: Recording, name: str, kind: str, numbers: tuple[str, ...]) -> None:
-    verdict = overview(select(recording(f"chrome/{name}"))).verdict
-    assert verdict.kind == kind
-    assert all(number in verdict.sentence for number in numbers), verdict.sentence
-
-
-def test_vim_waits_for_the_cpu_and_not_the_gpu(recording: Recording) -> None:
-    sentence = overview(select(recording("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"))).verdict.sentence
-    assert sentence.startswith("Waits for the CPU, not the GPU")
-
-
 def test_the_straggler_is_who_computes_longest(recording: Recording) -> None:
     table = ranks_of(run_of("chrome/ddp_vit_small_2ranks"))
     assert table["rank"].to_list() == [0, 1]
