@@ -126,6 +126,12 @@ def recording() -> Callable[[str], Trace]:
     return lambda name: run_of(name).traces[0]
 
 
+@pytest.fixture(scope="session")
+def training() -> Trace:
+    """Two training steps of a small ViT with stacks, recorded on an H200."""
+    return run_of("small_vit_train.pt.trace.json.gz").main
+
+
 @pytest.fixture
 def handmade(tmp_path: Path) -> Callable[..., Trace]:
     """Makes a trace of a few events; times in microseconds.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import experiments_page
 import run_json_page
+from by_schema import KEYS, all_keys
 from report_page import PAGE as REPORT
 from report_page import report_page
 from settings_page import settings_page
@@ -105,6 +106,7 @@ def main() -> int:
     run_json_page.PAGE.write_text(run_json_page.page(), encoding="utf-8")
     experiments_page.PROOFS.write_text(experiments_page.proofs_page(), encoding="utf-8")
     QUERY.write_text(query_page(), encoding="utf-8")
+    KEYS.write_text(all_keys(), encoding="utf-8")
     SCREENSHOTS.mkdir(exist_ok=True)
     for name in SHOTS:
         file, svg = SCREENSHOTS / f"{name}.svg", asyncio.run(screenshot(name))

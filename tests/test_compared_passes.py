@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from as_json import diff_report
-from contract import DIFF, conforms
+from by_schema import wrong
 from laid_out import diff_parts
 from reported import opened
 from sample_runs import DATA
@@ -57,7 +57,7 @@ def other(run: Run, *, clean: bool = True, light: bool = True) -> Run:
 def compared(run: Run, with_run: Run, **scope: Any) -> dict[str, Any]:
     chosen = Scope(**scope)
     found = diff_report(select(run.main, chosen), select(with_run.main, chosen), runs=(run, with_run))
-    conforms(found, DIFF)
+    assert not wrong("diff", found)
     return found
 
 

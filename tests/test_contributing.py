@@ -1,4 +1,7 @@
-"""The examples of CONTRIBUTING.md: each is applied to a copy of the program as it is printed, and shows its effect."""
+"""The examples of CONTRIBUTING.md: each is applied to a copy of the program as it is printed, and shows its effect.
+
+They share the copy, in which each module is compiled once; each example is taken out again.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,10 @@ SECTIONS = {
 }
 
 
-def copied_tree(place: Path) -> Path:
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the program in which files can be changed, and a command `tracetui` that runs it."""
+    place = tmp_path_factory.mktemp("contributing") / "copy"
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, place / "tracetui" / folder)
     (place / "tracetui" / "samples").symlink_to(ROOT / "samples")
@@ -42,8 +47,14 @@ def copied_tree(place: Path) -> Path:
     return place
 
 
-def applied(text: str, tree: Path) -> tuple[str, str]:
-    """Applies the blocks of a section to a copy; returns its command and what the command's output holds."""
+def applied(text: str, tree: Path, names: list[str]) -> tuple[str, str]:
+    """Applies the blocks of a section to a copy; returns its command and what the command's output holds.
+
+    Args:
+        text: the section.
+        tree: the copy.
+        names: the files that are changed or made are added.
+    """
     command = shown = ""
     for block in BLOCK.finditer(text):
         kind, content = block[2], textwrap.dedent(block[3]) if block[1] else block[3]
@@ -53,11 +64,23 @@ def applied(text: str, tree: Path) -> tuple[str, str]:
             shown = content
         else:
             name = FILE.findall(text[: block.start()])[-1]
+            names.append(name)
             file = tree / "tracetui" / name
             file.parent.mkdir(exist_ok=True)
             before = file.read_text(encoding="utf-8") if file.exists() else ""
             file.write_text(_changed(before, content, name) if kind == "diff" else before + content, encoding="utf-8")
     return command, shown
+
+
+def restored(tree: Path, name: str) -> None:
+    """Makes a file of the copy what it was."""
+    file, original = tree / "tracetui" / name, ROOT / name
+    if original.exists():
+        shutil.copy2(original, file)
+    elif original.parent.exists():
+        file.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(file.parent, ignore_errors=True)
 
 
 def _changed(text: str, change: str, name: str) -> str:
@@ -82,21 +105,29 @@ def test_the_examples_are_found() -> None:
 
 
 @pytest.mark.parametrize("title", SECTIONS)
-def test_an_example_does_what_is_printed_below_it(title: str, tmp_path: Path) -> None:
-    tree = copied_tree(tmp_path / "copy")
-    command, shown = applied(SECTIONS[title], tree)
+def test_an_example_does_what_is_printed_below_it(title: str, tree: Path) -> None:
+    names: list[str] = []
+    try:
+        shows(tree, *applied(SECTIONS[title], tree, names))
+    finally:
+        for name in names:
+            restored(tree, name)
+
+
+def shows(tree: Path, command: str, shown: str) -> None:
+    """Fails unless the command prints these lines."""
     environment = {
         "PATH": f"{tree / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(tree),
     }
     if "open " not in command:
         done = subprocess.run(
-            ["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
+            ["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60, cwd=tree.parent,
             env=os.environ | environment,
         )  # fmt: skip
         assert [line for line in shown.splitlines() if line not in done.stdout] == [], done.stdout + done.stderr
         return
-    screen = Terminal(command=("sh", "-c", command), size=(100, 30), cwd=tmp_path, **environment)
+    screen = Terminal(command=("sh", "-c", command), size=(100, 30), cwd=tree.parent, **environment)
     try:
         for line in shown.splitlines():
             screen.until(line)

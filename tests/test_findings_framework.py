@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from judged import find
 from made_run import (
     ADD,
     FLIP,
@@ -29,7 +28,6 @@ from made_run import (
 from nsys_file import NsysFile
 from sample_runs import recorded
 
-from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.gpu import fusion, kernel_kinds
@@ -89,26 +87,6 @@ def _value(found: object, label: str) -> object:
 
 
 # --- every rule
-
-
-@pytest.mark.parametrize("rule", FRAMEWORK)
-@pytest.mark.parametrize(
-    "name",
-    ["chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz", "ncu/vim_basic_stdout_details.csv.gz"],
-)
-def test_rules_abstain_in_words_where_there_is_nothing_to_look_at(
-    recording: Callable[[str], Trace], rule: str, name: str
-) -> None:
-    said = look(rule, facts_of(recording(name)))
-    assert not said.found
-    assert said.abstained[0].missing
-
-
-@pytest.mark.parametrize("name", ["ok", "empty_events", "only_metadata_events", "truncated_mid_event", "missing_dur"])
-def test_no_rule_falls_over_a_damaged_trace(name: str) -> None:
-    run = open_path(recorded(f"broken/{name}.json"), cache=False)
-    said = find(facts_of(run.main), rules={rule: all_rules()[rule] for rule in FRAMEWORK})
-    assert {*said.checked, *(one.id for one in said.abstained)} == set(FRAMEWORK)
 
 
 def test_a_clean_gpu_bound_run_is_clean(tmp_path: Path) -> None:

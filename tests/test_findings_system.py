@@ -9,7 +9,6 @@ from judged import find
 from made_run import ADD, H200, HGEMM, ORIN, SGEMM, Made, facts_of, finding, look, missing, silent
 from msgspec.structs import replace
 from nsys_file import NsysFile
-from sample_runs import recorded
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
@@ -49,26 +48,6 @@ def _value(found: object, label: str) -> object:
 
 
 # --- every rule
-
-
-@pytest.mark.parametrize("rule", SYSTEM)
-@pytest.mark.parametrize(
-    "name",
-    ["chrome/forms/cpu_only_rank34.json.gz", "ncu/vim_full_raw.csv.gz", "memory/gpt_memory_snapshot.pickle.gz"],
-)
-def test_rules_abstain_in_words_where_there_is_nothing_to_look_at(
-    recording: Callable[[str], Trace], rule: str, name: str
-) -> None:
-    said = look(rule, facts_of(recording(name)))
-    assert not said.found
-    assert said.abstained[0].missing
-
-
-@pytest.mark.parametrize("name", ["ok", "empty_events", "only_metadata_events", "truncated_mid_event", "missing_dur"])
-def test_no_rule_falls_over_a_damaged_trace(name: str) -> None:
-    run = open_path(recorded(f"broken/{name}.json"), cache=False)
-    said = find(facts_of(run.main), rules={rule: all_rules()[rule] for rule in SYSTEM})
-    assert {*said.checked, *(one.id for one in said.abstained)} == set(SYSTEM)
 
 
 def test_a_full_gpu_is_clean(tmp_path: Path) -> None:

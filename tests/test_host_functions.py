@@ -62,14 +62,6 @@ def test_what_works_comes_before_what_waits(recording: Recording) -> None:
     assert "cudaLaunchKernel" in set(working["name"])
 
 
-def test_own_times_fill_the_main_thread(recording: Recording) -> None:
-    """Own times of one thread add up to the time it was in any call."""
-    trace = recording(DDP)
-    frame = host_functions(select(trace))
-    outer = trace.host.filter(pl.col("kind").is_in(CALLS) & pl.col("parent").is_null())
-    assert frame["self_ns"].sum() == outer["duration"].sum()
-
-
 def test_shares_are_of_the_steps_time(recording: Recording) -> None:
     sel = select(recording(VIM))
     row = host_functions(sel).row(0, named=True)

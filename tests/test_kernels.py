@@ -12,7 +12,6 @@ from as_json import report
 from sample_runs import CLEAN, SWEEP, TRAIN, report_of
 from sample_runs import VIM as VIM_RUN
 
-from tracetui.analysis.base.conventions import TORCH_TB
 from tracetui.analysis.kernels import (
     GROUPINGS,
     NOT_ATTRIBUTED,
@@ -39,13 +38,6 @@ Recording = Callable[[str], Trace]
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 VIM_HALF = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"
 GPT = "chrome/gpt_small_ctx256.trace.json.gz"
-SMALL_VIT = Path(__file__).parent / "data" / "small_vit_train.pt.trace.json.gz"
-
-
-@pytest.fixture(scope="module")
-def training() -> Trace:
-    """Two training steps of a small ViT with stacks, recorded on an H200."""
-    return open_path(SMALL_VIT).traces[0]
 
 
 def test_the_dominant_kernel_of_vim_tiny(recording: Recording) -> None:
@@ -160,20 +152,13 @@ def test_backward_kernels_count_for_the_module_of_their_forward(training: Trace)
     assert frame["module"].str.contains(r"^LayerNorm ×\d+$").all()
 
 
-def test_plain_fp32_products_are_no_tensor_core_kernels(recording: Recording) -> None:
-    """vim_tiny in fp32 uses no tensor core; torch-tb-profiler gives 43 % of its kernel time to them."""
-    ours, theirs = (kernels(select(recording(VIM)), *conventions) for conventions in ((), (TORCH_TB,)))
-    shares = [frame.filter("tensor_cores")["percent"].sum() for frame in (ours, theirs)]
-    assert shares == [0, pytest.approx(43.11, abs=0.01)]
-
-
-def test_todays_tensor_core_kernels_are_seen(recording: Recording) -> None:
-    """In fp16 the products run as `tensorop` kernels and `nvjet`; torch-tb-profiler sees none of them."""
-    ours, theirs = (kernels(select(recording(VIM_HALF)), *conventions) for conventions in ((), (TORCH_TB,)))
-    shares = [frame.filter("tensor_cores")["percent"].sum() for frame in (ours, theirs)]
-    assert shares == [pytest.approx(35.19, abs=0.01), 0]
-    used = ours.filter("tensor_cores")["short_name"].to_list()
-    assert any("tensorop" in name for name in used)
+def test_configurations_split_kernels(recording: Recording) -> None:
+    sel = select(recording(VIM))
+    table, split = kernels(sel), kernel_configurations(sel)
+    assert split["total_ns"].sum() == table["total_ns"].sum()
+    assert split.height > table.height
+    by_name = split.group_by("name").agg(pl.col("calls").sum()).sort("name")
+    assert by_name["calls"].to_list() == table.sort("name")["calls"].to_list()
 
 
 def test_traces_without_kernels(recording: Recording, tmp_path: Path) -> None:
@@ -216,12 +201,6 @@ RECORDINGS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def training_of_vit() -> Trace:
-    """Two training_of_vit steps of a small ViT, recorded on an H200."""
-    return open_path(SMALL_VIT).traces[0]
-
-
 @pytest.mark.parametrize("path", RECORDINGS)
 @pytest.mark.parametrize("by", GROUPINGS)
 def test_every_grouping_is_of_the_same_launches(recording: Recording, path: str, by: str) -> None:
@@ -249,29 +228,29 @@ def test_every_grouping_of_our_own_recordings_adds_up(path: Path) -> None:
             assert found.select("total_ns", "calls").sum().row(0) == table.select("total_ns", "calls").sum().row(0)
 
 
-def test_one_step_has_its_own_totals(training_of_vit: Trace) -> None:
-    sel = select(training_of_vit, Scope(steps=(training_of_vit.steps["index"][0],) * 2))
+def test_one_step_has_its_own_totals(training: Trace) -> None:
+    sel = select(training, Scope(steps=(training.steps["index"][0],) * 2))
     assert kernel_groups(sel, "category")["total_ns"].sum() == kernels(sel)["total_ns"].sum() > 0
 
 
-def test_by_name_is_the_table_of_kernels(training_of_vit: Trace) -> None:
-    sel = select(training_of_vit)
+def test_by_name_is_the_table_of_kernels(training: Trace) -> None:
+    sel = select(training)
     found, table = kernel_groups(sel, "name"), kernels(sel)
     assert found["group"].to_list() == table["name"].to_list()
     for column in ("total_ns", "calls", "percent", "mean_ns", "median_ns", "std_ns", "in_steps_ns", "registers"):
         assert found[column].to_list() == table[column].to_list()
 
 
-def test_categories_are_those_of_the_names(training_of_vit: Trace) -> None:
-    sel = select(training_of_vit)
+def test_categories_are_those_of_the_names(training: Trace) -> None:
+    sel = select(training)
     for row in kernel_groups(sel, "category").iter_rows(named=True):
         assert {kernel_names.category(name) for name in group_kernels(sel, "category", row["group"])["name"]} == {
             row["group"]
         }
 
 
-def test_modules_count_the_kernels_that_the_tree_gives_them(training_of_vit: Trace) -> None:
-    sel = select(training_of_vit)
+def test_modules_count_the_kernels_that_the_tree_gives_them(training: Trace) -> None:
+    sel = select(training)
     tree = modules(sel)
     leaf = next(
         path for path in tree["path"].to_list() if path and not tree["path"].str.starts_with(f"{path}/").any()
@@ -285,8 +264,8 @@ def test_modules_count_the_kernels_that_the_tree_gives_them(training_of_vit: Tra
     assert by_class["total_ns"].sum() == instances["total_ns"].sum()
 
 
-def test_launch_shapes_are_grid_and_block(training_of_vit: Trace) -> None:
-    sel = select(training_of_vit)
+def test_launch_shapes_are_grid_and_block(training: Trace) -> None:
+    sel = select(training)
     first = kernel_groups(sel, "shape").row(0, named=True)
     rows = group_rows(sel, "shape", first["group"])
     grid, block = (text.split("x") for text in first["group"].split(" × "))
@@ -308,16 +287,16 @@ def test_ranges_stand_in_for_modules(recording: Recording) -> None:
     assert "module" in known_groupings(select(recording(VIM)))
 
 
-def test_streams_name_the_gpu_where_there_are_several(training_of_vit: Trace) -> None:
-    rows = kernel_rows(select(training_of_vit)).head(4).with_columns(device=pl.Series([0, 0, 1, None], dtype=pl.Int64))
-    assert labels(select(training_of_vit), rows, "stream").to_list() == [
+def test_streams_name_the_gpu_where_there_are_several(training: Trace) -> None:
+    rows = kernel_rows(select(training)).head(4).with_columns(device=pl.Series([0, 0, 1, None], dtype=pl.Int64))
+    assert labels(select(training), rows, "stream").to_list() == [
         *["GPU 0, stream 7"] * 2, "GPU 1, stream 7", "GPU ?, stream 7",
     ]  # fmt: skip
 
 
-def test_there_are_no_other_groupings(training_of_vit: Trace) -> None:
+def test_there_are_no_other_groupings(training: Trace) -> None:
     with pytest.raises(ValueError, match="not grouped by 'colour'; there are name, category"):
-        kernel_groups(select(training_of_vit), "colour")
+        kernel_groups(select(training), "colour")
     assert options.GROUPINGS == GROUPINGS
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 from as_json import report, trace_report
-from contract import TRACE, conforms
+from by_schema import wrong
 from laid_out import run_parts
 from made_run import finding, silent
 from reported import opened, reported
@@ -104,8 +104,8 @@ def test_all_tables_count_the_same_work_with_light_times(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [MLP, GRAPHS])
 def test_the_report_says_what_rests_on_which_recording(path: Path) -> None:
+    assert not wrong("report", reported(path))
     (found,) = reported(path)["run"]["traces"]
-    conforms({key: found[key] for key in TRACE}, TRACE, str(path))
     light = opened(path).light
     assert light is not None
     assert found["light"]["used"]

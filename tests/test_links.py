@@ -106,28 +106,6 @@ def test_graph_kernels_share_their_launch(recording):
     assert set(trace.host[per_launch["launch"].to_list()]["name"].cast(pl.String)) == {"cudaGraphLaunch"}
 
 
-def test_backward_kernels_find_their_forward_module(small_vit):
-    kernels = small_vit.device.filter(pl.col("kind") == "kernel")
-    forward, backward = (
-        kernels.filter(pl.col("module").is_not_null()),
-        kernels.filter(pl.col("module").is_null() & pl.col("forward_module").is_not_null()),
-    )
-    total = kernels["duration"].sum()
-    assert 100 * forward["duration"].sum() / total == pytest.approx(35.07, abs=0.01)
-    assert 100 * backward["duration"].sum() / total == pytest.approx(62.56, abs=0.01)
-    names = small_vit.host["name"].cast(pl.String)
-    attention = backward.filter(pl.col("name").cast(pl.String).str.contains("fmha|flash"))
-    assert attention.height > 0
-    assert {names[row].split("_")[0] for row in attention["forward_module"]} == {"nn.Module: Attention"}
-    homeless = kernels.filter(pl.col("module").is_null() & pl.col("forward_module").is_null())
-    assert homeless.filter(pl.col("name").cast(pl.String).str.contains("multi_tensor")).height > 0
-
-
-@pytest.fixture(scope="module")
-def small_vit(request):
-    return open_path(request.path.parent / "data" / "small_vit_train.pt.trace.json.gz").traces[0]
-
-
 def events(tmp_path, *rows):
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": list(rows)}))

@@ -10,7 +10,7 @@ import pytest
 from sample_runs import FP32
 from tui_pilot import opened, press, screen_text
 
-from tracetui.analysis.attribution.calltree import CallTree, add_up, call_tree
+from tracetui.analysis.attribution.calltree import CallTree, call_tree
 from tracetui.analysis.base.conventions import TORCH_TB, TRACETUI
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import (
@@ -22,7 +22,7 @@ from tracetui.analysis.operators import (
     operators,
 )
 from tracetui.analysis.selection import Scope, select
-from tracetui.parsers import Source, Trace, TraceInfo, open_path, schema
+from tracetui.parsers import Source, Trace, TraceInfo, schema
 
 Recording = Callable[[str], Trace]
 
@@ -224,11 +224,6 @@ def test_call_tree_equals_a_stack(tmp_path: Path, seed: int) -> None:
     assert tree.outermost(np.array(labels)).tolist() == outer
 
 
-def test_sums_are_exact_beyond_what_a_float_holds() -> None:
-    values = np.array([2**60 + 1, 2**60 + 3, 5, -7])
-    assert add_up(np.array([0, 0, 1, -1]), values, 3).tolist() == [2**61 + 4, 5, 0]
-
-
 def test_outermost_of_nothing() -> None:
     none = np.empty(0, np.int64)
     assert CallTree(none, none, none, none, none).outermost(none).size == 0
@@ -239,12 +234,6 @@ RECORDINGS = (
     "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz", "chrome/cudagraph_replay.trace.json.gz",
 )  # fmt: skip
 SUMS = ("calls", "host_self_ns", "device_self_ns", "kernels")
-
-
-@pytest.fixture(scope="module")
-def training() -> Trace:
-    """Two training steps of a small ViT, recorded on an H200."""
-    return open_path(Path(__file__).parent / "data" / "small_vit_train.pt.trace.json.gz").traces[0]
 
 
 @pytest.mark.parametrize("path", RECORDINGS)

@@ -12,7 +12,6 @@ from sample_runs import run_of
 from tests.sample_runs import FP32, GPT
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.conventions import CATEGORIES
-from tracetui.analysis.gpu.idle import gaps, idle
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranks.of_run import ranks_of
 from tracetui.analysis.scope import Scope
@@ -52,24 +51,6 @@ def two_steps(handmade: Handmade) -> Trace:
     )
 
 
-def test_a_step_lasts_until_its_own_work_ends(two_steps: Trace) -> None:
-    steps = overview(select(two_steps)).per_step
-    assert steps.select("index", "start", "duration_ns").rows() == [(3, 0, 130_000), (4, 130_000, 70_000)]
-
-
-def test_time_belongs_to_the_first_category_that_claims_it(two_steps: Trace) -> None:
-    steps = overview(select(two_steps)).per_step
-    first, second = ({name: row[f"{name}_ns"] // 1000 for name in CATEGORIES} for row in steps.iter_rows(named=True))
-    assert first == {
-        "kernel": 80, "communication": 0, "memcpy": 0, "memset": 0, "runtime": 10, "dataloader": 0, "cpu_exec": 30,
-        "other": 10,
-    }  # fmt: skip
-    assert second == {
-        "kernel": 0, "communication": 20, "memcpy": 20, "memset": 0, "runtime": 0, "dataloader": 0, "cpu_exec": 0,
-        "other": 30,
-    }  # fmt: skip
-
-
 def test_gpu_metrics(two_steps: Trace) -> None:
     row = overview(select(two_steps)).gpu.row(0, named=True)
     assert row["busy_percent"] == pytest.approx(100 * 120 / 200)
@@ -77,32 +58,6 @@ def test_gpu_metrics(two_steps: Trace) -> None:
     assert row["sm_efficiency_percent"] == pytest.approx(100 * 0.5 * 80 / 200)
     assert row["occupancy_percent"] == pytest.approx(40)
     assert row["tensor_core_percent"] == 0
-
-
-def test_causes_of_idle_time(two_steps: Trace) -> None:
-    found = gaps(select(two_steps)).filter(pl.col("stream").is_null())
-    assert found.select(
-        pl.col("start") // 1000, pl.col("duration_ns") // 1000, pl.col("cause").cast(pl.String)
-    ).rows() == [
-        (0, 50, "host_wait"),  # launched at 20
-        (130, 10, "kernel_wait"),  # launched at 115
-        (180, 20, "host_wait"),  # nothing follows
-    ]
-    row = idle(select(two_steps)).row(0, named=True)
-    assert (row["idle_ns"], row["other_percent"]) == (80_000, 0)
-    assert row["host_wait_percent"] == pytest.approx(100 * 70 / 80)
-
-
-def test_no_gap_is_kernel_wait_once_it_is_long(handmade: Handmade) -> None:
-    trace = handmade(
-        ("annotation", "ProfilerStep#1", 0, 200),
-        ("call", "cudaLaunchKernel", 1, 2, {"correlation": 1}),
-        ("call", "cudaLaunchKernel", 2, 3, {"correlation": 2}),
-        ("kernel", "a", 10, 20, {"correlation": 1}),
-        ("kernel", "b", 50, 200, {"correlation": 2}),
-    )
-    found = gaps(select(trace)).filter(pl.col("stream").is_null())
-    assert found["cause"].to_list() == ["host_wait", "other"]
 
 
 def test_concurrent_blocks_fill_an_sm_at_most_once(handmade: Handmade) -> None:
@@ -133,14 +88,6 @@ def test_work_launched_before_the_first_step_is_not_its_own(handmade: Handmade) 
     assert every.describe_totals(calls=True) == "step 1"  # its one call began inside
 
 
-def test_scope_of_steps(two_steps: Trace) -> None:
-    every, one = overview(select(two_steps)), overview(select(two_steps, Scope(steps=(4, 4))))
-    assert one.per_step.rows() == every.per_step.rows()[1:]
-    assert (one.steps, one.base) == (1, "step 4")
-    assert one.average_step_ns == 70_000
-    assert overview(select(two_steps, Scope(skip_steps=1))).per_step.rows() == one.per_step.rows()
-
-
 def test_scope_of_time(two_steps: Trace) -> None:
     found = overview(select(two_steps, Scope(window=(120_000, 150_000))))
     assert found.per_step["duration_ns"].to_list() == [10_000, 20_000]
@@ -148,31 +95,6 @@ def test_scope_of_time(two_steps: Trace) -> None:
     assert found.base == "steps 3-4, marked range"
     nothing = overview(select(two_steps, Scope(window=(500_000, 600_000))))
     assert (nothing.per_step.height, nothing.gpu.height, nothing.verdict.kind) == (0, 0, "unknown")
-
-
-def test_scope_of_devices(handmade: Handmade) -> None:
-    trace = handmade(
-        ("operator", "aten::mm", 0, 100),
-        ("kernel", "a", 0, 60),
-        ("kernel", "b", 50, 70, {"device": 1}),
-    )
-    assert overview(select(trace)).gpu["device"].to_list() == [0, 1]
-    assert overview(select(trace)).per_step["kernel_ns"].to_list() == [70_000]
-    only = overview(select(trace, Scope(devices=frozenset({1}))))
-    assert only.gpu["device"].to_list() == [1]
-    assert only.per_step["kernel_ns"].to_list() == [20_000]
-
-
-def test_overlap_of_communication(handmade: Handmade) -> None:
-    trace = handmade(
-        ("operator", "aten::mm", 0, 100),
-        ("kernel", "gemm", 0, 50),
-        ("kernel", "ncclDevKernel_AllGather", 30, 70, {"stream": 8}),
-    )
-    found = overview(select(trace))
-    assert found.overlap_percent == pytest.approx(50)
-    assert found.per_step.select("computation_ns", "collective_ns", "overlap_ns").row(0) == (50_000, 40_000, 20_000)
-    assert found.per_step["communication_ns"][0] == 20_000
 
 
 def test_a_trace_without_steps_is_one(handmade: Handmade) -> None:
@@ -205,33 +127,6 @@ def test_categories_sum_to_the_step(recording: Recording, name: str) -> None:
         window = steps["start"][-1] + steps["duration_ns"][-1] - steps["start"][0]
         assert 100 * whole["idle_ns"][0] / window + row["busy_percent"] == pytest.approx(100)
         assert row["utilization_percent"] <= row["busy_percent"]
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "numbers"),
-    [
-        ("vim_tiny_fp32_bs4.pt.trace.json.gz", "host", ("102.9 ms as recorded", "3.889 ms", "steps 1-3")),
-        (
-            "kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
-            "dataloader",
-            ("175.2 ms", "102.6 ms", "steps 5-10"),
-        ),
-        ("kineto_samples/resnet50_num_workers_4.pt.trace.json.gz", "unknown", ("104.3 ms of 126.2 ms", "steps 5-10")),
-        ("ddp_vit_small_2ranks/rank0.pt.trace.json.gz", "host", ("63.68 ms", "10.84 ms", "steps 1-3")),
-        ("ddp_vit_small_2ranks/rank1.pt.trace.json.gz", "host", ("66.43 ms", "12.44 ms", "steps 1-3")),
-        ("gpt_small_ctx256.trace.json.gz", "host", ("64.58 ms as recorded", "21.30 ms", "steps 0-1 of train_step")),
-        ("forms/torch213_cpu_mlp_modules.pt.trace.json.gz", "unknown", ("CPU", "steps 2-4")),
-    ],
-)
-def test_verdicts(recording: Recording, name: str, kind: str, numbers: tuple[str, ...]) -> None:
-    verdict = overview(select(recording(f"chrome/{name}"))).verdict
-    assert verdict.kind == kind
-    assert all(number in verdict.sentence for number in numbers), verdict.sentence
-
-
-def test_vim_waits_for_the_cpu_and_not_the_gpu(recording: Recording) -> None:
-    sentence = overview(select(recording("chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"))).verdict.sentence
-    assert sentence.startswith("Waits for the CPU, not the GPU")
 
 
 def test_the_straggler_is_who_computes_longest(recording: Recording) -> None:

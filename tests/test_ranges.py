@@ -9,14 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import polars as pl
 import pytest
 from chrome_file import ChromeFile
-from hypothesis import given
-from hypothesis import strategies as st
 from laid_out import body
 from nsys_file import NsysFile
 from nvtx_trace import nvtx_trace
@@ -448,28 +445,3 @@ def test_only_what_outlives_the_call_that_opened_it_is_a_range(tmp_path: Path) -
     lasting = dict(host.select("name", "duration").iter_rows())
     assert lasting["left open"] == 39_000
     assert lasting["helper.py(2): after"] == 15_000
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(0, 9), st.integers(0, 6)), max_size=5),
-    st.lists(st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(0, 9), st.integers(1, 9)), max_size=6),
-)
-def test_a_range_outlives_the_last_call_begun_on_its_own_thread(
-    calls: list[tuple[int, int, int, int]], operators: list[tuple[int, int, int, int]]
-) -> None:
-    file = ChromeFile()
-    wanted: dict[str, str] = {}
-    for pid, tid, start, lasts in calls:
-        file.event("python_function", ENTER, (start, start + lasts), pid, tid)
-    for number, (pid, tid, start, lasts) in enumerate(operators):
-        file.event("cpu_op", f"op {number}", (start, start + lasts), pid, tid)
-        begun = [call for call in calls if call[:2] == (pid, tid) and call[2] <= start]
-        last = max(begun, key=lambda call: call[2], default=None)
-        # of calls begun at once the latest in the file counts
-        last = next((call for call in reversed(begun) if last is not None and call[2] == last[2]), None)
-        opened = last is not None and start < last[2] + last[3] < start + lasts
-        wanted[f"op {number}"] = "annotation" if opened else "operator"
-    with TemporaryDirectory() as folder:
-        host = read_chrome(file.write(Path(folder) / "a.json")).host
-    kinds = host.select(pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String)).iter_rows()
-    assert {name: kind for name, kind in kinds if name in wanted} == wanted

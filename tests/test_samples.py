@@ -110,7 +110,18 @@ def test_the_wheel_holds_all_modules_samples_styles_and_markers(wheel: Path) -> 
 
 def test_the_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     place = tmp_path / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-compile",
+        "--target",
+        str(place),
+        str(wheel),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     environment = {**os.environ, "PYTHONPATH": str(place)}

@@ -26,24 +26,6 @@ def lines(app) -> list[str]:
     return screen_text(app).split("\n")
 
 
-async def test_the_overview_answers_the_first_questions():
-    async with opened(FP32) as (app, _):
-        text = screen_text(app)
-        assert "Waits for the CPU, not the GPU: a step takes 102.9 ms as recorded" in text
-        assert "Average step 106.4 ms" in text
-        assert "Critical path  Python 54.9 %, operators 37.3 %, API calls 7.63 %" in text
-        first_kernel = text.split("Top kernels")[1].split("\n")[1]
-        assert "selective_scan_fwd_kernel" in first_kernel
-        assert "Mamba ×48" in first_kernel
-        assert "24.7 %" in first_kernel
-        host = text.split("Top host functions")[1].split("\n")[1:3]
-        assert [line.split()[0] for line in host] == ["aten::mm", "selective_scan_interface.py(186):"]
-        worst = text.split(" Findings ")[1].split("\n")[1]
-        assert worst.startswith("  ! S2  Launch-bound")
-        assert re.search(r" 44\.\d %$", worst)
-        assert len(lines(app)) == 24
-
-
 async def test_digits_and_tab_go_to_tabs():
     async with opened(FP32) as (app, pilot):
         for number, (tab, title) in enumerate(tabs.TITLES.items(), 1):
@@ -504,13 +486,6 @@ async def test_a_narrow_terminal_still_shows_names_and_times():
         assert "Occup" in lines(app)[3]
         assert "filter" in lines(app)[-1]
         assert "sort" in lines(app)[-1]
-
-
-async def test_a_narrow_overview_begins_with_what_one_comes_for():
-    async with opened(FP32, size=(60, 20)) as (app, _):
-        text = screen_text(app)
-        assert "Mamba ×48" in text
-        assert "aten::mm" in text
 
 
 async def test_where_nothing_ran_on_a_gpu_there_are_no_gpu_columns(tmp_path):

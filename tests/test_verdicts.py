@@ -39,6 +39,7 @@ REVIEWED: dict[str, tuple[str, str | None]] = {
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": ("dataloader", "S5"),
     "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": (UNTOLD, "F7"),
     "jax/h200.trace.json.gz": (UNTOLD, None),
+    "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz": (UNTOLD, None),
     # four GPUs: rank 2 has more GPU work, rank 3 waits for it; as recorded both wait for rank 1's host, which one
     # rank's file can't tell from the program
     "ranks4/ddp_gpu/rich/rank2.pt.trace.json.gz": (UNTOLD, "S14"),
