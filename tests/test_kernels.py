@@ -152,15 +152,6 @@ def test_backward_kernels_count_for_the_module_of_their_forward(training: Trace)
     assert frame["module"].str.contains(r"^LayerNorm ×\d+$").all()
 
 
-def test_configurations_split_kernels(recording: Recording) -> None:
-    sel = select(recording(VIM))
-    table, split = kernels(sel), kernel_configurations(sel)
-    assert split["total_ns"].sum() == table["total_ns"].sum()
-    assert split.height > table.height
-    by_name = split.group_by("name").agg(pl.col("calls").sum()).sort("name")
-    assert by_name["calls"].to_list() == table.sort("name")["calls"].to_list()
-
-
 def test_traces_without_kernels(recording: Recording, tmp_path: Path) -> None:
     nothing = Trace.empty(TraceInfo("chrome", "made"), Source(tmp_path, 0))
     for trace in (nothing, recording("chrome/forms/cpu_only_rank34.json.gz")):
