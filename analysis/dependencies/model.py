@@ -168,6 +168,10 @@ class Saved(Struct, frozen=True):
     """At each end, the part of that end's own median step."""
 
 
+FITS = 0.01
+"""How much shorter than the clean step a replay with a faster host may be, and still be of that program."""
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A graph with what is known about its host's time.
@@ -288,6 +292,28 @@ class Model:
             for end, free, late in figures
         )
 
+    @cached_property
+    def _hosts(self) -> tuple[End, ...]:
+        """The ends, and the fastest host that fits them too: any is known only by the step that it leaves.
+
+        A GPU that limits the step hides how far its host is ahead, so a free one fits; of a step that waits for its
+        host, the clean step fixes it.
+        """
+        last = self.ends[-1]
+        if self.waits_for == "host" or (self.clean_ns is None and self.waits_for != "gpu"):
+            return self.ends
+        if self.waits_for == "gpu":
+            return (*self.ends, _end(self.graph, host_times(last.costs, 0.0)))
+        slow, fast, best = 1.0, 0.0, last
+        for _ in range(_ROUNDS // 2):
+            factor = (slow + fast) / 2
+            end = _end(self.graph, host_times(last.costs, factor))
+            if end.median_ns < last.median_ns * (1 - FITS):
+                fast = factor
+            else:
+                slow, best = factor, end
+        return (*self.ends, best)
+
     def saved(self, change: Callable[[Costs], Costs], *, may_hold_loss: bool = False) -> Saved:
         """What a change of the costs would save of the median step, over both ends.
 
@@ -300,11 +326,11 @@ class Model:
                 what the change takes away, such as the making of batches.
         """
         gains = []
-        for end in self.ends:
+        for end in self._hosts:
             after = step_times(self.graph, walk(self.graph, change(end.costs)))
             over = end.median_ns - self.step_ns if self.clean_ns is not None and self.waits_for == "host" else 0.0
             gains.append(max(float(np.median(end.step_ns - after)) - max(over, 0.0), 0.0))
-        shares = tuple(gain / max(end.median_ns, 1.0) for gain, end in zip(gains, self.ends, strict=True))
+        shares = tuple(gain / max(end.median_ns, 1.0) for gain, end in zip(gains, self._hosts, strict=True))
         lost = self._with_loss(change) if may_hold_loss else 0.0
         return Saved(min(gains), max(*gains, lost), shares)
 
@@ -438,6 +464,15 @@ def _slower(found: Graph, recorded: End, clean_ns: float) -> End:
     return best
 
 
+def host_times(costs: Costs, factor: float) -> Costs:
+    """Costs in which all that the host does takes `factor` of its time, waiting apart."""
+    return replace(
+        costs,
+        stretch=np.rint(costs.stretch * factor).astype(np.int64),
+        call=np.rint(costs.call * factor).astype(np.int64),
+    )
+
+
 def less_host(costs: Costs, spared: Ints) -> Costs:
     """Costs without some time of each call's stretch, then of the call itself; neither falls below zero."""
     stretch = np.maximum(costs.stretch - spared, 0)
@@ -478,6 +513,20 @@ def faster_work(
     each = costs.stretch + costs.call
     most = min(int(np.median(each[launches])), LAUNCHING_NS) if launches.any() and not whole_way else LAUNCHING_NS
     return less_host(costs, np.where(launches & ~kept, np.minimum(each, most), 0))
+
+
+def without_copies(found: Graph, costs: Costs, chosen: Bools) -> Costs:
+    """Costs with the chosen work free, and without the calls that make it or wait for nothing else."""
+    calls, work = found.calls, found.work
+    made = np.unique(work.call[chosen & (work.call >= 0)])
+    waits = np.repeat(np.arange(calls.row.size), np.diff(calls.wait_from))
+    others = np.bincount(waits[~chosen[calls.waited]], minlength=calls.row.size)
+    waiting = np.unique(waits)
+    gone = np.union1d(made, waiting[others[waiting] == 0])
+    call = costs.call.copy()
+    call[gone] = 0
+    costs = replace(costs, call=call, no_wait=costs.no_wait | frozenset(gone.tolist()))
+    return faster_work(found, costs, chosen, 0.0)
 
 
 def without_calls(found: Graph, costs: Costs, gone: Intervals) -> Costs:

@@ -70,7 +70,7 @@ def _late(late: Late, job: Job) -> Finding:
     per = "per step" if job.step_count else "in the recording"
     on_path = float(path[0] or 0.0) if len(path) else 0.0
     clean = " without a profiler" if step is not None and step == job.clean_step_ns else ""
-    return Gain(named, ceiling, "", ceiling, says_sure=False).finding(
+    return Gain(named, ceiling, "", sure_percent=ceiling, says_sure=False).finding(
         f"Rank {late.rank} is late in the program: {sentences.late_words(late, job)}",
         evidence(
             *(

@@ -48,6 +48,7 @@ def finding_row(finding: Finding) -> FindingRow:
         severity=finding.severity,
         title=finding.title,
         impact_us=us(finding.impact_ns),
+        impact_least_us=us(finding.least_ns),
         ceiling_percent=finding.ceiling_percent,
         evidence=[
             Evidence(

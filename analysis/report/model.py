@@ -372,7 +372,8 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     id: str
     severity: str
     title: str
-    impact_us: float | None
+    impact_us: Annotated[float | None, Meta(description="of a step, at most: with the fastest host that fits the step")]
+    impact_least_us: Annotated[float | None, Meta(description="of a step, at least: with the slowest such host")]
     ceiling_percent: float | None
     evidence: list[Evidence]
     formula: str

@@ -29,6 +29,10 @@ LOG_SOFTMAX = re.compile(
 )
 BACKWARD = re.compile(r"backward|bwd|SoftMaxBackward", re.IGNORECASE)
 BATCH_NORM = re.compile(r"batch_?norm|bn_fw|(?<![a-z])bn_infer", re.IGNORECASE)
+BATCH_NORM_OF_NCHW = re.compile(
+    r"^(?!.*(channels_last|nhwc)).*(batch_norm_|bn_fw|bn_bw|BatchNormalization)", re.IGNORECASE
+)
+"""Kernels of a batch norm on images whose channels are not last."""
 BATCH_STATISTICS = re.compile(
     r"collect_statistics|update_stats|bn_fw_tr|(batch_?norm|bn)\w*(train|stat)|reduce_statistics|welford", re.IGNORECASE
 )

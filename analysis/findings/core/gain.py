@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
-from tracetui.analysis.dependencies.model import Saved, faster_work, without_calls
+from tracetui.analysis.dependencies.model import Saved, faster_work, without_calls, without_copies
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.gpu.activities import activities
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,6 +41,8 @@ class Gain(Struct, frozen=True):
     ceiling_percent: float | None
     why: str
     """What the bound rests on, with its numbers."""
+    least_ns: float | None = None
+    """Of the median step, at least, as far as the host's time is known; None where nothing is."""
     sure_percent: float | None = None
     """The percentage of the step that is gained whatever recording cost the host."""
     work: Ints | None = None
@@ -79,6 +81,7 @@ class Gain(Struct, frozen=True):
             advice,
             next_command=next_command,
             impact_ns=self.ns if self.claimed else None,
+            least_ns=self.least_ns if self.claimed else None,
             ceiling_percent=self.ceiling_percent if self.claimed else None,
             sure_percent=self.sure_percent if self.claimed and self.says_sure else None,
             work=self.work,
@@ -94,7 +97,7 @@ def unclaimed(why: str) -> Gain:
 def of_share(ns: float, step_ns: float | None) -> Gain:
     """The gain of so much of each step, of which nothing else is known."""
     share = 100 * min(ns, step_ns) / step_ns if step_ns else None
-    return Gain(ns, share, "", share, says_sure=False)
+    return Gain(ns, share, "", sure_percent=share, says_sure=False)
 
 
 def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
@@ -113,6 +116,7 @@ def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
     return replace(
         found,
         ns=most_ns,
+        least_ns=None if found.least_ns is None else min(found.least_ns, most_ns),
         ceiling_percent=share,
         why=f"{found.why}; {why}",
         sure_percent=sure if sure is None or share is None else min(sure, share),
@@ -132,11 +136,17 @@ def gpu_is_limit(facts: Facts) -> bool:
 
 
 def of_kernels(
-    facts: Facts, rows: Ints, *, factor: float = 0.0, fewer_launches: bool = False, around: Ints | None = None
+    facts: Facts,
+    rows: Ints,
+    *,
+    factor: float = 0.0,
+    fewer_launches: bool = False,
+    around: Ints | None = None,
+    others: Sequence[tuple[Ints, float]] = (),
 ) -> Gain:
     """The gain if these device rows, a finding's work, took `factor` of their time, or were not launched at all.
 
-    Work `around` them would not be launched in the bound; that is not certain.
+    Work `around` them would not be launched in the bound, and `others` take a factor of their time; neither is certain.
 
     The dependency graph is replayed with these costs. A launch that is not made spares the host its way to it: all of
     that way is in the bound, and no more than the usual way in what is certain. Where launches were not recorded, the
@@ -147,6 +157,7 @@ def of_kernels(
         return _alone(facts, rows, factor, launching(facts, rows) if fewer_launches else None)
     mask = _work_of(facts, rows)
     beside = None if around is None or not around.size else _work_of(facts, around)
+    faster = [(_work_of(facts, other), part) for other, part in others]
     work = model.graph.work
     # what runs beside other chosen work takes no time of its own
     running = intervals.length(intervals.union(work.start[mask], work.end[mask]))
@@ -154,12 +165,14 @@ def of_kernels(
 
     def changed(costs: Costs, *, at_most: bool) -> Costs:
         costs = faster_work(model.graph, costs, mask, factor, fewer_launches=fewer_launches, whole_way=at_most)
+        for marked, part in faster if at_most else ():
+            costs = faster_work(model.graph, costs, marked, part)
         if beside is None or not at_most:
             return costs
         return faster_work(model.graph, costs, beside, 0.0, fewer_launches=True, whole_way=True)
 
     saved = surely = model.saved(partial(changed, at_most=False))
-    if fewer_launches or beside is not None:
+    if fewer_launches or beside is not None or faster:
         most = model.saved(partial(changed, at_most=True)).most_ns
         saved = replace(surely, most_ns=max(surely.most_ns, most))
     what = f"{words.ns(spent)} of GPU time per step" if model.graph.steps.height else f"{words.ns(spent)} of GPU time"
@@ -168,6 +181,9 @@ def of_kernels(
     if beside is not None:
         more = intervals.length(intervals.union(work.start[beside], work.end[beside]))
         what += f", and all {words.ns(more / max(model.graph.steps.height, 1))} of what their operators launch with it"
+    if faster:
+        more = sum(float((work.end - work.start)[marked].sum()) * (1 - part) for marked, part in faster)
+        what += f", and {words.ns(more / max(model.graph.steps.height, 1))} of others that the change makes faster"
     after = ", without their launches too" if fewer_launches else ""
     bound = _gain(model, saved, f"{what}; ", after, surely)
     return replace(bound, work=rows, host=launching(facts, rows) if fewer_launches else None)
@@ -222,9 +238,28 @@ def of_calls(
     return replace(_gain(model, saved, "", after), work=rows if rows.size else None, host=gone)
 
 
-def of_change(model: Model, change: Callable[[Costs], Costs], what: str, host: Intervals | None) -> Gain:
-    """The gain of any change of the graph's costs that spares this time of the host."""
-    return replace(_gain(model, model.saved(change), "", what), host=host)
+def of_change(
+    model: Model,
+    change: Callable[[Costs], Costs],
+    what: str,
+    host: Intervals | None,
+    most: Callable[[Costs], Costs] | None = None,
+) -> Gain:
+    """The gain of any change of the graph's costs that spares this time of the host, at most that of `most`."""
+    saved = model.saved(change)
+    if most is not None:
+        saved = replace(saved, most_ns=max(saved.most_ns, model.saved(most).most_ns))
+    return replace(_gain(model, saved, "", what), host=host)
+
+
+def of_copies(facts: Facts, rows: Ints) -> Gain:
+    """The gain if these copies took no time and nothing waited for them alone."""
+    model = facts.model
+    if model is None:
+        return _alone(facts, rows, 0.0, None)
+    mask = _work_of(facts, rows)
+    saved = model.saved(lambda costs: without_copies(model.graph, costs, mask))
+    return replace(_gain(model, saved, "", ", without the copies and what waits for them alone"), work=rows)
 
 
 def of_host_time(facts: Facts, gone: Intervals) -> Gain:
@@ -233,7 +268,7 @@ def of_host_time(facts: Facts, gone: Intervals) -> Gain:
 
 
 def _gain(model: Model, saved: Saved, before: str, after: str, surely: Saved | None = None) -> Gain:
-    """States the bound: certain for a GPU that limits the run, since then its host only has to keep ahead.
+    """States the bound, and what is certain of it.
 
     Args:
         model: what was replayed.
@@ -242,21 +277,19 @@ def _gain(model: Model, saved: Saved, before: str, after: str, surely: Saved | N
         after: words behind it.
         surely: what is certain, where the host may be spared less than the bound supposes.
     """
-    base = model.step_ns
+    base, certain = model.step_ns, surely or saved
     share = 100 * min(saved.most_ns, base) / base if base else None
     steps = f"the median of {model.step_count} steps ends" if model.step_count > 1 else "it ends"
     if model.clean_ns is None and model.sel.trace.light is not None:
         steps = f"of {words.ns(base)}, the rich recording's step, {steps}"  # the verdict's step is the light one
     ends = f"{steps} {words.ns(saved.most_ns)} earlier" if saved.most_ns >= 1 else f"{steps} no earlier"
-    if model.waits_for == "gpu":
-        sure = share if surely is None or share is None else min(share, 100 * surely.most_ns / base)
-        return Gain(saved.most_ns, share, f"{before}{ends} when the launches are replayed{after}", sure)
-    if saved.most_ns - saved.least_ns >= 1:
+    least = min(certain.least_ns, saved.most_ns)
+    if saved.most_ns - least >= 1:
         lost = "what recording cost the host" if model.clean_ns is None else _HOST
-        ends = f"{steps} {words.ns(saved.least_ns)} to {words.ns(saved.most_ns)} earlier, by {lost},"
+        ends = f"{steps} {words.ns(least)} to {words.ns(saved.most_ns)} earlier, by {lost},"
     why = f"{before}{ends} when the launches are replayed{after}"
-    certain = 100 * min(saved.shares)
-    return Gain(saved.most_ns, share, why, certain if share is None else min(share, certain))
+    sure = 100 * min(certain.shares)
+    return Gain(saved.most_ns, share, why, least, sure if share is None else min(share, sure))
 
 
 def _alone(facts: Facts, rows: Ints, factor: float, host: Intervals | None) -> Gain:
@@ -276,6 +309,7 @@ def _alone(facts: Facts, rows: Ints, factor: float, host: Intervals | None) -> G
         ns,
         100 * min(ns, facts.step_ns) / facts.step_ns,
         f"{words.ns(ns)} in which nothing else runs on the GPU; no launch was recorded, so what the step gains is open",
+        0.0,
         0.0,
         about,
         host,

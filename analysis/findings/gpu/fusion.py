@@ -17,10 +17,12 @@ from tracetui.analysis.findings.core.finding import Evidence, Query, evidence
 from tracetui.analysis.findings.declared.gpu import F4, F6, F7, F11, F20
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
+from tracetui.analysis.findings.gpu.kernel_facts import attained
 from tracetui.analysis.findings.gpu.kernel_kinds import Part
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_makers import (
     BATCH_NORM,
+    BATCH_NORM_OF_NCHW,
     BATCH_NORM_OPERATOR,
     BATCH_STATISTICS,
     FOREACH_OPTIMIZER,
@@ -148,11 +150,12 @@ def _parts_at_stake(*, much: bool, many: bool) -> str:
     return f"softmax and {rest}" if much and many else "softmax" if much else rest
 
 
+LAYOUT_OF_IMAGES = "NCHW/NHWC"
 LAYOUTS = (
     ("flip", re.compile(r"flip|reverse", re.IGNORECASE)),
     ("roll", re.compile(r"(?<![a-z])roll(?!ed)", re.IGNORECASE)),
     ("cat", re.compile(r"CatArray|^cat|_cat_|concat|stack", re.IGNORECASE)),
-    ("NCHW/NHWC", re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw", re.IGNORECASE)),
+    (LAYOUT_OF_IMAGES, re.compile(r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw", re.IGNORECASE)),
     ("transpose", re.compile(r"transpose|permute", re.IGNORECASE)),
 )
 """Kinds of layout changes by the kernel's name; the rest are copies."""
@@ -164,7 +167,8 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     if part.percent <= limits.share_percent:
         return None
     sorts = _layout_sorts(part.frame)
-    bound = gain.of_kernels(facts, part.rows, fewer_launches=True)
+    norms = _norms_of_other_layout(facts) if sorts["sort"][0] == LAYOUT_OF_IMAGES else ()
+    bound = gain.of_kernels(facts, part.rows, fewer_launches=True, others=norms)
     return bound.finding(
         f"Moving data takes {words.percent(part.percent)} of {kernel_kinds.base(facts)}, most by {sorts['sort'][0]}:"
         f" {_launches(facts, part.launches)}",
@@ -180,6 +184,19 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
         f"{part.worked_out}; without them: {bound.why}",
         advice=for_layout(facts, str(sorts["sort"][0])),
     )
+
+
+def _norms_of_other_layout(facts: Facts) -> list[tuple[Ints, float]]:
+    """The batch norms on NCHW, and what is left of their time at their roof: channels_last exchanges their kernels."""
+    at_roof = attained(facts)
+    rows = facts.launches.select("row", name=pl.col("name").cast(pl.String))
+    rows = rows.filter(
+        pl.Series(names.matching(rows["name"], lambda name: BATCH_NORM_OF_NCHW.search(name) is not None))
+    )
+    return [
+        (group["row"].cast(pl.Int64).to_numpy(), min(at_roof[name][0] / 100, 1.0) if name in at_roof else 0.0)
+        for (name,), group in rows.filter(pl.Series(of_nchw)).group_by("name", maintain_order=True)
+    ]
 
 
 def _launches(facts: Facts, launches: int) -> str:

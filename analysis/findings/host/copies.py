@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import kept
@@ -85,7 +86,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         return None
     start, end = _calls_of(facts, slow)
     host_ns = facts.per_step(float((end - start).sum()))
-    bound = gain.of_calls(facts, start, end, slow["row"].to_numpy())
+    bound = replace(gain.of_copies(facts, slow["row"].to_numpy()), host=intervals.union(start, end))
     spent = facts.per_step(float(slow["ns"].sum()))
     moved = facts.per_step(float(slow["bytes"].sum()))
     if (link := host_link_of(facts.run, facts.trace)) is not None and facts.model is not None:
@@ -153,10 +154,14 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     could = min(total, intervals.length(computing))
     if 100 * beside >= limits.overlap_percent * could:
         return None
-    rows = copies(facts).filter(pl.col("direction") == HTOD)["row"].to_numpy()
-    bound = gain.of_kernels(facts, rows)
-    spent, rest = base.per_step(total), base.per_step(could - beside)
-    if facts.model is not None:
+    mine = copies(facts).filter(pl.col("direction") == HTOD)
+    spent = base.per_step(total)
+    if mine["pageable"].any():  # its advice frees the host as well, which waits in such a copy
+        bound = gain.of_copies(facts, mine["row"].to_numpy())
+    else:
+        bound = gain.of_kernels(facts, mine["row"].to_numpy())
+    if not mine["pageable"].any() and facts.model is not None:
+        rest = base.per_step(could - beside)
         why = f"no more than {words.ns(rest)} of copies and kernels can run at the same time that don't yet"
         bound = gain.limited(bound, rest, facts.model.step_ns, why)
     return bound.finding(

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.base import intervals
+from tracetui.analysis.base import intervals, names
 from tracetui.analysis.dependencies.costs import as_recorded
 from tracetui.analysis.dependencies.critical_path import critical_path
 from tracetui.analysis.dependencies.host_layers import loading_time
-from tracetui.analysis.dependencies.model import LAUNCHING_NS
+from tracetui.analysis.dependencies.model import LAUNCHING_NS, without_copies
 from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.host import S2, S13, S19
 from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.host.copies import DTOH
+from tracetui.analysis.memops import operation_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +89,20 @@ def without_host(facts: Facts, *, launching: bool) -> Gain | None:
         ways = _ways(facts, model, costs, close=launching)
         return replace(costs, stretch=np.where(ways, 0, costs.stretch), call=np.where(ways, 0, costs.call))
 
-    return gain.of_change(model, without, " without it", _host_time(facts, launching=launching))
+    def with_copies(costs: Costs) -> Costs:
+        ways = _ways(facts, model, costs, close=False)
+        return without_copies(model.graph, without(costs), _copied_for_host(model, ways))
+
+    host = _host_time(facts, launching=launching)
+    return gain.of_change(model, without, " without it", host, None if launching else with_copies)
+
+
+def _copied_for_host(model: Model, ways: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Marks the copies to the host that its other work follows: without that work nothing would need them."""
+    call, device = model.graph.work.call, model.sel.trace.device
+    to_host = names.matching(device["name"].gather(model.graph.work.row), lambda name: operation_name(name) == DTOH)
+    marked: NDArray[np.bool_] = to_host & (call >= 0) & np.append(ways, False)[call + 1]
+    return marked
 
 
 def _late(
