@@ -190,12 +190,11 @@ def _norms_of_other_layout(facts: Facts) -> list[tuple[Ints, float]]:
     """The batch norms on NCHW, and what is left of their time at their roof: channels_last exchanges their kernels."""
     at_roof = attained(facts)
     rows = facts.launches.select("row", name=pl.col("name").cast(pl.String))
-    rows = rows.filter(
-        pl.Series(names.matching(rows["name"], lambda name: BATCH_NORM_OF_NCHW.search(name) is not None))
-    )
+    of_nchw = names.matching(rows["name"], lambda name: BATCH_NORM_OF_NCHW.search(name) is not None)
+    groups = rows.filter(pl.Series(of_nchw)).group_by("name", maintain_order=True)
     return [
         (group["row"].cast(pl.Int64).to_numpy(), min(at_roof[name][0] / 100, 1.0) if name in at_roof else 0.0)
-        for (name,), group in rows.filter(pl.Series(of_nchw)).group_by("name", maintain_order=True)
+        for (name,), group in groups
     ]
 
 
