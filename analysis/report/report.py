@@ -15,6 +15,7 @@ from tracetui.analysis.report.ranks import job_sections
 from tracetui.analysis.report.rows import table_rows
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables import comparison
+from tracetui.analysis.tables.nsight.counters import SOURCE_LINES
 from tracetui.analysis.tables.ranks import RANKS
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.parsers.tool_registry import BY_KIND
@@ -173,10 +174,10 @@ def _by_default(run: Run) -> list[str]:
     from tracetui.analysis.counters.source_lines import has_lines
 
     if run.traces and all(map(has_lines, run.traces)):
-        return [report_sections.SOURCE_LINES.id]
+        return [SOURCE_LINES.id]
     left_out = {*report_sections.ON_REQUEST}
     if not any(map(has_lines, run.traces)):
-        left_out.add(report_sections.SOURCE_LINES.id)
+        left_out.add(SOURCE_LINES.id)
     return [name for name in SECTIONS if name not in left_out]
 
 
