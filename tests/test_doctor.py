@@ -14,7 +14,7 @@ from machine_trees import AGX_ORIN_30W, H200, ORIN_NANO_25W, Board, Tools, jetso
 
 from tracetui.app.cli.commands.doctor import doctor_text
 from tracetui.app.cli.main import main
-from tracetui.collectors.checks import doctor, software, target_python
+from tracetui.collectors.checks import doctor, target_python
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check, Terminal
 from tracetui.collectors.machine.probe import Probe, Ran
 
@@ -342,7 +342,7 @@ def test_a_subject_that_breaks_does_not_hide_the_others(tmp_path: Path, monkeypa
     def broken(_: object) -> list[Check]:
         raise ZeroDivisionError("a sensor")
 
-    monkeypatch.setattr(software, "checks", broken)
+    monkeypatch.setitem(doctor.SUBJECTS, "software", broken)
     found = examine(tmp_path, Tools())
     assert found["software"].message == "could not be looked at: ZeroDivisionError: a sensor"
     assert "disk" in found

@@ -82,7 +82,7 @@ _TIMES = ("recorded_begin", "recorded_end")
 
 
 def own_calls(found: Sequence[Job], trace: Trace) -> pl.DataFrame | None:
-    """The matched calls of a recording (`collectives.table.MATCHED`), by the job of its pass.
+    """The matched calls of a recording (`collectives.MATCHED`), by the job of its pass.
 
     Args:
         found: the jobs of its run.

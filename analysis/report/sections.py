@@ -291,8 +291,7 @@ class Sections:
 
     def kernels_below(self, tree: str) -> tuple[str, list[Json], int]:
         """The kernels under each range of the tree, or under each module: their key, the rows, and how many."""
-        from tracetui.analysis.ranges import range_tree_kernels
-        from tracetui.analysis.tree_kernels import module_tree_kernels
+        from tracetui.analysis.tree_kernels import module_tree_kernels, range_tree_kernels
 
         of_ranges = tree == "range_tree"
         table = RANGE_TREE_KERNELS if of_ranges else MODULE_KERNELS

@@ -136,7 +136,7 @@ def longest_gaps(sel: Selection, model: Model | None = None, most: int = MOST) -
     Returns:
         A row per gap: device; step (its index; null outside of all steps); start (ns on the trace's clock) and at_ns
         (since the recording began); duration_ns; percent (of all idle time of this GPU in scope); cause (as of
-        `gpu.idle`); host (the call with the most own time in it, or `during.UNRECORDED`, on the thread that launched
+        `gpu.idle`); host (the call with the most own time in it, or `UNRECORDED`, on the thread that launched
         what ended it; null where no thread is known) and host_percent (of the gap); behind (the operator of what ended
         it, else the call that launched it; null where neither is known) and launched_after_ns (the launch, after the
         gap began; negative if before it); next (the work that ended it; null where the scope did); path and

@@ -115,9 +115,9 @@ class LightPass:
         # Kineto takes metadata until the recording ends
         profiler.add_metadata_json("tracetui", json.dumps(about))
         profiler.stop()
-        return _pass(
-            "light", ranks.file_of(self._spec, LIGHT_TRACE), self._marks, cuda_sync_events=self._config is not None
-        )
+        file = ranks.file_of(self._spec, LIGHT_TRACE)
+        profiler.export_chrome_trace(str(Path(self._spec["out"]) / file))
+        return _pass("light", file, self._marks, cuda_sync_events=self._config is not None)
 
     def drop(self) -> None:
         """Ends a recording that no step was recorded in, and writes nothing."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.findings.core.program import Program
+    from tracetui.analysis.findings.core.framework import Program
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.memory.peak import Memory
     from tracetui.analysis.overview import Overview
@@ -309,7 +309,7 @@ class Facts:
     @cached_property
     def program(self) -> Program:
         """`framework.program_of`: the framework, whose language advice speaks."""
-        from tracetui.analysis.findings.core.program import program_of
+        from tracetui.analysis.findings.core.framework import program_of
 
         return program_of(self.trace, self.launches["name"])
 
