@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "reference" / "experiments"
 PAGE = ROOT / "docs" / "reference" / "experiments.md"
 PROOFS = ROOT / "docs" / "reference" / "proofs-json.md"
-SOURCE = ROOT / "parsers" / "runs" / "folder" / "proofs.py"
+SOURCE = ROOT / "parsers" / "runs" / "proofs.py"
 KEPT = (
     "now",
     "name",
