@@ -182,7 +182,7 @@ def of_kernels(
         more = intervals.length(intervals.union(work.start[beside], work.end[beside]))
         what += f", and all {words.ns(more / max(model.graph.steps.height, 1))} of what their operators launch with it"
     if faster:
-        more = sum(float((work.end - work.start)[marked].sum()) * (1 - part) for marked, part in faster)
+        more = sum((1 - part) * int((work.end - work.start)[marked].sum()) for marked, part in faster)
         what += f", and {words.ns(more / max(model.graph.steps.height, 1))} of others that the change makes faster"
     after = ", without their launches too" if fewer_launches else ""
     bound = _gain(model, saved, f"{what}; ", after, surely)
