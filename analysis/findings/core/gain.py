@@ -182,8 +182,8 @@ def of_kernels(
         more = intervals.length(intervals.union(work.start[beside], work.end[beside]))
         what += f", and all {words.ns(more / max(model.graph.steps.height, 1))} of what their operators launch with it"
     if faster:
-        more = sum((1 - part) * int((work.end - work.start)[marked].sum()) for marked, part in faster)
-        what += f", and {words.ns(more / max(model.graph.steps.height, 1))} of others that the change makes faster"
+        spared = sum((1 - part) * int((work.end - work.start)[marked].sum()) for marked, part in faster)
+        what += f", and {words.ns(spared / max(model.graph.steps.height, 1))} of others that the change makes faster"
     after = ", without their launches too" if fewer_launches else ""
     bound = _gain(model, saved, f"{what}; ", after, surely)
     return replace(bound, work=rows, host=launching(facts, rows) if fewer_launches else None)
