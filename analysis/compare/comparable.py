@@ -468,6 +468,12 @@ def work_differences(a: Trace, b: Trace, manifests: tuple[RunManifest | None, Ru
     return _of_launches(a, b)
 
 
+def settings_apart(a: RunManifest, b: RunManifest) -> list[str]:
+    """The fields in which two runs differ that makes them no repeats of one configuration."""
+    rows = [*run_differences(a, b), *_of_manifests(a, b)]
+    return [row.field for row in rows if (row.matters or row.intended or row.work) and row.field not in MAY_VARY]
+
+
 def samples_per_step(trace: Trace, manifest: RunManifest | None) -> float | None:
     """How many samples a step holds, as run.json or the shapes of its input say; None if neither does."""
     if manifest is not None:

@@ -61,9 +61,7 @@ def regression(found: Diff, between: RunsDifference | None = None, noise: float 
     """
     causes = tuple(sorted(_causes(found), key=lambda cause: -cause.percent))
     if between is not None:
-        change, widest = (between.percent(ns) for ns in (between.delta_ns, between.delta_ns + between.noise_ns))
-        slower = change if change > 0 and between.beyond(noise) else None
-        return Regression(slower, max(change, min(widest, between.percent(between.detectable_ns))), causes)
+        return of_runs(between, causes, noise)
     step = found.step
     change = step.median_delta_percent
     slower = None
@@ -71,6 +69,13 @@ def regression(found: Diff, between: RunsDifference | None = None, noise: float 
         most = causes[0].percent
         slower = min(change, most) if most >= MOST_OF * change else None
     return Regression(slower, change, causes)
+
+
+def of_runs(between: RunsDifference, causes: tuple[Cause, ...] = (), noise: float = 1.0) -> Regression:
+    """What repeats tell of limits: one is not exceeded where the interval says so, or such runs would have shown it."""
+    change, widest = (between.percent(ns) for ns in (between.delta_ns, between.delta_ns + between.noise_ns))
+    slower = change if change > 0 and between.beyond(noise) else None
+    return Regression(slower, max(change, min(widest, between.percent(between.detectable_ns))), causes)
 
 
 def _causes(found: Diff) -> Iterator[Cause]:

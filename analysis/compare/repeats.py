@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tracetui.analysis.compare.comparable import MAY_VARY, run_differences
+from tracetui.analysis.compare.comparable import settings_apart
 from tracetui.analysis.compare.compared_passes import CLEAN, LIGHT, RECORDED, durations
 from tracetui.analysis.compare.step_difference import CONFIDENCE, POWER, quantile, reach
 from tracetui.analysis.matching.light_times import light_selection, with_light_times
@@ -39,12 +39,7 @@ def runs_in(folder: Path) -> tuple[tuple[Path, ...], str]:
     if len(runs) < 2:
         return (), ""
     base = runs[0][1]
-    apart = [
-        row.field
-        for _, manifest in runs[1:]
-        for row in run_differences(base, manifest)
-        if (row.matters or row.intended or row.work) and row.field not in MAY_VARY
-    ]
+    apart = [field for _, manifest in runs[1:] for field in settings_apart(base, manifest)]
     return ((), ", ".join(dict.fromkeys(apart))) if apart else (tuple(path for path, _ in runs), "")
 
 

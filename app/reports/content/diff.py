@@ -117,12 +117,12 @@ def verdict(found: Json, layout: Layout) -> str:
 
 def _within(step: Json, layout: Layout) -> str:
     """What two single runs tell of a change, and what would tell more."""
+    if step["regression"]["slower_percent"] is not None:
+        return f"{cause_words(step['regression']['causes'][0], layout.ascii)}: that explains it."
     if step["beyond_noise"] is None:
         return "With one step in either run, it is unknown how much steps vary by themselves: this may be chance."
     if not step["beyond_noise"]:
         return f"That may be chance: the 95 % interval is {_interval(step, 'median_', layout)}."
-    if step["regression"]["slower_percent"] is not None:
-        return f"{cause_words(step['regression']['causes'][0], layout.ascii)}: that explains it."
     return f"Two runs of one program may differ as much. {SETTLE}"
 
 
