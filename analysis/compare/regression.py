@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 from msgspec import Struct
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 MOST_OF = 0.5
 """The share of a step's difference that a cause must cover to explain it, and of a step with work of the GPU in it that
 makes the work matter."""
+LEAST_NS, LEAST_KERNELS = 10_000, 5
+"""How long a launch and how many kernels must be for what they have in common to show."""
 GPU_WORK, LAUNCHES, OPERATORS = "gpu_work", "launches", "operators"
 
 
@@ -27,7 +30,8 @@ class Cause(Struct, frozen=True):
     """Work of which a step of B has more than one of A."""
 
     what: str
-    """`GPU_WORK` (ns, without communication, which may wait for others), `LAUNCHES` or `OPERATORS`."""
+    """`GPU_WORK` (ns, without communication, which may wait for others, and without what all kernels take longer
+    alike), `LAUNCHES` or `OPERATORS`."""
     a: float
     b: float
     percent: float
@@ -84,7 +88,7 @@ def _causes(found: Diff) -> Iterator[Cause]:
     if not step.a_median_ns or not step.b_median_ns:
         return
     own = found.waterfall.filter(pl.col("category") != "communication")
-    more = float((own["count_effect_ns"] + own["mean_effect_ns"]).sum())
+    more = float((own["count_effect_ns"] + own["mean_effect_ns"]).sum()) - _alike_ns(found.kernels)
     a, b = (float(found.kinds[f"{side}_ns"].sum()) for side in "ab")
     if more > 0 and b >= MOST_OF * step.b_median_ns:
         yield Cause(GPU_WORK, b - more, b, 100 * more / step.a_median_ns)
@@ -92,3 +96,17 @@ def _causes(found: Diff) -> Iterator[Cause]:
         a, b = (float(table[f"{side}_calls"].sum()) for side in "ab")
         if 0 < a < b:
             yield Cause(what, a, b, 100 * (b - a) / a)
+
+
+def _alike_ns(kernels: pl.DataFrame) -> float:
+    """What the kernels that both runs have take longer in B because three of four are slower by a factor or more.
+
+    Code changes single kernels; a clock, a power mode or another program changes all, and may do so in the next run.
+    """
+    both = kernels.filter((pl.col("a_calls") > 0) & (pl.col("b_calls") > 0) & (pl.col("a_ns") > 0))
+    both = both.with_columns(a=pl.col("a_ns") / pl.col("a_calls"), b=pl.col("b_ns") / pl.col("b_calls"))
+    long = both.filter(pl.col("a") >= LEAST_NS)
+    if long.height < LEAST_KERNELS:
+        return 0.0
+    factor = float(np.quantile((long["b"] / long["a"]).to_numpy(), 0.25))
+    return max(factor - 1, 0.0) * float((both["a"] * both["b_calls"]).sum())

@@ -25,7 +25,8 @@ D1 = Rule(
     must not hold zero. Of two single runs ``change = (median B - median A) / median A``, and the interval is that of
     their steps (`step_difference.median_interval`). Two processes of one program may differ by more, so the work must
     explain the change as well: GPU work, launches or operators that B has more of must by themselves make the step
-    longer by more than the limit and by half of the change. Without that the rule abstains. Of runs that did other
+    longer by more than the limit and by half of the change; that all kernels take longer alike, as of a lower clock
+    (K18), is no work. Without that the rule abstains. Of runs that did other
     work (another batch, another size of the input) no change is reported.""",
 )
 
