@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.diff import Diff
+    from tracetui.analysis.compare.regression import Regression
+    from tracetui.analysis.compare.repeats import RunsDifference
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.dependencies.model import Model
@@ -372,6 +374,8 @@ class Pair:
 
     a: Facts
     b: Facts
+    between: RunsDifference | None = None
+    """The difference of their repeats, of which both are the middle ones; None for two single runs."""
     kind: str = "pair"
 
     def missing(self, needs: Iterable[str]) -> str:
@@ -393,6 +397,12 @@ class Pair:
         from tracetui.analysis.compare.diff import diff
 
         return diff(self.a.sel, self.b.sel)
+
+    def regression(self, noise: float = 1.0) -> Regression:
+        """`analysis.compare.regression.regression`."""
+        from tracetui.analysis.compare.regression import regression
+
+        return regression(self.diff, self.between, noise)
 
     @cached_property
     def comparable(self) -> Json:
