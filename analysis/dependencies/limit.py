@@ -24,6 +24,7 @@ from tracetui.analysis.dependencies.critical_path import (
 from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
+from tracetui.analysis.scope import Scope
 from tracetui.parsers.names.collectives import is_host_collective
 from tracetui.parsers.runs.run import LIGHT
 
@@ -88,8 +89,8 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         span: what one step is, in words: "a step", or "the recording".
     """
     base = base.replace(" (no steps)", ", no steps")
-    on_jax = sel.trace.info.kind == "jax"
-    found, named = (None, None) if on_jax else (program_model(sel), model(sel, sel.trace.clean_step_ns))
+    found = run_model(sel)
+    named = None if found is None else model(sel, sel.clean_step_ns)
     if found is None or named is None:
         why, sentence = _without_model(sel)
         return Limit("unknown", f"{sentence} ({base}).", why=why)
@@ -106,6 +107,13 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         len(found.unexplained),
         untold,
     )
+
+
+def run_model(sel: Selection) -> Model | None:
+    """`program_model` of a run; a part of it is replayed as recorded, since its steps need not take the clean time."""
+    if sel.trace.info.kind == "jax":
+        return None
+    return program_model(sel) if sel.scope == Scope() else model(sel)
 
 
 def _of_working_steps(found: Model, base: str) -> str:
