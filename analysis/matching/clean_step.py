@@ -78,7 +78,8 @@ def page_step(found: Overview) -> PageStep:
     Args:
         found: the overview of the run (`light_overview.run_overview`).
     """
-    model, shown = run_model(found.sel), light_selection(found.sel) or found.sel
+    model = None if found.sel.trace.info.kind == "jax" else run_model(found.sel)
+    shown = light_selection(found.sel) or found.sel
     of: Of = "recorded" if found.as_recorded is None else "light"
     if model is None:
         return _step(of, shown, found, found.average_step_ns)
@@ -93,6 +94,13 @@ def page_step(found: Overview) -> PageStep:
     added = max(model.recorded_ns - model.ends[-1].median_ns, 0.0)
     step = _step(of, model.sel, found, model.recorded_ns, recording_ns=added)
     return _without_host(step) if of == "light" else step
+
+
+def path_of(sel: Selection) -> Of:
+    """Which steps the critical path of a selection is of."""
+    if sel.clean_step_ns:
+        return "clean"
+    return "light" if sel.trace.info.recorded_pass == LIGHT else "recorded"
 
 
 def _step(
@@ -166,7 +174,9 @@ def _idle_of_steps(gaps: pl.DataFrame, bounds: Intervals, ns: float) -> pl.DataF
         start = among["start"].to_numpy()
         percent = _covered_percent((start, start + among["duration_ns"].to_numpy()), bounds)
         parts.append({"device": device, "stream": None, "duration_ns": round(percent * ns / 100), "cause": cause})
-    return shares(pl.DataFrame(parts, schema={name: GAPS[name] for name in ("device", "stream", "duration_ns", "cause")}))
+    return shares(
+        pl.DataFrame(parts, schema={name: GAPS[name] for name in ("device", "stream", "duration_ns", "cause")})
+    )
 
 
 def replayed_trace(model: Model) -> Trace:
