@@ -48,7 +48,7 @@ def loading(facts: Facts) -> str:
     if not facts.missing(("gpu",)):
         base = basis.shown(facts)
         spent = float(copies_of(base.of_steps).filter(pl.col("direction") == HTOD)["ns"].sum())
-        share = words.percent(base.share(base.per_step(spent)) or 0)
+        share = words.percent(base.share(base.of_step(spent)) or 0)
         parts.append(f"copies to the GPU take {share} of {base.span}")
     return ", ".join(parts)
 

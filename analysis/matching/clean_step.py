@@ -37,8 +37,11 @@ if TYPE_CHECKING:
 
     Of: TypeAlias = Literal["clean", "light", "recorded"]
 
-HOST_CATEGORIES = {"dataloader": "dataloader", "cpu_exec": "operator"}
-"""What the host does between API calls, and the kind of a host row that counts as it; a light recording lacks both."""
+HOST_KINDS = {"runtime": "runtime", "dataloader": "dataloader", "cpu_exec": "operator"}
+"""What the host does between the graph's calls, and the kind of a host row that counts as it.
+
+API calls too: of a copy from pageable memory the graph's call is only the part behind its staging.
+"""
 
 
 class PageStep(Struct, frozen=True):
@@ -55,6 +58,8 @@ class PageStep(Struct, frozen=True):
     """A row per device (stream null) and stream (`gpu.idle`): the causes are shares of the idle time."""
     steps: int
     """How many steps the shares are the mean of."""
+    mean_ns: float
+    """The mean length of these, which are not those without a profiler themselves."""
     off_percent: float | None = None
     """By how much the replayed median step is longer than the clean one; None of any other step."""
     recording_ns: float | None = None
@@ -126,6 +131,7 @@ def _step(
         gpu=_gpu_of_steps(found.gpu, work, bounds),
         idle=_idle_of_steps(gaps_of(sel.trace, work, _window(bounds), found.conventions), bounds, ns),
         steps=steps.height,
+        mean_ns=float(steps["duration_ns"].sum()) / max(steps.height, 1),
         off_percent=off_percent,
         recording_ns=recording_ns,
     )
@@ -223,10 +229,10 @@ def _row_ids(rows: Ints) -> pl.Series:
 
 
 def _between_calls(trace: Trace) -> Iterator[tuple[str, Intervals]]:
-    """What the host was recorded to do, as kinds of host rows; a light recording does not tell."""
-    if trace.info.recorded_pass != LIGHT:
-        ranges = host_ranges(trace)
-        yield from ((kind, ranges[category]) for category, kind in HOST_CATEGORIES.items())
+    """What the host was recorded to do, as kinds of host rows; a light recording tells its API calls."""
+    ranges = host_ranges(trace)
+    unknown = UNKNOWN if trace.info.recorded_pass == LIGHT else ()
+    yield from ((kind, ranges[category]) for category, kind in HOST_KINDS.items() if category not in unknown)
 
 
 def _rows(kind: str, spans: Intervals) -> pl.DataFrame:

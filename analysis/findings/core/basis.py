@@ -34,12 +34,18 @@ class Shown(Struct, frozen=True):
     """What "per step" divides by."""
     step_ns: float
     """The page's step."""
+    mean_ns: float
+    """The mean of those whose shares it has."""
     span: str
     """The base of shares, in words: "the step", or what stands for one."""
 
     def per_step(self, ns: float) -> float:
         """A time of the whole selection, divided by the number of its steps."""
         return ns / self.steps
+
+    def of_step(self, ns: float) -> float:
+        """A time of the whole selection as a part of the page's step: it has the same share of it as of its own."""
+        return self.per_step(ns) * self.step_ns / self.mean_ns if self.mean_ns else self.per_step(ns)
 
     def share(self, ns_per_step: float) -> float | None:
         """A time per step in percent of the step, at most 100; None where the step has no length."""
@@ -51,7 +57,7 @@ def shown(facts: Facts) -> Shown:
     """The step whose shares the Overview shows."""
     light = light_selection(facts.sel)
     sel = facts.sel if light is None else light
-    return Shown(sel, in_steps(sel), sel.step_count, facts.page_step.ns, program.span(facts))
+    return Shown(sel, in_steps(sel), sel.step_count, facts.page_step.ns, facts.page_step.mean_ns, program.span(facts))
 
 
 def recorded_span(facts: Facts) -> str:

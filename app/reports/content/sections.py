@@ -189,7 +189,7 @@ def critical_path(trace: Trace, layout: Layout) -> Iterator[Part]:
         heading = f"Critical path of {'the step' if trace.overview and trace.overview.steps else 'this time'}"
     else:
         steps = f"mean of {found.steps} steps" if found.steps > 1 else "one step"
-        heading = f"Critical path: {layout.time(found.step_us)}, {steps} {STEP_WORDS[found.of]}"
+        heading = f"Critical path {STEP_WORDS[found.of]}, {steps}"
     yield listed(CRITICAL_PATH, rows, replace(layout, limit=None), heading=heading, whole=0)
     if trace.overview is UNSET:
         yield listed(STRETCHES, in_words(found.stretches, "resource", RESOURCE_LABELS.__getitem__), layout)
