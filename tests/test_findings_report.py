@@ -89,7 +89,7 @@ def test_a_limit_cuts_findings_and_their_number_stays(said: Callable[..., str]) 
 
 def test_findings_come_right_after_the_verdict(said: Callable[..., str]) -> None:
     text = said("report", FP32)
-    places = [text.index(words) for words in ("Waits for the CPU", "Findings (", "! S2 critical", "Average of 3 steps")]
+    places = [text.index(words) for words in ("Waits for the CPU", "Findings (", "! S2 critical", "The step: ")]
     assert places == sorted(places)
     assert "Could not judge" not in text
     assert "Could not judge" in said("report", FP32, "--section", "findings")

@@ -521,7 +521,7 @@ def test_the_profilers_cost(recording: Recording):
     )
     assert "record again with --no-stack" in finding.advice
     assert evidence(finding, "at most to gain of the clean step from idle time") == pytest.approx(93.663, abs=0.001)
-    assert "2.13 times" in fires("V8", timed(recording(VIM), [50 * MS] * 5)).title
+    assert "2.06 times" in fires("V8", timed(recording(VIM), [50 * MS] * 5)).title
     assert silent("V8", timed(recording(VIM), [100 * MS] * 5, [105 * MS] * 3))
     assert "--clean-steps" in abstains("V8", timed(recording(VIM), []))
     assert "run.json" in abstains("V8", facts(recording(VIM)))

@@ -72,7 +72,7 @@ def test_the_verdict_stands_before_the_numbers() -> None:
     sentence = found["run"]["traces"][0]["overview"]["waits_for"]["sentence"]
     assert "CPU, not the GPU" in sentence
     assert " ".join(sentence.split()) in " ".join(text.split())
-    assert text.index("Waits for") < text.index("Average of 3 steps") < text.index("Kernels (")
+    assert text.index("Waits for") < text.index("The step: ") < text.index("Kernels (")
 
 
 def test_a_newcomer_finds_kernel_module_and_host_function() -> None:

@@ -24,6 +24,7 @@ from tracetui.analysis.dependencies.critical_path import (
 from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
+from tracetui.analysis.scope import Scope
 from tracetui.parsers.names.collectives import is_host_collective
 from tracetui.parsers.runs.run import LIGHT
 
@@ -89,7 +90,7 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     """
     base = base.replace(" (no steps)", ", no steps")
     on_jax = sel.trace.info.kind == "jax"
-    found, named = (None, None) if on_jax else (program_model(sel), model(sel, sel.trace.clean_step_ns))
+    found, named = (None, None) if on_jax else (run_model(sel), model(sel, sel.clean_step_ns))
     if found is None or named is None:
         why, sentence = _without_model(sel)
         return Limit("unknown", f"{sentence} ({base}).", why=why)
@@ -106,6 +107,11 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         len(found.unexplained),
         untold,
     )
+
+
+def run_model(sel: Selection) -> Model | None:
+    """`program_model` of a run; a part of it is replayed as recorded, since its steps need not take the clean time."""
+    return program_model(sel) if sel.scope == Scope() else model(sel)
 
 
 def _of_working_steps(found: Model, base: str) -> str:
@@ -206,23 +212,21 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
         cost = f", by what recording cost {_host(found)}" if why == "recording_cost" else ""
         rest = "" if why == "unexplained" else _unexplained(found)
         return f"{UNTOLD} {undecided_sides(found)}: {_untold(found, path, why)}{left}{cost}{rest} ({base})."
-    uneven = _uneven(recorded_steps(found.graph))
-    step = f"{span} takes {format_ns(found.recorded_ns)} as recorded{f' ({uneven})' if uneven else ''}"
-    if found.clean_ns is not None:
-        recorded = format_ns(found.recorded_ns)
-        where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "recorded"
-        beside = [note for note in (_uneven(found.clean_step_ns), f"{recorded} {where}") if note]
-        step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({'; '.join(beside)})"
+    uneven = _uneven(found.clean_step_ns or recorded_steps(found.graph))
+    where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "as recorded"
+    step = f"{span} takes {format_ns(found.step_ns)}{'' if found.clean_step_ns else f' {where}'}"
+    step += f" ({uneven})" if uneven else ""
+    of = f" ({base})" if found.clean_ns is None else ""  # clean steps are none of a recording's
     left = f"with {_host(found)} free {free_host} would be left"
     if kind == "ranks":
         left = f"with all of them in time {format_ns(max(found.ranks_in_time_ns))} would be left"
         left += f", with {_host(found)} free {free_host}"
-        return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)} ({base})."
+        return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)}{of}."
     if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
         left += f", with the GPU free {free_gpu}"
     either = found.waits_for == "host" and "ranks" in found.sides
     waits = "Waits for its CPU or for other ranks" if either else _WAITS[kind]
-    return f"{waits}: {step}; {left}{_unexplained(found)} ({base})."
+    return f"{waits}: {step}; {left}{_unexplained(found)}{of}."
 
 
 def undecided_sides(found: Model) -> str:

@@ -145,6 +145,25 @@ class Averages(Struct, frozen=True, kw_only=True):
     overlap_percent: float | None
 
 
+class PageStep(Struct, frozen=True, kw_only=True):
+    """The one step that a page is of: its time, its parts, its GPUs and why they are idle."""
+
+    of: Annotated[str, Meta(description="clean (without a profiler), light (the light recording's) or recorded")]
+    us: Annotated[float | None, Meta(description="the median step, the base of every gain")]
+    by_replay: Annotated[bool, Meta(description="whether a replay of the launches says where its time goes")]
+    replay_off_percent: Annotated[
+        float | None, Meta(description="by how much the replayed median step is longer, % of the clean one")
+    ]
+    recording_us: Annotated[
+        float | None, Meta(description="the most of it that recording may have added; null for a clean step")
+    ]
+    steps: Annotated[int, Meta(description="how many steps the shares are the mean of")]
+    categories: Annotated[dict[str, Cost], Meta(description="its parts; the shares are of the step and sum to 100 %")]
+    gpu_busy_percent: Annotated[float | None, Meta(description="the time in which a GPU works, % of the step")]
+    gpu: Annotated[list[Row], of_table("gpu")]
+    idle: Annotated[Idle, Meta(description="why the GPU is idle, % of the idle time in the step")]
+
+
 class Bounds(Struct, frozen=True, kw_only=True):
     """A number that is known between two."""
 
@@ -174,6 +193,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     warm_up_steps: int
     setup_us: float | None
     recorded_us: float | None
+    step: Annotated[PageStep, Meta(description="the step that text, pages and the screen show")]
     categories: Annotated[dict[str, Cost], Meta(description="per step; the shares sum to 100 %")]
     per_step: list[Step] | UnsetType = UNSET
     gpu: Annotated[list[Row], of_table("gpu")]
@@ -189,6 +209,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 class CriticalPath(Struct, frozen=True, kw_only=True):
     """What each step waited for: resources, and the longest stretches."""
 
+    of: Annotated[str, Meta(description="the steps that it is of: clean (by a replay), light or recorded")]
     steps: int
     step_us: float | None
     resources: Annotated[list[Row], of_table("critical_path")]

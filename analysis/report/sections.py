@@ -27,6 +27,7 @@ from tracetui.analysis.report.model import (
     Link,
     Note,
     Overview,
+    PageStep,
     Roof,
     Roofs,
     Source,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Findings
+    from tracetui.analysis.matching.clean_step import PageStep as OneStep
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.overview import Overview as Averaged
     from tracetui.analysis.roofline.roofline import Roofline
@@ -180,7 +182,8 @@ class Sections:
             warm_up_steps=found.warm_up,
             setup_us=us(found.setup_ns),
             recorded_us=us(found.recorded_ns),
-            categories=_categories(found),
+            step=_page_step(self._facts.page_step),
+            categories=_categories(found.average),
             per_step=_steps(steps, found.average["category"].to_list()),
             gpu=table_rows(found.gpu, GPUS),
             idle=_idle(found.idle),
@@ -192,12 +195,15 @@ class Sections:
 
     def critical_path(self) -> Section:
         """What each step waited for: resources, and the longest stretches."""
+        from tracetui.analysis.matching.clean_step import path_of
+
         path = self._facts.path
         if path is None:
             return None, None
         window = self.sel.trace.info.window
         stretches = path.stretches.with_columns(at_ns=pl.col("start") - (window[0] if window else 0))
         return CriticalPath(
+            of=path_of(self.sel),
             steps=path.steps,
             step_us=us(path.step_ns),
             resources=table_rows(path.resources, CRITICAL_PATH),
@@ -450,10 +456,25 @@ class Sections:
         return table_rows(frame, table, self.limit), frame.height
 
 
-def _categories(found: Averaged) -> dict[str, Cost]:
-    """The average step by category."""
-    rows = found.average.select("category", "ns", "percent").iter_rows()
+def _categories(average: pl.DataFrame) -> dict[str, Cost]:
+    """A step by category."""
+    rows = average.select("category", "ns", "percent").iter_rows()
     return {category: Cost(us=us(ns), percent=known(percent)) for category, ns, percent in rows}
+
+
+def _page_step(found: OneStep) -> PageStep:
+    return PageStep(
+        of=found.of,
+        us=us(found.ns),
+        by_replay=found.by_replay,
+        replay_off_percent=known(found.off_percent),
+        recording_us=us(found.recording_ns),
+        steps=found.steps,
+        categories=_categories(found.average),
+        gpu_busy_percent=known(found.gpu_busy_percent),
+        gpu=table_rows(found.gpu, GPUS),
+        idle=_idle(found.idle),
+    )
 
 
 def _as_recorded(found: Averaged) -> Averages:
@@ -462,7 +483,7 @@ def _as_recorded(found: Averaged) -> Averages:
         steps=found.steps,
         base=found.base,
         average_step_us=us(found.average_step_ns),
-        categories=_categories(found),
+        categories=_categories(found.average),
         gpu=table_rows(found.gpu, GPUS),
         idle=_idle(found.idle),
         overlap_percent=known(found.overlap_percent),

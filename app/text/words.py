@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tracetui.app.text.tool_words import WORDS
 
+STEP_WORDS = {"clean": "without the profiler", "light": "in the light recording", "recorded": "as recorded"}
+"""Which step a time is of."""
 CATEGORY_LABELS = {
     "kernel": "kernels",
     "communication": "communication",

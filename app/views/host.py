@@ -49,7 +49,7 @@ def session_path(session: Session) -> CriticalPath | None:
     selection = session.selection()
 
     def compute() -> CriticalPath | None:
-        replayed = model(selection, selection.trace.clean_step_ns)
+        replayed = model(selection, selection.clean_step_ns)
         return None if replayed is None else critical_path(selection, replayed)
 
     return session.cached("critical path", compute)
@@ -84,7 +84,7 @@ def inside_path(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
 
 def _path_note(session: Session, path: CriticalPath) -> str:
     steps = f"mean of {path.steps} steps" if path.steps > 1 else "one step"
-    clean = ", without the profiler" if session.trace().clean_step_ns else ", as recorded"
+    clean = ", without the profiler" if session.selection().clean_step_ns else ", as recorded"
     return f"{format_ns(path.step_ns)} {steps}{clean}"
 
 
@@ -100,7 +100,7 @@ def gaps_page(session: Session) -> Page:
     selection = session.selection()
 
     def compute() -> pl.DataFrame:
-        gaps = longest_gaps(selection, model(selection.recorded, selection.trace.clean_step_ns))
+        gaps = longest_gaps(selection, model(selection.recorded, selection.clean_step_ns))
         return gaps.with_columns(
             pl.col("path").replace(RESOURCE_LABELS),
             pl.col("cause").cast(pl.String),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
+from tracetui.analysis.matching.clean_step import page_step
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.peak import memory
 from tracetui.analysis.ranks.of_run import jobs_of, ranks_of
@@ -67,8 +67,10 @@ class OverviewView(View):
         """Computes the page's upper half, which shows at once."""
         selection = self.session.selection()
         trace = selection.trace
+        overview = self.session.cached("overview", lambda: run_overview(selection, conventions(self.session)))
+        page_step(overview)  # the page asks for it again, and must not wait
         return OverviewData(
-            overview=self.session.cached("overview", lambda: run_overview(selection, conventions(self.session))),
+            overview=overview,
             notes=trace.notes,
             device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
             memory_bytes=self.session.cached("memory", lambda: memory(selection)).peak_allocated_bytes,
@@ -170,7 +172,7 @@ class OverviewView(View):
             return None
         lanes = [GanttLane(lane_title(one.lane, short=True), one.busy) for one in picture.lanes]
         what = "The whole file" if picture.step is None else f"Step {picture.step}"
-        title = f"{what}, {format_ns(picture.lasting)} (how busy each lane is)"
+        title = f"{what} as recorded (how busy each lane is)"
         said = self.session.selection().describe()
         return ViewChart(title, said, lanes_svg(lanes, picture.lasting, title, ascii=self.session.ascii))
 

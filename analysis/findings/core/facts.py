@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.framework import Program
+    from tracetui.analysis.matching.clean_step import PageStep
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.memory.peak import Memory
     from tracetui.analysis.overview import Overview
@@ -140,6 +141,13 @@ class Facts:
         """The same of the trace itself, whose host times and steps other analyses share."""
         return self.run_overview.as_recorded or self.run_overview
 
+    @property
+    def page_step(self) -> PageStep:
+        """The one step that the page is of."""
+        from tracetui.analysis.matching.clean_step import page_step
+
+        return page_step(self.run_overview)
+
     @cached_property
     def verdict(self) -> Limit:
         """What the run waits for; of one rank of a job, as all of them know it."""
@@ -234,17 +242,17 @@ class Facts:
 
     @cached_property
     def model(self) -> Model | None:
-        """`dependencies.model.program_model`: what the steps would take if GPU work were faster or absent."""
-        from tracetui.analysis.dependencies.model import program_model
+        """`dependencies.limit.run_model`: what the steps would take if GPU work were faster or absent."""
+        from tracetui.analysis.dependencies.limit import run_model
 
-        return program_model(self.sel)
+        return run_model(self.sel)
 
     @cached_property
     def host_model(self) -> Model | None:
         """The model of the trace itself, whose calls have names: for what the host does."""
         from tracetui.analysis.dependencies.model import model
 
-        return model(self.sel, self.trace.clean_step_ns)
+        return model(self.sel, self.sel.clean_step_ns)
 
     @cached_property
     def model_rows(self) -> Ints:
@@ -347,8 +355,8 @@ class Facts:
 
     @cached_property
     def step_ns(self) -> float:
-        """The time of the average step; without steps, that from the first GPU work to the last."""
-        return self.overview.average_step_ns
+        """The recorded step: the page's where that is it, else the mean; without steps, from first to last GPU work."""
+        return self.page_step.ns if self.page_step.of == "recorded" else self.overview.average_step_ns
 
     @cached_property
     def kernel_ns(self) -> int:

@@ -149,7 +149,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     found = copies_of(base.of_steps).filter(pl.col("direction") == HTOD)
     moving = intervals.union(found["start"].to_numpy(), found["end"].to_numpy())
     total = intervals.length(moving)
-    share = base.share(base.per_step(total))
+    share = base.share(base.of_step(total))
     if not total or share is None or share < limits.step_percent:
         return None
     computing = intervals.union(work.start[work.kernel | work.compute], work.end[work.kernel | work.compute])
@@ -158,7 +158,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     if 100 * beside >= limits.overlap_percent * could:
         return None
     mine = copies(facts).filter(pl.col("direction") == HTOD)
-    spent = base.per_step(total)
+    spent = base.of_step(total)
     if mine["pageable"].any():  # its advice frees the host as well, which waits in such a copy
         bound = gain.of_copies(facts, mine["row"].to_numpy())
     else:
@@ -172,13 +172,13 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
         (
             Evidence("copies to the GPU", spent, "ns", Query("kernels:copies", row=HTOD)),
-            Evidence("of it beside a kernel", base.per_step(beside), "ns", Query("timeline")),
-            Evidence("of it that could be, by the time of copies and kernels", base.per_step(could), "ns"),
+            Evidence("of it beside a kernel", base.of_step(beside), "ns", Query("timeline")),
+            Evidence("of it that could be, by the time of copies and kernels", base.of_step(could), "ns"),
             Evidence(base.span.removeprefix("the "), base.step_ns, "ns", Query("timeline")),
             Evidence(f"bytes {program.per(facts)}", base.per_step(float(found["bytes"].sum())), "byte"),
         ),
         f"{words.part_of(spent, base.step_ns, share)},"
-        f" {words.ns(base.per_step(total - beside))} of it without a kernel; {bound.why}",
+        f" {words.ns(base.of_step(total - beside))} of it without a kernel; {bound.why}",
         advice="Copies on this board are within one memory: try mapped (cudaHostAllocMapped) or managed memory in their"
         " place, and keep it only if a test shows that the kernels do not get slower."
         if program.is_integrated(facts)

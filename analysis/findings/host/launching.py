@@ -227,7 +227,7 @@ def busy_but_waiting(facts: Facts, limits: Limits) -> Finding | None:
     model = facts.model
     if model is None or model.waits_for != "host":
         return None
-    busy = facts.run_overview.gpu["busy_percent"].max()
+    busy = facts.page_step.gpu["busy_percent"].max()
     if not isinstance(busy, float) or busy < limits.busy_percent:
         return None
     return Finding(

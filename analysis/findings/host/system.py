@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
     if facts.model is not None and facts.model.waits_for != "host":
         return None
-    idle_ns, step_ns = basis.idle_ns(facts), facts.run_overview.average_step_ns
+    idle_ns, step_ns = basis.idle_ns(facts), facts.page_step.ns
     share = 100 * min(idle_ns, step_ns) / step_ns if step_ns > 0 else None
     by_graph = program.graph_percent(facts)
     limit = limits.idle_percent_graphs if by_graph > 50 else limits.idle_percent
@@ -44,7 +44,7 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("verdict", facts.verdict.sentence),
             *(
                 Evidence(f"{row['category']}, of the step", row["percent"], "%")
-                for row in facts.run_overview.average.drop_nulls("ns")
+                for row in facts.page_step.average.drop_nulls("ns")
                 .sort("ns", descending=True)
                 .head(3)
                 .iter_rows(named=True)
