@@ -106,7 +106,7 @@ def step_times(graph: Graph, times: Times) -> Ints:
     """How long each step takes, from the end of the GPU work of the step before to the end of its own, ns.
 
     The first of one or two steps counts from its own beginning in the recording (`Graph.begin`); of three and more the
-    first one is left out. Without steps, all the work is one step.
+    first one is left out. Without steps, all the work is one step. Of steps that are not alike the typical ones count.
     """
     return _between(graph, times.work_start, times.work_end)
 
@@ -114,10 +114,20 @@ def step_times(graph: Graph, times: Times) -> Ints:
 def _between(graph: Graph, work_start: Ints, work_end: Ints) -> Ints:
     in_step, place, ends = step_ends(graph, work_end)
     taken = np.diff(ends)
-    if not 0 < ends.size < LEAST_ENDS:
-        return taken
-    begin = work_start[in_step][place == 0].min() if graph.begin is None else graph.begin
-    return np.concatenate(([ends[0] - begin], taken))
+    if 0 < ends.size < LEAST_ENDS:
+        begin = work_start[in_step][place == 0].min() if graph.begin is None else graph.begin
+        taken = np.concatenate(([ends[0] - begin], taken))
+    typical = is_typical(graph)[ends.size - taken.size :]
+    return taken[typical] if typical.any() else taken
+
+
+def is_typical(graph: Graph) -> Bools:
+    """Which steps are typical, by their place among those that launched work; all where they are alike."""
+    work = graph.work
+    if graph.typical is None:
+        step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
+        return np.ones(np.unique(step[(step != NONE) & (work.call != NONE)]).size, np.bool_)
+    return graph.typical[np.unique(work.step[(work.step != NONE) & (work.call != NONE)])]
 
 
 def step_ends(graph: Graph, work_end: Ints) -> tuple[Bools, Ints, Ints]:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from tracetui.analysis.base.intervals import covered
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.costs import anchored, step_ends
+from tracetui.analysis.dependencies.costs import anchored, is_typical, step_ends
 from tracetui.analysis.dependencies.graph import launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
 from tracetui.analysis.dependencies.waits import LOST, NONE, WAIT
@@ -285,7 +285,15 @@ def critical_path(sel: Selection, model: Model) -> CriticalPath:
 
     The path is that of the model's first end: of the clean step where that is known, else of the recorded one.
     """
-    return _summed(sel, model.graph, pieces(model))
+    return _summed(sel, model.graph, _typical(model.graph, pieces(model)))
+
+
+def _typical(graph: Graph, pieces: Pieces) -> Pieces:
+    """The pieces of the typical steps: a mean over unlike steps is of none."""
+    chosen = is_typical(graph)[pieces.step]
+    if chosen.all() or not chosen.any():
+        return pieces
+    return Pieces(*(getattr(pieces, name)[chosen] for name in Pieces.__struct_fields__))
 
 
 def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:

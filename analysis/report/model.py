@@ -374,6 +374,9 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     title: str
     impact_us: Annotated[float | None, Meta(description="of a step, at most: with the fastest host that fits the step")]
     impact_least_us: Annotated[float | None, Meta(description="of a step, at least: with the slowest such host")]
+    impact_of: Annotated[str, Meta(description="what both are of: step, or mean_step where steps are not alike")] = (
+        "step"
+    )
     ceiling_percent: float | None
     evidence: list[Evidence]
     formula: str
