@@ -24,7 +24,7 @@ from tracetui.analysis.dependencies.critical_path import (
 from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
-from tracetui.analysis.gpu.step_kinds import UNEVEN, page_kinds, typical_lengths
+from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths
 from tracetui.parsers.names.collectives import is_host_collective
 from tracetui.parsers.runs.run import LIGHT
 
@@ -97,7 +97,9 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
     return Limit(
         kind,
-        _sentence(found, path, kind, untold, _of_working_steps(found, base), span, page_kinds(sel)),
+        _sentence(
+            found, path, kind, untold, _of_working_steps(found, base), span, _unlike(sel) or _rare(page_kinds(sel))
+        ),
         found.recorded_ns,
         found.clean_ns,
         min(found.host_free_ns, found.step_ns),
@@ -192,9 +194,7 @@ _WAITS = {
 UNTOLD = "Can't be told from this recording whether it waits for"
 
 
-def _sentence(
-    found: Model, path: CriticalPath, kind: Kind, why: Why | None, base: str, span: str, kinds: StepKinds | None
-) -> str:
+def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, base: str, span: str, rare: str) -> str:
     """The verdict, the step, and what would be left of it."""
     low, high = format_ns(min(found.kernels_free_ns)), format_ns(max(found.kernels_free_ns))
     free_host = format_ns(min(found.host_free_ns, found.step_ns))
@@ -206,14 +206,14 @@ def _sentence(
         )
         cost = f", by what recording cost {_host(found)}" if why == "recording_cost" else ""
         rest = "" if why == "unexplained" else _unexplained(found)
-        rest += f"; {rare}" if (rare := rare_words(kinds)) else ""
+        rest += f"; {rare}" if rare else ""
         return f"{UNTOLD} {undecided_sides(found)}: {_untold(found, path, why)}{left}{cost}{rest} ({base})."
-    uneven = rare_words(kinds) or _uneven(recorded_steps(found.graph))
+    uneven = rare or _uneven(recorded_steps(found.graph))
     step = f"{span} takes {format_ns(found.recorded_ns)} as recorded{f' ({uneven})' if uneven else ''}"
     if found.clean_ns is not None:
         recorded = format_ns(found.recorded_ns)
         where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "recorded"
-        uneven = rare_words(kinds) or _uneven(typical_lengths(found.clean_step_ns))
+        uneven = rare or _uneven(typical_lengths(found.clean_step_ns))
         beside = [note for note in (uneven, f"{recorded} {where}") if note]
         step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({'; '.join(beside)})"
     left = f"with {_host(found)} free {free_host} would be left"
@@ -233,7 +233,18 @@ def undecided_sides(found: Model) -> str:
     return "other ranks or for the GPU" if "ranks" in found.sides else "the CPU or the GPU"
 
 
-def rare_words(kinds: StepKinds | None) -> str:
+def _unlike(sel: Selection) -> str:
+    """That the selected steps are not like most of the recording, and what they do."""
+    if (found := outlier(sel)) is None:
+        return ""
+    kinds, kind = found
+    others = (
+        f"unlike {len(kinds.typical.steps)} of {kinds.steps} steps, which take {format_ns(kinds.typical.median_ns)}"
+    )
+    return f"{others}; longer by {kind.particular}" if kind.particular else others
+
+
+def _rare(kinds: StepKinds | None) -> str:
     """The rare steps that take a notable part of the time, which a typical step does not tell; else nothing."""
     if kinds is None or kinds.mean_ns <= UNEVEN * kinds.typical.mean_ns:
         return ""

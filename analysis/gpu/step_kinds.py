@@ -13,6 +13,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.steps import step_slots
@@ -111,8 +112,9 @@ class Kind(Struct, frozen=True):
     median_ns: float
     percent: float
     """Of the time of all steps."""
-    warm_up: bool = False
-    """Whether they are the first ones, longer than typical, and launched nothing else."""
+    leads: bool = False
+    """Whether they are the first ones, longer than typical, and launched nothing else: a warm-up, or the first launches
+    find an idle GPU."""
     particular: str | None = None
     """What takes most of what they take longer than typical steps; empty where nothing that was recorded does, and None
     where no such step was recorded by name."""
@@ -146,8 +148,14 @@ class StepKinds(Struct, frozen=True, dict=True):
 
     @cached_property
     def rare(self) -> tuple[Kind, ...]:
-        """The kinds that make the mean longer than a typical step, but for a warm-up, which ends with it."""
-        return tuple(one for one in self.kinds[1:] if one.mean_ns > self.typical.mean_ns and not one.warm_up)
+        """The kinds that are longer than the typical one; not the first steps, whose like does not come again."""
+        return tuple(one for one in self.kinds[1:] if one.mean_ns > self.typical.mean_ns and not one.leads)
+
+    def called(self, one: Kind) -> str:
+        """What a kind is called."""
+        if one is self.typical:
+            return "typical"
+        return "first" if one.leads else "longer" if one.mean_ns > self.typical.mean_ns else "shorter"
 
     @property
     def rare_ns(self) -> float:
@@ -169,6 +177,14 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     if light is not None and light.steps.height > 1 and (found := recorded_kinds(select(light))) is not None:
         return _named(replace(found, of="light"), recorded)
     return recorded
+
+
+def outlier(sel: Selection) -> tuple[StepKinds, Kind] | None:
+    """Of a selection by steps: the kind that all of them are of, where that is not the recording's typical one."""
+    found = recorded_kinds(select(sel.trace)) if sel.by_steps else None
+    chosen = set(sel.steps["index"].to_list())
+    kind = next((one for one in found.kinds[1:] if chosen <= set(one.steps)), None) if found and chosen else None
+    return None if found is None or kind is None else (found, kind)
 
 
 @kept
@@ -194,7 +210,10 @@ def recorded_kinds(sel: Selection) -> StepKinds | None:
     found = _kinds("recorded", slots.end - slots.start, slots.index, work)
     if found is None or len(found.kinds) < 2:
         return found
-    told = (replace(one, particular=_particular(sel, slots, found.typical, one)) for one in found.kinds[1:])
+    told = (
+        replace(one, particular=_particular(sel, slots, found.typical, one)) if found.called(one) != "shorter" else one
+        for one in found.kinds[1:]
+    )
     return replace(found, kinds=(found.typical, *told))
 
 
@@ -209,12 +228,36 @@ def _kinds(
     made = []
     for group in groups:
         values = taken[group]
-        leads = group is not groups[0] and group[-1] == group.size - 1 and values.min() > usual
+        first = group is not groups[0] and group[-1] == group.size - 1 and values.min() > usual
         alike = not work or {work[place] for place in group} <= {work[place] for place in groups[0]}
         steps = tuple(int(numbers[place]) for place in group)
         share = 100 * float(values.sum() / taken.sum())
-        made.append(Kind(steps, fmean(values.tolist()), median(values.tolist()), share, bool(leads and alike)))
+        made.append(Kind(steps, fmean(values.tolist()), median(values.tolist()), share, bool(first and alike)))
     return StepKinds(of, tuple(made), float(taken.mean()))
+
+
+ROWS: dict[str, pl.DataType] = {
+    "kind": pl.String(),
+    "of": pl.String(),
+    "steps": pl.Int64(),
+    "mean_ns": pl.Float64(),
+    "median_ns": pl.Float64(),
+    "percent": pl.Float64(),
+    "numbers": pl.String(),
+    "particular": pl.String(),
+}
+
+
+def kind_rows(found: StepKinds | None) -> pl.DataFrame:
+    """A row per kind, the typical one first; none where the steps are alike."""
+    if found is None or len(found.kinds) < 2:
+        return pl.DataFrame(schema=ROWS)
+    rows = [
+        (found.called(one), found.of, len(one.steps), one.mean_ns, one.median_ns, one.percent, spans(one.steps),
+         one.particular)
+        for one in found.kinds
+    ]  # fmt: skip
+    return pl.DataFrame(rows, ROWS, orient="row")
 
 
 def _named(found: StepKinds | None, recorded: StepKinds | None) -> StepKinds | None:
@@ -225,7 +268,7 @@ def _named(found: StepKinds | None, recorded: StepKinds | None) -> StepKinds | N
 
     def told(one: Kind) -> Kind:
         near = min(others, key=lambda other: abs(np.log(other.mean_ns / one.mean_ns)), default=None)
-        is_same = near is not None and near.warm_up == one.warm_up and _nearer(one, near, found.typical)
+        is_same = near is not None and near.leads == one.leads and _nearer(one, near, found.typical)
         return replace(one, particular=near.particular if near is not None and is_same else None)
 
     return replace(found, kinds=(found.typical, *map(told, found.kinds[1:])))
@@ -265,12 +308,12 @@ def _particular(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> 
         depth=pl.col("depth").min(),
         row=pl.col("row").filter("rare").first(),
     )
-    more = more.filter(pl.col("ns") >= HALF * excess).sort("depth", "row").collect() if excess > 0 else None
-    if more is None or not more.height:
+    more = more.filter(pl.col("ns") >= HALF * excess).sort("depth", "row").collect()
+    if not more.height:
         return _on_gpu(sel, slots, typical, rare)
     new = more.filter("is_new")
     if not new.height:
-        return f"longer in {more['name'][-1]}"
+        return str(more["name"][-1])
     name, row = str(new["name"][0]), int(new["row"][0])
     own = _own_frame(sel.trace.host, row)
     return name if own in ("", name) else f"{name}, under {own}"

@@ -9,6 +9,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.light_overview import run_overview
@@ -69,6 +70,7 @@ class OverviewView(View):
         trace = selection.trace
         return OverviewData(
             overview=self.session.cached("overview", lambda: run_overview(selection, conventions(self.session))),
+            kinds=page_kinds(selection),
             notes=trace.notes,
             device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
             memory_bytes=self.session.cached("memory", lambda: memory(selection)).peak_allocated_bytes,
