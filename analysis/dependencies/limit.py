@@ -237,10 +237,8 @@ def _unlike(sel: Selection) -> str:
     """That the selected steps are not like most of the recording, and what they do."""
     if (found := outlier(sel)) is None:
         return ""
-    kinds, kind = found
-    others = (
-        f"unlike {len(kinds.typical.steps)} of {kinds.steps} steps, which take {format_ns(kinds.typical.median_ns)}"
-    )
+    (kinds, kind), usual = found, found[0].typical
+    others = f"unlike {len(usual.steps)} of {kinds.steps} steps, which take {format_ns(usual.median_ns)}"
     return f"{others}; longer by {kind.particular}" if kind.particular else others
 
 
