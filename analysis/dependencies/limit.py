@@ -239,7 +239,7 @@ def _unlike(sel: Selection) -> str:
         return ""
     (kinds, kind), usual = found, found[0].typical
     others = f"unlike {len(usual.steps)} of {kinds.steps} steps, which take {format_ns(usual.median_ns)}"
-    return f"{others}; longer by {kind.particular}" if kind.particular else others
+    return f"{others}; longer: {kind.particular}" if kind.particular else others
 
 
 def _rare(kinds: StepKinds | None) -> str:

@@ -116,8 +116,8 @@ class Kind(Struct, frozen=True):
     """Whether they are the first ones, longer than typical, and launched nothing else: a warm-up, or the first launches
     find an idle GPU."""
     particular: str | None = None
-    """What takes most of what they take longer than typical steps; empty where nothing that was recorded does, and None
-    where no such step was recorded by name."""
+    """What takes most of what they take longer than typical steps: what only they do, the call that they are `HELD` in,
+    or GPU work. Empty where nothing that was recorded does, and None where no such step was recorded by name."""
 
 
 class StepKinds(Struct, frozen=True, dict=True):
@@ -289,6 +289,8 @@ def _work(trace: Trace, slots: StepSlots) -> list[object]:
     return [of_row.get(rows[index], 0) for index in slots.index] if of_row else []
 
 
+HELD = "held up in"
+"""How a call begins that all steps make, and that takes longer in these."""
 HALF = 0.5
 """What tells why a step is longer takes this part of what it takes longer, or more."""
 _LIBRARY = re.compile(r"^<|^torch/|site-packages|dist-packages|lib/python|^[\w/]*(threading|runpy)\.py\(")
@@ -313,7 +315,7 @@ def _particular(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> 
         return _on_gpu(sel, slots, typical, rare)
     new = more.filter("is_new")
     if not new.height:
-        return str(more["name"][-1])
+        return f"{HELD} {more['name'][-1]}"
     name, row = str(new["name"][0]), int(new["row"][0])
     own = _own_frame(sel.trace.host, row)
     return name if own in ("", name) else f"{name}, under {own}"

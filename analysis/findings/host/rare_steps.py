@@ -9,7 +9,7 @@ from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding
 from tracetui.analysis.findings.declared.host import S28
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.gpu.step_kinds import page_kinds
+from tracetui.analysis.gpu.step_kinds import HELD, page_kinds
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.gpu.step_kinds import Kind
 
+_UNTOLD = (
+    "Nothing recorded tells why: watch the process itself (py-spy dump, nsys profile with OS calls): the disk, swapping,"
+    " a lock, gc, another process."
+)
+_UNNAMED = "Record one of them, to see what it does: more steps with tracetui profile --steps."
 _ADVICE = (
+    (r"DataLoader", "More loader workers, prefetching, persistent_workers=True."),
     (
         r"serialization\.py.*(: |_)save\b|torch\.save|save_(checkpoint|pretrained|state)|checkpoint.*save",
         "Save less often, only what is needed, or in a thread or process beside the training"
         " (torch.distributed.checkpoint.async_save).",
     ),
     (r"\bgc\b|collect_garbage", "Collect garbage between steps, or rarely: gc.freeze(), gc.disable(), gc.collect()."),
+    (f"^{HELD} ", _UNTOLD),
     (r"valid|eval|test", "Validate less often, on fewer batches, or in a process of its own."),
-    (r"DataLoader", "More loader workers, prefetching, persistent_workers=True."),
 )
-"""What helps, by the name of what such steps do."""
-_UNTOLD = (
-    "Nothing recorded tells what they do: watch the process itself (py-spy dump, nsys profile with OS calls): another"
-    " process, the disk, swapping, gc."
-)
-_UNNAMED = "Record one of them, to see what it does: more steps with tracetui profile --steps."
+"""What helps, by the name of what such steps do; the first that fits."""
 
 
 @looks_for(S28)
@@ -47,11 +48,12 @@ def rare_steps(facts: Facts, limits: Limits) -> Finding | None:
     longest = max(one.mean_ns for one in kinds.rare)
     shortest = min(one.mean_ns for one in kinds.rare)
     span = words.ns(longest) if len(kinds.rare) == 1 else f"{words.ns(shortest)} to {words.ns(longest)}"
-    verb, what = ("takes" if number == 1 else "take"), (kinds.rare[0].particular or "")
+    verb, what = ("takes" if number == 1 else "take"), kinds.rare[0].particular
+    step_ns = kinds.typical.median_ns if facts.model is None else facts.model.step_ns
     doing = f" ({what})" if what else ""
     return Finding(
         _severity(share, number),
-        f"{number} of {kinds.steps} steps {verb} {span}, the others {words.ns(kinds.typical.median_ns)}{doing}",
+        f"{number} of {kinds.steps} steps {verb} {span}, the others {words.ns(step_ns)}{doing}",
         (
             Evidence("mean step", kinds.mean_ns, "ns"),
             *(piece for one in (kinds.typical, *kinds.rare) for piece in _evidence(one, kinds.of)),
