@@ -117,17 +117,10 @@ def _between(graph: Graph, work_start: Ints, work_end: Ints) -> Ints:
     if 0 < ends.size < LEAST_ENDS:
         begin = work_start[in_step][place == 0].min() if graph.begin is None else graph.begin
         taken = np.concatenate(([ends[0] - begin], taken))
-    typical = is_typical(graph)[ends.size - taken.size :]
-    return taken[typical] if typical.any() else taken
-
-
-def is_typical(graph: Graph) -> Bools:
-    """Which steps are typical, by their place among those that launched work; all where they are alike."""
-    work = graph.work
     if graph.typical is None:
-        step = work.step if graph.steps.height else np.zeros(work.start.size, np.int64)
-        return np.ones(np.unique(step[(step != NONE) & (work.call != NONE)]).size, np.bool_)
-    return graph.typical[np.unique(work.step[(work.step != NONE) & (work.call != NONE)])]
+        return taken
+    typical = graph.typical[np.unique(graph.work.step[in_step])][ends.size - taken.size :]
+    return taken[typical] if typical.any() else taken
 
 
 def step_ends(graph: Graph, work_end: Ints) -> tuple[Bools, Ints, Ints]:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from tracetui.analysis.base.intervals import covered
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.costs import anchored, is_typical, step_ends
+from tracetui.analysis.dependencies.costs import anchored, step_ends
 from tracetui.analysis.dependencies.graph import launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
 from tracetui.analysis.dependencies.waits import LOST, NONE, WAIT
@@ -290,8 +290,11 @@ def critical_path(sel: Selection, model: Model) -> CriticalPath:
 
 def _typical(graph: Graph, pieces: Pieces) -> Pieces:
     """The pieces of the typical steps: a mean over unlike steps is of none."""
-    chosen = is_typical(graph)[pieces.step]
-    if chosen.all() or not chosen.any():
+    if graph.typical is None:
+        return pieces
+    work = graph.work
+    chosen = graph.typical[np.unique(work.step[(work.step != NONE) & (work.call != NONE)])][pieces.step]
+    if not chosen.any():
         return pieces
     return Pieces(*(getattr(pieces, name)[chosen] for name in Pieces.__struct_fields__))
 

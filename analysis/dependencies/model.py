@@ -203,7 +203,7 @@ class Model:
 
     @property
     def step_count(self) -> int:
-        """On how many steps the medians rest."""
+        """On how many steps the medians rest: the typical ones."""
         return int(self.ends[0].step_ns.size)
 
     @cached_property

@@ -39,7 +39,7 @@ GAPS = ((3, 4, 5, 6, 8, 10, 16), (7.1, 6.7, 6.3, 5.6, 4.7, 4.1, 3.0))
 lengths scatter by 10 % (simulated; tests/test_step_kinds.py does it again)."""
 
 
-def grouped(lengths: Sequence[float] | Ints, work: Sequence[object] = ()) -> list[Ints]:
+def grouped(lengths: Sequence[float] | Ints | NDArray[np.float64], work: Sequence[object] = ()) -> list[Ints]:
     """The positions of the steps of each kind, the largest kind first, then what takes most time.
 
     Sorted lengths are cut, again and again, where a gap is wider than scatter explains. Where all steps on one side of
@@ -303,14 +303,14 @@ def _particular(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> 
     """
     excess = rare.mean_ns - typical.mean_ns
     rows = _host_rows(sel, slots, typical, rare)
-    more = rows.group_by("kind", "name").agg(
+    sums = rows.group_by("kind", "name").agg(
         ns=pl.col("duration").filter("rare").sum() / len(rare.steps)
         - pl.col("duration").filter(~pl.col("rare")).sum() / len(typical.steps),
         is_new=pl.col("rare").all(),
         depth=pl.col("depth").min(),
         row=pl.col("row").filter("rare").first(),
     )
-    more = more.filter(pl.col("ns") >= HALF * excess).sort("depth", "row").collect()
+    more = sums.filter(pl.col("ns") >= HALF * excess).sort("depth", "row").collect()
     if not more.height:
         return _on_gpu(sel, slots, typical, rare)
     new = more.filter("is_new")

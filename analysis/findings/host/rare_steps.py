@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.gpu.step_kinds import Kind
 
 _UNTOLD = (
-    "Nothing recorded tells why: watch the process itself (py-spy dump, nsys profile with OS calls): the disk, swapping,"
-    " a lock, gc, another process."
+    "Nothing recorded tells why: watch the process itself (py-spy dump, nsys profile with OS calls): the disk,"
+    " swapping, a lock, gc, another process."
 )
 _UNNAMED = "Record one of them, to see what it does: more steps with tracetui profile --steps."
 _ADVICE = (
