@@ -86,7 +86,7 @@ NULL_IN: dict[str, dict[str, str]] = {
         "ranges": "style gpu_projected_us device_meanwhile_us",
         "range_tree": "host_self_us host_total_us gpu_projected_us device_meanwhile_us",
         "memory.holders": "allocations largest_bytes own library stack",
-        "findings": "impact_us ceiling_percent",
+        "findings": "impact_us impact_least_us ceiling_percent",
     },
     "jax/h200.trace.json.gz": {
         "modules": "class_name host_self_us host_total_us operators occupancy_percent tensor_core_percent",
@@ -105,6 +105,7 @@ NULL_IN: dict[str, dict[str, str]] = {
             "group group_description group_ranks waiting_us transfer_us exposed_us exposed_percent link_percent"
         ),
     },
+    "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz": {"overview.kinds": "particular"},
     "chrome/hta_trace_diff/control.json.gz": {"collectives": "group_size"},
     TWO_RANKS: {
         "collectives": "bytes element_type algbw_gbps busbw_gbps rests_on",

@@ -293,7 +293,11 @@ HELD = "held up in"
 """How a call begins that all steps make, and that takes longer in these."""
 HALF = 0.5
 """What tells why a step is longer takes this part of what it takes longer, or more."""
-_LIBRARY = re.compile(r"^<|^torch/|site-packages|dist-packages|lib/python|^[\w/]*(threading|runpy)\.py\(")
+OWN_CHILD = "tracetui_child/"
+"""In the names of the frames that tracetui itself runs in the profiled program."""
+_LIBRARY = re.compile(
+    r"^<|^torch/|site-packages|dist-packages|lib/python|tracetui_child/|^[\w/]*(threading|runpy)\.py\("
+)
 
 
 def _particular(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> str:
@@ -332,6 +336,7 @@ def _host_rows(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> p
     inside = (at >= 0) & (start < end[at]) & chosen[at]
     host = sel.trace.host.lazy().with_row_index("row").select("row", "kind", "name", "start", "duration", "depth")
     host = host.with_columns(pl.col("name").cast(pl.String), rare=pl.Series(is_rare[at])).filter(pl.Series(inside))
+    host = host.filter(~pl.col("name").str.contains(OWN_CHILD, literal=True))
     return host.join(sel.steps.lazy().select("start", "duration"), on=["start", "duration"], how="anti")
 
 
