@@ -314,12 +314,13 @@ def _particular(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> 
         depth=pl.col("depth").min(),
         row=pl.col("row").filter("rare").first(),
     )
-    more = sums.filter(pl.col("ns") >= HALF * excess).sort("depth", "row").collect()
-    if not more.height:
+    more = sums.filter(pl.col("ns") >= HALF * excess).with_columns(pl.col("name").cast(pl.String))
+    told = more.filter(~pl.col("name").str.contains(OWN_CHILD, literal=True)).sort("depth", "row").collect()
+    if not told.height:
         return _on_gpu(sel, slots, typical, rare)
-    new = more.filter("is_new")
+    new = told.filter("is_new")
     if not new.height:
-        return f"{HELD} {more['name'][-1]}"
+        return f"{HELD} {told['name'][-1]}"
     name, row = str(new["name"][0]), int(new["row"][0])
     own = _own_frame(sel.trace.host, row)
     return name if own in ("", name) else f"{name}, under {own}"
@@ -335,8 +336,7 @@ def _host_rows(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> p
     at = np.searchsorted(begin, start, side="right") - 1
     inside = (at >= 0) & (start < end[at]) & chosen[at]
     host = sel.trace.host.lazy().with_row_index("row").select("row", "kind", "name", "start", "duration", "depth")
-    host = host.with_columns(pl.col("name").cast(pl.String), rare=pl.Series(is_rare[at])).filter(pl.Series(inside))
-    host = host.filter(~pl.col("name").str.contains(OWN_CHILD, literal=True))
+    host = host.with_columns(rare=pl.Series(is_rare[at])).filter(pl.Series(inside))
     return host.join(sel.steps.lazy().select("start", "duration"), on=["start", "duration"], how="anti")
 
 

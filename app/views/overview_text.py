@@ -223,9 +223,9 @@ def _verdict(writer: Writer, data: OverviewData) -> list[Text]:
 
 
 def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
-    """A line for each kind of steps; none where they are alike."""
+    """A line for each kind of steps; none where they are alike, and in little room also where but the first are not."""
     frame = kind_rows(kinds)
-    if kinds is None or not frame.height:
+    if kinds is None or not frame.height or not (writer.roomy or frame["kind"].is_in(["longer", "shorter"]).any()):
         return []
     lines = [writer.head("Kinds of steps", f"{STEPS_OF[kinds.of]}; share of the time of all")]
     for kind, many, mean, percent, particular in frame.select(
