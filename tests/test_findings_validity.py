@@ -586,9 +586,9 @@ RECORDINGS = {
     GPT: {"V3", "V13"},
     # of 2021 and 2022, when torch wrote whole microseconds
     "chrome/hta_trace_diff/control.json.gz": {"V13", "V23", "V26"},
-    "chrome/hta_trace_diff/test.json.gz": {"V7", "V13", "V23"},
+    "chrome/hta_trace_diff/test.json.gz": {"V13", "V23"},  # without its first step, of a kind of its own, alike
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": {"V23"},
-    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": {"V7", "V23", "V26"},
+    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": {"V23", "V26"},  # two of six are S28's
     "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz": {"V7"},
     VIM: {"V7"},
     "jax/h200.trace.json.gz": {"V6", "V26"},

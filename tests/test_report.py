@@ -105,6 +105,7 @@ NULL_IN: dict[str, dict[str, str]] = {
             "group group_description group_ranks waiting_us transfer_us exposed_us exposed_percent link_percent"
         ),
     },
+    "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz": {"overview.kinds": "particular"},
     "chrome/hta_trace_diff/control.json.gz": {"collectives": "group_size"},
     TWO_RANKS: {
         "collectives": "bytes element_type algbw_gbps busbw_gbps rests_on",

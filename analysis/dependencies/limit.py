@@ -24,6 +24,7 @@ from tracetui.analysis.dependencies.critical_path import (
 from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
+from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths
 from tracetui.analysis.scope import Scope
 from tracetui.parsers.names.collectives import is_host_collective
 from tracetui.parsers.runs.run import LIGHT
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.gpu.step_kinds import StepKinds
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
@@ -49,9 +51,6 @@ if TYPE_CHECKING:
         "kernels",
         "no_gpu",
     ]
-
-UNEVEN = 1.1
-"""From this ratio of mean and median on, the median step does not stand for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,9 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
     return Limit(
         kind,
-        _sentence(found, path, kind, untold, _of_working_steps(found, base), span),
+        _sentence(
+            found, path, kind, untold, _of_working_steps(found, base), span, _unlike(sel) or _rare(page_kinds(sel))
+        ),
         found.recorded_ns,
         found.clean_ns,
         min(found.host_free_ns, found.step_ns),
@@ -199,7 +200,7 @@ _WAITS = {
 UNTOLD = "Can't be told from this recording whether it waits for"
 
 
-def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, base: str, span: str) -> str:
+def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, base: str, span: str, rare: str) -> str:
     """The verdict, the step, and what would be left of it."""
     low, high = format_ns(min(found.kernels_free_ns)), format_ns(max(found.kernels_free_ns))
     free_host = format_ns(min(found.host_free_ns, found.step_ns))
@@ -211,8 +212,10 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
         )
         cost = f", by what recording cost {_host(found)}" if why == "recording_cost" else ""
         rest = "" if why == "unexplained" else _unexplained(found)
+        rest += f"; {rare}" if rare else ""
         return f"{UNTOLD} {undecided_sides(found)}: {_untold(found, path, why)}{left}{cost}{rest} ({base})."
-    uneven = _uneven(found.clean_step_ns or recorded_steps(found.graph))
+    lengths = typical_lengths(found.clean_step_ns) if found.clean_step_ns else recorded_steps(found.graph)
+    uneven = rare or _uneven(lengths)
     where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "as recorded"
     step = f"{span} takes {format_ns(found.step_ns)}{'' if found.clean_step_ns else f' {where}'}"
     step += f" ({uneven})" if uneven else ""
@@ -232,6 +235,26 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
 def undecided_sides(found: Model) -> str:
     """What the run may wait for, where it can't be told which."""
     return "other ranks or for the GPU" if "ranks" in found.sides else "the CPU or the GPU"
+
+
+def _unlike(sel: Selection) -> str:
+    """That the selected steps are not like most of the recording, and what they do."""
+    if (found := outlier(sel)) is None:
+        return ""
+    (kinds, kind), usual = found, found[0].typical
+    others = f"unlike {len(usual.steps)} of {kinds.steps} steps, which take {format_ns(usual.median_ns)}"
+    return f"{others}; longer: {kind.particular}" if kind.particular else others
+
+
+def _rare(kinds: StepKinds | None) -> str:
+    """The rare steps that take a notable part of the time, which a typical step does not tell; else nothing."""
+    if kinds is None or kinds.mean_ns <= UNEVEN * kinds.typical.mean_ns:
+        return ""
+    return "; ".join(
+        f"{len(rare.steps)} of {kinds.steps} {'takes' if len(rare.steps) == 1 else 'take'} {format_ns(rare.mean_ns)}"
+        f"{'' if len(rare.steps) == 1 else ' each'} and {format_percent(rare.percent)} of the time"
+        for rare in kinds.rare
+    )
 
 
 def _uneven(steps: Sequence[int] | Ints) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace as msgspec_replace
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.conventions import CATEGORIES, GPU_CATEGORIES
 from tracetui.analysis.base.remembered import kept
-from tracetui.analysis.dependencies.costs import step_edges, step_ends
+from tracetui.analysis.dependencies.costs import step_edges, step_ends, that_count
 from tracetui.analysis.dependencies.limit import run_model
 from tracetui.analysis.dependencies.waits import NONE
 from tracetui.analysis.gpu.activities import activities, by_value
@@ -28,6 +28,8 @@ from tracetui.parsers.runs.run import LIGHT
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TypeAlias
+
+    from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.dependencies.model import Model
@@ -91,14 +93,24 @@ def page_step(found: Overview) -> PageStep:
     if model.clean_ns is not None:
         sel = select(replayed_trace(model))
         off = 100 * (model.ends[0].median_ns / model.clean_ns - 1)
-        step = _step("clean", sel, overview(sel, found.conventions), model.clean_ns, off_percent=off)
+        replayed = overview(sel, found.conventions)
+        replayed = _of_steps(replayed, that_count(model.graph, replayed.per_step.height))
+        step = _step("clean", sel, replayed, model.clean_ns, off_percent=off)
         return step if model.sel.trace.info.recorded_pass != LIGHT else _without_host(step)
     if model.sel.trace is not shown.trace:
         found = overview(model.sel, found.conventions)
     of = "light" if model.sel.trace.info.recorded_pass == LIGHT else "recorded"
     added = max(model.recorded_ns - model.ends[-1].median_ns, 0.0)
+    typical = model.graph.typical
+    if typical is not None and typical.size == found.per_step.height and typical.any():
+        found = _of_steps(found, typical)
     step = _step(of, model.sel, found, model.recorded_ns, recording_ns=added)
     return _without_host(step) if of == "light" else step
+
+
+def _of_steps(found: Overview, chosen: NDArray[np.bool_]) -> Overview:
+    """The overview with some of its steps: no mean is of steps that are not alike."""
+    return msgspec_replace(found, per_step=found.per_step.filter(pl.Series(chosen)))
 
 
 def path_of(sel: Selection) -> Of:

@@ -195,6 +195,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     recorded_us: float | None
     step: Annotated[PageStep, Meta(description="the step that text, pages and the screen show")]
     categories: Annotated[dict[str, Cost], Meta(description="per step; the shares sum to 100 %")]
+    kinds: Annotated[list[Row], of_table("step_kinds", "kinds of the page's steps; empty if all are alike")]
     per_step: list[Step] | UnsetType = UNSET
     gpu: Annotated[list[Row], of_table("gpu")]
     idle: Annotated[Idle, Meta(description="why the GPU is idle inside the steps, % of the idle time")]
@@ -395,6 +396,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     title: str
     impact_us: Annotated[float | None, Meta(description="of a step, at most: with the fastest host that fits the step")]
     impact_least_us: Annotated[float | None, Meta(description="of a step, at least: with the slowest such host")]
+    impact_of: Annotated[str, Meta(description="what both are of: step, or mean_step if steps are not alike")] = "step"
     ceiling_percent: float | None
     evidence: list[Evidence]
     formula: str

@@ -10,6 +10,7 @@ import polars as pl
 from msgspec.structs import asdict
 
 from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds
 from tracetui.analysis.report.model import (
     Averages,
     Bandwidth,
@@ -52,7 +53,7 @@ from tracetui.analysis.tables.program import (
     RANGE_TREE_KERNELS,
     RANGES,
 )
-from tracetui.analysis.tables.runs import GPUS
+from tracetui.analysis.tables.runs import GPUS, STEP_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -184,6 +185,7 @@ class Sections:
             recorded_us=us(found.recorded_ns),
             step=_page_step(self._facts.page_step),
             categories=_categories(found.average),
+            kinds=table_rows(kind_rows(page_kinds(self.sel)), STEP_KINDS),
             per_step=_steps(steps, found.average["category"].to_list()),
             gpu=table_rows(found.gpu, GPUS),
             idle=_idle(found.idle),

@@ -27,9 +27,10 @@ FINDINGS = Table(
         _TITLE,
         _STAKE,
         Field(
-            "impact_least_ns", "At least", "time", screen=False, null=True,
-            about="the lower end of it: with the slowest host that fits the step",
+            "least_ns", kind="time", key="impact_least_us", screen=False, null=True,
+            about="the least of it: with the slowest host that fits the clean step",
         ),
+        Field("impact_of", screen=False, about="what both are of: step, or mean_step (rare steps; may exceed a step)"),
         Field(
             "ceiling_percent", "Gain", "percent", width=6, priority=1, main=True, null=True,
             about="the most by which the step would be shorter without it, % of the step",
@@ -63,8 +64,8 @@ FINDINGS = Table(
         ),
     ),
     data=(
-        "id", "severity", "name", "impact_ns", "impact_least_ns", "ceiling_percent", "evidence", "formula", "threshold",
-        "advice", "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
+        "id", "severity", "name", "impact_ns", "least_ns", "impact_of", "ceiling_percent", "evidence", "formula",
+        "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
     ),
     key="id",
     drill="evidence",

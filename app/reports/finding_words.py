@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 STEP = "step"
+MEAN_STEP = "mean_step"
 WORK_TIME = "time from first to last GPU work"
 """What stands for the step where there are none."""
 LABEL_WIDTH = 7
@@ -74,6 +75,8 @@ def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tu
 
 def cost(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
     """Returns the cost and the most that can be gained; empty if the finding is not about time."""
+    if row.impact_of == MEAN_STEP:
+        whole = "mean step"
     per = "per step" if whole == STEP else f"of the {whole}"
     time = f"{format_us(row.impact_us, ascii=ascii)} {per}" if row.impact_us else ""
     if row.ceiling_percent is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.matching.clean_step import page_step
@@ -71,6 +72,7 @@ class OverviewView(View):
         page_step(overview)  # the page asks for it again, and must not wait
         return OverviewData(
             overview=overview,
+            kinds=page_kinds(selection),
             notes=trace.notes,
             device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
             memory_bytes=self.session.cached("memory", lambda: memory(selection)).peak_allocated_bytes,

@@ -11,6 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent, format_signed_ns
+from tracetui.analysis.gpu.step_kinds import kind_rows
 from tracetui.analysis.matching.clean_step import page_step, path_of
 from tracetui.app.charts.gantt import gantt_runs
 from tracetui.app.charts.lanes import gantt_lane
@@ -18,7 +19,14 @@ from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
 from tracetui.app.reports.finding_words import WORK_TIME, titled, whole_of
 from tracetui.app.text import fitting
-from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, SEVERITY_SIGNS, STEP_WORDS
+from tracetui.app.text.words import (
+    CATEGORY_LABELS,
+    RESOURCE_LABELS,
+    SEVERITY_SIGNS,
+    STEP_WORDS,
+    STEPS_OF,
+    particular_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.findings.core.finding import Finding
+    from tracetui.analysis.gpu.step_kinds import StepKinds
     from tracetui.analysis.matching.clean_step import PageStep
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.timeline.step_lanes import StepPicture
@@ -69,6 +78,8 @@ class OverviewData:
     """All that the page says."""
 
     overview: Overview
+    kinds: StepKinds | None = None
+    """The kinds of the page's steps."""
     notes: tuple[Note, ...] = ()
     device_names: tuple[tuple[int, str], ...] = ()
     memory_bytes: int | None = None
@@ -162,7 +173,7 @@ def overview_text(
     """
     writer = Writer(width, height, styles, ascii=ascii)
     step = _step_and_gpu(writer, data)
-    sections = [_verdict(writer, data), step]
+    sections = [_verdict(writer, data), _kinds(writer, data.kinds), step]
     if data.job:
         sections.insert(0, _paragraph(writer, data.job))
     if data.path is not None:
@@ -223,6 +234,21 @@ def _verdict(writer: Writer, data: OverviewData) -> list[Text]:
     said = (data.verdict or data.overview.verdict).sentence
     sentence = re.sub(r" \((" + re.escape(data.overview.base) + r"|no steps)\)\.$", ".", said)
     return _paragraph(writer, sentence)
+
+
+def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
+    """A line for each kind of steps; none where they are alike, and in little room also where but the first are not."""
+    frame = kind_rows(kinds)
+    if kinds is None or not frame.height or not (writer.roomy or frame["kind"].is_in(["longer", "shorter"]).any()):
+        return []
+    lines = [writer.head("Kinds of steps", f"{STEPS_OF[kinds.of]}; share of the time of all")]
+    for kind, many, mean, percent, particular in frame.select(
+        "kind", "steps", "mean_ns", "percent", "particular"
+    ).iter_rows():
+        told = fitting.printable(particular_words(kind, particular), ascii=writer.ascii)
+        line = Text(f"  {kind:<8}{many:>6,} {writer.own('×')} {writer.time(mean):>9} {format_percent(percent):>8}  ")
+        lines.append(line.append(fitting.fit(told, max(writer.width - 40, 8), ascii=writer.ascii)))
+    return lines
 
 
 def _paragraph(writer: Writer, text: str) -> list[Text]:

@@ -58,6 +58,8 @@ class Finding:
     """Time per step that is at stake; None if the finding is not about time, or the time is unknown."""
     least_ns: float | None = None
     """The lower end of that time, as far as the host's time is known; None where it is not."""
+    impact_of: Literal["step", "mean_step"] = "step"
+    """What both are of: the typical step, or where steps are not alike the mean of all."""
     ceiling_percent: float | None = None
     """The most that the step time could fall if this cost vanished (Amdahl); None if unknown."""
     sure_percent: float | None = None

@@ -197,6 +197,24 @@ S27 = Rule(
     it depends on the kind of memory, on the size of each copy, and on what runs beside them.""",
 )
 
+S28 = Rule(
+    "S28",
+    "Rare steps take much of the run",
+    needs=("timeline",),
+    rests_on=("whole",),
+    thresholds={"share_percent": chosen(5, "%", "of the mean step, which the rare steps take beyond the others")},
+    advice="Do it less often, or beside the steps.",
+    compared="{share_percent} of the mean step",
+    explanation="""
+    Steps are not alike: a few take so much longer that the run's time is theirs (saving, validation, a stop).
+
+    Steps are grouped into kinds (docs/metrics.md). The gain is the mean of all steps less the mean of the typical kind:
+    a part of the mean step, and so it may be more than a typical step takes. Steps are the clean ones where they
+    were timed, else those of the light recording, else the recorded ones. The first steps do not count where they
+    launch what the others do: they are a warm-up, which ends. Of a single long step it is not known how often it comes,
+    so the finding is at most a warning.""",
+)
+
 S7 = Rule(
     "S7",
     "The host waits for the GPU in the middle of the step",

@@ -13,7 +13,7 @@ from tracetui.analysis.report.model import Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR, USES
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
-from tracetui.analysis.tables.runs import CATEGORIES, GPUS
+from tracetui.analysis.tables.runs import CATEGORIES, GPUS, STEP_KINDS
 from tracetui.app.reports.content import beside
 from tracetui.app.reports.content.charts import (
     KernelRow,
@@ -28,7 +28,14 @@ from tracetui.app.reports.parts import Block, FindingList, Sentences, listed, sh
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import fit, short_function
 from tracetui.app.text.tool_words import WORDS
-from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, STEP_WORDS, group_words
+from tracetui.app.text.words import (
+    CATEGORY_LABELS,
+    RESOURCE_LABELS,
+    STEP_WORDS,
+    STEPS_OF,
+    group_words,
+    particular_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +59,8 @@ def parts(trace: Trace, layout: Layout) -> Iterator[Part]:
         yield Sentences((trace.overview.waits_for.sentence,), lead=True)
     for name, section in SECTIONS.items():
         if has(trace, name):
+            if name == "overview" and trace.overview and trace.overview.kinds:
+                yield _kinds(trace.overview, layout)
             words = PASSES.get((trace.rests_on or {}).get(name, ""), "")
             if name in ("overview", "critical_path"):
                 words = ""  # they name their step
@@ -83,6 +92,14 @@ def overview(trace: Trace, layout: Layout) -> Iterator[Part]:
         yield Block("", chart=lanes)
     if found.gpu:
         yield _gpu(found, layout)
+
+
+def _kinds(found: Overview, layout: Layout) -> Block:
+    """The kinds of steps, with what the rare ones do."""
+    told = [(row, words) for row in found.kinds if (words := particular_words(row["kind"], row["particular"]))]
+    after = tuple(f"Longer in {row['numbers']}: {words}" for row, words in told)
+    base = f"% of the time of all steps; {STEPS_OF[found.kinds[0]['of']]}"
+    return listed(STEP_KINDS, found.kinds, replace(layout, limit=None), base=base, whole=0, after=after)
 
 
 def findings(trace: Trace, layout: Layout) -> Iterator[Part]:
