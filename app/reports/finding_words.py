@@ -112,11 +112,16 @@ def brief(
         ascii: no characters outside ASCII.
     """
     title = wrapped(printable(row.title, ascii=ascii), width)
-    title = [*title[:1], *([" ".join(title[1:])] if title[1:] else [])]
+    if len(title) > 2 or lines < ADVICE_LINES:
+        title = [*title[:1], " ".join(title[1:])] if lines >= ADVICE_LINES else [" ".join(title)]
     rest = details(row, whole, clean=clean, ascii=ascii)
     if len(title) + len(rest) > lines and len(rest) > 2:
         where, gains, known = rest
         rest = [gains, f"{where}; {known[:1].lower()}{known[1:]}"]
+    elif not row.impact_us and rest:  # what to do takes the lines that are left
+        told = wrapped(printable(rest.pop(), ascii=ascii), width)
+        room = lines - len(title) - len(rest)
+        rest += [*told[: room - 1], " ".join(told[room - 1 :])] if told[room - 1 :] else told
     return [fit(printable(text, ascii=ascii), width, ascii=ascii) for text in (*title, *rest)][:lines]
 
 

@@ -17,7 +17,7 @@ from tracetui.app.charts.lanes import gantt_lane
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.findings import MARK_WIDTH
-from tracetui.app.reports.finding_words import WORK_TIME, advice, brief, mark, whole_of
+from tracetui.app.reports.finding_words import ADVICE_LINES, WORK_TIME, advice, brief, mark, whole_of
 from tracetui.app.text import fitting
 from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS
 
@@ -389,11 +389,14 @@ def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
     if not findings:
         return [writer.head("Findings", f"none: tab {tab} says what was looked for")]
     whole, clean = whole_of(data.overview.base), bool(data.overview.sel.trace.clean_step_ns)
+    lines_each = ADVICE_LINES if writer.roomy else ADVICE_LINES - 1
     lines: list[Text] = []
     shown = 0
     for row in advice(map(finding_row, findings)):
-        texts = brief(row, max(writer.width - MARK_WIDTH - 1, 12), whole, clean=clean, ascii=writer.ascii)
-        if shown and len(lines) + len(texts) >= room:
+        texts = brief(
+            row, max(writer.width - MARK_WIDTH - 1, 12), whole, clean=clean, lines=lines_each, ascii=writer.ascii
+        )
+        if shown and len(lines) + len(texts) > room:
             break
         style = writer.style(_SEVERITY_STYLES.get(row.severity, ""))
         lines.append(Text(f" {mark(row):<{MARK_WIDTH}}", style).append(texts[0], Style()))

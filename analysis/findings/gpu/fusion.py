@@ -63,15 +63,14 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     sort = "one parameter at a time" if loop else "one operation at a time (foreach)"
     span = f"{basis.recorded_span(facts)} on the host" if host >= device else f"{basis.shown(facts).span} on the GPU"
     return bound.finding(
-        f"Fuse the optimizer: {words.count(per_call)} kernels per call, {sort},"
-        f" {words.percent(max(host, device))} of {span}",
+        f"Fuse the optimizer: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of {span}",
         evidence(
             ("optimizer on the host", on_host, "ns", Query(steps.table, "optim")),
             ("optimizer's kernels", on_gpu, "ns", part.proof),
             ("kernels per call", per_call, "", part.proof),
             ("parameter tensors", steps.parameters),
         ),
-        f"{words.ns(on_host)} on the host of {words.ns(facts.step_ns)}{basis.as_recorded(facts)},"
+        f"{sort}; {words.ns(on_host)} on the host of {words.ns(facts.step_ns)}{basis.as_recorded(facts)},"
         f" {words.ns(on_gpu)} on the GPU; {bound.why}",
         threshold=f"above {words.percent(limits.share_percent)} of the step"
         + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
@@ -94,8 +93,8 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     between, gemms = Part(facts, attention.between), Part(facts, attention.gemms)
     bound = gain.of_kernels(facts, attention.replaced, fewer_launches=True)
     return bound.finding(
-        f"Fuse attention: {words.things(facts.per_step(attention.chains), 'chain')} of GEMM, softmax, GEMM"
-        f" {program.per(facts)}, {words.percent(between.percent)} of {kernel_kinds.base(facts)} between the GEMMs",
+        f"Fuse attention: {words.things(facts.per_step(attention.chains), 'chain')} {program.per(facts)},"
+        f" {words.percent(between.percent)} of {kernel_kinds.base(facts)} between their GEMMs",
         (
             between.spent("between the GEMMs,", Query("kernels", "softmax")),
             between.share(),
@@ -172,7 +171,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_kernels(facts, part.rows, fewer_launches=True, others=norms)
     return bound.finding(
         f"{_layout_change(facts, str(sorts['sort'][0]))}: moving data takes {words.percent(part.percent)} of"
-        f" {kernel_kinds.base(facts)}, {_launches(facts, part.launches)}",
+        f" {kernel_kinds.base(facts)}",
         tuple(
             Evidence(
                 f"{row['sort']}, {_launches(facts, row['calls'])}",
@@ -182,7 +181,7 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
             )
             for row in sorts.iter_rows(named=True)
         ),
-        f"{part.worked_out}; without them: {bound.why}",
+        f"{part.worked_out}, {_launches(facts, part.launches)}; without them: {bound.why}",
         advice=for_layout(facts, str(sorts["sort"][0])),
     )
 

@@ -105,8 +105,7 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
             roof = f"{words.number(peak.value / 1e12)} TFLOP/s ({peak.source})"
         proof = Query("counters:roofline", row=row["name"])
         yield found.finding(
-            f"Speed up {short(row['name'])}: it attains {words.percent(row['attained_percent'])} of its {row['roof']}"
-            " roof",
+            f"Speed up {short(row['name'])}: at {words.percent(row['attained_percent'])} of its {row['roof']} roof",
             (
                 Evidence("time at the roof, of its time", row["attained_percent"], "%", proof),
                 Evidence("mean duration", mean, "ns", Query("kernels", row=row["name"])),
@@ -188,8 +187,7 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     guilty.sort(key=lambda pair: -pair[1] * pair[0].total_ns)
     worst, _ = guilty[0]
     return gained.finding(
-        f"Fill the GPU: grids too small for it take {words.percent(share)} of kernel time, and could take"
-        f" {words.percent(100 * idle)} less",
+        f"Fill the GPU: grids too small for it waste {words.percent(share * idle)} of kernel time",
         (
             Evidence(
                 "kernels below one wave, of kernel time", facts.share_of_kernels(below) or 0.0, "%", Query("kernels")
@@ -199,7 +197,8 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
                 for part, _ in guilty[:MOST]
             ),
         ),
-        f"{short(worst.name)}: {words.things(worst.grid, 'block')}, {worst.held.blocks} per SM ="
+        f"{words.percent(share)} of kernel time could take {words.percent(100 * idle)} less;"
+        f" {short(worst.name)}: {words.things(worst.grid, 'block')}, {worst.held.blocks} per SM ="
         f" {words.number(worst.waves or 0)} waves; {gained.why}",
         severity="info" if gained.severity == "info" else "warning",
     )

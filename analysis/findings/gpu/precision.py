@@ -105,8 +105,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     half, around = ratio(facts, "fp16_tensor"), _around(part)
     bound = gain.of_kernels(facts, part.rows, factor=1 / half.value if half else 0.0, around=around)
     return bound.finding(
-        f"Use {_fewer_bits(facts)}: fp32 matrix work off tensor cores takes {words.percent(part.percent)} of"
-        f" {kernel_kinds.base(facts)}",
+        f"Use {_fewer_bits(facts)}: fp32 matrix work takes {words.percent(part.percent)} of {kernel_kinds.base(facts)}",
         (*_evidence(part, half), *_with_tf32(facts, part.rows, around)),
         f"{part.worked_out}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         advice=_in_fewer_bits(facts),
@@ -212,7 +211,7 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_kernels(facts, part.rows, fewer_launches=True)
     return bound.finding(
         f"Convert types less often: {words.things(facts.per_step(part.launches), 'launch', 'launches')}"
-        f" {program.per(facts)} take {words.percent(part.percent)} of {kernel_kinds.base(facts)}",
+        f" {program.per(facts)}, {words.percent(part.percent)} of {kernel_kinds.base(facts)}",
         (
             part.spent("conversions"),
             part.share(),

@@ -94,8 +94,8 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         why = f"pinned copies still take {words.ns(left)} at the peak of {link.name}"
         bound = gain.limited(bound, max(facts.model.step_ns - left, 0.0), facts.model.step_ns, why)
     return bound.finding(
-        f"Pin the host's memory: {words.size(moved)} {program.per(facts)} in pageable memory hold the host up for"
-        f" {words.ns(host_ns)}{basis.as_recorded(facts)}",
+        f"Pin host memory: {words.size(moved)} {program.per(facts)} hold it up for {words.ns(host_ns)}"
+        f"{basis.as_recorded(facts)}",
         (
             Evidence("copies on the GPU", spent, "ns", Query("kernels:copies", row=str(slow["direction"][0]))),
             Evidence("host in these calls", host_ns, "ns", Query("host:API calls", "Memcpy")),
@@ -165,8 +165,8 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         why = f"no more than {words.ns(rest)} of copies and kernels can run at the same time that don't yet"
         bound = gain.limited(bound, rest, facts.model.step_ns, why)
     return bound.finding(
-        f"Copy to the GPU while it computes: copies take {words.percent(share)} of {base.span},"
-        f" {words.percent(100 - 100 * beside / total)} of that without a kernel",
+        f"Copy while the GPU computes: {words.percent(share * (total - beside) / total)} of {base.span} is"
+        " copies alone",
         (
             Evidence("copies to the GPU", spent, "ns", Query("kernels:copies", row=HTOD)),
             Evidence("of it beside a kernel", base.per_step(beside), "ns", Query("timeline")),

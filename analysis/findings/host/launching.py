@@ -140,7 +140,7 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         facts,
         limits,
         f"{_launch_change(facts)}: {words.things(kernels, 'kernel')} {program.per(facts)},"
-        f" {words.ns(float(median or 0))} each in the median",
+        f" median {words.ns(float(median or 0))}",
         (
             Evidence(f"kernels {program.per(facts)}", kernels, "", Query("kernels")),
             Evidence("median kernel", float(median or 0), "ns", Query("kernels")),
@@ -209,8 +209,7 @@ def _work_title(facts: Facts, working: pl.DataFrame) -> str:
     """What to take off the thread: the call with a large part of its own work on the critical path, if one has it."""
     first = working.head(1)
     if first.height and first["row"][0] >= 0 and first["ns"][0] >= MOST_PART * float(working["ns"].sum()):
-        spent = f"{words.ns(first['ns'][0])} of the critical path"
-        return f"Take {first['name'][0]} off the launching thread: {spent} {program.per(facts)}"
+        return f"Take {first['name'][0]} off the launching thread: {words.ns(first['ns'][0])} {program.per(facts)}"
     model = deciding(facts)
     assert model is not None
     launches = np.diff(model.graph.first) > 0

@@ -144,8 +144,8 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     first = owners.row(0, named=True)
     benign = found.height - frame.height
     return bound.finding(
-        f"Wait less for the GPU, most by {first['owner']}: {words.things(facts.per_step(frame.height), 'wait')}"
-        f" {program.per(facts)}{_leave(facts.per_step(frame.height))} it idle for {words.ns(per_step)}",
+        f"Wait less, most in {first['owner']}: {words.things(facts.per_step(frame.height), 'wait')}"
+        f" {program.per(facts)} idle the GPU for {words.ns(per_step)}",
         (
             *(_stall(facts, row) for row in owners.head(4).iter_rows(named=True)),
             Evidence(
@@ -160,10 +160,6 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
         f" {words.things(int(owners['calls'].sum()), 'wait')}, {words.things(benign, 'wait')} stalled nothing",
         advice=_wait_advice(facts, first["owner"], first["call"]),
     )
-
-
-def _leave(waits: float) -> str:
-    return " leaves" if waits == 1 else " leave"
 
 
 def _waiting(model: Model, calls: frozenset[int]) -> Intervals:

@@ -147,15 +147,15 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         (facts.per_step(runs), f" {program.per(facts)}") if facts.per_step(runs) >= 1 else (float(runs), " in all")
     )
     return bound.finding(
-        f"Fuse small kernels: {words.percent(by_count)} of launches take less than {limits.kernel_us:g} µs, in"
-        f" {words.things(each, 'chain')}{of}",
+        f"Fuse small kernels: {words.percent(by_count)} of launches take less than {limits.kernel_us:g} µs",
         (
             Evidence("small kernels, of launches", by_count, "%", proof),
             Evidence("small kernels, of kernel time", by_time, "%", proof),
             Evidence(f"kernels {program.per(facts)}", facts.per_step(spent.size), "", Query("kernels")),
             Evidence(f"launches {program.per(facts)} that fusing could spare", facts.per_step(int(spare.sum()))),
         ),
-        f"{words.count(int(small.sum()))} of {words.count(spent.size)} launches = {words.percent(by_count)}; "
+        f"{words.count(int(small.sum()))} of {words.count(spent.size)} launches = {words.percent(by_count)}, in"
+        f" {words.things(each, 'chain')}{of}; "
         + (
             f"with one of each chain and the GEMMs left: {bound.why}" if spare.any() else "none that fusing could spare"
         ),
