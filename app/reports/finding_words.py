@@ -154,9 +154,10 @@ def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
     if not most:
         return ""
     times = [format_us(time, ascii=ascii) for time in (least, most) if time is not None]
-    said = f"Gains {' to '.join(dict.fromkeys(times))}" if least is not None else f"Gains at most {times[0]}"
+    said = f"{' to '.join(dict.fromkeys(times))}" if least is not None else f"at most {times[0]}"
     if not share:
-        return f"{said} {'per step' if whole == STEP else f'of the {whole}'}"
+        return f"Costs {said} {'per step' if whole == STEP else f'of the {whole}'}; what can be gained is not known"
+    said = f"Gains {said}"
     base = format_us(100 * most / share, ascii=ascii) if share < 100 else ""
     of = f"a {base} {whole}".replace("  ", " ") if whole == STEP else f"{base}, the {whole}" if base else f"the {whole}"
     return f"{said} of {of} ({format_percent(share)})"

@@ -63,7 +63,8 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     sort = "one parameter at a time" if loop else "one operation at a time (foreach)"
     span = f"{basis.recorded_span(facts)} on the host" if host >= device else f"{basis.shown(facts).span} on the GPU"
     return bound.finding(
-        f"Fuse the optimizer: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of {span}",
+        f"Fuse the optimizer: {words.things(per_call, 'kernel')} per call,"
+        f" {words.percent(max(host, device))} of {span}",
         evidence(
             ("optimizer on the host", on_host, "ns", Query(steps.table, "optim")),
             ("optimizer's kernels", on_gpu, "ns", part.proof),

@@ -74,7 +74,10 @@ def brief_lines(found: Judged, base: str, layout: Layout, *, clean: bool) -> lis
     for row in first:
         texts = brief(row, WIDTH - MARK_WIDTH, whole_of(base), clean=clean, ascii=layout.ascii)
         lines += [pad("" if number else mark(row), MARK_WIDTH) + text for number, text in enumerate(texts)]
-    lines += [pad(mark(row), MARK_WIDTH) + fit(layout.text(row.title), WIDTH - MARK_WIDTH) for row in remarks]
+    lines += [
+        pad(mark(row), MARK_WIDTH) + fit(layout.text(row.title), WIDTH - MARK_WIDTH, ascii=layout.ascii)
+        for row in remarks
+    ]
     return [*lines, f"{INDENT}{more(len(rows) - len(first) - len(remarks))}"]
 
 

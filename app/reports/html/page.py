@@ -85,7 +85,7 @@ def first_findings(found: Judged, base: str, layout: Layout, level: int, *, clea
         head = element(f"h{level}", f'<span class="mark">{said(mark(row))}</span> {said(layout.text(row.title))}')
         texts = details(row, whole_of(base), clean=clean, ascii=layout.ascii)
         about = "".join(element("p", said(layout.text(text))) for text in texts)
-        lines.append(element("article", f"{head}{about}", class_=f"finding {row.severity}"))
+        lines.append(element("section", f"{head}{about}", class_=f"finding {row.severity}"))
     summary = f"<summary>All {len(found.findings)}, and what they rest on</summary>"
     return [*lines, f"<details>{summary}", *findings(found, base, layout, level), "</details>"]
 
