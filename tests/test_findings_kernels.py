@@ -13,6 +13,7 @@ from sample_runs import SWEEP
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
+from tracetui.analysis.findings.core.finding import HEADLINE
 from tracetui.analysis.findings.gpu.kernel_facts import ncu_command, speedup_ceiling
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.run import Run
