@@ -66,7 +66,8 @@ def test_copies_have_the_share_that_the_overview_shows() -> None:
     found = next(one for one in _all(facts) if one.id == "S10")
     average = facts.run_overview.average
     percent = average.filter(average["category"] == "memcpy")["percent"][0]
-    assert f"Copies to the GPU take {percent:.1f} % of the light step" in found.title
+    assert f"= {percent:.1f} %" in found.formula
+    assert "of the light step is copies alone" in found.title
     (spent,) = [one.value for one in found.evidence if one.label == "copies to the GPU"]
     assert spent == pytest.approx(average.filter(average["category"] == "memcpy")["ns"][0])
     pageable = next(one for one in _all(facts) if one.id == "S8")
@@ -109,5 +110,5 @@ def test_copies_from_before_the_steps_are_no_step_s(tmp_path: Path) -> None:
         made.launch(SGEMM, (begin + 7, begin + 9), (begin + 210, begin + 900))
         made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 10, begin + 905)
     found = finding("S10", made.facts(tmp_path))
-    assert found.title.startswith("Copies to the GPU take 20.0 % of the step")
+    assert "= 20.0 %" in found.formula
     assert {one.label: one.value for one in found.evidence}["bytes per step"] == 64
