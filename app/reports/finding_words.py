@@ -144,7 +144,8 @@ def more(number: int) -> str:
 
 def place(row: FindingRow) -> str:
     """Where it is: the kernel, operator or call that its evidence names first."""
-    named = next((item.row for item in row.evidence if item.row), "")
+    # rows of the path are resources, not places
+    named = next((item.row for item in row.evidence if item.row and item.tab != "host:critical path"), "")
     return f"At {short_name(named)}" if named and short_name(named) not in row.title else ""
 
 
