@@ -13,6 +13,7 @@ from tracetui.analysis.findings.core import basis, program, words
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import findings_of
 from tracetui.analysis.findings.host.copies import HTOD, copies, copies_of
+from tracetui.analysis.findings.verdict import verdict
 from tracetui.analysis.roofline.words import PRECISIONS
 
 if TYPE_CHECKING:
@@ -409,7 +410,7 @@ def _answer(facts: Facts, point: Point, findings: Findings) -> CheckPoint:
     It is done if they looked and found nothing, or nothing worth the trouble (K14), and its figure is known; else the
     recording does not tell.
     """
-    standing = [finding for finding in findings.found if finding.id in point.rules and point.fails(facts, finding)]
+    standing = [finding for finding in findings.standing if finding.id in point.rules and point.fails(facts, finding)]
     figure = point.figure(facts) if point.beside or not standing else ""
     answer = CheckPoint(
         group=point.group,
@@ -515,7 +516,7 @@ def check_report(
         ranks=sorted(run.ranks),
         other_runs=len(run.others),
         base=facts.sel.describe() if trace.has_timeline or facts.sel.by_steps else "whole recording",
-        waits_for=facts.verdict.sentence if trace.has_timeline else None,
+        waits_for=verdict(facts, config).sentence if trace.has_timeline else None,
         points=points,
         counts={status: sum(point.status == status for point in points) for status in STATUSES},
     )

@@ -110,5 +110,5 @@ def test_copies_from_before_the_steps_are_no_step_s(tmp_path: Path) -> None:
         made.launch(SGEMM, (begin + 7, begin + 9), (begin + 210, begin + 900))
         made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 10, begin + 905)
     found = finding("S10", made.facts(tmp_path))
-    assert found.title.startswith("Copies to the GPU take 20.0 % of the step")
+    assert "= 20.0 %" in found.formula
     assert {one.label: one.value for one in found.evidence}["bytes per step"] == 64

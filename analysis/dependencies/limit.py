@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.model import Side
     from tracetui.analysis.gpu.step_kinds import StepKinds
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         "durations",
         "kernels",
         "no_gpu",
+        "invalid",
     ]
 
 
@@ -213,7 +215,8 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
         cost = f", by what recording cost {_host(found)}" if why == "recording_cost" else ""
         rest = "" if why == "unexplained" else _unexplained(found)
         rest += f"; {rare}" if rare else ""
-        return f"{UNTOLD} {undecided_sides(found)}: {_untold(found, path, why)}{left}{cost}{rest} ({base})."
+        likelier = f" {_likelier(found)}" if why == "recording_cost" else ""
+        return f"{UNTOLD} {undecided_sides(found)}: {_untold(found, path, why)}{left}{cost}{rest} ({base}).{likelier}"
     lengths = typical_lengths(found.clean_step_ns) if found.clean_step_ns else recorded_steps(found.graph)
     uneven = rare or _uneven(lengths)
     where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "as recorded"
@@ -230,6 +233,34 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
     either = found.waits_for == "host" and "ranks" in found.sides
     waits = "Waits for its CPU or for other ranks" if either else _WAITS[kind]
     return f"{waits}: {step}; {left}{_unexplained(found)}{of}."
+
+
+MOST_OF_STEP = 0.5
+"""From this part of the recorded step on, what waits for other ranks more likely waits for them without a profiler too.
+"""
+
+
+def likelier(found: Model) -> tuple[Side, str]:
+    """The side that an undecided run waits for more likely, and why.
+
+    Of its CPU and its GPU the one that takes longer if the host was cost the middle of what recording may have cost it.
+    """
+    if "ranks" in found.sides:
+        waited = found.ends[0].median_ns - found.ranks_in_time_ns[0]
+        share = 100 * waited / found.ends[0].median_ns if found.ends[0].median_ns else 0.0
+        why = f"it waits for other ranks for {format_percent(share)} of the recorded step"
+        return ("ranks" if share > 100 * MOST_OF_STEP else "gpu"), why
+    host_ns, gpu_ns = fmean(found.kernels_free_ns), found.host_free_ns
+    why = f"at half of what recording may have cost, the host takes {format_ns(host_ns)}, the GPU {format_ns(gpu_ns)}"
+    return ("host" if host_ns > gpu_ns else "gpu"), why
+
+
+_SIDES: dict[Side, str] = {"host": "the CPU", "gpu": "the GPU", "ranks": "other ranks"}
+
+
+def _likelier(found: Model) -> str:
+    side, why = likelier(found)
+    return f"Likelier {_SIDES[side]}: {why}."
 
 
 def undecided_sides(found: Model) -> str:

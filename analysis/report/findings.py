@@ -70,6 +70,7 @@ def finding_row(finding: Finding) -> FindingRow:
         proofs=[proof_row(proof, claim) for proof, claim in finding.proofs],
         reference=finding.reference,
         remarks=list(finding.remarks),
+        shared_with=list(finding.shared_with),
         doubted_by=list(finding.doubted_by),
         key=stable_key(finding),
     )

@@ -407,6 +407,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     proofs: list[ProofRow]
     reference: str
     remarks: list[str]
+    shared_with: Annotated[list[str], Meta(description="ids of the findings that count the same time")]
     doubted_by: list[str]
     key: str
 

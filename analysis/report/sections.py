@@ -173,6 +173,8 @@ class Sections:
 
     def overview(self) -> Section:
         """Step time by category, GPU metrics, idle time, and what the run waits for."""
+        from tracetui.analysis.findings.verdict import verdict
+
         found = self._overview
         steps = found.per_step if self.limit is None else found.per_step.head(self.limit)
         return Overview(
@@ -192,7 +194,7 @@ class Sections:
             overlap_percent=known(found.overlap_percent),
             lanes=_lanes(self.sel.trace, found.as_recorded or found),
             as_recorded=None if found.as_recorded is None else _as_recorded(found.as_recorded),
-            waits_for=_waits_for(self._facts.verdict),
+            waits_for=_waits_for(verdict(self._facts, self.config)),
         ), found.per_step.height
 
     def critical_path(self) -> Section:

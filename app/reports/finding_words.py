@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_number, format_percent, format_signed_us, format_us
 from tracetui.app.reports.counter_text import value_text
-from tracetui.app.text.fitting import printable
+from tracetui.app.text.fitting import fit, printable, wrapped
 from tracetui.app.text.words import SEVERITY_SIGNS
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tracetui.analysis.report.model import AbstainedRow, Evidence, FindingRow, ProofRow
 
@@ -83,6 +84,94 @@ def cost(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
         return time
     most = f"at most {format_percent(row.ceiling_percent)} shorter{_left(row, ascii=ascii)}"
     return f"{time}; without it the {whole} is {most}" if time else f"the {whole} would be {most} without it"
+
+
+MOST_ADVICE, ADVICE_LINES = 5, 4
+"""How many findings a first page has, and how many lines each."""
+SURE = {True: "from clean steps", False: "from recorded steps alone"}
+
+
+def advice(found: Iterable[FindingRow], most: int = MOST_ADVICE) -> list[FindingRow]:
+    """The findings of a first page: all but remarks on the measurement."""
+    return [row for row in found if not is_remark(row)][:most]
+
+
+def is_remark(row: FindingRow) -> bool:
+    """See `engine.is_remark`."""
+    return row.id.startswith(("V", "T")) and not row.impact_us and row.severity != "invalid"
+
+
+def brief(
+    row: FindingRow, width: int, whole: str = STEP, *, clean: bool, lines: int = ADVICE_LINES, ascii: bool = False
+) -> list[str]:
+    """A finding in at most so many lines: what to change, where, what it gains, how sure that is.
+
+    Args:
+        row: the finding.
+        width: columns.
+        whole: what its gain is of, see `whole_of`.
+        clean: whether the base is of steps without a profiler.
+        lines: at most.
+        ascii: no characters outside ASCII.
+    """
+    title = wrapped(printable(row.title, ascii=ascii), width)
+    if len(title) > 2 or lines < ADVICE_LINES:
+        title = [*title[:1], " ".join(title[1:])] if lines >= ADVICE_LINES else [" ".join(title)]
+    rest = details(row, whole, clean=clean, ascii=ascii)
+    if len(title) + len(rest) > lines and len(rest) > 2:
+        where, gains, known = rest
+        rest = [gains, f"{where}; {known[:1].lower()}{known[1:]}"]
+    elif not row.impact_us and rest:  # what to do takes the lines that are left
+        told = wrapped(printable(rest.pop(), ascii=ascii), width)
+        room = lines - len(title) - len(rest)
+        rest += [*told[: room - 1], " ".join(told[room - 1 :])] if told[room - 1 :] else told
+    return [fit(printable(text, ascii=ascii), width, ascii=ascii) for text in (*title, *rest)][:lines]
+
+
+def details(row: FindingRow, whole: str = STEP, *, clean: bool, ascii: bool = False) -> list[str]:
+    """Where it is, what it gains and how sure that is, or what to do where no gain is promised."""
+    gains = gain(row, whole, ascii=ascii)
+    texts = (place(row), gains, sure(row, clean=clean)) if gains else (place(row), row.advice)
+    return [text for text in texts if text]
+
+
+def mark(row: FindingRow) -> str:
+    """``! S2``: told by sign, never by colour alone."""
+    return f"{SEVERITY_SIGNS[row.severity]} {row.id}"
+
+
+def more(number: int) -> str:
+    """Where so many other findings are, and what they rest on."""
+    return f"{f'{number} more, and what' if number else 'What'} they rest on: --all (or tab Findings)"
+
+
+def place(row: FindingRow) -> str:
+    """Where it is: the kernel, operator or call that its evidence names first."""
+    # rows of the path are resources, not places
+    named = next((item.row for item in row.evidence if item.row and item.tab != "host:critical path"), "")
+    return f"At {short_name(named)}" if named and short_name(named) not in row.title else ""
+
+
+def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
+    """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (49.3 %)``; of a range the percentage is the upper end."""
+    most, least, share = row.impact_us, row.impact_least_us, row.ceiling_percent
+    if not most:
+        return ""
+    times = [format_us(time, ascii=ascii) for time in (least, most) if time is not None]
+    said = f"{' to '.join(dict.fromkeys(times))}" if least is not None else f"at most {times[0]}"
+    if not share:
+        return f"Costs {said} {'per step' if whole == STEP else f'of the {whole}'}; what can be gained is not known"
+    said = f"Gains {said}"
+    base = format_us(100 * most / share, ascii=ascii) if share < 100 else ""
+    of = f"a {base} {whole}".replace("  ", " ") if whole == STEP else f"{base}, the {whole}" if base else f"the {whole}"
+    return f"{said} of {of} ({format_percent(share)})"
+
+
+def sure(row: FindingRow, *, clean: bool) -> str:
+    """What speaks against a finding, or what it is known from; which others gain the same time."""
+    said = " ".join(row.remarks[:1]) if row.doubted_by else SURE[clean]
+    shared = f", shared with {', '.join(row.shared_with)}" if row.shared_with else ""
+    return f"{said[:1].upper()}{said[1:]}{shared}"
 
 
 NEARLY_ALL_PERCENT = 90

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from tracetui.analysis.findings.verdict import verdict
 from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
@@ -15,11 +16,10 @@ from tracetui.analysis.matching.clean_step import page_step
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.peak import memory
 from tracetui.analysis.ranks.of_run import jobs_of, ranks_of
-from tracetui.analysis.ranks.one_rank import in_its_job
 from tracetui.analysis.ranks.sentences import brief
 from tracetui.analysis.timeline.step_lanes import typical_picture
 from tracetui.app.keys import commands
-from tracetui.app.session.facts import session_findings
+from tracetui.app.session.facts import SessionFacts, session_findings
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
@@ -93,7 +93,7 @@ class OverviewView(View):
         jobs = session.cached("jobs", lambda: jobs_of(run, scope, make=False)) if many else ()
         return replace(
             first,
-            verdict=in_its_job(first.overview.verdict, jobs[0], selection.trace.info.rank) if jobs else None,
+            verdict=session.cached("verdict", lambda: verdict(SessionFacts(session), session.config)),
             job=session.cached("job", lambda: brief(jobs)) if many else "",
             kernels=frame.head(TOP_KERNELS),
             kernel_count=frame.height,

@@ -13,16 +13,17 @@ from rich.text import Text
 from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent, format_signed_ns
 from tracetui.analysis.gpu.step_kinds import kind_rows
 from tracetui.analysis.matching.clean_step import page_step, path_of
+from tracetui.analysis.report.findings import finding_row
 from tracetui.app.charts.gantt import gantt_runs
 from tracetui.app.charts.lanes import gantt_lane
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
-from tracetui.app.reports.finding_words import WORK_TIME, titled, whole_of
+from tracetui.app.reports.content.findings import MARK_WIDTH
+from tracetui.app.reports.finding_words import ADVICE_LINES, WORK_TIME, advice, brief, mark, whole_of
 from tracetui.app.text import fitting
 from tracetui.app.text.words import (
     CATEGORY_LABELS,
     RESOURCE_LABELS,
-    SEVERITY_SIGNS,
     STEP_WORDS,
     STEPS_OF,
     particular_words,
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
     from tracetui.app.charts.cells import Run
     from tracetui.parsers import Note
 
-TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3
+TOP_KERNELS, TOP_HOST = 5, 3
+LEAST_LINES = 9
+"""Lines that findings have at least, of a low screen."""
 _SEVERITY_STYLES = {"invalid": "warn", "critical": "warn", "warning": "verdict"}
 RECORDED_AT = 43
 """Where the column of the recorded step ends."""
@@ -98,7 +101,7 @@ class OverviewData:
     ranks: pl.DataFrame | None = None
     """`analysis.ranks.of_run.ranks_of`; None for one rank."""
     verdict: Limit | None = None
-    """What the run waits for as its job knows it; None while that is not known, or of one rank."""
+    """What the run waits for, as far as its recording is valid, as its job knows it; None while that is not known."""
     job: str = ""
     """What all ranks say together (`analysis.ranks.sentences.brief`); empty for one rank."""
     unread: int = 0
@@ -186,17 +189,19 @@ def overview_text(
     host = _host(writer, data, data.host) if data.host is not None and data.host.height else []
     if not data.whole:
         kernels = [Text().append(writer.own(" Computing kernels …"), writer.style("muted"))]
-    findings = _findings(writer, data)
+    findings = _findings(writer, data, height)
     over = sum(map(len, sections)) + len(findings) + len(kernels) + len(host) - height
     if over > 0 and writer.width >= SIDE_BY_SIDE:
         # content that has a tab of its own is dropped first
-        for section, least in ((kernels, 4), (host, 3), (findings, 3), (kernels, 3)):
+        for section, least in ((kernels, 4), (host, 3), (kernels, 3)):
             less = min(over, max(len(section) - least, 0))
             del section[len(section) - less :]
             over -= less
-    tops = [section for section in (findings, kernels, host) if section]
-    # one below the other, step and GPU would push the main content out of view
     at = sections.index(step)
+    sections.insert(at, findings)
+    tops = [section for section in (kernels, host) if section]
+    # one below the other, step and GPU would push the main content out of view
+    at += 1
     sections[at:at] = tops if writer.width < SIDE_BY_SIDE else []
     sections += tops if writer.width >= SIDE_BY_SIDE else []
     used = sum(map(len, sections))
@@ -420,29 +425,33 @@ def _host(writer: Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]
     return lines
 
 
-def _findings(writer: Writer, data: OverviewData) -> list[Text]:
-    """Writes the worst findings, one per line; reserves the lines while the rules run, so that nothing moves."""
-    findings = data.findings
+def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
+    """Writes what to do first; reserves its lines while the rules run, so that nothing moves."""
+    findings, room = data.findings, max(height // 2, LEAST_LINES)
     if findings is None:
-        return [writer.head("Findings", "looking …"), *(Text() for _ in range(TOP_FINDINGS))]
+        return [writer.head("Findings", "looking …"), *(Text() for _ in range(room - 1))]
     if data.unjudged:
         return [writer.head("Findings", "could not be looked for: a bug in tracetui")]
-    if not findings:
-        return [writer.head("Findings", f"none: tab {commands.key('tab.findings')} says what was looked for")]
-    more = len(findings) - TOP_FINDINGS
-    whole = whole_of(data.overview.base)
-    remark = f"right: the most each could gain of the {whole}"
     tab = commands.key("tab.findings")
-    rest = f"{more} more in tab {tab}" if more > 0 else f"tab {tab} says why"
-    lines = [writer.head("Findings", f"{remark}; {rest}")]
-    for finding in findings[:TOP_FINDINGS]:
-        line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
-        line.append(f"{finding.id:<4}", writer.style("muted"))
-        title = titled(finding.title, finding.doubted_by)
-        gain = "" if finding.ceiling_percent is None else format_percent(finding.ceiling_percent)
-        line.append(f"{writer.name(title, max(writer.width - 18, 12))} {gain:>8}", Style())
-        lines.append(line)
-    return lines
+    if not findings:
+        return [writer.head("Findings", f"none: tab {tab} says what was looked for")]
+    whole, clean = whole_of(data.overview.base), bool(data.overview.sel.trace.clean_step_ns)
+    lines_each = ADVICE_LINES if writer.roomy else ADVICE_LINES - 1
+    lines: list[Text] = []
+    shown = 0
+    for row in advice(map(finding_row, findings)):
+        texts = brief(
+            row, max(writer.width - MARK_WIDTH - 1, 12), whole, clean=clean, lines=lines_each, ascii=writer.ascii
+        )
+        if shown and len(lines) + len(texts) > room:
+            break
+        style = writer.style(_SEVERITY_STYLES.get(row.severity, ""))
+        lines.append(Text(f" {mark(row):<{MARK_WIDTH}}", style).append(texts[0], Style()))
+        lines += [Text(f" {'':<{MARK_WIDTH}}").append(text, writer.style("muted")) for text in texts[1:]]
+        shown += 1
+    more = len(findings) - shown
+    rest = f"{more} more in tab {tab}, with what they rest on" if more else f"tab {tab} says what they rest on"
+    return [writer.head("Findings", rest), *lines]
 
 
 def _ranks(writer: Writer, ranks: pl.DataFrame) -> list[Text]:

@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.manifest import RunManifest
 
 
-_COLLECTIVES = frozenset({"S14"})
-_LEADS = {
-    "dataloader": frozenset({"S5"}),
-    "communication": _COLLECTIVES,
-    "ranks": _COLLECTIVES,
-    "copies": frozenset({"S27"}),
-}
-
-
 class Subject(Protocol):
     """What the engine needs from any subject that rules look at."""
 
@@ -264,15 +255,6 @@ class Facts:
         from tracetui.analysis.matching.light_times import rows_in_rich
 
         return rows_in_rich(replayed, self.trace)[rows]
-
-    @cached_property
-    def leads(self) -> frozenset[str]:
-        """Ids of the rules that say what the verdict says, and so come before their equals."""
-        if not self.trace.has_timeline:
-            return frozenset()
-        if self.model is not None and self.model.waits_for != "gpu" and "ranks" in self.model.sides:
-            return _COLLECTIVES
-        return _LEADS.get(self.verdict.kind, frozenset())
 
     @cached_property
     def path(self) -> CriticalPath | None:

@@ -17,6 +17,10 @@ SEVERITIES: tuple[Severity, ...] = ("invalid", "critical", "warning", "info")
 """Worst first: ``invalid`` refutes the measurement itself."""
 
 
+HEADLINE, NO_ACT = "the headline says it", "it leads to no act"
+"""What sets a finding aside that the headline says too, or that leads to no act."""
+
+
 class Query(Struct, frozen=True):
     """Where to find the rows that prove a finding."""
 
@@ -79,6 +83,10 @@ class Finding:
     """For a finding on the measurement: the bases that it refutes, where they are not those of its rule."""
     doubts: tuple[str, ...] | None = None
     """The bases that it doubts, where they are not those of its rule."""
+    aside: str = ""
+    """`HEADLINE` or `NO_ACT`, by which it is set aside; else empty."""
+    shared_with: tuple[str, ...] = ()
+    """Ids of the findings that count the same time (`engine.told`)."""
     doubted_by: tuple[str, ...] = ()
     """Ids of the rules because of which it may not hold."""
     work: Ints | None = field(default=None, compare=False, repr=False)
@@ -97,11 +105,11 @@ class Abstention(Struct, frozen=True):
 
 
 class Suppressed(Struct, frozen=True):
-    """A finding that rests on something a validity rule refuted, or that the user silenced."""
+    """A finding that rests on something a validity rule refuted, that says nothing new, or that the user silenced."""
 
     finding: Finding
     by: str
-    """Id of the validity rule, or the user's reason."""
+    """Id of the validity rule, `HEADLINE`, `NO_ACT`, or the user's reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +117,17 @@ class Findings:
     """Everything that the rules returned for a run, a pair of runs or a sweep."""
 
     found: tuple[Finding, ...]
-    """What refutes or doubts others first, then by impact, then by severity (`engine`)."""
+    """In the order of `engine.place`."""
     suppressed: tuple[Suppressed, ...] = ()
     silenced: tuple[Suppressed, ...] = ()
     abstained: tuple[Abstention, ...] = ()
     checked: tuple[str, ...] = ()
     """Ids of the rules that had what they need and ran."""
+
+    @property
+    def standing(self) -> tuple[Finding, ...]:
+        """The findings, and those that are set aside because the headline says the same."""
+        return (*self.found, *(each.finding for each in self.suppressed if each.by == HEADLINE))
 
 
 def evidence(*items: Evidence | tuple[Any, ...]) -> tuple[Evidence, ...]:

@@ -126,8 +126,8 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
     flags = [name for name in HEAVY_FLAGS if measured.flags.get(name)]
     return Finding(
         "info",
-        f"Under the profiler a step takes {words.number(ratio)} times as long as without: "
-        f"{words.ns(profiled)} instead of {words.ns(clean)}",
+        f"The profiler slows a step down {words.number(ratio)} times: {words.ns(profiled)} instead of"
+        f" {words.ns(clean)}",
         evidence(
             ("step without the profiler", clean, "ns"),
             ("step under the profiler", profiled, "ns"),
@@ -141,8 +141,8 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
             if left is not None
             else ""
         ),
-        advice="Judge waiting and launching by the clean step, and compare runs only if recorded with the same tool"
-        " and flags" + ("; record again with --no-stack." if "with_stack" in flags else "."),
+        advice="Compare only runs that were recorded with the same tool and flags"
+        + (", or record with --no-stack." if "with_stack" in flags else "."),
     )
 
 

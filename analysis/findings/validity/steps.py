@@ -18,7 +18,7 @@ from tracetui.analysis.captures.roles import named_phases, phase_of
 from tracetui.analysis.captures.step_ranges import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.basis import is_verdicts
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V2, V3, V6, V7, V13, V29
 from tracetui.analysis.gpu.step_kinds import grouped, recorded_kinds
@@ -66,7 +66,7 @@ def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | No
     named = words.things(number, "step") if steps.name == "step" else f"{words.count(number)} {steps.name} ranges"
     return Finding(
         "warning",
-        f"{words.percent(share)} of the GPU time is from outside of the {named}",
+        f"{words.percent(share)} of the GPU time was launched outside the {named}",
         evidence(
             ("GPU time outside of the steps", outside, "ns"),
             ("GPU time of the recording", all_ns, "ns", Query("kernels")),
@@ -182,14 +182,14 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if ratio <= limits.first_ratio and share <= limits.load_percent:
         return None
     which = "step" if light is None else "light step"
-    first = f"The first {which}, a warm-up, takes {words.number(ratio)} times as long as the others"
-    loading = f"{words.percent(share)} of the time goes to loading GPU code"
+    first = f"The first {which} is a warm-up: it takes {words.number(ratio)} times as long as the others"
+    loading = f"loading GPU code takes {words.percent(share)} of the time"
     slow = ratio > limits.first_ratio
     # by how much the average is longer than a step after the first
     raised = 100 * (ratio - 1) / len(durations) if slow else 0.0
     return Finding(
         "critical" if raised > limits.average_percent else "warning",
-        f"{first}; {loading}" if slow and share > limits.load_percent else first if slow else loading,
+        f"{first}; {loading}" if slow and share > limits.load_percent else first if slow else f"L{loading[1:]}",
         evidence(
             ("first step", durations[0] if ratio else None, "ns"),
             ("median of the others", rest if ratio else None, "ns"),
@@ -267,7 +267,7 @@ def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     within = 100 * t * deviation / mean / len(durations) ** 0.5
     return Finding(
         "warning" if within >= limits.warning_percent else "info",
-        f"The {_of_which(facts)}step time is {words.ns(mean)} ± {words.percent(within)} (95 %,"
+        f"The {_of_which(facts)}steps vary: {words.ns(mean)} ± {words.percent(within)} (95 % interval of"
         f" {words.things(len(durations), 'step')})",
         (
             Evidence("steps", len(durations)),
@@ -485,4 +485,5 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
         ),
         f"{words.ns(worst.span_ns or 0)} / {words.ns(worst.host_ns or 0)} = {words.number(ratio)}; "
         f"{len(found)} of {words.things(len(phases), 'range')}",
+        aside=NO_ACT,
     )

@@ -103,8 +103,11 @@ def _kinds(found: Overview, layout: Layout) -> Block:
 
 
 def findings(trace: Trace, layout: Layout) -> Iterator[Part]:
-    """What is wrong and what to do about it; where nothing else was asked for, also what could not be judged."""
-    yield FindingList(trace.judged, trace.base, whole=list(trace.sections()) == ["findings"])
+    """What to do first; where nothing else was asked for, all findings and what could not be judged."""
+    whole = layout.all_findings or list(trace.sections()) == ["findings"]
+    waits = trace.overview.waits_for if trace.overview else None
+    clean = waits is not None and waits.clean_us is not None
+    yield FindingList(trace.judged, trace.base, whole=whole, brief=not whole, clean=clean)
 
 
 def _average_step(found: Overview, layout: Layout) -> Block:
