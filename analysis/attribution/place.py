@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.module_tree import PREFIX, module_tree
-from tracetui.analysis.base.names import mapped, matching, of_kinds
+from tracetui.analysis.base.names import distinct, mapped, matching, of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.nesting import LaneClock, nearest, nest
 
@@ -43,7 +43,7 @@ LIBRARIES = frozenset(
      "wandb", "xformers", "yaml"}
 )  # fmt: skip
 """Import packages that are installed: a profiler leaves out the folder they are in."""
-_FRAME = re.compile(r"(?P<file>.+\.py|<ipython-input[^>]*>|<stdin>)\(\d+\): (?P<function>.*)")
+_FRAME = re.compile(r"(?P<file>.+\.py|<ipython-input[^>]*>|<stdin>)\((?P<line>\d+)\): (?P<function>.*)")
 _INSTALLED = re.compile(
     r"(?:^|/)(?:site-packages|dist-packages|tracetui_child|torch)/|/lib/python\d|(?:^|/)child/start\.py$"
 )
@@ -77,6 +77,8 @@ class Frames(Struct, frozen=True):
     """What that frame called in which the row is, or itself: a library's function, a module, an operator."""
     operator: Ints
     """The outermost of the operators that directly enclose each other around it, or itself."""
+    called: Ints
+    """Of a unit: the operator in it if it is the only one, or itself; not of a module, and one more for no row."""
     running: Nesting | None
     """The functions of the thread that runs most of them."""
     rows: Ints
@@ -104,7 +106,10 @@ def own_frames(trace: Trace) -> Frames:
         rows = rows[lane == np.bincount(lane).argmax()]
         start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
         running = nest(np.zeros(rows.size, np.int64), start, duration, LaneClock(1, start, start + duration))
-    return Frames(own, frame, np.where(own | (frame < 0), NONE, top), outermost, running, rows)
+    unit = np.where(own | (frame < 0), NONE, top)
+    called = _what_is_called(host, unit, outermost)
+    frame = np.append(_first_calls(host, parent, own), NONE)[frame]
+    return Frames(own, frame, unit, outermost, called, running, rows)
 
 
 def _climbed(above: Ints) -> Ints:
@@ -139,7 +144,7 @@ def around(trace: Trace, rows: Ints, when: Ints | None = None) -> Around:
     frame = np.where(frame < 0, frame_of[before], frame)
     module = np.where(backward, nearest(parent, is_module, before), module)
     call = operator_of[rows]
-    call = np.where(call < 0, _what_is_called(trace, frames)[unit_of[rows]], call)
+    call = np.where(call < 0, frames.called[unit_of[rows]], call)
     lost = np.flatnonzero((frame < 0) & ((rows >= 0) | (when is not None)))
     if frames.running is not None and lost.size:
         # of what another thread does, the frame that waits for it
@@ -149,18 +154,37 @@ def around(trace: Trace, rows: Ints, when: Ints | None = None) -> Around:
     return Around(frame, module, call, backward)
 
 
-def _what_is_called(trace: Trace, frames: Frames) -> Ints:
-    """By what a frame called: the operator in it if it is the only one, itself if it is a function; -1 for modules.
-
-    One more entry is for no row at all.
-    """
-    size = trace.host.height
-    row = np.arange(size)
-    outermost = np.flatnonzero((frames.operator == row) & (frames.unit >= 0))
-    unit, first, number = np.unique(frames.unit[outermost], return_index=True, return_counts=True)
-    called = np.append(np.where(of_kinds(trace.host["kind"], "module"), NONE, row), NONE)
-    called[unit[number == 1]] = outermost[first[number == 1]]
+def _what_is_called(host: pl.DataFrame, unit: Ints, operator: Ints) -> Ints:
+    """See `Frames.called`."""
+    row = np.arange(host.height)
+    outermost = np.flatnonzero((operator == row) & (unit >= 0))
+    units, first, number = np.unique(unit[outermost], return_index=True, return_counts=True)
+    called = np.append(np.where(of_kinds(host["kind"], "module"), NONE, row), NONE)
+    called[units[number == 1]] = outermost[first[number == 1]]
     return called
+
+
+def _first_calls(host: pl.DataFrame, parent: Ints, own: Bools) -> Ints:
+    """The row that stands for each frame: itself, but of functions that ran when the recording began a later call.
+
+    Of those the profiler tells the line that ran, of all others the function's first.
+    """
+    row = np.arange(host.height)
+    starts = np.flatnonzero(matching(host["name"], lambda name: bool(_START.match(name))))
+    at = int(starts[0]) if starts.size else NONE
+    while at >= 0:
+        if own[at] and (match := _FRAME.fullmatch(host["name"][at])):
+            alike = re.compile(rf"{re.escape(match['file'])}\((\d+)\): {re.escape(match['function'])}")
+            lines = {int(found[1]): other for other in distinct(host["name"]) if (found := alike.fullmatch(other))}
+            line = max((line for line in lines if line < int(match["line"])), default=None)
+            if line is not None:
+                row[at] = np.flatnonzero(matching(host["name"], lines[line].__eq__))[0]
+        at = int(parent[at])
+    return row
+
+
+_START = re.compile(r"torch/autograd/profiler\.py\(\d+\): _?start_trace$")
+"""The function of the profiler that begins a recording."""
 
 
 class Place(Struct, frozen=True):
@@ -267,7 +291,7 @@ def call_name(name: str) -> str:
     if match := _BUILT_IN.match(name):
         return f"{match[2].rpartition('.')[2]}.{match[1]}" if match[2] else match[1]
     if match := _FRAME.fullmatch(name):
-        return f"{match['function']} ({match['file']})"
+        return f"{match['function']} ({match['file'].rpartition('/')[2]})"
     return _INSTANCE.sub("", name.removeprefix(PREFIX)) if name.startswith(PREFIX) else name.removeprefix(_TASK)
 
 
