@@ -316,6 +316,40 @@ def class_path(path: str) -> str:
     return "/".join(_INSTANCE.sub("", name) for name in path.split("/"))
 
 
+def lines(trace: Trace, device: pl.DataFrame) -> pl.Series:
+    """The frame of the program's own that launched each device row; of backward work the forward's, and said so."""
+    found = around(trace, launching_rows(device))
+    frames = _frame_texts(trace, found.frame)
+    return pl.select(pl.when(pl.lit(pl.Series(found.backward))).then(BACKWARD + frames).otherwise(frames)).to_series()
+
+
+def innermost_units(trace: Trace) -> Ints:
+    """What the program's own frames called in which no other frame of its own runs."""
+    frames, parent = own_frames(trace), np.append(parents_of(trace.host), NONE)
+    around = np.append(frames.unit, NONE)[parent[np.flatnonzero(frames.own)]]
+    outer = np.zeros(trace.host.height + 1, np.bool_)
+    outer[around] = True
+    return np.flatnonzero((frames.unit == np.arange(trace.host.height)) & ~outer[:-1])
+
+
+def launching_rows(device: pl.DataFrame) -> Ints:
+    """The host row of the call that launched each device row, or of the operator around it; -1 for none."""
+    launch = row_ids(device["launch"])
+    return np.where(launch >= 0, launch, row_ids(device["operator"]))
+
+
+def frames_around(trace: Trace, row: int) -> list[str]:
+    """The program's own frames that led to a host row, the innermost first; of backward work the forward's."""
+    found, frames = around(trace, np.array([row])), own_frames(trace)
+    parent, at = parents_of(trace.host), int(found.frame[0])
+    rows: list[int] = []
+    while at >= 0:
+        rows.append(at)
+        at = int(frames.frame[parent[at]]) if parent[at] >= 0 else NONE
+    texts = [str(text) for text in _frame_texts(trace, np.array(rows, np.int64))]
+    return [f"{BACKWARD}{texts[0]}", *texts[1:]] if texts and found.backward[0] else texts
+
+
 def _or_null(rows: Ints) -> pl.Series:
     numbers = pl.Series(rows)
     return pl.select(pl.when(numbers >= 0).then(numbers)).to_series()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from tracetui.analysis.attribution.calltree import row_ids
-from tracetui.analysis.attribution.place import places
+from tracetui.analysis.attribution.place import innermost_units, launching_rows, places
 from tracetui.analysis.base import intervals
+from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.critical_path import CALL, HOST, inner_calls, pieces
 from tracetui.analysis.dependencies.host_layers import host_layers
@@ -27,15 +27,14 @@ def on_gpu(facts: Facts, rows: Ints) -> list[Place]:
     device = facts.trace.device[rows]
     durations = device["duration"] if facts.sel.work_times is None else facts.sel.work_times.duration.gather(rows)
     ranges = range_names(facts.sel, device)
-    launch, operator = row_ids(device["launch"]), row_ids(device["operator"])
-    called = np.where(launch >= 0, launch, operator)
-    return places(facts.trace, called, durations.fill_null(0).to_numpy(), facts.step_count, ranges=ranges, on_gpu=True)
+    spent = durations.fill_null(0).to_numpy()
+    return places(facts.trace, launching_rows(device), spent, facts.step_count, ranges=ranges, on_gpu=True)
 
 
 def on_host(facts: Facts, when: Intervals) -> list[Place]:
     """The places in which the host is in these intervals, as far as they lie on the critical path.
 
-    Where none of them does, as of waits, which are the GPU's time there: the API calls in them, as recorded.
+    Where none of them does, as of waits, which are the GPU's time there: what the program calls in them, as recorded.
     """
     path = host_path(facts)
     if path is None:
@@ -46,12 +45,14 @@ def on_host(facts: Facts, when: Intervals) -> list[Place]:
     if chosen.any():
         on_path = path.row[chosen], part[chosen]
         return places(facts.trace, *on_path, path.steps, on_gpu=False, when=path.start[chosen])
-    model = facts.host_model
-    assert model is not None
-    calls = model.graph.calls
-    lasting = intervals.covered(when, calls.start, calls.end)
+    host = facts.trace.host
+    rows = innermost_units(facts.trace)
+    if not rows.size:
+        rows = np.flatnonzero(of_kinds(host["kind"], "runtime", "driver"))
+    start = host["start"].to_numpy()[rows]
+    lasting = intervals.covered(when, start, start + host["duration"].to_numpy()[rows])
     chosen = lasting > 0
-    return places(facts.trace, calls.row[chosen], lasting[chosen], max(model.graph.steps.height, 1), on_gpu=False)
+    return places(facts.trace, rows[chosen], lasting[chosen], facts.step_count, on_gpu=False)
 
 
 def of_finding(facts: Facts, finding: Finding) -> tuple[Place, ...]:
