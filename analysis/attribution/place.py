@@ -253,16 +253,16 @@ def places(
 def range_names(trace: Trace, rows: Ints, when: Ints | None = None) -> pl.Series:
     """The innermost range at the start of each host row on its thread, apart from those of whole steps."""
     host = trace.host
-    marks = np.flatnonzero(
-        of_kinds(host["kind"], "annotation") & ~matching(host["name"], lambda name: bool(_WHOLE_STEP.match(name)))
-    )
+    marks = np.flatnonzero(of_kinds(host["kind"], "annotation"))
+    marks = marks[~matching(host["name"].gather(marks), lambda name: bool(_WHOLE_STEP.match(name)))]
     if not marks.size or not rows.size:
         return pl.repeat(None, rows.size, dtype=pl.String, eager=True)
     lane, start = lanes_of(host), host["start"].to_numpy()
     clock = LaneClock(int(lane[-1]) + 1, start)
     nesting = nest(lane[marks], start[marks], host["duration"].to_numpy()[marks], clock)
     at = nesting.innermost_at(np.where(rows >= 0, lane[rows], NONE), start[rows] if when is None else when)
-    return host["name"].gather(_or_null(np.append(marks, NONE)[at])).cast(pl.String)
+    names: pl.Series = host["name"].gather(_or_null(np.append(marks, NONE)[at])).cast(pl.String)
+    return names
 
 
 _WHOLE_STEP = re.compile(r"ProfilerStep#\d+")
@@ -303,12 +303,13 @@ def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
     """The frame of each row that has one of its own."""
     host = trace.host
     python = of_kinds(host["kind"], "python")
-    names = host["name"].gather(_or_null(rows)).cast(pl.String)
+    names: pl.Series = host["name"].gather(_or_null(rows)).cast(pl.String)
     if python.any() or not rows.size:
         return names
     stacks = host["stack"].gather(_or_null(rows)).cast(pl.String)
     own = {stack: _of_stack(stack) for stack in stacks.unique().drop_nulls()}
-    return stacks.replace_strict(own, default=None, return_dtype=pl.String)
+    texts: pl.Series = stacks.replace_strict(own, default=None, return_dtype=pl.String)
+    return texts
 
 
 def class_path(path: str) -> str:

@@ -124,8 +124,8 @@ KERNELS = Table(
     data=(
         "name", "short_name", "category", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns",
         "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
-        "tensor_cores", "tensor_cores_from", "module", "operator", "range", "line", "modules", "operators",
-        "p95_ns", "distribution", "counters",
+        "tensor_cores", "tensor_cores_from", "module", "operator", "range", "modules", "operators", "p95_ns",
+        "distribution", "counters", "line",
     ),
     reports=("total_ns", "percent", "calls", "mean_ns", "occupancy_percent", "name", "module"),
     base=KERNEL_TIME,

@@ -218,5 +218,6 @@ F21 = Rule(
 
     Counted are calls of ``aten::cat`` whose largest input has several times the elements of all others together, where
     the size of that input changes from call to call: a cache of keys and values that grows with each token, a list of
-    results. The gain is that of a replay without these kernels.""",
+    results. The gain is that of a replay without these kernels and without operators that get the grown tensor and take
+    the host longer than a launch does, such as cuDNN's attention, which plans for each new length.""",
 )

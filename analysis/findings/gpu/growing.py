@@ -39,7 +39,7 @@ def copied_to_append(facts: Facts, limits: Limits) -> Finding | None:
     sizes = {size for size in largest.values() if size}
     if len(sizes) < 2:
         return None
-    growing = [text for text, size in largest.items() if size]
+    growing = [text for text, size in largest.items() if text and size]
     part = Part(facts, of_cat & called["shapes"].is_in(growing).fill_null(value=False).to_numpy())
     if part.percent is None or part.percent < limits.share_percent:
         return None
@@ -63,9 +63,9 @@ def copied_to_append(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
-def _planned_anew(facts: Facts, growing: list[str | None]) -> tuple[Ints, Ints]:
+def _planned_anew(facts: Facts, growing: list[str]) -> tuple[Ints, Ints]:
     """Starts and ends of operators that get the grown tensor and take longer than launching does: each size is new."""
-    results = {result for text in growing for result in _results(text or "")}
+    results = {result for text in growing for result in _results(text)}
     host = facts.trace.host
     slow = of_kinds(host["kind"], "operator") & (host["duration"] > LAUNCHING_NS).to_numpy() & scope_mask(facts.sel)
     rows = np.flatnonzero(slow)
