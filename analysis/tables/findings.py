@@ -27,8 +27,18 @@ FINDINGS = Table(
         _TITLE,
         _STAKE,
         Field(
+            "least_ns", kind="time", screen=False, null=True, key="impact_least_us",
+            about="the least of it: with the slowest host that fits the clean step",
+        ),
+        Field(
             "ceiling_percent", "Gain", "percent", width=6, priority=1, main=True, null=True,
             about="the most by which the step would be shorter without it, % of the step",
+        ),
+        Field(
+            "where", kind="list", type="list", screen=False,
+            about="where in the program, the most time first: `frame` (the innermost Python function of the program's"
+            " own), `module` (classes of the modules around), `range` (where neither is known), `operator`, `calls` and"
+            " `us` per step, `percent` of the finding's time, `on_gpu` (else the host's)",
         ),
         Field(
             "evidence", "Evidence", "count", width=8, priority=5, type="list",
@@ -59,8 +69,8 @@ FINDINGS = Table(
         ),
     ),
     data=(
-        "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",
-        "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
+        "id", "severity", "name", "impact_ns", "least_ns", "ceiling_percent", "where", "evidence", "formula",
+        "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
     ),
     key="id",
     drill="evidence",
