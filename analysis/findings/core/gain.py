@@ -123,6 +123,15 @@ def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
     )
 
 
+def of_the_step(found: Gain, model: Model) -> Gain:
+    """The gain as the same part of the step, where the replayed step is the longer one."""
+    longest = max(end.median_ns for end in model.ends)
+    if longest <= model.step_ns:
+        return found
+    why = f"of a replayed step of {words.ns(longest)}, and so less of this one"
+    return limited(found, found.ns * model.step_ns / longest, model.step_ns, why)
+
+
 def severity(ceiling: float | None) -> Severity:
     """The severity of a finding that could shorten the step by this much."""
     if ceiling is None or ceiling < WARNING_PERCENT:

@@ -280,7 +280,7 @@ S29 = Rule(
         "share_percent": chosen(5, "%", "what the step would be shorter without them"),
     },
     advice="One call over all of them: a batch dimension, a foreach or fused variant.",
-    source="foreach variants in torch.optim; issue: a loop over parameters",
+    source="the foreach variants of torch.optim, and cuDNN's of recurrent networks",
     compared="{calls:g} calls or more in one call of a function, and {share_percent} of the step or more",
     several=True,
     explanation="""

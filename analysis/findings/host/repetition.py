@@ -14,14 +14,11 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import call_name, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
-from tracetui.analysis.dependencies.model import faster_work, without_calls, without_copies
-from tracetui.analysis.findings.core import basis, gain, program, words
+from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
-from tracetui.analysis.findings.declared.host import S29, S30, S31
+from tracetui.analysis.findings.declared.host import S29, S30
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.findings.gpu import kernel_kinds
-from tracetui.analysis.findings.host.copies import copies
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
 
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.declared.rule import Limits
@@ -123,6 +119,7 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
         # the last one stays: what waits for the GPU would do so once for all
         again = calls.filter(pl.int_range(pl.len()).over(same) < pl.len().over(same) - 1)["unit"].to_numpy()
         bound = gain.of_calls(facts, *_taken(facts, found.of_call, again))
+        bound = gain.of_the_step(bound, facts.host_model)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
         yield _repetition(facts, str(function), calls, bound)
@@ -192,7 +189,7 @@ def computed_twice(facts: Facts, limits: Limits) -> Finding | None:
     end = start + host["duration"].to_numpy()[outermost]
     own = intervals.union(start, end)
     most = intervals.union(*(np.concatenate(both) for both in zip(own, _checkpointing(facts), strict=True)))
-    bound = gain.of_calls(facts, *most, work)
+    bound = gain.of_the_step(gain.of_calls(facts, *most, work), facts.host_model)
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
         return None
     name = call_name(str(host["name"].gather(outermost).cast(pl.String).mode().sort()[0]))
@@ -232,54 +229,3 @@ def _checkpointing(facts: Facts) -> Intervals:
 
 
 _CHECKPOINT = "torch/utils/checkpoint.py("
-
-
-@looks_for(S31)
-def optimizer_on_cpu(facts: Facts, limits: Limits) -> Finding | None:
-    steps = kernel_kinds.optimizer(facts)
-    model = facts.host_model
-    if steps is None or model is None:
-        return None
-    spans = intervals.union(steps.start, steps.end)
-    computing = _computing(facts, spans)
-    spent = facts.per_step(float(intervals.length(computing)))
-    share = facts.ceiling(spent)
-    if share is None or share < limits.share_percent:
-        return None
-    rows = copies(facts)["row"].to_numpy()
-    copied = np.isin(model.graph.work.row, rows)
-
-    def on_gpu(costs: Costs) -> Costs:
-        without = without_calls(model.graph, costs, spans)
-        return without_copies(model.graph, faster_work(model.graph, without, copied, 0.0), copied)
-
-    bound = gain.of_change(model, on_gpu, " without its step on the host and the copies", spans)
-    moved = facts.per_step(float(copies(facts)["ns"].sum()))
-    return bound.finding(
-        f"The optimizer computes on the CPU for {words.ns(spent)} {program.per(facts)},"
-        f" {words.percent(share)} of {basis.recorded_span(facts)}",
-        (
-            Evidence("operators that launch nothing", spent, "ns", Query(steps.table, "optim")),
-            Evidence("copies between host and GPU", moved, "ns", Query("host:memory operations")),
-        ),
-        f"{words.part_of(spent, facts.step_ns, share)}{basis.as_recorded(facts)}; {bound.why}",
-        advice="Keep the parameters that the optimizer updates on the GPU, and use fused=True: gradients then need not"
-        " go to the host, nor weights back. If memory is short: 8-bit states, or offload in chunks that overlap with"
-        " the backward pass.",
-    )
-
-
-def _computing(facts: Facts, spans: Intervals) -> Intervals:
-    """When operators run in these intervals that launch nothing and wait for nothing."""
-    host = facts.trace.host
-    operator = of_kinds(host["kind"], "operator")
-    calls = np.flatnonzero(of_kinds(host["kind"], "runtime", "driver"))
-    inner = operator & names.matching(host["name"], lambda name: name.startswith("aten::"))
-    outermost = own_frames(facts.trace).operator
-    around = np.append(outermost, NONE)[parents_of(host)[calls]]
-    launching = np.zeros(host.height + 1, np.bool_)
-    launching[around] = True
-    alone: Bools = inner & (outermost == np.arange(host.height)) & ~launching[:-1]
-    start = host["start"].to_numpy()[alone]
-    computing = intervals.union(start, start + host["duration"].to_numpy()[alone])
-    return intervals.intersect(computing, spans)
