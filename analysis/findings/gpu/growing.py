@@ -41,7 +41,7 @@ def copied_to_append(facts: Facts, limits: Limits) -> Finding | None:
         return None
     growing = [text for text, size in largest.items() if text and size]
     part = Part(facts, of_cat & called["shapes"].is_in(growing).fill_null(value=False).to_numpy())
-    if part.percent is None or part.percent < limits.share_percent:
+    if part.percent < limits.share_percent:
         return None
     start, end = _planned_anew(facts, growing)
     bound = gain.of_calls(facts, start, end, part.rows) if start.size else gain.of_kernels(facts, part.rows)
