@@ -20,6 +20,7 @@ from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import change
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
+from tracetui.analysis.findings.core.where import of_finding
 from tracetui.parsers.resources import freed_blocks_stay
 
 if TYPE_CHECKING:
@@ -88,7 +89,20 @@ def find(
         return findings
     # only rules on one recording know its GPU work
     duration = subject.trace.device["duration"].fill_null(0).to_numpy()  # type: ignore[attr-defined]
-    return replace(findings, found=told(findings.found, duration))
+    placed = tuple(_placed(finding, subject, on_error) for finding in told(findings.found, duration))
+    return replace(findings, found=placed)
+
+
+def _placed(finding: Finding, subject: Subject, on_error: Callable[[Exception], None] | None) -> Finding:
+    """The finding with where in the program it is, if it has a gain."""
+    if not isinstance(subject, Facts) or not finding.impact_ns:
+        return finding
+    try:
+        return replace(finding, where=of_finding(subject, finding))
+    except Exception as error:
+        if on_error is not None:
+            on_error(error)
+        return finding
 
 
 def findings_of(

@@ -388,6 +388,19 @@ class ProofRow(Struct, frozen=True, kw_only=True):
     compared: Agreement | None
 
 
+class PlaceRow(Struct, frozen=True, kw_only=True):
+    """A place in the program, and what it takes of a finding's work or time."""
+
+    frame: Annotated[str | None, Meta(description="the innermost Python function of the program's own code")]
+    module: Annotated[str | None, Meta(description="classes of the modules around it")]
+    range: Annotated[str | None, Meta(description="the innermost range, where neither frame nor module is recorded")]
+    operator: Annotated[str | None, Meta(description="what is called there")]
+    calls: Annotated[float, Meta(description="per step")]
+    us: Annotated[float, Meta(description="per step")]
+    percent: Annotated[float | None, Meta(description="of the finding's work or host time")]
+    on_gpu: Annotated[bool, Meta(description="whether that is GPU time, or the host's")]
+
+
 class FindingRow(Struct, frozen=True, kw_only=True):
     """One finding: what it is, how much it costs, what it rests on, and what to try."""
 
@@ -398,6 +411,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     impact_least_us: Annotated[float | None, Meta(description="of a step, at least: with the slowest such host")]
     impact_of: Annotated[str, Meta(description="what both are of: step, or mean_step if steps are not alike")] = "step"
     ceiling_percent: float | None
+    where: Annotated[list[PlaceRow], Meta(description="where in the program, the most time first")]
     evidence: list[Evidence]
     formula: str
     threshold: str

@@ -36,6 +36,12 @@ FINDINGS = Table(
             about="the most by which the step would be shorter without it, % of the step",
         ),
         Field(
+            "where", kind="list", type="list", screen=False,
+            about="where in the program, the most time first: `frame` (the innermost Python function of the program's"
+            " own), `module` (classes of the modules around), `range` (where neither is known), `operator`, `calls` and"
+            " `us` per step, `percent` of the finding's time, `on_gpu` (else the host's)",
+        ),
+        Field(
             "evidence", "Evidence", "count", width=8, priority=5, type="list",
             about="numbers it rests on: `label`, `value`, `unit`, and where their rows are: `tab`, `filter`, `row`",
         ),
@@ -64,8 +70,8 @@ FINDINGS = Table(
         ),
     ),
     data=(
-        "id", "severity", "name", "impact_ns", "least_ns", "impact_of", "ceiling_percent", "evidence", "formula",
-        "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
+        "id", "severity", "name", "impact_ns", "least_ns", "impact_of", "ceiling_percent", "where", "evidence",
+        "formula", "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
     ),
     key="id",
     drill="evidence",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_number, format_percent, format_signed_us, format_us
+from tracetui.analysis.base.number_format import (
+    format_count,
+    format_number,
+    format_percent,
+    format_signed_us,
+    format_us,
+)
 from tracetui.app.reports.counter_text import value_text
 from tracetui.app.text.fitting import fit, printable, wrapped
 from tracetui.app.text.words import SEVERITY_SIGNS
@@ -13,7 +19,7 @@ from tracetui.parsers.names.kernel_names import short_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tracetui.analysis.report.model import AbstainedRow, Evidence, FindingRow, ProofRow
+    from tracetui.analysis.report.model import AbstainedRow, Evidence, FindingRow, PlaceRow, ProofRow
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 STEP = "step"
@@ -64,6 +70,7 @@ def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tu
         *(("But" if not number else "", remark) for number, remark in enumerate(row.remarks[:against])),
         ("Costs", cost(row, whole, ascii=ascii)),
         *(("Proved" if not number else "", proof_text(proof, ascii=ascii)) for number, proof in enumerate(row.proofs)),
+        *(("Where" if not number else "", text) for number, text in enumerate(places(row, ascii=ascii))),
         ("Why", row.formula),
         ("Limit", row.threshold),
         ("Try", row.advice),
@@ -72,6 +79,28 @@ def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tu
         ("See", row.reference),
     ]
     return [(label, text) for label, text in said if text]
+
+
+MOST_PLACES = 3
+"""So many places of a finding are printed."""
+LEAST_PLACE_PERCENT = 5.0
+"""A place that has less of a finding's work or time is left out, but for the first one."""
+
+
+def places(row: FindingRow, *, ascii: bool = False) -> list[str]:
+    """``train.py(12): step, 240 × aten::linalg_vector_norm, 9.10 ms``: where in the program the finding is."""
+    large = [place for place in row.where[:MOST_PLACES] if (place.percent or 0) >= LEAST_PLACE_PERCENT]
+    return [place_text(place, ascii=ascii) for place in large or row.where[:1]]
+
+
+def place_text(place: PlaceRow, *, ascii: bool = False) -> str:
+    """One place, what is called there, and its time per step."""
+    scene = [place.frame, f"in {place.module}" if place.frame and place.module else place.module]
+    times = "x" if ascii else "×"
+    calls = f"{format_count(round(place.calls))} {times} " if round(place.calls) > 1 else ""
+    called = f"{calls}{place.operator}" if place.operator else None
+    time = f"{format_us(place.us, ascii=ascii)} of the {'GPU' if place.on_gpu else 'host'}"
+    return ", ".join(filter(None, (*scene, place.range, called, time)))
 
 
 def cost(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:

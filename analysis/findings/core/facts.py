@@ -440,6 +440,8 @@ _HAS: dict[str, Callable[[Facts], bool]] = {
     "host": lambda facts: facts.trace.host.height > 0,
     "operators": _has_kind("operator"),
     "loader": lambda facts: facts.loader is not None,
+    "frames": _has_kind("python"),
+    "modules": _has_kind("module"),
     "annotations": _has_kind("annotation"),
     "api": _has_kind("runtime", "driver"),
     "shapes": lambda facts: facts.trace.host["input_shapes"].count() > 0,

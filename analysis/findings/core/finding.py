@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from tracetui.analysis.attribution.place import Place
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.findings.core.change import Given
     from tracetui.parsers.runs.proofs import Claim, Proof
@@ -91,6 +92,8 @@ class Finding:
     """Ids of the rules because of which it may not hold."""
     work: Ints | None = field(default=None, compare=False, repr=False)
     """Rows of the device frame that it is about; None if it is not about certain GPU work."""
+    where: tuple[Place, ...] = field(default=(), compare=False, repr=False)
+    """Where in the program its work is launched, or the host's time goes that it would spare: the most time first."""
     host: Intervals | None = field(default=None, compare=False, repr=False)
     """The host's time that it would spare, on the recording's clock; None if it spares none, or it is not known."""
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
-from tracetui.analysis.dependencies.model import Saved, faster_work, without_calls, without_copies
+from tracetui.analysis.dependencies.model import FITS, Saved, faster_work, without_calls, without_copies
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.gpu.activities import activities
@@ -120,6 +120,15 @@ def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
         why=f"{found.why}; {why}",
         sure_percent=sure if sure is None or share is None else min(sure, share),
     )
+
+
+def of_the_step(found: Gain, model: Model) -> Gain:
+    """The gain as the same part of the step, where the replayed step is the longer one."""
+    longest = max(end.median_ns for end in model.ends)
+    if longest <= model.step_ns * (1 + FITS):
+        return found
+    why = f"of a replayed step of {words.ns(longest)}, and so less of this one"
+    return limited(found, found.ns * model.step_ns / longest, model.step_ns, why)
 
 
 def severity(ceiling: float | None) -> Severity:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tracetui.app.reports.short import Parts, Short
     from tracetui.parsers import Run, Trace
 
-GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
+GROUPINGS = ("name", "category", "class", "module", "range", "line", "shape", "input_shapes", "stream")
 """`analysis.kernels.GROUPINGS`."""
 RANGE_KERNELS = 3
 """How many kernels `report --kernels` shows under each range."""
