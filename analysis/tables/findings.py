@@ -71,7 +71,8 @@ FINDINGS = Table(
     ),
     data=(
         "id", "severity", "name", "impact_ns", "least_ns", "impact_of", "ceiling_percent", "where", "evidence",
-        "formula", "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
+        "formula", "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks",
+        "doubted_by", "key",
     ),
     key="id",
     drill="evidence",

@@ -160,7 +160,8 @@ def brief(
 def details(row: FindingRow, whole: str = STEP, *, clean: bool, ascii: bool = False) -> list[str]:
     """Where it is, what it gains and how sure that is, or what to do where no gain is promised."""
     gains = gain(row, whole, ascii=ascii)
-    texts = (place(row), gains, sure(row, clean=clean)) if gains else (place(row), row.advice)
+    at = place(row, ascii=ascii)
+    texts = (at, gains, sure(row, clean=clean)) if gains else (at, row.advice)
     return [text for text in texts if text]
 
 
@@ -174,8 +175,10 @@ def more(number: int) -> str:
     return f"{f'{number} more, and what' if number else 'What'} they rest on: --all (or tab Findings)"
 
 
-def place(row: FindingRow) -> str:
-    """Where it is: the kernel, operator or call that its evidence names first."""
+def place(row: FindingRow, *, ascii: bool = False) -> str:
+    """Where it is: its first place in the program, else the kernel, operator or call that its evidence names first."""
+    if row.where:
+        return f"At {place_text(row.where[0], ascii=ascii)}"
     # rows of the path are resources, not places
     named = next((item.row for item in row.evidence if item.row and item.tab != "host:critical path"), "")
     return f"At {short_name(named)}" if named and short_name(named) not in row.title else ""
@@ -184,6 +187,7 @@ def place(row: FindingRow) -> str:
 def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
     """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (49.3 %)``; of a range the percentage is the upper end."""
     most, least, share = row.impact_us, row.impact_least_us, row.ceiling_percent
+    whole = "mean step" if row.impact_of == MEAN_STEP else whole
     if not most:
         return ""
     times = [format_us(time, ascii=ascii) for time in (least, most) if time is not None]
