@@ -25,6 +25,7 @@ KINDS = {
     profiler_commands.NCU_RAW: "ncu",
     profiler_commands.NCU_DETAILS: "ncu",
     "memory.pickle": "memory_snapshot",
+    profiler_commands.SAMPLES: "samples",
     LOG: "log",
 }
 """The kind of each file of a run, as run.json names it."""
