@@ -44,7 +44,7 @@ class Sampling:
 
         Args:
             spec: with ``sample_seconds`` (0 for none) and ``sampler_pid``, the process whose children may look.
-            clean: the clean steps, which tell how many make the samples.
+            clean: the clean steps, by which ranks tell how many steps make the samples.
             progress: by which the parent is asked.
         """
         self._spec = spec
@@ -55,6 +55,7 @@ class Sampling:
         self._own = not spec.get("rank")
         """Whether this process is the one that is sampled: of a job the first rank."""
         self._planned: int | None = None
+        self._wanted_s = 0.0
         self._steps = 0
         self._thread = 0
         self._moments: dict[str, int] = {}
@@ -69,22 +70,24 @@ class Sampling:
     def goes_on(self) -> bool:
         """Whether another step is to be run; before the first it waits for the sampler, after the last it ends."""
         if self._planned is None:
-            self._planned = ranks.first_says(self._spec, "samples", self._begin) if self._wanted() else 0
-        elif self._own and self._planned and self._steps and not self._answer.exists():
-            self._marks, again = Marks(self._spec["device"]), self._begin()
-            self._planned = self._planned if self._is_ranked() else self._steps + again
-        late = not self._is_ranked() and self._steps and self._seconds() > self._spec["sample_seconds"]
-        if self._steps < self._planned and not late:
+            self._planned = ranks.first_says(self._spec, "samples", self._begin) if self._spec["sample_seconds"] else 0
+        elif self._own and self._moments and self._steps and not self._answer.exists():  # anew, at a lower rate
+            self._marks = Marks(self._spec["device"])
+            self._planned = self._begin() and self._planned
+        if self._planned and (self._steps < self._planned if self._is_ranked else self._lacks_samples()):
             return True
         self.end()
         return False
+
+    def _lacks_samples(self) -> bool:
+        return not self._marks.steps or time.time_ns() - self._moments["began"] < self._wanted_s * 1e9
 
     def step(self) -> None:
         """Marks the end of a step."""
         self._steps += 1
         if self._own:
             self._marks.add()
-            self._progress.say(PHASE, self._steps, self._planned or 0)
+            self._progress.say(PHASE, self._steps)
 
     def end(self) -> None:
         """Stands still for the sampler to see, and ends it."""
@@ -110,18 +113,10 @@ class Sampling:
             "host_ns": self._marks.host_ns(),
         }
 
-    def _wanted(self) -> bool:
-        if not self._spec.get("sample_seconds"):
-            return False
-        if not self._clean_ns and self._own:
-            self.skipped.append("no samples: their number follows from clean steps, and there are none")
-        return bool(self._clean_ns) or not self._own
-
+    @property
     def _is_ranked(self) -> bool:
+        """Whether other ranks run the same steps, so that their number is fixed before."""
         return self._spec.get("rank") is not None
-
-    def _seconds(self) -> float:
-        return (time.time_ns() - self._moments["began"]) / 1e9 if self._own and self._moments else 0.0
 
     def _begin(self) -> int:
         """Waits for the sampler; returns how many steps are to be sampled."""
@@ -136,8 +131,8 @@ class Sampling:
             self.skipped.append(f"no samples: {answer.get('refused') or 'the sampler did not begin in time'}")
             return 0
         self._marks.add()
-        wanted_s = min(LEAST_SAMPLES / answer["rate_hz"], self._spec["sample_seconds"])
-        return max(1, math.ceil(wanted_s * 1e9 * len(self._clean_ns) / max(sum(self._clean_ns), 1)))
+        self._wanted_s = min(LEAST_SAMPLES / answer["rate_hz"], self._spec["sample_seconds"])
+        return max(1, math.ceil(self._wanted_s * 1e9 * len(self._clean_ns) / max(sum(self._clean_ns), 1)))
 
     def _asked(self) -> dict[str, Any]:
         until = time.monotonic() + WAIT_S
