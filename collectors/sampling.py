@@ -121,7 +121,7 @@ class Sampler:
         counts = _COUNTS.search(self._said())
         try:
             events = msgspec.json.decode(self._output.read_bytes(), type=list[Event])
-            found = samples_of(events, sampled, 1e9 / self._rate)
+            found = samples_of(events, sampled)
         except (OSError, ValueError, KeyError, TypeError) as error:
             return f"no samples: {self._problem() if counts is None else error}"
         whole = msgspec.structs.replace(
@@ -253,7 +253,7 @@ def _seen(events: list[Event]) -> Iterator[_Seen]:
             stack.pop()
 
 
-def samples_of(events: list[Event], sampled: dict[str, Any], period_ns: float) -> Samples:
+def samples_of(events: list[Event], sampled: dict[str, Any]) -> Samples:
     """What the threads did in each of the sampled steps.
 
     Raises:
@@ -261,7 +261,7 @@ def samples_of(events: list[Event], sampled: dict[str, Any], period_ns: float) -
         KeyError, TypeError: the child's words are not as they should be.
     """
     seen = list(_seen(events))
-    offset = _offset(seen, sampled, period_ns)
+    offset = _offset(seen, sampled)
     bounds = [moment + offset for moment in sampled["marks"]]
     stays: dict[tuple[int, int, int], int] = {}
     frames: dict[Frame, int] = {}
@@ -292,11 +292,10 @@ def _name(named: str) -> str:
     return named.partition("): ")[2] or named
 
 
-def _offset(seen: list[_Seen], sampled: dict[str, Any], period_ns: float) -> int:
-    """What the sampler's clock shows, less what ours does.
+def _offset(seen: list[_Seen], sampled: dict[str, Any]) -> int:
+    """What the sampler's clock shows when it sees a change, less what ours showed when it came.
 
-    A stack that changed is seen in the sample after that, half a period later in the mean, and never before; so the
-    smaller of the two is right.
+    It sees a change in the sample after that, which a busy machine may delay: the smaller of the two is nearer.
     """
     own = [stay for stay in seen if stay.thread == sampled["thread"]]
     before = [stay.end for stay in own if _stands(stay, "_stand_before")]
@@ -304,7 +303,7 @@ def _offset(seen: list[_Seen], sampled: dict[str, Any], period_ns: float) -> int
     moments = sampled["moments"]
     if not before or not after:
         raise ValueError("the sampler did not see the steps begin and end")
-    return round(min(before[-1] - moments["began"], after[0] - moments["ended"]) - period_ns / 2)
+    return int(min(before[-1] - moments["began"], after[0] - moments["ended"]))
 
 
 def _stands(stay: _Seen, function: str) -> bool:

@@ -313,7 +313,8 @@ class _Recorder:
             yield
             self._sampling.step()
         self._refused += self._sampling.skipped
-        self._keep()
+        if self._sampling.steps:
+            self._keep()
 
     def _take_turn(self, device: str) -> Iterator[None]:
         """Times steps for a while and ends the program, whose next turn is another process."""
