@@ -6,7 +6,7 @@ A line is the innermost frame of the program's own code; what libraries do below
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 from msgspec import Struct
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
     from tracetui.parsers import Trace
     from tracetui.parsers.runs.samples import Samples
 
+Columns: TypeAlias = "dict[str, pl.DataType | type[pl.DataType]]"
 NO_LINE = "(no line of the program)"
 NOT_DEEPER = "(the line itself)"
 _WITHIN = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>")
 """Functions that are a part of a line."""
-_LINE = {
+_LINE: Columns = {
     "name": pl.String, "short_name": pl.String, "function": pl.String, "step_ns": pl.Float64, "percent": pl.Float64,
     "samples": pl.Int64,
 }  # fmt: skip
-_PLACE = {"thread_at": pl.Int64, "frames": pl.List(pl.Int64)}
+_PLACE: Columns = {"thread_at": pl.Int64, "frames": pl.List(pl.Int64)}
 """Of a row, for `frames_below`: the thread and the frames that lead to it, as places in the file."""
-LINES = {
+LINES: Columns = {
     **_LINE, **_PLACE, "mostly_in": pl.String, "called_from": pl.String, "thread": pl.String, "other": pl.Boolean,
 }  # fmt: skip
 
-Path = tuple[Frame, ...]
+Path: TypeAlias = tuple[Frame, ...]
 
 
 class Sampled(Struct, frozen=True):
@@ -99,7 +100,8 @@ def host_lines(of: Sampled | None) -> pl.DataFrame:
     rows = []
     for (thread, line), ns in spent.items():
         assert of is not None
-        inner, outer = (most.most_common(1)[0][0] for most in (below[thread, line], above[thread, line]))
+        inner = below[thread, line].most_common(1)[0][0]
+        outer = above[thread, line].most_common(1)[0][0]
         rows.append(
             {
                 **_named(line, NO_LINE),

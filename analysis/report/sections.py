@@ -141,7 +141,6 @@ def host_samples(trace: Trace, found: Sampled | None, problem: str | None) -> Ho
     if found is None and problem is None:
         return None
     file = Samples() if found is None else found.file
-    steps, clean = ([us(ns) for ns in times] for times in (file.step_ns, trace.clean_step_ns))
     return HostSamples(
         sampler=file.sampler,
         rate_hz=file.rate_hz,
@@ -150,8 +149,8 @@ def host_samples(trace: Trace, found: Sampled | None, problem: str | None) -> Ho
         behind=file.behind,
         rank=file.rank,
         steps=len(file.host_ns),
-        step_us=median(steps) if steps else None,
-        clean_step_us=median(clean) if clean else None,
+        step_us=us(median(file.step_ns)) if file.step_ns else None,
+        clean_step_us=us(median(trace.clean_step_ns)) if trace.clean_step_ns else None,
         problem=problem,
     )
 

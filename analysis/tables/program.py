@@ -440,15 +440,9 @@ LINE_FRAMES = Table(
     "host_line_frames",
     "Frames below a line",
     "frames",
-    tuple(
-        replace(HOST_LINES.field(name), **changes)
-        for name, changes in (
-            ("name", {"title": "Frame", "about": "file and line of a call below"}),
-            ("function", {}),
-            ("step_ns", {}),
-            ("percent", {}),
-            ("samples", {}),
-        )
+    (
+        replace(HOST_LINES.field("name"), title="Frame", about="file and line of a call below"),
+        *HOST_LINES.chosen(("function", "step_ns", "percent", "samples")),
     ),
     key="name",
     drill="frames",

@@ -282,7 +282,7 @@ def lines_page(session: Session) -> Page:
         HOST_LINES,
         frame,
         columns=filled(HOST_LINES.columns, frame),
-        note="" if how is None else f"{HOST_LINES.base} · {sampled_words(how)}",
+        note="" if how is None else f"{HOST_LINES.base} · {sampled_words(how).replace('; ', ' · ')}",
         empty=problem or NO_SAMPLES,
     )
 
