@@ -46,7 +46,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
     return lambda name: reported.reported(made[name] if name in made else recorded(name))
 
 
-UNASKED = {*ON_REQUEST, "source_lines"}
+UNASKED = {*ON_REQUEST, "source_lines", "host_lines"}
 """Sections that a report has only where they are asked for."""
 ALWAYS = {"source", "device", "base", "totals_base", "light", "rests_on", "counts"}
 BESIDE = {

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from sample_runs import recorded
+from tui_pilot import opened, press, screen_text
 
 from tracetui.analysis.host_lines import NO_LINE, Sampled, frames_below, host_lines, sampled
 from tracetui.app.cli.main import main
@@ -497,3 +498,15 @@ def test_py_spy_names_the_planted_lines(tmp_path: Path) -> None:
         assert shares[name] == pytest.approx(100 * ns / whole, abs=8)
     assert shares["watch"] == pytest.approx(100, abs=2)
     assert [thread.name for thread in found.threads if not thread.steps] == ["watcher"]
+
+
+async def test_enter_on_a_line_opens_the_frames_below_it(run: Path) -> None:
+    async with opened(run, size=(110, 20)) as (app, pilot):
+        await press(pilot, "4", "v")
+        shown = screen_text(app)
+        assert shown.index("clip.py:7") < shown.index("train.py:12") < shown.index("data.py:3")
+        assert "Sampled 500 times a second over 2 steps" in shown
+        await press(pilot, "enter")
+        shown = screen_text(app)
+        assert "Lines › clip.py:7" in shown
+        assert "functional.py:1866" in shown
