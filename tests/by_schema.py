@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tracetui.analysis.schemas.others import json_schema
+from tracetui.analysis.schemas.outputs import json_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

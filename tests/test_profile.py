@@ -498,7 +498,7 @@ def test_samples_of_the_machine_s_state_are_a_line_each(tmp_path):
 
 def test_a_rerun_leaves_out_where_the_first_run_went():
     words = ["profile", "vim_tiny", "--output", "here", "--no-open", "--output=there", "--out", "x", "--batch", "4"]
-    assert program._without_place(words) == ["profile", "vim_tiny", "--batch", "4"]
+    assert program._without(words, program._OF_THE_FOLDER) == ["profile", "vim_tiny", "--batch", "4"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 from chrome_file import ChromeFile
@@ -175,7 +176,7 @@ def test_other_processes_and_how_a_rank_ended_are_said_of_it() -> None:
         "run.json says its GPU was slowed down by sw_power_cap, and that another process used a GPU of its machine"
         " (python3)"
     )
-    assert "lower clock" not in cause_words(replace(cause, throttled_by=""), late)
+    assert "lower clock" not in cause_words(msgspec.structs.replace(cause, throttled_by=""), late)
 
 
 RANKS, STEPS, STEP_US = 4, 3, 10_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,14 +163,10 @@ def small() -> Trace:
         }
     )
     empty = Trace.empty(TraceInfo("chrome", "test"), Source(Path("test.json"), 0))
-    return Trace(
-        empty.steps,
-        pl.concat([schema.empty(schema.HOST), frame], how="diagonal_relaxed").cast(schema.HOST),
-        pl.concat([schema.empty(schema.DEVICE), work], how="diagonal_relaxed").cast(schema.DEVICE),
-        empty.memory,
-        empty.counters,
-        empty.info,
-        empty.source,
+    return replace(
+        empty,
+        host=pl.concat([schema.empty(schema.HOST), frame], how="diagonal_relaxed").cast(schema.HOST),
+        device=pl.concat([schema.empty(schema.DEVICE), work], how="diagonal_relaxed").cast(schema.DEVICE),
     )
 
 

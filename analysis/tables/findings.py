@@ -27,6 +27,10 @@ FINDINGS = Table(
         _TITLE,
         _STAKE,
         Field(
+            "impact_least_ns", "At least", "time", screen=False, null=True,
+            about="the lower end of it: with the slowest host that fits the step",
+        ),
+        Field(
             "ceiling_percent", "Gain", "percent", width=6, priority=1, main=True, null=True,
             about="the most by which the step would be shorter without it, % of the step",
         ),
@@ -59,8 +63,8 @@ FINDINGS = Table(
         ),
     ),
     data=(
-        "id", "severity", "name", "impact_ns", "ceiling_percent", "evidence", "formula", "threshold", "advice",
-        "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
+        "id", "severity", "name", "impact_ns", "impact_least_ns", "ceiling_percent", "evidence", "formula", "threshold",
+        "advice", "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
     ),
     key="id",
     drill="evidence",

@@ -374,7 +374,7 @@ def _launches_in(counted: Selection, number: int, *, meanwhile: bool = False) ->
     """Device rows launched inside a range, or by any thread while it was open (``row``), and the ``range`` of each."""
     if meanwhile:
         rows = meanwhile_launches(counted, number)
-        return pl.DataFrame({"row": rows, "range": range_names(counted, rows)})
+        return pl.DataFrame({"row": rows["row"], "range": range_names(counted, rows)})
     found, paths = range_launches(counted, number)
     return pl.DataFrame({"row": found["row"], "range": pl.Series(paths, dtype=pl.String)})
 

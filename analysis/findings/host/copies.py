@@ -86,7 +86,10 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         return None
     start, end = _calls_of(facts, slow)
     host_ns = facts.per_step(float((end - start).sum()))
-    bound = replace(gain.of_copies(facts, slow["row"].to_numpy()), host=intervals.union(start, end))
+    rows = slow["row"].to_numpy()
+    # the recording with names may know longer calls, the other one what waits for the copies
+    bound = max(gain.of_calls(facts, start, end, rows), gain.of_copies(facts, rows), key=lambda each: each.ns)
+    bound = replace(bound, host=intervals.union(start, end))
     spent = facts.per_step(float(slow["ns"].sum()))
     moved = facts.per_step(float(slow["bytes"].sum()))
     if (link := host_link_of(facts.run, facts.trace)) is not None and facts.model is not None:
