@@ -424,7 +424,7 @@ HOST_LINES = Table(
             "called_from", "Called from", width=14, priority=4, flex=True, tail=True, null=True,
             about="the program's own frames above it, the outermost first, where it took the longest",
         ),
-        Field("thread", "Thread", width=10, priority=3, flex=True, null=True, about="name of the thread"),
+        Field("thread", "Thread", width=10, priority=3, flex=True, about="name of the thread"),
         Field(
             "other", "Other", "flag", width=5, priority=1,
             about="of another thread than the one that runs the steps; such rows come last",
