@@ -17,8 +17,8 @@ from tracetui.parsers.runs.comments import Comment
 Row: TypeAlias = Json
 """A row of a declared table, by the keys of its fields."""
 SECTIONS = (
-    "overview", "critical_path", "kernels", "memops", "operators", "modules", "host_functions", "api", "ranges",
-    "range_tree", "launches", "communication", "collectives", "counters", "roofline", "memory", "findings",
+    "overview", "critical_path", "kernels", "memops", "operators", "modules", "host_functions", "host_lines", "api",
+    "ranges", "range_tree", "launches", "communication", "collectives", "counters", "roofline", "memory", "findings",
     "source_lines", "gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory",
 )  # fmt: skip
 """Every section of a trace, in the order of the report; each is a field of `Trace`."""
@@ -303,6 +303,21 @@ class CountersMissing(Struct, frozen=True, kw_only=True):
     command: str
 
 
+class HostSamples(Struct, frozen=True, kw_only=True):
+    """How the lines of the clean program were sampled, and what a step took meanwhile."""
+
+    sampler: str | None
+    rate_hz: float | None
+    samples: Annotated[int | None, Meta(description="of all threads, before and after the steps too")]
+    lost: Annotated[int | None, Meta(description="samples that failed; the stack before stands for them")]
+    behind: bool | None
+    rank: int | None
+    steps: int
+    step_us: Annotated[float | None, Meta(description="median step while it was sampled")]
+    clean_step_us: Annotated[float | None, Meta(description="median clean step")]
+    problem: Annotated[str | None, Meta(description="why the samples can't be read")]
+
+
 class Link(Struct, frozen=True, kw_only=True):
     """The link of the GPUs that the bandwidth of collectives is compared with, in 10^9 bytes per second."""
 
@@ -489,6 +504,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     operators: Annotated[list[Row], of_table("operators")] | UnsetType = UNSET
     modules: Annotated[list[Row], of_table("modules")] | UnsetType = UNSET
     host_functions: Annotated[list[Row], of_table("host")] | UnsetType = UNSET
+    host_lines: Annotated[list[Row], of_table("host_lines")] | UnsetType = UNSET
     api: Annotated[list[Row], of_table("api")] | UnsetType = UNSET
     ranges: Annotated[list[Row], of_table("ranges")] | UnsetType = UNSET
     range_tree: Annotated[list[Row], of_table("range_tree")] | UnsetType = UNSET
@@ -515,6 +531,9 @@ class Trace(Struct, frozen=True, kw_only=True):
     counters_missing: CountersMissing | UnsetType | None = UNSET
     collective_pairs: Annotated[list[Row], of_table("collective_pairs")] | UnsetType = UNSET
     collectives_link: Link | UnsetType | None = UNSET
+    host_lines_sampled: Annotated[HostSamples, Meta(description="how the lines were sampled")] | UnsetType | None = (
+        UNSET
+    )
     roofline_peaks: Roofs | UnsetType = UNSET
     findings_suppressed: (
         Annotated[list[SuppressedRow], of_table("findings", "set aside by a rule on the measurement")] | UnsetType

@@ -17,6 +17,7 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.ranks import RANKS
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
+from tracetui.parsers.runs.samples import FILE as SAMPLES
 from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
@@ -179,6 +180,8 @@ def _by_default(run: Run) -> list[str]:
     if run.traces and all(map(has_lines, run.traces)):
         return [SOURCE_LINES]
     left_out = {*report_sections.ON_REQUEST} | (set() if any(map(has_lines, run.traces)) else {SOURCE_LINES})
+    if run.manifest is None or not (run.main.source.path.parent / SAMPLES).exists():
+        left_out.add("host_lines")
     return [name for name in SECTIONS if name not in left_out]
 
 
@@ -222,7 +225,7 @@ def trace_report(
             if found.get(name):
                 below, rows, many = filled.kernels_below(name)
                 found[below], counts[below] = rows, many
-    for name in ("kernels", "counters", "collectives", "roofline", "findings"):
+    for name in ("kernels", "host_lines", "counters", "collectives", "roofline", "findings"):
         if name in found:
             found |= getattr(filled, f"{name}_extras")()
     return model.Trace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -21,6 +22,7 @@ from tracetui.analysis.report.model import (
     CriticalPath,
     Device,
     DeviceIdle,
+    HostSamples,
     Idle,
     Judged,
     LaneEvent,
@@ -46,6 +48,7 @@ from tracetui.analysis.tables.nsight.counters import ROOFLINE, SOURCE_LINES
 from tracetui.analysis.tables.program import (
     API_CALLS,
     HOST_FUNCTIONS,
+    HOST_LINES,
     MODULE_KERNELS,
     MODULES,
     OPERATORS,
@@ -54,6 +57,7 @@ from tracetui.analysis.tables.program import (
     RANGES,
 )
 from tracetui.analysis.tables.runs import GPUS, STEP_KINDS
+from tracetui.parsers.runs.samples import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Findings
+    from tracetui.analysis.host_lines import Sampled
     from tracetui.analysis.matching.clean_step import PageStep as OneStep
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.overview import Overview as Averaged
@@ -76,7 +81,8 @@ Section = tuple[object, "int | None"]
 ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
 """The sections that read the file again (what nsys recorded beside CUDA), and the list of gaps: where asked for."""
 NEED_TIMELINE = {
-    "overview", "critical_path", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches",
+    "overview", "critical_path", "operators", "modules", "host_functions", "host_lines", "api", "ranges", "range_tree",
+    "launches",
     "communication", "collectives", *ON_REQUEST,
 }  # fmt: skip
 """The sections that are empty for a recording without a timeline."""
@@ -131,6 +137,25 @@ def devices(trace: Trace) -> list[Device]:
         )
         for device in trace.info.devices
     ]
+
+
+def host_samples(trace: Trace, found: Sampled | None, problem: str | None) -> HostSamples | None:
+    """How a trace's lines were sampled (`analysis.host_lines.sampled`); None where they were not."""
+    if found is None and problem is None:
+        return None
+    file = Samples() if found is None else found.file
+    return HostSamples(
+        sampler=file.sampler,
+        rate_hz=file.rate_hz,
+        samples=file.samples,
+        lost=file.errors,
+        behind=file.behind,
+        rank=file.rank,
+        steps=len(file.host_ns),
+        step_us=us(median(file.step_ns)) if file.step_ns else None,
+        clean_step_us=us(median(trace.clean_step_ns)) if trace.clean_step_ns else None,
+        problem=problem,
+    )
 
 
 @dataclass
@@ -327,6 +352,22 @@ class Sections:
     def host_functions(self) -> Section:
         """Where the host's time goes: operators, Python functions, modules, API calls."""
         return self._table(self._facts.host_functions, HOST_FUNCTIONS)
+
+    @cached_property
+    def _sampled(self) -> tuple[Sampled | None, str | None]:
+        from tracetui.analysis.host_lines import sampled
+
+        return sampled(self.sel.trace)
+
+    def host_lines(self) -> Section:
+        """Which lines of the program its threads were in, as a sampler saw without a profiler."""
+        from tracetui.analysis.host_lines import host_lines
+
+        return self._table(host_lines(self._sampled[0]), HOST_LINES)
+
+    def host_lines_extras(self) -> Json:
+        """How the lines were sampled; null where they were not."""
+        return {"host_lines_sampled": host_samples(self.sel.trace, *self._sampled)}
 
     def api(self) -> Section:
         """CUDA runtime and driver API calls by name."""

@@ -9,10 +9,17 @@ from msgspec import UNSET, Struct, convert
 
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
-from tracetui.analysis.report.model import Memory, Overview
+from tracetui.analysis.report.model import HostSamples, Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR, USES
-from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
+from tracetui.analysis.tables.program import (
+    API_CALLS,
+    HOST_FUNCTIONS,
+    HOST_LINES,
+    OPERATORS,
+    OPERATORS_BY_MEMORY,
+    RANGES,
+)
 from tracetui.analysis.tables.runs import CATEGORIES, GPUS, STEP_KINDS
 from tracetui.app.reports.content import beside
 from tracetui.app.reports.content.charts import (
@@ -27,6 +34,7 @@ from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, FindingList, Sentences, listed, shown, value_cell
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import fit, short_function
+from tracetui.app.text.sample_words import NO_SAMPLES, sampled_words, short_line
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import (
     CATEGORY_LABELS,
@@ -341,6 +349,23 @@ def most_per_step(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["waits"], -row["self_per_step_us"]))
 
 
+def host_lines(trace: Trace, layout: Layout) -> Iterator[Part]:
+    """The program's lines as a sampler saw them without a profiler, those of other threads apart."""
+    rows, how = trace.host_lines or [], trace.host_lines_sampled
+    if not isinstance(how, HostSamples):
+        yield Sentences((NO_SAMPLES,))
+        return
+    if how.problem:
+        yield Sentences((how.problem,))
+        return
+    fields = [replace(one, short="") for one in HOST_LINES.chosen(HOST_LINES.reports)]
+    own, others = (in_words((r for r in rows if r["other"] is other), "name", short_line) for other in (False, True))
+    unnamed = [one for one in fields if one.name != "thread"]
+    yield listed(HOST_LINES, own, layout, fields=unnamed, after=(f"{sampled_words(how)}.",))
+    if others:
+        yield listed(HOST_LINES, others, layout, fields=fields, heading="Lines of other threads meanwhile")
+
+
 def modules(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The module tree."""
     from tracetui.app.reports.content import trees
@@ -481,6 +506,7 @@ SECTIONS: dict[str, Callable[[Trace, Layout], Iterable[Part]]] = {
     "communication": communication,
     "collectives": collectives,
     "host_functions": host_functions,
+    "host_lines": host_lines,
     "modules": modules,
     "operators": operators,
     "range_tree": range_tree,
