@@ -128,7 +128,7 @@ def that_count(graph: Graph, number: int) -> Bools:
         return np.ones(number, np.bool_)
     work = graph.work
     steps = np.unique(work.step[(work.step != NONE) & (work.call != NONE)])
-    typical = graph.typical[steps][steps.size - number :]
+    typical: Bools = graph.typical[steps][steps.size - number :]
     return typical if typical.any() else ~typical
 
 

@@ -236,8 +236,8 @@ def replayed_trace(model: Model) -> Trace:
 
 def _row_ids(rows: Ints) -> pl.Series:
     """Positions as a column of row ids, null for none."""
-    ids = pl.Series(rows)
-    return ids.set(ids == NONE, None).cast(schema.DEVICE["launch"])
+    ids: pl.Series = pl.Series(rows).replace(NONE, None).cast(schema.DEVICE["launch"])
+    return ids
 
 
 def _between_calls(trace: Trace) -> Iterator[tuple[str, Intervals]]:

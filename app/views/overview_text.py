@@ -64,8 +64,8 @@ GPU_SHARES = {
     "busy_percent": "busy",
     "utilization_percent": "utilization",
     "sm_efficiency_percent": "SM efficiency",
-    "occupancy_percent": "occupancy (est.)",
-    "tensor_core_percent": "tensor cores",
+    "occupancy_percent": "occup., of kernels",
+    "tensor_core_percent": "tensor, of kernels",
 }
 """What the page says of a GPU; the first four of each of several."""
 IDLE_SHARES = {
@@ -321,8 +321,9 @@ def _step(writer: Writer, overview: Overview) -> list[Text]:
         line = Text(f"  {label:<15}{writer.time(ns):>9}{format_percent(percent):>8}")
         if beside:
             line.append(f"{writer.time(other):>9}", writer.style("muted"))
-        line.append(" ")
-        line.append_text(writer.bar(percent or 0.0, bar))
+        if bar:
+            line.append(" ")
+            line.append_text(writer.bar(percent or 0.0, bar))
         lines.append(line)
     if absent:
         lines += writer.muted(f"no {', '.join(absent)}", width)
