@@ -68,7 +68,7 @@ OF_KERNELS = (
 )
 NULL_IN: dict[str, dict[str, str]] = {
     NO_DURATIONS: {
-        "kernels": f"{OF_KERNELS} module operator range p95_us distribution",
+        "kernels": f"{OF_KERNELS} module operator range line p95_us distribution",
         "kernel_groups": OF_KERNELS,
         "configurations": (
             f"{OF_NCU.replace('occupancy_limiter ', '').replace('tensor_cores ', '')} total_us time_percent "
@@ -86,7 +86,7 @@ NULL_IN: dict[str, dict[str, str]] = {
         "ranges": "style gpu_projected_us device_meanwhile_us",
         "range_tree": "host_self_us host_total_us gpu_projected_us device_meanwhile_us",
         "memory.holders": "allocations largest_bytes own library stack",
-        "findings": "impact_us ceiling_percent",
+        "findings": "impact_us impact_least_us ceiling_percent",
     },
     "jax/h200.trace.json.gz": {
         "modules": "class_name host_self_us host_total_us operators occupancy_percent tensor_core_percent",
