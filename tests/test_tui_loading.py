@@ -195,7 +195,7 @@ async def test_scope_restricts_every_tab():
     from tracetui.analysis.scope import Scope
 
     async with opened(FP32, scope=Scope(steps=(2, 3))) as (app, pilot):
-        assert "mean of steps 2-3" in screen_text(app)
+        assert "as recorded, steps 2-3" in screen_text(app)
         await press(pilot, "2")
         assert "steps 2-3" in screen_text(app)
         assert " 96 " in screen_text(app).split("\n")[4]
