@@ -58,8 +58,9 @@ def test_pageable_copies_are_to_be_pinned_first() -> None:
 def test_overlap_gains_no_more_than_the_shorter_of_copies_and_kernels() -> None:
     said = fires("S10", Facts(run_of(PAGEABLE)))
     told = {one.label: one.value for one in said.evidence}
-    could = told["of it that could be, by the time of copies and kernels"]
-    assert said.impact_ns == pytest.approx(could, rel=0.01)
+    could = float(told["of it that could be, by the time of copies and kernels"])
+    assert "the copies still take" in said.formula
+    assert could <= (said.impact_ns or 0) < 1.1 * could  # the host works beside the copies too
     assert could < 0.1 * float(told["copies to the GPU"])
     assert silent("S10", Facts(run_of(PREFETCHED))), "all kernels run beside copies already"
 

@@ -66,7 +66,7 @@ def test_copies_have_the_share_that_the_overview_shows() -> None:
     facts = Facts(open_path(RUNS["limits/copy_pageable"]))
     found = next(one for one in _all(facts) if one.id == "S10")
     copies = facts.page_step.average.filter(pl.col("category") == "memcpy").row(0, named=True)
-    assert (told := re.search(r"Copies to the GPU take ([\d.]+) % of the step", found.title)) is not None
+    assert (told := re.search(r"= ([\d.]+) %", found.formula)) is not None
     assert float(told[1]) == pytest.approx(copies["percent"], rel=UNEXPLAINED)
     (spent,) = [one.value for one in found.evidence if one.label == "copies to the GPU"]
     assert spent == pytest.approx(copies["ns"], rel=UNEXPLAINED)

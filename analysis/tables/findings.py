@@ -59,6 +59,7 @@ FINDINGS = Table(
         Field("reference", screen=False, about="where to read more"),
         Field("remarks", kind="list", screen=False,
               about="what other rules say against the numbers it rests on, and which count the same GPU time"),
+        Field("shared_with", kind="list", screen=False, about="ids of other findings that gain the same time"),
         Field(
             "doubted_by", kind="list", screen=False,
             about="rules because of which it may not hold and has lost severity; the first of `remarks` say why",
@@ -72,7 +73,7 @@ FINDINGS = Table(
     data=(
         "id", "severity", "name", "impact_ns", "least_ns", "impact_of", "ceiling_percent", "where", "evidence",
         "formula", "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks",
-        "doubted_by", "key",
+        "shared_with", "doubted_by", "key",
     ),
     key="id",
     drill="evidence",

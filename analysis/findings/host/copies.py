@@ -159,14 +159,14 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
         return None
     mine = copies(facts).filter(pl.col("direction") == HTOD)
     spent = base.of_step(total)
-    if mine["pageable"].any():  # its advice frees the host as well, which waits in such a copy
-        bound = gain.of_copies(facts, mine["row"].to_numpy())
-    else:
-        bound = gain.of_kernels(facts, mine["row"].to_numpy())
-    if not mine["pageable"].any() and facts.model is not None:
-        rest = base.per_step(could - beside)
+    pageable, rows = bool(mine["pageable"].any()), mine["row"].to_numpy()
+    bound = gain.of_copies(facts, rows) if pageable else gain.of_kernels(facts, rows)
+    if facts.model is not None:
+        rest, step_ns = base.per_step(could - beside), facts.model.step_ns
         why = f"no more than {words.ns(rest)} of copies and kernels can run at the same time that don't yet"
-        bound = gain.limited(bound, rest, facts.model.step_ns, why)
+        if pageable and step_ns - spent > rest:  # the host, which waits in such a copy, works beside it too
+            rest, why = step_ns - spent, f"the copies still take {words.ns(spent)}"
+        bound = gain.limited(bound, rest, step_ns, why)
     return bound.finding(
         f"Copy while the GPU computes: {words.percent(share * (total - beside) / total)} of {base.span} is"
         " copies alone",
