@@ -162,7 +162,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     pageable, rows = bool(mine["pageable"].any()), mine["row"].to_numpy()
     bound = gain.of_copies(facts, rows) if pageable else gain.of_kernels(facts, rows)
     if facts.model is not None:
-        rest, step_ns = base.per_step(could - beside), facts.model.step_ns
+        rest, step_ns = base.of_step(could - beside), facts.model.step_ns
         why = f"no more than {words.ns(rest)} of copies and kernels can run at the same time that don't yet"
         if pageable and step_ns - spent > rest:  # the host, which waits in such a copy, works beside it too
             rest, why = step_ns - spent, f"the copies still take {words.ns(spent)}"
