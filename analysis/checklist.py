@@ -13,6 +13,8 @@ from tracetui.analysis.findings.core import basis, program, words
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import findings_of
 from tracetui.analysis.findings.host.copies import HTOD, copies, copies_of
+from tracetui.analysis.findings.verdict import verdict
+from tracetui.analysis.roofline.words import PRECISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +49,7 @@ def loading(facts: Facts) -> str:
     if not facts.missing(("gpu",)):
         base = basis.shown(facts)
         spent = float(copies_of(base.of_steps).filter(pl.col("direction") == HTOD)["ns"].sum())
-        share = words.percent(base.share(base.per_step(spent)) or 0)
+        share = words.percent(base.share(base.of_step(spent)) or 0)
         parts.append(f"copies to the GPU take {share} of {base.span}")
     return ", ".join(parts)
 
@@ -100,8 +102,8 @@ def waits(facts: Facts) -> str:
 
 def sm_use(facts: Facts) -> str:
     """How much of the multiprocessors is used."""
-    if facts.trace.has_timeline and facts.run_overview.gpu.height:
-        gpu = facts.run_overview.gpu
+    if facts.trace.has_timeline and facts.page_step.gpu.height:
+        gpu = facts.page_step.gpu
         mean = {name: gpu[name].mean() for name in ("sm_efficiency_percent", "occupancy_percent")}
         parts = [
             f"{what} {words.percent(float(value))}"  # type: ignore[arg-type]
@@ -109,6 +111,7 @@ def sm_use(facts: Facts) -> str:
             if value is not None
         ]
         if mean["sm_efficiency_percent"] is not None:
+            parts[0] += f" of {program.span(facts)}"
             return ", ".join(parts)
     share = _measured(facts, "sm_percent")
     return "" if share is None else f"SMs work at {words.percent(share)} of their peak in the measured launches"
@@ -132,23 +135,29 @@ def bandwidth_use(facts: Facts) -> str:
 
 def idle_gaps(facts: Facts) -> str:
     """How long the GPU has nothing to do, and for how much of that because launches come late."""
-    overview = facts.run_overview
-    if facts.missing(("timeline", "gpu")) or not overview.average_step_ns:
+    step = facts.page_step
+    if facts.missing(("timeline", "gpu")) or not step.ns:
         return ""
-    share = words.percent(100 * basis.idle_ns(facts) / overview.average_step_ns)
-    late = _weighted(overview.idle.filter(pl.col("stream").is_null()), "host_wait_percent", "idle_ns")
+    share = words.percent(100 * basis.idle_ns(facts) / step.ns)
+    late = _weighted(step.idle.filter(pl.col("stream").is_null()), "host_wait_percent", "idle_ns")
     why = "" if late is None else f", {words.percent(late)} of that waiting for a launch"
     return f"the GPU is idle for {share} of {basis.shown(facts).span}{why}"
 
 
 def intensity(facts: Facts) -> str:
-    """FLOP per byte of all kernels whose work is known."""
+    """FLOP per byte of all kernels whose work is known, and the ridge of the type that most of the FLOPs are of."""
     known = _points(facts).filter(pl.col("flops").is_not_null() & pl.col("bytes").is_not_null())
     flops, moved = (float((known[name] * known["launches"]).sum()) for name in ("flops", "bytes"))
     if not moved:
         return ""
-    ridge = facts.roofline.ridge.get("fp32")
-    from_ridge = "" if ridge is None else f"; fp32 turns from memory- to compute-bound at {words.number(ridge)}"
+    by_type = (
+        known.drop_nulls("precision").group_by("precision").agg(flops=(pl.col("flops") * pl.col("launches")).sum())
+    )
+    main = by_type.sort("flops", "precision")["precision"].tail(1).to_list()
+    ridge = facts.roofline.ridge.get(main[0]) if main else None
+    from_ridge = (
+        "" if ridge is None else f"; {PRECISIONS[main[0]]} turns from memory- to compute-bound at {words.number(ridge)}"
+    )
     return f"{words.number(flops / moved)} FLOP/byte{_covered(facts)}{from_ridge}"
 
 
@@ -401,7 +410,7 @@ def _answer(facts: Facts, point: Point, findings: Findings) -> CheckPoint:
     It is done if they looked and found nothing, or nothing worth the trouble (K14), and its figure is known; else the
     recording does not tell.
     """
-    standing = [finding for finding in findings.found if finding.id in point.rules and point.fails(facts, finding)]
+    standing = [finding for finding in findings.standing if finding.id in point.rules and point.fails(facts, finding)]
     figure = point.figure(facts) if point.beside or not standing else ""
     answer = CheckPoint(
         group=point.group,
@@ -507,7 +516,7 @@ def check_report(
         ranks=sorted(run.ranks),
         other_runs=len(run.others),
         base=facts.sel.describe() if trace.has_timeline or facts.sel.by_steps else "whole recording",
-        waits_for=facts.verdict.sentence if trace.has_timeline else None,
+        waits_for=verdict(facts, config).sentence if trace.has_timeline else None,
         points=points,
         counts={status: sum(point.status == status for point in points) for status in STATUSES},
     )

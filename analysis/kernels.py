@@ -9,6 +9,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, row_ids
 from tracetui.analysis.attribution.module_tree import module_tree, scope_tree
+from tracetui.analysis.attribution.place import lines
 from tracetui.analysis.base import names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions
 from tracetui.analysis.base.names import of_kinds, rows_of
@@ -69,11 +70,11 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
         ),
         percent=PERCENT,
     )
-    for owners in (_operators(sel, rows), _modules(sel, rows), _main_ranges(sel, rows)):
+    for owners in (_operators(sel, rows), _modules(sel, rows), _main_ranges(sel, rows), _main_lines(sel, rows)):
         table = table.join(owners, on="name", how="left")
     return table.select(
         "name", "short_name", "category", *_numbers(sel), "tensor_cores", "operator", "operators", "module", "modules",
-        "range",
+        "range", "line",
     ).sort("total_ns", "name", descending=[True, False], nulls_last=True)  # fmt: skip
 
 
@@ -236,17 +237,25 @@ def _spelled() -> pl.Expr:
 
 def _main_ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     """Per kernel name: the range that launched most of its time."""
+    return _with_most(rows.with_columns(range_names(sel, rows)), "range")
+
+
+def _main_lines(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+    """Per kernel name: the program's own frame that launched most of its time."""
+    return _with_most(rows.with_columns(lines(sel.trace, rows).alias("line")), "line")
+
+
+def _with_most(rows: pl.DataFrame, owner: str) -> pl.DataFrame:
+    """Per kernel name: the owner of most of its time."""
     return (
-        rows.select("name", "duration")
-        .hstack(_ranges(sel, rows))
-        .lazy()
-        .filter(pl.col("range").is_not_null())
-        .group_by("name", "range", "domain")
+        rows.lazy()
+        .filter(pl.col(owner).is_not_null())
+        .group_by("name", owner)
         .agg(ns=pl.col("duration").sum())
-        .with_columns(pl.col("name").cast(pl.String), range=_spelled())
-        .sort("ns", "range", descending=[True, False])
+        .with_columns(pl.col("name").cast(pl.String))
+        .sort("ns", owner, descending=[True, False])
         .group_by("name", maintain_order=True)
-        .agg(pl.col("range").first())
+        .agg(pl.col(owner).first())
         .collect()
     )
 
@@ -294,7 +303,7 @@ def _labels(owners: pl.DataFrame) -> pl.DataFrame:
 
 NOT_RECORDED = "(not recorded)"
 """The group of launches of which the recording does not say what they are grouped by."""
-GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
+GROUPINGS = ("name", "category", "class", "module", "range", "line", "shape", "input_shapes", "stream")
 """What kernels can be grouped by; ``name`` is `kernels.kernels`."""
 UNKNOWN = {"class": NOT_ATTRIBUTED, "module": NOT_ATTRIBUTED, "range": NOT_IN_ANY_RANGE}
 """By grouping, the name of the group of launches that have none; `NOT_RECORDED` for those not listed."""
@@ -308,8 +317,9 @@ def kernel_groups(sel: Selection, by: str) -> pl.DataFrame:
         by: ``category``: kind of work, judged by the name (`kernel_names.category`). ``module``: path of the innermost
             nn.Module around the launch, or whose gradient is computed; a name scope in compiled programs. ``class``:
             that module's class. ``range``:
-            the innermost annotation around the launch. ``shape``: grid × block of the launch. ``input_shapes``: of the
-            innermost operator around the launch. ``stream``: stream, with its GPU where there are several.
+            the innermost annotation around the launch. ``line``: the program's own frame around it. ``shape``: grid ×
+            block of the launch. ``input_shapes``: of the innermost operator around the launch. ``stream``: stream, with
+            its GPU where there are several.
 
     Returns:
         ``group``, ``kernels`` (how many names), ``name`` and ``short_name`` of the kernel with most of its time, then
@@ -354,6 +364,7 @@ def known_groupings(sel: Selection) -> tuple[str, ...]:
         "category": True,
         "class": _some(_module_column(sel, rows, "class_name")),
         "module": modules,
+        "line": _some(lines(sel.trace, rows)),
         "range": not modules and _some(rows["range"]),
         "shape": _some(rows["grid"]),
         "input_shapes": _some(sel.trace.host["input_shapes"]) and _some(_input_shapes(sel, rows)),
@@ -376,6 +387,8 @@ def labels(sel: Selection, rows: pl.DataFrame, by: str) -> pl.Series:
         labelled = _module_column(sel, rows, "path" if by == "module" else "class_name")
     elif by == "range":
         labelled = range_names(sel, rows)
+    elif by == "line":
+        labelled = lines(sel.trace, rows)
     elif by == "shape":
         labelled = rows.select(pl.concat_str(size_text("grid"), size_text("block"), separator=" × ")).to_series()
     elif by == "input_shapes":

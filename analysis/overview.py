@@ -242,6 +242,8 @@ class Overview(Struct, frozen=True, dict=True):
     as_recorded: Overview | None = None
     """The overview of the rich recording, where the numbers are those of the light one of the same run (see
     `matching.light_overview`); what the host was doing is None then, except for API calls."""
+    conventions: Conventions = TRACETUI
+    """By which definitions these are."""
 
     @cached_property
     def verdict(self) -> Limit:
@@ -288,6 +290,7 @@ def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:
         setup_ns=setup(sel.trace),
         warm_up=0 if sel.trace.marked_by is None else sel.trace.marked_by.warm_up,
         steps_of=None if sel.trace.marked_by is None else sel.trace.marked_by.name,
+        conventions=conventions,
     )
 
 

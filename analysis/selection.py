@@ -56,6 +56,11 @@ class Selection:
         """The same with the times of the trace itself: for what concerns the recording rather than the program."""
         return self if self.times is None else replace(self, times=None)
 
+    @property
+    def clean_step_ns(self) -> tuple[int, ...]:
+        """The run's steps as timed without a profiler; empty for a part of the run, whose steps may be others."""
+        return self.trace.clean_step_ns if self.scope == Scope() else ()
+
     @cached_property
     def steps(self) -> pl.DataFrame:
         """The chosen steps (`schema.STEPS`); empty where the trace has none."""

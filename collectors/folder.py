@@ -14,6 +14,7 @@ from tracetui.collectors.machine.probe import natural
 from tracetui.collectors.request import ProfileError
 from tracetui.parsers.runs.manifest import FILE as MANIFEST
 from tracetui.parsers.runs.manifest import LOG
+from tracetui.parsers.runs.samples import FILE as SAMPLES
 
 PARTIAL = ".partial"
 OWN_ONLY = 0o600
@@ -25,6 +26,7 @@ KINDS = {
     profiler_commands.NCU_RAW: "ncu",
     profiler_commands.NCU_DETAILS: "ncu",
     "memory.pickle": "memory_snapshot",
+    SAMPLES: "samples",
     LOG: "log",
 }
 """The kind of each file of a run, as run.json names it."""

@@ -20,11 +20,12 @@ from tracetui.collectors.process import Follower, Outcome, Tick
 from tracetui.collectors.profiler_commands import KernelChoice
 from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.collectors.requirements import check_packages
+from tracetui.collectors.sampling import Sampler, why_not
 from tracetui.parsers.names.kernel_key import function_name
 from tracetui.parsers.runs.manifest import SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tracetui.parsers import Trace
@@ -125,7 +126,12 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
         with _ended_by_hangup():
             return jobs.join(request, folder, tell)
     folder.create(made=job is not None)
-    return _Run(request, folder, programs, tell).all()
+    unsampled = why_not(request, Probe())
+    if unsampled is not None:
+        request = replace(request, sample_seconds=0.0)
+    run = _Run(request, folder, programs, tell)
+    run.skip([unsampled] if unsampled else [])
+    return run.all()
 
 
 def _same_gpu(seen: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -169,6 +175,7 @@ class _Run:
         self._problems: list[str] = []
         self._skipped: list[str] = []
         self._beat = jobs.Beat(folder.path)
+        self._sampler = Sampler(request, folder.path)
         self._exit_code: int | None = 0
         self._signal: str | None = None
         self._manifest = self._first_manifest()
@@ -222,6 +229,11 @@ class _Run:
             "outcome": {},
         }
 
+    def skip(self, lines: Sequence[str]) -> None:
+        """Notes what was asked for and is not done."""
+        self._skipped += lines
+        self._problems += lines
+
     # --- phases
 
     def _phase(self, tool: str) -> bool:
@@ -250,9 +262,10 @@ class _Run:
             self._problems.append(problem)
             self._exit_code = code if code > 0 else (1 if code == 0 else None)
             self._signal = signal.Signals(-code).name if code < 0 else self._signal
-        skipped = result.get("skipped") or ()  # what was asked for and not done
-        self._skipped += skipped
-        self._problems += skipped
+        self.skip(result.get("skipped") or ())
+        if sampled := (result.get("measurement") or {}).get("sampled"):
+            unsampled = self._sampler.write(run_id, sampled)
+            self.skip([unsampled] if unsampled else [])
         self._folder.write_manifest(self._manifest)
         return problem is None
 
@@ -272,6 +285,7 @@ class _Run:
         def tick() -> None:
             self._beat()
             state = follow.newest()
+            self._sampler.look(state)
             limit = self._request.timeout_s
             if limit is not None and state.elapsed_s > limit:
                 raise ProfileError(f"{tool}: {state.phase} had not ended after {limit:g} s (--timeout)")
@@ -318,6 +332,7 @@ class _Run:
 
     def _end(self, status: str) -> Path:
         manifest = self._manifest
+        self._sampler.close()
         manifest["status"] = status
         manifest["power"]["during"] = self._watch.stop()
         manifest["power"]["after"] = machine.power_state()

@@ -105,9 +105,11 @@ class Tick:
 
     tool: str
     phase: str
-    """``building``, ``warm-up``, ``clean``, ``light``, ``profiling``, ``writing``, ``exporting``"""
+    """``building``, ``warm-up``, ``clean``, ``sampling``, ``light``, ``profiling``, ``writing``, ``exporting``"""
     step: int = 0
     of: int = 0
+    pid: int | None = None
+    """While it waits for a sampler, the process to sample; 0 when that has ended."""
     elapsed_s: float = 0.0
     power: dict[str, Any] | None = None
     """The newest sample of the machine's state (`parsers.runs.manifest.PowerState`)."""
@@ -148,7 +150,14 @@ class Follower:
             self._at += len(lines) + 1
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 said = json.loads(lines.splitlines()[-1])
-                self._state = Tick(self._state.tool, str(said["phase"]), int(said["step"]), int(said["of"]))
+                pid = said.get("pid")
+                self._state = Tick(
+                    self._state.tool,
+                    str(said["phase"]),
+                    int(said["step"]),
+                    int(said["of"]),
+                    pid if isinstance(pid, int) else None,
+                )
         return replace(self._state, elapsed_s=time.monotonic() - self._begun)
 
     def _added(self) -> bytes:

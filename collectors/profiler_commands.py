@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.collectors import torchrun
 from tracetui.collectors.request import TOOLS, ProfileError
+from tracetui.parsers.runs.samples import FILE as SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +99,8 @@ def child_spec(request: ProfileRequest, tool: str, folder: Path, run_id: str) ->
         "profiler_warmup": 1,
         "clean_steps": request.clean_steps if tool == timed else 0,
         "light_steps": request.light_steps if tool == "torch" else 0,
+        "sample_seconds": request.sample_seconds if tool == "torch" and request.window is None else 0,
+        "sampler_pid": os.getpid(),
         "with_stack": request.with_stack,
         "with_memory": request.with_memory,
         "memory_entries": request.memory_entries,
@@ -170,6 +174,8 @@ def plan(request: ProfileRequest, tool: str) -> str:
     if clean := child_spec(request, tool, Path(), "")["clean_steps"]:
         parts.append(f"{clean} timed without a profiler (clean)")
     if tool == "torch":
+        if request.sample_seconds and clean:
+            parts.append(f"{request.sample_seconds:g} s at most sampled from outside by py-spy ({SAMPLES})")
         if _makes_light_pass(request):
             parts.append(f"{request.light_steps} recorded lightly, GPU work and API calls alone ({LIGHT_TRACE})")
         more = [name for name, on in (("modules", request.with_stack), ("allocations", request.with_memory)) if on]

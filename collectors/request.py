@@ -46,6 +46,8 @@ class ProfileRequest:
     """How many steps in between are timed without a profiler."""
     light_steps: int = 10
     """On a GPU, how many steps torch.profiler records lightly before the recording with all; 0 for none."""
+    sample_seconds: float = 0.0
+    """How long steps go on at most while a sampler looks at the program's stacks from outside; 0 for none."""
     ranks: int = 1
     """How many processes run the model, each a rank of one job; more than one share its work by option ``parallel``."""
     with_stack: bool = True

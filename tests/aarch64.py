@@ -223,7 +223,7 @@ def main() -> int:
     print(*found[:40], sep="\n")
     screen = Screen("open", DATA / "vim_tiny")
     screen.until("Overview")
-    screen.until("Average step")
+    screen.until("The step")
     screen.press("2")
     screen.until("_kernel")
     screen.press("3")

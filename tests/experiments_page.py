@@ -7,7 +7,6 @@ python tests/experiments_page.py --take FOLDER --name h200  # first keeps result
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import sys
 from pathlib import Path
@@ -162,22 +161,8 @@ def _sentences(experiment: dict[str, Any]) -> list[str]:
 
 def proofs_page() -> str:
     """docs/reference/proofs-json.md: the tables of what proofs.json holds."""
-    known: dict[str, tuple[str, list[run_json_page.Field]]] = {}
-    for node in ast.parse(SOURCE.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef):
-            known[node.name] = (ast.get_docstring(node) or "", run_json_page._fields(node))
-    lines = []
-    for name in ("Proofs", "Proof", "Claim", "Compared"):
-        said, fields = known[name]
-        lines += [f"**{name}**: {said}", ""]
-        lines += ["| key | type | |", "|---|---|---|"]
-        for field in fields:
-            if field.name in ("measured", "exceeds", "does_more"):
-                continue
-            text = field.text.replace("|", "\\|")
-            lines.append(f"| `{field.name}` | {run_json_page._type(field.type, known)} | {text} |")
-        lines.append("")
-    return PROOFS_HEAD + "\n".join(lines).rstrip() + "\n"
+    ours = ("measured", "exceeds", "does_more")
+    return PROOFS_HEAD + run_json_page.tables(SOURCE, ("Proofs", "Proof", "Claim", "Compared"), ours)
 
 
 def bounds_now(folder: Path) -> list[dict[str, Any]]:

@@ -104,6 +104,7 @@ def main() -> int:
     REPORT.write_text(report_page(), encoding="utf-8")
     experiments_page.PAGE.write_text(experiments_page.page(), encoding="utf-8")
     run_json_page.PAGE.write_text(run_json_page.page(), encoding="utf-8")
+    run_json_page.SAMPLES.write_text(run_json_page.samples_page(), encoding="utf-8")
     experiments_page.PROOFS.write_text(experiments_page.proofs_page(), encoding="utf-8")
     QUERY.write_text(query_page(), encoding="utf-8")
     KEYS.write_text(all_keys(), encoding="utf-8")

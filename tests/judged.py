@@ -59,7 +59,7 @@ def judged(id: str, subject: Subject) -> Finding | Abstention | None:
     """What a rule says through the engine: its one finding, its abstention, or nothing."""
     known = {id: all_rules()[id]}
     said = find(subject, rules=known)
-    answers = [*said.found, *said.abstained]
+    answers = [*said.found, *aside(said), *said.abstained]
     assert len(answers) < 2
     return answers[0] if answers else None
 
@@ -91,4 +91,9 @@ def fired(subject: Subject, letters: str = "V") -> set[str]:
     """Ids of all the rules of these groups that find something."""
     known = {id: rule for id, rule in all_rules().items() if id[0] in letters}
     said = find(subject, rules=known)
-    return {finding.id for finding in said.found}
+    return {finding.id for finding in (*said.found, *aside(said))}
+
+
+def aside(said: Findings) -> list[Finding]:
+    """What the rules found, and set aside because the headline says it or nothing follows from it."""
+    return [each.finding for each in said.suppressed if each.finding.aside]

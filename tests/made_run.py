@@ -109,7 +109,8 @@ def look(rule: str, facts: Facts) -> Findings:
 
 def finding(rule: str, facts: Facts) -> Finding:
     """The one finding of a rule."""
-    (found,) = look(rule, facts).found
+    said = look(rule, facts)
+    (found,) = (*said.found, *(each.finding for each in said.suppressed if each.finding.aside))
     return found
 
 

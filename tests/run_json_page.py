@@ -31,10 +31,43 @@ class Field(NamedTuple):
     text: str
 
 
-def classes() -> dict[str, tuple[str, list[Field]]]:
+SAMPLES = ROOT / "docs" / "reference" / "samples-json.md"
+SAMPLES_HEAD = """\
+# samples.json
+
+Which lines a program's threads were in while its steps ran without a profiler, as `tracetui profile` has them sampled
+from outside ([profile.md](../profile.md)). Schema `tracetui.samples/1`; made from `parsers/runs/samples.py` by
+`make docs`. Times are ns; a place is a number from 0 on in another list of the file. `tracetui scrub` makes a copy
+without the names of people in paths.
+
+"""
+
+
+def samples_page() -> str:
+    """The page of samples.json."""
+    source = ROOT / "parsers" / "runs" / "samples.py"
+    return SAMPLES_HEAD + tables(source, ("Samples", "Frame", "Stack", "Thread", "Stay"), ("consistent",))
+
+
+def tables(source: Path, names: tuple[str, ...], ours: tuple[str, ...] = ()) -> str:
+    """A table of each of these structs of a module, without the attributes that are no keys of the file."""
+    known = classes(source)
+    lines = []
+    for name in names:
+        said, fields = known[name]
+        lines += [f"**{name}**: {said}", "", "| key | type | |", "|---|---|---|"]
+        for field in fields:
+            if field.name not in ours:
+                text = field.text.replace("|", "\\|")
+                lines.append(f"| `{field.name}` | {_type(field.type, known)} | {text} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def classes(source: Path = SOURCE) -> dict[str, tuple[str, list[Field]]]:
     """Each struct: what it is, and its fields in order."""
     found: dict[str, tuple[str, list[Field]]] = {}
-    for node in ast.parse(SOURCE.read_text(encoding="utf-8")).body:
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
             found[node.name] = (ast.get_docstring(node) or "", _fields(node))
     return found

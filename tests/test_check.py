@@ -80,7 +80,7 @@ def test_points_rest_on_rules_that_exist_and_repeat_no_threshold() -> None:
 
 
 def test_the_figures_are_those_of_the_tabs() -> None:
-    assert point(TORCH, "Data loading/transfer?")["figure"].startswith("the wait for data is 0.21 % of the step")
+    assert point(TORCH, "Data loading/transfer?")["figure"].startswith("the wait for data is 0.22 % of the step")
     assert point(TORCH, "SM utilization")["findings"] == ["S1"]
     assert point(TRAIN, "Memory allocation?")["figure"] == (
         "12 calls for memory in the steps, 769.9 µs per step, tensors hold 1.474 GiB at most, the allocator 1.625 GiB"
@@ -93,7 +93,7 @@ def test_the_figures_are_those_of_the_tabs() -> None:
 def test_a_finding_that_gains_too_little_fails_nothing_but_is_told() -> None:
     row = point(TORCH, "Mixed precision enabled?")
     assert row["status"] == "done"
-    assert "set aside as worth too little: 52.5 % of kernel time is fp32 matrix work" in row["figure"]
+    assert "set aside as worth too little: Use TF32 or bf16: fp32 matrix work takes 52.5 %" in row["figure"]
 
 
 def test_jax_and_memory_are_told_in_their_own_terms() -> None:
@@ -145,7 +145,7 @@ def test_commands_are_listed_once_with_the_points_that_they_answer() -> None:
 
 def test_a_point_that_failed_says_its_own_figure_too() -> None:
     page = text(check_parts(convert(checked(TORCH), CheckReport), Layout()), Layout())
-    assert "the step (S1); SM efficiency 2.56 %, occupancy 14.1 %\n" in page
+    assert "the step (S1); SM efficiency 2.57 % of the step, occupancy 14.1 %\n" in page
 
 
 def test_markdown_has_boxes_to_tick() -> None:

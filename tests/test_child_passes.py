@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import signal
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +21,7 @@ from tracetui.collectors.child import main, script
 from tracetui.collectors.child.marks import Marks
 from tracetui.collectors.child.profilers import LIGHT_TRACE, TRACE, Refused
 from tracetui.collectors.child.progress import Progress
+from tracetui.collectors.child.sampling import ANSWER
 from tracetui.collectors.request import ProfileRequest
 
 if TYPE_CHECKING:
@@ -412,3 +415,53 @@ def test_a_program_without_steps_is_told_to_give_a_stretch_of_time(own: Callable
         "record a stretch of time: --window DELAY+LENGTH"
     )
     assert result["skipped"] == []
+
+
+# --- samples of the lines
+
+
+def test_a_model_is_sampled_between_clean_steps_and_recordings(
+    spec: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ANSWER).write_text('{"rate_hz": 500}')
+    fake = FakeTorch(monkeypatch)
+    made = run_model(spec(sample_seconds=0.05), fake)
+    told = made["sampled"]
+    steps = len(told["step_ns"])
+    assert steps >= 5
+    assert order(fake) == "." * (13 + steps) + "<" + "." * 12 + ">" + "[" + "." * 4 + "]"
+    assert len(told["marks"]) == steps + 1
+    assert told["moments"]["began"] <= told["marks"][0] < told["marks"][-1] <= told["moments"]["ended"]
+    assert sum(told["host_ns"]) >= 0.05e9
+    assert (told["thread"], told["pid"]) == (threading.get_ident(), os.getpid())
+
+
+def test_who_is_refused_goes_on(spec: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ANSWER).write_text('{"refused": "py-spy: no"}')
+    fake = FakeTorch(monkeypatch)
+    made = run_model(spec(sample_seconds=5.0), fake)
+    assert made["skipped"] == ["no samples: py-spy: no"]
+    assert made["sampled"] is None
+    assert order(fake) == "." * 13 + "<" + "." * 12 + ">" + "[" + "." * 4 + "]"
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_an_own_program_is_sampled_after_its_clean_steps(own: Callable[..., Any], tmp_path: Path, gpu: bool) -> None:
+    (tmp_path / ANSWER).write_text('{"rate_hz": 500}')
+    result, fake = own(200, gpu=gpu, sample_seconds=0.02)
+    steps = len(result["measurement"]["sampled"]["step_ns"])
+    assert steps >= 3
+    lightly = f"{'.' * steps}<{'.' * 12}>[...]"
+    assert order(fake).startswith("." * 12 + lightly if gpu else "..[...]" + "." * (10 + steps))
+    assert result["skipped"] == []
+
+
+def test_a_program_that_ends_while_it_is_sampled_keeps_them(own: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / ANSWER).write_text('{"rate_hz": 500}')
+    result, _ = own(20, sample_seconds=5.0)
+    told = result["measurement"]["sampled"]
+    assert told["moments"].keys() == {"began", "ended"}
+    assert len(told["step_ns"]) == 7
+    assert "and 7 that were sampled; --clean-steps 14 --no-light --sample-seconds 0 fits" in result["error"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import experiments_page
 import pytest
+import run_json_page
 from as_json import report
 from generated_docs import (
     QUERY,
@@ -150,6 +151,7 @@ def test_the_page_of_rules_is_what_the_rules_say() -> None:
 def test_the_pages_of_proofs_are_what_was_recorded_and_what_is_read() -> None:
     assert experiments_page.PAGE.read_text(encoding="utf-8") == experiments_page.page(), "run `make docs`"
     assert experiments_page.PROOFS.read_text(encoding="utf-8") == experiments_page.proofs_page(), "run `make docs`"
+    assert run_json_page.SAMPLES.read_text(encoding="utf-8") == run_json_page.samples_page(), "run `make docs`"
 
 
 def test_the_page_of_settings_is_what_the_schema_says() -> None:

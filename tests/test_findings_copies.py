@@ -19,12 +19,10 @@ D2D = "Memcpy DtoD (Device -> Device)"
 
 
 @pytest.mark.parametrize("name", [PREFETCHED, BOTH_WAYS, PAGEABLE, "limits/offload_adam.pt.trace.json.gz"])
-def test_where_copies_limit_the_run_a_finding_says_so_first(name: str) -> None:
+def test_where_copies_limit_the_run_a_finding_says_so_among_the_first(name: str) -> None:
     facts = Facts(run_of(name))
     assert facts.verdict.kind == "copies"
-    first = next(one for one in find(facts).found if not one.id.startswith("V"))
-    assert first.id == "S27"
-    assert first.severity == "critical"
+    assert ("S27", "critical") in [(one.id, one.severity) for one in find(facts).found[:2]]
 
 
 def test_copies_at_the_peak_of_the_link() -> None:
@@ -61,7 +59,8 @@ def test_overlap_gains_no_more_than_the_shorter_of_copies_and_kernels() -> None:
     said = fires("S10", Facts(run_of(PAGEABLE)))
     told = {one.label: one.value for one in said.evidence}
     could = float(told["of it that could be, by the time of copies and kernels"])
-    assert (said.impact_ns or 0) < 1.1 * could  # the host works beside the copies too
+    assert "the copies still take" in said.formula
+    assert could <= (said.impact_ns or 0) < 1.1 * could  # the host works beside the copies too
     assert could < 0.1 * float(told["copies to the GPU"])
     assert silent("S10", Facts(run_of(PREFETCHED))), "all kernels run beside copies already"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.config import Config
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Findings, Suppressed
+from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Evidence, Finding, Findings, Suppressed
 from tracetui.analysis.findings.declared.rule import Rule
 from tracetui.analysis.findings.engine import find
 
@@ -63,7 +63,6 @@ class Subject:
     kind: str = "run"
     lacks: frozenset[str] = frozenset()
     tells_nothing_of: frozenset[str] = frozenset()
-    leads: frozenset[str] = frozenset()
     trace: Any = field(default_factory=lambda: SimpleNamespace(device=pl.DataFrame({"duration": [30, None, 70]})))
 
     def missing(self, needs: Iterable[str]) -> str:
@@ -123,19 +122,16 @@ def plain(subject: Subject, cases: list[Case], config: Config) -> Findings:
     heard = [(case, said) for case, said in answered if case.id not in config.silenced]
     kept: list[Finding] = []
     suppressed: list[Suppressed] = []
-    against: set[str] = set()
     for case, said in heard:
         bases = () if case.id[0] == "V" else case.rests_on
         refuting = [name for base in bases for name in speakers(heard, base, "refutes")]
         doubting = [name for base in bases for name in speakers(heard, base, "doubts")]
         if refuting:
-            against.add(refuting[0])
             suppressed.append(Suppressed(said, refuting[0]))
         elif said.ceiling_percent is not None and said.ceiling_percent < LEAST_GAIN:
             suppressed.append(Suppressed(said, "K14"))
         else:
             doubters = tuple(dict.fromkeys(doubting))
-            against.update(doubters)
             severity = said.severity
             for other, doubt in heard:
                 if other.id in doubters:
@@ -144,10 +140,9 @@ def plain(subject: Subject, cases: list[Case], config: Config) -> Findings:
             kept.append(replace(said, severity=severity, remarks=words + said.remarks, doubted_by=doubters))
     in_order: list[Finding] = []
     for said in kept:
-        place = next((i for i, other in enumerate(in_order) if stands_before(said, other, against, subject)), None)
+        place = next((i for i, other in enumerate(in_order) if stands_before(said, other)), None)
         in_order.insert(len(in_order) if place is None else place, said)
-    shown = tuple(engine.specific_first(in_order, subject.leads))
-    shown = engine.told(shown, pl.Series([30, 0, 70]).to_numpy())
+    shown = engine.told(in_order, pl.Series([30, 0, 70]).to_numpy())
     return Findings(shown, tuple(suppressed), silenced, tuple(abstained), tuple(checked))
 
 
@@ -161,18 +156,16 @@ def speakers(heard: list[tuple[Case, Finding]], base: str, how: str) -> list[str
     return [id for _, _, id in sorted(speaking)]
 
 
-def stands_before(one: Finding, other: Finding, against: set[str], subject: Subject) -> bool:
+def stands_before(one: Finding, other: Finding) -> bool:
     """The questions that decide which of two comes first, the first that tells them apart."""
     questions = (
         lambda said: said.severity == "invalid",
-        lambda said: said.severity == "critical" and (said.id in against or said.id[0] == "V"),
-        lambda said: said.id in against,
-        lambda said: not (said.doubted_by and said.severity == "info"),
+        lambda said: said.severity == "invalid" or bool(said.impact_ns),
+        lambda said: said.severity == "invalid" or bool(said.impact_ns) or said.id[0] not in "VT",
+        lambda said: not said.doubted_by,
+        lambda said: said.impact_ns or 0,
         lambda said: said.severity == "critical",
         lambda said: said.severity == "warning",
-        lambda said: said.id in subject.leads,
-        lambda said: said.sure_percent or 0,
-        lambda said: said.impact_ns or 0,
     )
     for question in questions:
         if question(one) != question(other):
@@ -229,7 +222,6 @@ some_subjects = st.builds(
     st.just("run"),
     some_lack,
     st.one_of(st.just(frozenset[str]()), st.frozensets(st.sampled_from(BASES), max_size=1)),
-    st.frozensets(st.sampled_from(IDS), max_size=2),
 )
 
 
@@ -262,25 +254,29 @@ def test_a_gain_below_the_least_is_set_aside_and_the_least_itself_is_kept() -> N
 
 def test_each_reason_to_come_first_outweighs_all_the_later_ones() -> None:
     """Of two findings one has a reason, the other every later one; an id breaks the tie."""
-    best: dict[str, Any] = {"sure_percent": 90.0, "impact_ns": 900.0}
     doubt = Case("T1", finding("T1", "warning"), doubts=("host",))
     found = asked(
-        Subject(leads=frozenset({"K1", "S2"})),
+        Subject(),
         [
             Case("F1", finding("F1", "invalid")),
             Case("V2", finding("V2", "critical")),
             doubt,
-            Case("V1", finding("V1", "warning", **best)),
+            Case("S5", finding("S5", "critical", impact_ns=900.0), rests_on=("host",)),
             Case("S1", finding("S1", "critical")),
-            Case("K1", finding("K1", "warning")),
-            Case("K2", finding("K2", "warning", sure_percent=5.0)),
+            Case("K1", finding("K1", "warning", sure_percent=95.0)),
             Case("K3", finding("K3", "warning", impact_ns=700.0)),
-            Case("K4", finding("K4", "warning")),
-            Case("K5", finding("K5", "warning")),
-            Case("S2", finding("S2", "info", **best)),
-            Case("S3", finding("S3", "info", **best)),
-            Case("S4", finding("S4", "info", sure_percent=95.0), rests_on=("host",)),
+            Case("V1", finding("V1", "info", impact_ns=700.0)),
+            Case("S3", finding("S3", "info", impact_ns=800.0)),
+            Case("S4", finding("S4", "critical"), rests_on=("host",)),
+            Case("K2", finding("K2", "warning")),
         ],
     ).found
-    in_order = ["F1", "V2", "T1", "S1", "K1", "V1", "K2", "K3", "K4", "K5", "S2", "S3", "S4"]
-    assert [one.id for one in found] == in_order
+    assert [one.id for one in found] == ["F1", "S3", "K3", "V1", "S5", "S1", "K1", "K2", "S4", "V2", "T1"]
+
+
+def test_what_the_headline_says_or_leads_to_no_act_is_set_aside_and_still_doubts() -> None:
+    said = replace(finding("V1", "critical"), aside=HEADLINE)
+    found = asked(Subject(), [Case("V1", said, doubts=("host",)), Case("S1", finding("S1"), rests_on=("host",))])
+    assert [(one.id, one.doubted_by) for one in found.found] == [("S1", ("V1",))]
+    assert [(each.finding.id, each.by) for each in found.suppressed] == [("V1", HEADLINE)]
+    assert [one.id for one in found.standing] == ["S1", "V1"]

@@ -125,7 +125,7 @@ def test_f1_is_next_to_nothing_on_a_launch_bound_run(recording: Callable[[str], 
     # 0.05 % by faster products, the rest by launches of partial sums beside them
     assert left_out.finding.ceiling_percent == pytest.approx(0.6, abs=0.05)
     assert left_out.finding.sure_percent == 0
-    assert "ends 0 to" in left_out.finding.formula
+    assert "is 0 to" in left_out.finding.formula
     assert _value(left_out.finding, "of kernel time") == pytest.approx(52.5, abs=0.1)
 
 
@@ -143,7 +143,7 @@ def test_f1_trusts_steps_without_a_profiler_that_the_gpu_is_the_limit(recording:
     assert facts.model.waits_for == "gpu"
     found = finding("F1", facts)
     assert found.sure_percent == pytest.approx(
-        19.6, abs=2.5
+        19.6, abs=0.3
     )  # then the host is the limit, if it is the slowest that fits
     assert found.ceiling_percent == pytest.approx(67.2, abs=0.3)
     saved = 0.782 * 20_283_130 * (1 - 66.90816 / 989.42976)
@@ -196,7 +196,7 @@ def test_f2_finds_idle_tensor_cores_on_a_v100(recording: Callable[[str], Trace])
     assert _value(found, "fp16 peak by fp32 peak") == pytest.approx(8.0)
     saved = 0.62694 * 99_144_667 * 7 / 8
     assert f"{saved / 1e6:.2f} ms of it saved" in found.formula
-    assert found.impact_ns == pytest.approx(29_205_400, rel=0.02)  # then the host, as recorded, is the limit
+    assert found.impact_ns == pytest.approx(29_594_800, rel=0.01)  # then the host, as recorded, is the limit
     assert found.severity == "warning"
     assert "GradScaler" in found.advice
 
@@ -284,7 +284,7 @@ def test_f4_counts_kernels_per_parameter(tmp_path: Path) -> None:
 
 def test_f4_suggests_fused_to_foreach(tmp_path: Path) -> None:
     found = finding("F4", _optimizer(FOREACH, 40, parameters=160).facts(tmp_path))
-    assert "operation by operation (foreach)" in found.title
+    assert "one operation at a time (foreach)" in found.formula
     assert "foreach=True" not in found.advice
 
 
@@ -338,7 +338,7 @@ def test_f4_on_recordings(recording: Callable[[str], Trace]) -> None:
     assert (_value(found, "kernels per call"), _value(found, "parameter tensors")) == (483, 161)
     adamw = finding("F4", facts_of(recording(DEIT)))  # AdamW of today: 22 kernels for all of them
     assert _value(adamw, "kernels per call") == 22
-    assert "foreach" in adamw.title
+    assert "foreach" in adamw.formula
     # all of it is 10.3 %; the operation that takes longest stays, since a fused kernel reads and writes as much
     assert adamw.ceiling_percent == pytest.approx(10.15, abs=0.05)
     plain = finding("F4", facts_of(recording(GPT)))  # as much of its step as the profiler's stacks made of it
@@ -419,7 +419,7 @@ def test_f7_counts_sums_between_its_chains(tmp_path: Path) -> None:
 
 def test_f7_tells_softmax_from_the_rest(tmp_path: Path) -> None:
     found = finding("F7", _busy((HGEMM, 700), (SOFTMAX, 150), (ADD, 150)).facts(tmp_path))
-    assert found.title == "Work that moves more than it computes: softmax 15.0 % of kernel time"
+    assert found.title == "Fuse softmax: 15.0 % of kernel time"
     assert found.impact_ns == 150_000
     both = finding("F7", _busy((HGEMM, 500), (SOFTMAX, 150), (ADD, 200), (ADD, 150)).facts(tmp_path))
     assert both.impact_ns == 300_000  # the longer of the two additions stays

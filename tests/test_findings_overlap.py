@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from judged import find
 from made_run import ADD, HGEMM, SGEMM, TO_HALF, Made, facts_of
 from sample_runs import recorded
@@ -30,23 +29,6 @@ def test_each_finding_says_how_much_of_its_time_others_count() -> None:
     assert whole.remarks == ("30 % of this GPU time is in F12 too: these gains do not add up",)
     assert part.remarks == ("all of this GPU time is in F7 too: these gains do not add up",)
     assert apart.remarks == ()
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ((10.5, 0, 1, 2, 3), (10.0, 1, 2), ["b", "a"]),
-        ((12.0, 0, 1, 2, 3), (10.0, 1, 2), ["a", "b"]),  # the bounds differ by more than a tenth
-        ((10.5, 0, 1, 2, 3), (10.0, 3, 4, 5), ["a", "b"]),  # most of it is other work
-        ((10.5, 0, 1), (10.0, 0, 1), ["a", "b"]),  # the same work
-    ],
-)
-def test_of_two_alike_the_more_specific_comes_first(
-    first: tuple[float, int], second: tuple[float, int], expected: list[str]
-) -> None:
-    found = [_finding(name, *rows, impact=impact) for name, (impact, *rows) in (("a", first), ("b", second))]
-    assert [one.id for one in engine.specific_first(found)] == expected
-    assert [one.id for one in engine.specific_first(found, {"a"})] == ["a", "b"]
 
 
 def _on_host(id: str, *spans: tuple[int, int], work: tuple[int, ...] = ()) -> Finding:

@@ -158,7 +158,7 @@ def test_shares_without_steps(recording: Recording):
 
 def test_work_outside_of_the_steps(recording: Recording):
     finding = fires("V3", facts(recording(GPT)))
-    assert finding.title == "69.2 % of the GPU time is from outside of the 2 steps"
+    assert finding.title == "69.2 % of the GPU time was launched outside the 2 steps"
 
 
 def test_steps_that_differ(recording: Recording):
@@ -249,7 +249,8 @@ def test_counters_of_another_run_say_nothing_of_conditions(tmp_path):
 def test_warm_up_in_the_data(recording: Recording):
     finding = fires("V6", facts(with_the_first(recording(VIM_NSYS))))
     assert finding.title == (
-        "The first step, a warm-up, takes 1.97 times as long as the others; 15.5 % of the time goes to loading GPU code"
+        "The first step is a warm-up: it takes 1.97 times as long as the others; loading GPU code takes 15.5 % of the"
+        " time"
     )
     assert evidence(finding, "loading of GPU code") == 35_550_736
     assert silent("V6", facts(recording(VIM_NSYS)))  # the warm-up is left out
@@ -286,7 +287,7 @@ def uneven(tmp_path: Path, *durations: float) -> Facts:
 
 def test_noise(tmp_path):
     finding = fires("V7", uneven(tmp_path, 100, 110, 120, 90, 105))
-    assert finding.title == "The step time is 105.0 µs ± 13.2 % (95 %, 5 steps)"
+    assert finding.title == "The steps vary: 105.0 µs ± 13.2 % (95 % interval of 5 steps)"
     assert silent("V7", uneven(tmp_path, 100, 101, 99, 100))
     assert silent("V7", uneven(tmp_path, 300, 100, 101, 99))  # that the first is warm-up is for V6 to say
     assert "three steps" in abstains("V7", uneven(tmp_path, 100, 110))
@@ -445,9 +446,7 @@ def test_lost_kernels(tmp_path, recording: Recording):
         file.diagnostic("Not all CUDA events might have been collected.")
         return facts(file.write(tmp_path / f"{lost}.sqlite"))
 
-    assert (
-        fires("V17", run(25)).title == "20.0 % of the launches have no kernel in the recording: GPU events were dropped"
-    )
+    assert fires("V17", run(25)).title == "GPU events are missing for 20.0 % of the launches"
     lost = NsysFile()
     lost.launch("k", (0, 10), (20, 90))
     lost.row("DIAGNOSTIC_EVENT", severity=2, text="CUDA events were lost.", globalPid=global_pid(200))
@@ -516,12 +515,10 @@ def timed(trace: Trace, clean: list[int], profiled: list[int] | None = None, **f
 
 def test_the_profilers_cost(recording: Recording):
     finding = fires("V8", timed(recording(VIM), [50 * MS] * 5, [105 * MS] * 3, with_stack=True))
-    assert finding.title == (
-        "Under the profiler a step takes 2.10 times as long as without: 105.0 ms instead of 50.00 ms"
-    )
-    assert "record again with --no-stack" in finding.advice
+    assert finding.title == "The profiler slows a step down 2.10 times: 105.0 ms instead of 50.00 ms"
+    assert "record with --no-stack" in finding.advice
     assert evidence(finding, "at most to gain of the clean step from idle time") == pytest.approx(93.663, abs=0.001)
-    assert "2.13 times" in fires("V8", timed(recording(VIM), [50 * MS] * 5)).title
+    assert "2.06 times" in fires("V8", timed(recording(VIM), [50 * MS] * 5)).title
     assert silent("V8", timed(recording(VIM), [100 * MS] * 5, [105 * MS] * 3))
     assert "--clean-steps" in abstains("V8", timed(recording(VIM), []))
     assert "run.json" in abstains("V8", facts(recording(VIM)))
@@ -586,9 +583,9 @@ RECORDINGS = {
     GPT: {"V3", "V13"},
     # of 2021 and 2022, when torch wrote whole microseconds
     "chrome/hta_trace_diff/control.json.gz": {"V13", "V23", "V26"},
-    "chrome/hta_trace_diff/test.json.gz": {"V7", "V13", "V23"},
+    "chrome/hta_trace_diff/test.json.gz": {"V13", "V23"},  # without its first step, of a kind of its own, alike
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": {"V23"},
-    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": {"V7", "V23", "V26"},
+    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": {"V23", "V26"},  # two of six are S28's
     "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz": {"V7"},
     VIM: {"V7"},
     "jax/h200.trace.json.gz": {"V6", "V26"},

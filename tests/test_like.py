@@ -103,9 +103,9 @@ def test_a_draft_as_with_torch_profiler() -> None:
     found, run = drafted("torch"), to_builtins(gpt().run.traces[0])
     assert "Recorded by: tracetui profile gpt_small" in found["How to Reproduce"]
     summary = found["Overview — Execution Summary"]
-    assert f"Average of 2 steps: {format_us(run['overview']['average_step_us'])}" in summary
-    assert "Steps (where their time goes)" not in summary
-    assert "Steps (where their time goes)" in found["Step Time Breakdown"]
+    assert f"The step: {format_us(run['overview']['step']['us'])} as recorded" in summary
+    assert "Steps as recorded (where their time goes)" not in summary
+    assert "Steps as recorded (where their time goes)" in found["Step Time Breakdown"]
     assert "Utilization%" in found["GPU Summary"]
     assert "calls of nn.Module (with_stack=True)" in found["Module View"]
     assert re.search(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 from judged import find
 from sample_runs import SAMPLES, SWEEP, recorded
 
 from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.dependencies.model import UNEXPLAINED
 from tracetui.analysis.findings.core.basis import shown
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.matching.light_times import light_selection
@@ -45,7 +47,6 @@ def test_a_share_of_another_step_says_so(name: str) -> None:
     assert facts.model is not None
     verdicts = facts.model.step_ns
     called = {
-        format_ns(facts.run_overview.average_step_ns): shown(facts).span,
         format_ns(facts.step_ns): "recorded",
         format_ns(verdicts): "the step",
     }
@@ -64,25 +65,25 @@ def test_a_share_of_another_step_says_so(name: str) -> None:
 def test_copies_have_the_share_that_the_overview_shows() -> None:
     facts = Facts(open_path(RUNS["limits/copy_pageable"]))
     found = next(one for one in _all(facts) if one.id == "S10")
-    average = facts.run_overview.average
-    percent = average.filter(average["category"] == "memcpy")["percent"][0]
-    assert f"Copies to the GPU take {percent:.1f} % of the light step" in found.title
+    copies = facts.page_step.average.filter(pl.col("category") == "memcpy").row(0, named=True)
+    assert (told := re.search(r"= ([\d.]+) %", found.formula)) is not None
+    assert float(told[1]) == pytest.approx(copies["percent"], rel=UNEXPLAINED)
     (spent,) = [one.value for one in found.evidence if one.label == "copies to the GPU"]
-    assert spent == pytest.approx(average.filter(average["category"] == "memcpy")["ns"][0])
+    assert spent == pytest.approx(copies["ns"], rel=UNEXPLAINED)
     pageable = next(one for one in _all(facts) if one.id == "S8")
     (on_gpu,) = [one.value for one in pageable.evidence if one.label == "copies on the GPU"]
-    assert on_gpu == pytest.approx(spent, rel=1e-3)
+    recorded = facts.run_overview.average.filter(pl.col("category") == "memcpy")["ns"][0]
+    assert on_gpu == pytest.approx(recorded, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_the_figures_are_of(name: str) -> None:
     facts = Facts(open_path(RUNS[name]))
     base, light = shown(facts), light_selection(facts.sel)
-    assert base.step_ns == facts.run_overview.average_step_ns
+    assert base.step_ns == facts.page_step.ns
     assert base.steps == facts.run_overview.steps
     assert base.sel is (facts.sel if light is None else light)
-    clean = bool(facts.trace.clean_step_ns)
-    assert base.span == ("the light step" if light is not None else "the recorded step" if clean else "the step")
+    assert base.span == "the step"
 
 
 def test_host_findings_are_silent_where_the_light_steps_wait_for_the_gpu() -> None:
@@ -109,5 +110,5 @@ def test_copies_from_before_the_steps_are_no_step_s(tmp_path: Path) -> None:
         made.launch(SGEMM, (begin + 7, begin + 9), (begin + 210, begin + 900))
         made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 10, begin + 905)
     found = finding("S10", made.facts(tmp_path))
-    assert found.title.startswith("Copies to the GPU take 20.0 % of the step")
+    assert "= 20.0 %" in found.formula
     assert {one.label: one.value for one in found.evidence}["bytes per step"] == 64

@@ -348,7 +348,8 @@ def test_a_dry_run_prints_commands_and_reasons_and_makes_nothing(tmp_path, capsy
     said = capsys.readouterr().out
     for words in ("--capture-range=cudaProfilerApi", "--clock-control none", "--type=sqlite", "--page raw"):
         assert words in said
-    assert "10 timed without a profiler (clean), then 10 recorded lightly" in said
+    assert "10 timed without a profiler (clean), then 5 s at most sampled from outside by py-spy" in said
+    assert "(samples.json), then 10 recorded lightly" in said
     assert not list(tmp_path.iterdir())
 
 

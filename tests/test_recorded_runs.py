@@ -40,7 +40,7 @@ def test_vision_mamba_at_batch_4_waits_for_launches(facts):
     assert (first.id, first.severity) == ("S2", "critical")
     assert 80 < first.ceiling_percent < 90
     assert first.sure_percent > 25  # critical only because it is so whatever recording cost the host
-    assert "CUDA graphs" in first.advice
+    assert "CUDA graphs" in first.title
     assert first.next_command == "tracetui profile vim_tiny --tool all --cuda-graphs"
     assert not {"F1", "F3"} & {finding.id for finding in found.found}  # no lower precision before that
 

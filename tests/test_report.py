@@ -46,7 +46,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
     return lambda name: reported.reported(made[name] if name in made else recorded(name))
 
 
-UNASKED = {*ON_REQUEST, "source_lines"}
+UNASKED = {*ON_REQUEST, "source_lines", "host_lines"}
 """Sections that a report has only where they are asked for."""
 ALWAYS = {"source", "device", "base", "totals_base", "light", "rests_on", "counts"}
 BESIDE = {
@@ -68,7 +68,7 @@ OF_KERNELS = (
 )
 NULL_IN: dict[str, dict[str, str]] = {
     NO_DURATIONS: {
-        "kernels": f"{OF_KERNELS} module operator range p95_us distribution",
+        "kernels": f"{OF_KERNELS} module operator range line p95_us distribution",
         "kernel_groups": OF_KERNELS,
         "configurations": (
             f"{OF_NCU.replace('occupancy_limiter ', '').replace('tensor_cores ', '')} total_us time_percent "
@@ -105,6 +105,7 @@ NULL_IN: dict[str, dict[str, str]] = {
             "group group_description group_ranks waiting_us transfer_us exposed_us exposed_percent link_percent"
         ),
     },
+    "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz": {"overview.kinds": "particular"},
     "chrome/hta_trace_diff/control.json.gz": {"collectives": "group_size"},
     TWO_RANKS: {
         "collectives": "bytes element_type algbw_gbps busbw_gbps rests_on",
@@ -131,6 +132,8 @@ NEVER_NULL = {
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
     # read on request only: test_gaps
     "gaps": "device step host host_percent behind launched_after_us next path path_percent",
+    # only with samples beside a run: test_sampling
+    "host_lines": "function step_us percent samples mostly_in called_from",
     # read on request only: test_nsys_beside
     "source_lines": "percent stall stall_percent sectors_per_request surplus_percent",
     "threads": "process thread program name on_cpu_us percent turns samples samples_percent",

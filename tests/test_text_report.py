@@ -72,7 +72,7 @@ def test_the_verdict_stands_before_the_numbers() -> None:
     sentence = found["run"]["traces"][0]["overview"]["waits_for"]["sentence"]
     assert "CPU, not the GPU" in sentence
     assert " ".join(sentence.split()) in " ".join(text.split())
-    assert text.index("Waits for") < text.index("Average of 3 steps") < text.index("Kernels (")
+    assert text.index("Waits for") < text.index("The step: ") < text.index("Kernels (")
 
 
 def test_a_newcomer_finds_kernel_module_and_host_function() -> None:
@@ -241,7 +241,7 @@ def test_the_diff_names_changes_by_word_and_sign(recording: Callable[[str], Trac
 def test_a_run_has_not_changed_from_itself(recording: Callable[[str], Trace]) -> None:
     sel = select(recording(VIM))
     text = diff_text(diff_report(sel, sel))
-    assert "The step takes as long in B as in A: 106.4 ms." in text
+    assert "B's step is as long as A's within these two runs: 105.7 ms" in text
     assert "Kernels: 0 added, 0 removed, 0 changed" in text
     assert "Where the difference" not in text
 

@@ -30,9 +30,9 @@ async def to_row(app, pilot, column: str, value: str) -> None:
 
 async def test_findings_are_told_by_sign_and_word_and_explained_below():
     async with opened(FP32, tab="findings") as (app, _):
-        assert lines(app)[4].startswith(">! critical  S2    Launch-bound")
+        assert lines(app)[4].startswith(">~ warning   S13   Do less between")
         text = screen_text(app)
-        for words in (" ms per step; without it the step is at most 44.4 % shorter", "Why    ", "Try    "):
+        for words in (" ms per step; without it the step is at most 55.2 % shorter", "Why    ", "Try    "):
             assert words in text
         assert "Enter evidence" in lines(app)[-1]
         assert len(lines(app)) == 24
@@ -41,7 +41,7 @@ async def test_findings_are_told_by_sign_and_word_and_explained_below():
 async def test_enter_leads_to_the_evidence():
     async with opened(FP32, tab="findings") as (app, pilot):
         await press(pilot, "enter")
-        assert lines(app)[2].startswith(" Findings › S2 Launch-bound")
+        assert lines(app)[2].startswith(" Findings › S13 Do less between")
         assert lines(app)[4].startswith(">the step as recorded ")
         assert "102.9 ms" in lines(app)[4]
         assert "Try    " in screen_text(app)
@@ -255,7 +255,7 @@ async def test_the_text_below_can_be_put_away_and_stays_so(said):
 @pytest.mark.parametrize("size", [(60, 16), (40, 12), (200, 60)])
 async def test_in_terminals_of_any_size(size):
     async with opened(FP32, tab="findings", size=size) as (app, pilot):
-        assert "S2" in lines(app)[4]
+        assert "S13" in lines(app)[4]
         await press(pilot, "enter", "end")
         assert max(map(len, lines(app))) <= size[0]
         await pilot.resize_terminal(80, 24)

@@ -175,7 +175,7 @@ async def test_a_folder_of_runs_asks_which(tmp_path):
         await press(pilot, "down", "enter")
         await settle(pilot)
         assert "vim_tiny_fp32_bs4" in screen_text(app).split("\n")[0]
-        assert "Average step 106.4 ms" in screen_text(app)
+        assert "The step 102.9 ms" in screen_text(app)
 
 
 async def test_ranks_are_shown_and_switched():
@@ -195,7 +195,7 @@ async def test_scope_restricts_every_tab():
     from tracetui.analysis.scope import Scope
 
     async with opened(FP32, scope=Scope(steps=(2, 3))) as (app, pilot):
-        assert "mean of steps 2-3" in screen_text(app)
+        assert "as recorded, steps 2-3" in screen_text(app)
         await press(pilot, "2")
         assert "steps 2-3" in screen_text(app)
         assert " 96 " in screen_text(app).split("\n")[4]

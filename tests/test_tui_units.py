@@ -36,7 +36,7 @@ async def test_b_goes_round_the_groupings():
     async with opened(FP32, tab="kernels") as (app, pilot):
         whole = total(app)
         assert "b group" in footer(app)
-        for words in ("category", "module class", "module", "launch shape", "input shapes", "stream"):
+        for words in ("category", "module class", "module", "line", "launch shape", "input shapes", "stream"):
             await press(pilot, "b")
             assert f" Kernels by {words}  steps 1-" in title(app)
             assert total(app) == whole

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CATEGORIES = ("kernel", "communication", "memcpy", "memset", "runtime", "dataloader", "cpu_exec", "other")
 """What a step's time is split into."""
+GPU_CATEGORIES = CATEGORIES[:4]
+"""Those in which a GPU works."""
 
 TB_COLLECTIVES = frozenset(
     f"{library}:{operation}"

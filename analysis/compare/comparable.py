@@ -274,6 +274,10 @@ def _words(size: list[int] | None) -> str:
 
 CLOCK_TOLERANCE_PERCENT = 5.0
 """Clocks that differ by less do not change step times noticeably."""
+CLOCK = "SM clock during the run, Hz"
+"""What was measured, not set."""
+MAY_VARY = frozenset({CLOCK, "seed"})
+"""In what repeats of one configuration may differ."""
 LEAST_SAMPLES = 3
 """Fewer samples under load are too few to tell the clock during a run."""
 SOFTWARE = (
@@ -347,7 +351,7 @@ def _machine(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
         yield from _conditions(OF_MEMORY, ours.emc, theirs.emc)
         yield from _conditions(OF_CPU, ours.cpu, theirs.cpu)
         yield from _conditions(OF_GPU, _gpu(a, ours), _gpu(b, theirs))
-    yield from _clocks("SM clock during the run, Hz", _locked_clock(a), _locked_clock(b))
+    yield from _clocks(CLOCK, _locked_clock(a), _locked_clock(b))
 
 
 def _mode(state: PowerState) -> str | None:
@@ -420,12 +424,18 @@ def _meant(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
         if name not in OF_ITS_OWN and ours.options.get(name) != theirs.options.get(name):
             yield Difference(name, ours.options.get(name), theirs.options.get(name), intended=True)
     if ours.backend == theirs.backend == "user" and a.measurement.commands and b.measurement.commands:
-        yield from _pair("command", " ".join(a.identity.command), " ".join(b.identity.command), intended=True)
+        yield from _pair("command", _program(a), _program(b), intended=True)
     yield from _pair("code", a.identity.git_sha, b.identity.git_sha, intended=True)
     if a.identity.git_sha == b.identity.git_sha and a.identity.git_diff_sha256 != b.identity.git_diff_sha256:
         yield Difference("uncommitted changes", a.identity.git_diff_sha256, b.identity.git_diff_sha256, intended=True)
     for name in SOFTWARE:
         yield from _pair(name, getattr(a.software, name), getattr(b.software, name), intended=True)
+
+
+def _program(run: RunManifest) -> str:
+    """The user's command, without what `tracetui profile` was told before it: where to write, how many steps."""
+    command = run.identity.command
+    return " ".join(command[command.index("--") + 1 :] if "--" in command else command)
 
 
 def _noted(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
@@ -456,6 +466,12 @@ def work_differences(a: Trace, b: Trace, manifests: tuple[RunManifest | None, Ru
     if ours is not None and theirs is not None and ours.operator == theirs.operator:
         return _of_inputs(ours, theirs)
     return _of_launches(a, b)
+
+
+def settings_apart(a: RunManifest, b: RunManifest) -> list[str]:
+    """The fields in which two runs differ that makes them no repeats of one configuration."""
+    rows = [*run_differences(a, b), *_of_manifests(a, b)]
+    return [row.field for row in rows if (row.matters or row.intended or row.work) and row.field not in MAY_VARY]
 
 
 def samples_per_step(trace: Trace, manifest: RunManifest | None) -> float | None:

@@ -51,7 +51,7 @@ def light_pair(a: Selection, b: Selection) -> tuple[Selection, Selection] | None
 
 def steps_between(a: Selection, b: Selection) -> StepsCompared:
     """The steps of two selections of one kind."""
-    return _of(RECORDED, *(_durations(sel) for sel in (a, b)))
+    return _of(RECORDED, *(durations(sel) for sel in (a, b)))
 
 
 def steps_compared(a: Selection, b: Selection, lights: tuple[Selection, Selection] | None) -> StepsCompared:
@@ -66,7 +66,7 @@ def steps_compared(a: Selection, b: Selection, lights: tuple[Selection, Selectio
     if all(times.size for times in clean) and a.scope == b.scope == Scope():
         return _of(CLEAN, *clean)
     if lights is not None:
-        return _of(LIGHT, *(_durations(sel) for sel in lights))
+        return _of(LIGHT, *(durations(sel) for sel in lights))
     return steps_between(in_steps(a), in_steps(b))
 
 
@@ -74,6 +74,7 @@ def _of(rests_on: str, ours: NDArray[np.float64], theirs: NDArray[np.float64]) -
     return StepsCompared(rests_on, step_difference(ours, theirs), (ours.size, theirs.size))
 
 
-def _durations(sel: Selection) -> NDArray[np.float64]:
+def durations(sel: Selection) -> NDArray[np.float64]:
+    """How long each step of a selection took, ns."""
     slots = step_slots(sel)
     return (slots.end - slots.start).astype(np.float64)

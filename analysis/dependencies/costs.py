@@ -99,25 +99,37 @@ def anchored(graph: Graph, costs: Costs) -> tuple[int, int, int]:
 
 def recorded_steps(graph: Graph) -> Ints:
     """How long each step took in the recording, as `step_times` measures it, ns."""
-    return _between(graph, graph.work.start, graph.work.end)
+    taken = np.diff(step_edges(graph, graph.work.start, graph.work.end))
+    return taken[that_count(graph, taken.size)]
 
 
 def step_times(graph: Graph, times: Times) -> Ints:
     """How long each step takes, from the end of the GPU work of the step before to the end of its own, ns.
 
     The first of one or two steps counts from its own beginning in the recording (`Graph.begin`); of three and more the
-    first one is left out. Without steps, all the work is one step.
+    first one is left out. Without steps, all the work is one step. Of steps that are not alike the typical ones count.
     """
-    return _between(graph, times.work_start, times.work_end)
+    taken = np.diff(step_edges(graph, times.work_start, times.work_end))
+    return taken[that_count(graph, taken.size)]
 
 
-def _between(graph: Graph, work_start: Ints, work_end: Ints) -> Ints:
+def step_edges(graph: Graph, work_start: Ints, work_end: Ints) -> Ints:
+    """When the first of the steps that count begins, and when each of them ends, which is when the next one begins."""
     in_step, place, ends = step_ends(graph, work_end)
-    taken = np.diff(ends)
     if not 0 < ends.size < LEAST_ENDS:
-        return taken
+        return ends
     begin = work_start[in_step][place == 0].min() if graph.begin is None else graph.begin
-    return np.concatenate(([ends[0] - begin], taken))
+    return np.concatenate(([begin], ends))
+
+
+def that_count(graph: Graph, number: int) -> Bools:
+    """Which of the last so many steps with GPU work count: the typical ones; all where none of these is typical."""
+    if graph.typical is None:
+        return np.ones(number, np.bool_)
+    work = graph.work
+    steps = np.unique(work.step[(work.step != NONE) & (work.call != NONE)])
+    typical: Bools = graph.typical[steps][steps.size - number :]
+    return typical if typical.any() else ~typical
 
 
 def step_ends(graph: Graph, work_end: Ints) -> tuple[Bools, Ints, Ints]:

@@ -285,7 +285,18 @@ def critical_path(sel: Selection, model: Model) -> CriticalPath:
 
     The path is that of the model's first end: of the clean step where that is known, else of the recorded one.
     """
-    return _summed(sel, model.graph, pieces(model))
+    return _summed(sel, model.graph, _typical(model.graph, pieces(model)))
+
+
+def _typical(graph: Graph, pieces: Pieces) -> Pieces:
+    """The pieces of the typical steps: a mean over unlike steps is of none."""
+    if graph.typical is None:
+        return pieces
+    work = graph.work
+    chosen = graph.typical[np.unique(work.step[(work.step != NONE) & (work.call != NONE)])][pieces.step]
+    if not chosen.any():
+        return pieces
+    return Pieces(*(getattr(pieces, name)[chosen] for name in Pieces.__struct_fields__))
 
 
 def _summed(sel: Selection, graph: Graph, pieces: Pieces) -> CriticalPath:

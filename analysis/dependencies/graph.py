@@ -15,6 +15,7 @@ from tracetui.analysis.dependencies import waits
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE, Calls, Work
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.idle import KERNEL_WAIT_LIMIT_NS
+from tracetui.analysis.gpu.step_kinds import typical_steps
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.selection import select
 from tracetui.parsers import schema
@@ -67,6 +68,8 @@ class Graph:
     """Per stream: until when work from before the graph kept it busy, at which its first activity can begin."""
     begin: int | None = None
     """When the first of one or two steps begins; None for more steps, and where all of the work is one step."""
+    typical: Bools | None = None
+    """Which of the steps are typical, of which alone medians and means are; None where all are alike."""
 
 
 def knows_waits(launching: pl.Series) -> bool:
@@ -138,6 +141,7 @@ def graph(sel: Selection) -> Graph | None:
         unknown,
         _held(sel, work),
         begin,
+        typical_steps(sel),
     )
 
 

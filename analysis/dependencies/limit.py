@@ -24,6 +24,8 @@ from tracetui.analysis.dependencies.critical_path import (
 from tracetui.analysis.dependencies.graph import knows_waits
 from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model, program_model
 from tracetui.analysis.dependencies.waits import LEAST_ENDS, NONE
+from tracetui.analysis.gpu.step_kinds import UNEVEN, outlier, page_kinds, typical_lengths
+from tracetui.analysis.scope import Scope
 from tracetui.parsers.names.collectives import is_host_collective
 from tracetui.parsers.runs.run import LIGHT
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.dependencies.model import Side
+    from tracetui.analysis.gpu.step_kinds import StepKinds
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
@@ -47,10 +51,8 @@ if TYPE_CHECKING:
         "durations",
         "kernels",
         "no_gpu",
+        "invalid",
     ]
-
-UNEVEN = 1.1
-"""From this ratio of mean and median on, the median step does not stand for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     """
     base = base.replace(" (no steps)", ", no steps")
     on_jax = sel.trace.info.kind == "jax"
-    found, named = (None, None) if on_jax else (program_model(sel), model(sel, sel.trace.clean_step_ns))
+    found, named = (None, None) if on_jax else (run_model(sel), model(sel, sel.clean_step_ns))
     if found is None or named is None:
         why, sentence = _without_model(sel)
         return Limit("unknown", f"{sentence} ({base}).", why=why)
@@ -98,7 +100,9 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
     return Limit(
         kind,
-        _sentence(found, path, kind, untold, _of_working_steps(found, base), span),
+        _sentence(
+            found, path, kind, untold, _of_working_steps(found, base), span, _unlike(sel) or _rare(page_kinds(sel))
+        ),
         found.recorded_ns,
         found.clean_ns,
         min(found.host_free_ns, found.step_ns),
@@ -106,6 +110,11 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         len(found.unexplained),
         untold,
     )
+
+
+def run_model(sel: Selection) -> Model | None:
+    """`program_model` of a run; a part of it is replayed as recorded, since its steps need not take the clean time."""
+    return program_model(sel) if sel.scope == Scope() else model(sel)
 
 
 def _of_working_steps(found: Model, base: str) -> str:
@@ -193,7 +202,7 @@ _WAITS = {
 UNTOLD = "Can't be told from this recording whether it waits for"
 
 
-def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, base: str, span: str) -> str:
+def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, base: str, span: str, rare: str) -> str:
     """The verdict, the step, and what would be left of it."""
     low, high = format_ns(min(found.kernels_free_ns)), format_ns(max(found.kernels_free_ns))
     free_host = format_ns(min(found.host_free_ns, found.step_ns))
@@ -205,29 +214,78 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
         )
         cost = f", by what recording cost {_host(found)}" if why == "recording_cost" else ""
         rest = "" if why == "unexplained" else _unexplained(found)
-        return f"{UNTOLD} {undecided_sides(found)}: {_untold(found, path, why)}{left}{cost}{rest} ({base})."
-    uneven = _uneven(recorded_steps(found.graph))
-    step = f"{span} takes {format_ns(found.recorded_ns)} as recorded{f' ({uneven})' if uneven else ''}"
-    if found.clean_ns is not None:
-        recorded = format_ns(found.recorded_ns)
-        where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "recorded"
-        beside = [note for note in (_uneven(found.clean_step_ns), f"{recorded} {where}") if note]
-        step = f"{span} takes {format_ns(found.clean_ns)} without the profiler ({'; '.join(beside)})"
+        rest += f"; {rare}" if rare else ""
+        likelier = f" {_likelier(found)}" if why == "recording_cost" else ""
+        return f"{UNTOLD} {undecided_sides(found)}: {_untold(found, path, why)}{left}{cost}{rest} ({base}).{likelier}"
+    lengths = typical_lengths(found.clean_step_ns) if found.clean_step_ns else recorded_steps(found.graph)
+    uneven = rare or _uneven(lengths)
+    where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "as recorded"
+    step = f"{span} takes {format_ns(found.step_ns)}{'' if found.clean_step_ns else f' {where}'}"
+    step += f" ({uneven})" if uneven else ""
+    of = f" ({base})" if found.clean_ns is None else ""  # clean steps are none of a recording's
     left = f"with {_host(found)} free {free_host} would be left"
     if kind == "ranks":
         left = f"with all of them in time {format_ns(max(found.ranks_in_time_ns))} would be left"
         left += f", with {_host(found)} free {free_host}"
-        return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)} ({base})."
+        return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)}{of}."
     if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
         left += f", with the GPU free {free_gpu}"
     either = found.waits_for == "host" and "ranks" in found.sides
     waits = "Waits for its CPU or for other ranks" if either else _WAITS[kind]
-    return f"{waits}: {step}; {left}{_unexplained(found)} ({base})."
+    return f"{waits}: {step}; {left}{_unexplained(found)}{of}."
+
+
+MOST_OF_STEP = 0.5
+"""From this part of the recorded step on, what waits for other ranks more likely waits for them without a profiler too.
+"""
+
+
+def likelier(found: Model) -> tuple[Side, str]:
+    """The side that an undecided run waits for more likely, and why.
+
+    Of its CPU and its GPU the one that takes longer if the host was cost the middle of what recording may have cost it.
+    """
+    if "ranks" in found.sides:
+        waited = found.ends[0].median_ns - found.ranks_in_time_ns[0]
+        share = 100 * waited / found.ends[0].median_ns if found.ends[0].median_ns else 0.0
+        why = f"it waits for other ranks for {format_percent(share)} of the recorded step"
+        return ("ranks" if share > 100 * MOST_OF_STEP else "gpu"), why
+    host_ns, gpu_ns = fmean(found.kernels_free_ns), found.host_free_ns
+    why = f"at half of what recording may have cost, the host takes {format_ns(host_ns)}, the GPU {format_ns(gpu_ns)}"
+    return ("host" if host_ns > gpu_ns else "gpu"), why
+
+
+_SIDES: dict[Side, str] = {"host": "the CPU", "gpu": "the GPU", "ranks": "other ranks"}
+
+
+def _likelier(found: Model) -> str:
+    side, why = likelier(found)
+    return f"Likelier {_SIDES[side]}: {why}."
 
 
 def undecided_sides(found: Model) -> str:
     """What the run may wait for, where it can't be told which."""
     return "other ranks or for the GPU" if "ranks" in found.sides else "the CPU or the GPU"
+
+
+def _unlike(sel: Selection) -> str:
+    """That the selected steps are not like most of the recording, and what they do."""
+    if (found := outlier(sel)) is None:
+        return ""
+    (kinds, kind), usual = found, found[0].typical
+    others = f"unlike {len(usual.steps)} of {kinds.steps} steps, which take {format_ns(usual.median_ns)}"
+    return f"{others}; longer: {kind.particular}" if kind.particular else others
+
+
+def _rare(kinds: StepKinds | None) -> str:
+    """The rare steps that take a notable part of the time, which a typical step does not tell; else nothing."""
+    if kinds is None or kinds.mean_ns <= UNEVEN * kinds.typical.mean_ns:
+        return ""
+    return "; ".join(
+        f"{len(rare.steps)} of {kinds.steps} {'takes' if len(rare.steps) == 1 else 'take'} {format_ns(rare.mean_ns)}"
+        f"{'' if len(rare.steps) == 1 else ' each'} and {format_percent(rare.percent)} of the time"
+        for rare in kinds.rare
+    )
 
 
 def _uneven(steps: Sequence[int] | Ints) -> str:

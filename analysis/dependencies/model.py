@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,6 +15,7 @@ from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.dependencies.costs import Costs, Times, as_recorded, recorded_steps, step_times, transfers, walk
 from tracetui.analysis.dependencies.graph import Graph, graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
+from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.parsers import schema
@@ -203,7 +203,7 @@ class Model:
 
     @property
     def step_count(self) -> int:
-        """On how many steps the medians rest."""
+        """On how many steps the medians rest: the typical ones."""
         return int(self.ends[0].step_ns.size)
 
     @cached_property
@@ -392,7 +392,7 @@ def model(sel: Selection, clean_step_ns: Sequence[int] = (), described: Trace | 
     bounds = transfers(sel, described)
     transfer = None if bounds is None else _of_work(bounds, found, costs)
     if clean_step_ns:
-        clean = float(median(clean_step_ns))
+        clean = typical_ns(clean_step_ns)
         cleaned = tuple(_cleaned(found, costs, cost, clean, transfer))
         return Model(sel, found, cost, taken, clean, cleaned, tuple(clean_step_ns), transfer)
     # the other ranks' hosts were slowed down by recording too

@@ -1,7 +1,8 @@
 """Runs the rules on the measurement first, then the others, which stand on what the first left standing.
 
 A finding on the measurement *refutes* bases or *doubts* them. What rests on a refuted base is set aside. What rests on
-a doubted one is at most `MOST_UNDER_DOUBT`, says so before anything else, and comes after what speaks against it.
+a doubted one is at most `MOST_UNDER_DOUBT`, says so before anything else, and comes after what nothing doubts.
+Findings are in the order of their gains (`place`); what the headline says too is set aside.
 Findings about the same GPU work or the same time of the host say so: their gains do not add up.
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +20,11 @@ from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import change
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
+from tracetui.analysis.findings.core.where import of_finding
 from tracetui.parsers.resources import freed_blocks_stay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Subject
@@ -41,8 +42,6 @@ LEAST_SHARED_PERCENT = 10.0
 """Findings that share less of their GPU time than this are not named."""
 MOST_SHARING = 3
 """How many others a finding names that count the same time."""
-ALIKE = 0.1
-"""Bounds that differ by less than this part of one are taken for alike: none is as exact."""
 BITS = 64
 """More findings than this are not compared; no recording has had so many."""
 BUG = "a bug in tracetui"
@@ -85,12 +84,25 @@ def find(
         if not silent:
             checked.append(rule.id)
         found += [(rule, answer) for answer in answers if isinstance(answer, Finding)]
-    findings = _sifted(found, abstained, checked, config, getattr(subject, "leads", frozenset()))
+    findings = _sifted(found, abstained, checked, config)
     if not any(finding.work is not None or finding.host is not None for finding in findings.found):
         return findings
     # only rules on one recording know its GPU work
     duration = subject.trace.device["duration"].fill_null(0).to_numpy()  # type: ignore[attr-defined]
-    return replace(findings, found=told(findings.found, duration))
+    placed = tuple(_placed(finding, subject, on_error) for finding in told(findings.found, duration))
+    return replace(findings, found=placed)
+
+
+def _placed(finding: Finding, subject: Subject, on_error: Callable[[Exception], None] | None) -> Finding:
+    """The finding with where in the program it is, if it has a gain."""
+    if not isinstance(subject, Facts) or not finding.impact_ns:
+        return finding
+    try:
+        return replace(finding, where=of_finding(subject, finding))
+    except Exception as error:
+        if on_error is not None:
+            on_error(error)
+        return finding
 
 
 def findings_of(
@@ -146,7 +158,6 @@ def _sifted(
     abstained: list[Abstention],
     checked: list[str],
     config: Config,
-    leads: frozenset[str],
 ) -> Findings:
     """Sets aside what was silenced or rests on a refuted base; takes severity from what rests on a doubted one."""
     silence = config.silenced
@@ -161,11 +172,12 @@ def _sifted(
             suppressed.append(Suppressed(finding, by))
         elif finding.ceiling_percent is not None and finding.ceiling_percent < LEAST_GAIN_PERCENT:
             suppressed.append(Suppressed(finding, "K14"))
+        elif finding.aside:
+            suppressed.append(Suppressed(finding, finding.aside))
         else:
             kept.append(against.doubted(finding, bases))
-    kept.sort(key=lambda finding: against.rank(finding, leads))
-    ordered = specific_first(kept, leads)
-    return Findings(tuple(ordered), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
+    kept.sort(key=place)
+    return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
 
 
 class _Against:
@@ -174,8 +186,6 @@ class _Against:
     def __init__(self, heard: list[tuple[Rule, Finding]]) -> None:
         self.refuted: dict[str, str] = {}
         self.doubts: dict[str, list[tuple[Rule, Finding]]] = {}
-        self.used: set[str] = set()
-        """Ids of rules that set a finding aside or doubt one that is shown."""
         for rule, finding in sorted(heard, key=lambda pair: SEVERITIES.index(pair[1].severity)):
             for base in rule.refutes if finding.refutes is None else finding.refutes:
                 self.refuted.setdefault(base, rule.id)
@@ -184,10 +194,7 @@ class _Against:
 
     def refuting(self, bases: Iterable[str]) -> str | None:
         """The id of a rule that refutes one of these bases."""
-        by = next((self.refuted[base] for base in bases if base in self.refuted), None)
-        if by is not None:
-            self.used.add(by)
-        return by
+        return next((self.refuted[base] for base in bases if base in self.refuted), None)
 
     def doubted(self, finding: Finding, bases: Iterable[str]) -> Finding:
         """The finding as it stands after the doubts about its bases."""
@@ -195,7 +202,6 @@ class _Against:
         if not doubts:
             return finding
         remarks = {rule.id: f"may not hold: {rule.id}: {rule.remark}" for rule, _ in doubts}
-        self.used |= remarks.keys()
         most = max(SEVERITIES.index(MOST_UNDER_DOUBT[against.severity]) for _, against in doubts)
         return replace(
             finding,
@@ -204,43 +210,25 @@ class _Against:
             doubted_by=tuple(remarks),
         )
 
-    def rank(self, finding: Finding, leads: frozenset[str]) -> tuple[int, bool, int, bool, float, float, str]:
-        """The place of a finding: what speaks against others, then what holds, then what may not hold any more.
 
-        Of equals, what says the same as the verdict comes first, then what gains most for certain, then what may.
-        """
-        severity = SEVERITIES.index(finding.severity)
-        on_measurement = finding.id.startswith("V") or finding.id in self.used
-        if finding.severity == "invalid":
-            place = 0
-        elif on_measurement and finding.severity == "critical":
-            place = 1
-        else:
-            place = 2 if finding.id in self.used else 3
-        weak = bool(finding.doubted_by) and finding.severity == "info"
-        follows = finding.id not in leads
-        return (place, weak, severity, follows, -(finding.sure_percent or 0.0), -(finding.impact_ns or 0.0), finding.id)
+def place(finding: Finding) -> tuple[int, bool, float, int, str]:
+    """Where a finding stands: what refutes the measurement, then gains, other findings, remarks on the measurement.
 
-
-def specific_first(found: list[Finding], leads: Collection[str] = ()) -> list[Finding]:
-    """The findings with the more specific of two neighbours first, where they differ little.
-
-    That is the one about fewer launches, if half of them or more are the other's too, their severities are the same and
-    their bounds within `ALIKE`: "attention is not fused" says what to do, "elementwise work takes much" does not. What
-    says the same as the verdict, by the ids of `leads`, keeps its place.
+    Of gains, those that nothing doubts come first, each by the most that it promises.
     """
-    ordered = found.copy()
-    for place, (first, second) in enumerate(pairwise(found)):
-        if ordered[place] is first and first.id not in leads and _is_more_specific(second, first):
-            ordered[place : place + 2] = [second, first]
-    return ordered
+    severity, gain = SEVERITIES.index(finding.severity), finding.impact_ns or 0.0
+    if finding.severity == "invalid":
+        group = 0
+    elif gain:
+        group = 1
+    else:
+        group = 3 if is_remark(finding) else 2
+    return (group, bool(finding.doubted_by), -gain, severity, finding.id)
 
 
-def _is_more_specific(one: Finding, other: Finding) -> bool:
-    if one.work is None or other.work is None or one.severity != other.severity or not one.impact_ns:
-        return False
-    alike = abs((other.impact_ns or 0.0) - one.impact_ns) <= ALIKE * one.impact_ns
-    return alike and one.work.size < other.work.size and 2 * np.isin(one.work, other.work).sum() >= one.work.size
+def is_remark(finding: Finding) -> bool:
+    """Whether it is about the measurement alone, and refutes nothing."""
+    return finding.id.startswith(("V", "T")) and not finding.impact_ns and finding.severity != "invalid"
 
 
 def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
@@ -259,8 +247,9 @@ def told(found: Sequence[Finding], duration: Ints) -> tuple[Finding, ...]:
             large = [(share, other) for share, other in shared if share >= LEAST_SHARED_PERCENT]
             named = sorted(large, key=lambda entry: (-entry[0], entry[1]))[:MOST_SHARING]
             if named:
-                remark = _remark(found, named, time)
-                seen[place] = replace(seen[place], remarks=(*seen[place].remarks, remark))
+                mine, remark = seen[place], _remark(found, named, time)
+                others = dict.fromkeys((*mine.shared_with, *(found[other].id for _, other in named)))
+                seen[place] = replace(mine, remarks=(*mine.remarks, remark), shared_with=tuple(others))
     return tuple(seen)
 
 

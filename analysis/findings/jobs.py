@@ -322,7 +322,7 @@ def talks(facts: Facts) -> list[Talk]:
         parts = (talk, intervals.subtract(talk, compute))
         whole, alone = (float(np.sum(intervals.covered(part, slots.start, slots.end))) for part in parts)
         if whole:
-            found.append(Talk(gpu, base.per_step(whole), base.per_step(alone)))
+            found.append(Talk(gpu, base.of_step(whole), base.of_step(alone)))
     return sorted(found, key=lambda talk: -talk.exposed_ns)
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, call_tree, parents_of, row_ids
 from tracetui.analysis.attribution.module_tree import module_tree
+from tracetui.analysis.base.own_code import LIBRARY
 from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ OWNERS = ("name", "own", "library", "stack")
 _SOURCE = re.compile(r"(?:(?P<file>.+):[1-9]\d* .*|(?P<profiled>.+\.py)\(\d+\): .*)")
 """``train.py:12 step`` of a snapshot; ``train.py(12): step`` of one made from a profile."""
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".pyx", ".so")
-_LIBRARY = re.compile(
-    r"(?:^|/)(?:site-packages|dist-packages)/|/lib/python\d|^<(?:frozen|__array_function__)"
-    r"|(?:^|/)torch/(?:nn|optim|utils|autograd|distributed|ao|amp|cuda|jit|fx|profiler|export|_\w+|\w+\.py)"
-)
 _OPERATOR = re.compile(r"at::_ops::(\w+)::")
 _NODE = re.compile(r"autograd::generated::(\w+)::apply\(")
 _MACHINERY = re.compile(r"unwind::|CapturedTraceback|gather_with_cpp|CachingAllocator|^c10::|at::detail::|^at::empty")
@@ -141,7 +138,7 @@ def own_and_library(stack: str) -> tuple[str | None, str | None]:
         file = match["file"] or match["profiled"]
         if file.endswith(_COMPILED):
             continue
-        if _LIBRARY.search(file):
+        if LIBRARY.search(file):
             library = library or frame
         else:
             own = frame

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.collectives import with_bandwidth
+from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.ranks import summary as contract
 from tracetui.analysis.ranks.matched import EXCHANGE
 
@@ -180,7 +181,7 @@ def ranks(
         called: the same for times of collectives.
         found: the waiting in their collectives.
     """
-    clean = [float(np.median(one.clean_step_ns)) if one.clean_step_ns else None for one in summaries]
+    clean = [typical_ns(one.clean_step_ns) if one.clean_step_ns else None for one in summaries]
     frame = pl.DataFrame(
         {
             "place": range(len(summaries)),

@@ -16,12 +16,14 @@ from tracetui.analysis.report.model import (
     Evidence,
     FindingRow,
     Judged,
+    PlaceRow,
     ProofRow,
     SilencedRow,
     SuppressedRow,
 )
 
 if TYPE_CHECKING:
+    from tracetui.analysis.attribution.place import Place
     from tracetui.analysis.findings.core.finding import Finding, Findings
     from tracetui.parsers.runs.proofs import Claim, Proof
 
@@ -49,7 +51,9 @@ def finding_row(finding: Finding) -> FindingRow:
         title=finding.title,
         impact_us=us(finding.impact_ns),
         impact_least_us=us(finding.least_ns),
+        impact_of=finding.impact_of,
         ceiling_percent=finding.ceiling_percent,
+        where=[place_row(place) for place in finding.where],
         evidence=[
             Evidence(
                 label=item.label,
@@ -69,8 +73,23 @@ def finding_row(finding: Finding) -> FindingRow:
         proofs=[proof_row(proof, claim) for proof, claim in finding.proofs],
         reference=finding.reference,
         remarks=list(finding.remarks),
+        shared_with=list(finding.shared_with),
         doubted_by=list(finding.doubted_by),
         key=stable_key(finding),
+    )
+
+
+def place_row(place: Place) -> PlaceRow:
+    """A place; null for what was not recorded."""
+    return PlaceRow(
+        frame=place.frame or None,
+        module=place.module or None,
+        range=place.range or None,
+        operator=place.operator or None,
+        calls=place.calls,
+        us=place.ns / 1000,
+        percent=place.percent,
+        on_gpu=place.on_gpu,
     )
 
 

@@ -17,8 +17,8 @@ from tracetui.parsers.runs.comments import Comment
 Row: TypeAlias = Json
 """A row of a declared table, by the keys of its fields."""
 SECTIONS = (
-    "overview", "critical_path", "kernels", "memops", "operators", "modules", "host_functions", "api", "ranges",
-    "range_tree", "launches", "communication", "collectives", "counters", "roofline", "memory", "findings",
+    "overview", "critical_path", "kernels", "memops", "operators", "modules", "host_functions", "host_lines", "api",
+    "ranges", "range_tree", "launches", "communication", "collectives", "counters", "roofline", "memory", "findings",
     "source_lines", "gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory",
 )  # fmt: skip
 """Every section of a trace, in the order of the report; each is a field of `Trace`."""
@@ -145,6 +145,25 @@ class Averages(Struct, frozen=True, kw_only=True):
     overlap_percent: float | None
 
 
+class PageStep(Struct, frozen=True, kw_only=True):
+    """The one step that a page is of: its time, its parts, its GPUs and why they are idle."""
+
+    of: Annotated[str, Meta(description="clean (without a profiler), light (the light recording's) or recorded")]
+    us: Annotated[float | None, Meta(description="the median step, the base of every gain")]
+    by_replay: Annotated[bool, Meta(description="whether a replay of the launches says where its time goes")]
+    replay_off_percent: Annotated[
+        float | None, Meta(description="by how much the replayed median step is longer, % of the clean one")
+    ]
+    recording_us: Annotated[
+        float | None, Meta(description="the most of it that recording may have added; null for a clean step")
+    ]
+    steps: Annotated[int, Meta(description="how many steps the shares are the mean of")]
+    categories: Annotated[dict[str, Cost], Meta(description="its parts; the shares are of the step and sum to 100 %")]
+    gpu_busy_percent: Annotated[float | None, Meta(description="the time in which a GPU works, % of the step")]
+    gpu: Annotated[list[Row], of_table("gpu")]
+    idle: Annotated[Idle, Meta(description="why the GPU is idle, % of the idle time in the step")]
+
+
 class Bounds(Struct, frozen=True, kw_only=True):
     """A number that is known between two."""
 
@@ -174,7 +193,9 @@ class Overview(Struct, frozen=True, kw_only=True):
     warm_up_steps: int
     setup_us: float | None
     recorded_us: float | None
+    step: Annotated[PageStep, Meta(description="the step that text, pages and the screen show")]
     categories: Annotated[dict[str, Cost], Meta(description="per step; the shares sum to 100 %")]
+    kinds: Annotated[list[Row], of_table("step_kinds", "kinds of the page's steps; empty if all are alike")]
     per_step: list[Step] | UnsetType = UNSET
     gpu: Annotated[list[Row], of_table("gpu")]
     idle: Annotated[Idle, Meta(description="why the GPU is idle inside the steps, % of the idle time")]
@@ -189,6 +210,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 class CriticalPath(Struct, frozen=True, kw_only=True):
     """What each step waited for: resources, and the longest stretches."""
 
+    of: Annotated[str, Meta(description="the steps that it is of: clean (by a replay), light or recorded")]
     steps: int
     step_us: float | None
     resources: Annotated[list[Row], of_table("critical_path")]
@@ -281,6 +303,21 @@ class CountersMissing(Struct, frozen=True, kw_only=True):
     command: str
 
 
+class HostSamples(Struct, frozen=True, kw_only=True):
+    """How the lines of the clean program were sampled, and what a step took meanwhile."""
+
+    sampler: str | None
+    rate_hz: float | None
+    samples: Annotated[int | None, Meta(description="of all threads, before and after the steps too")]
+    lost: Annotated[int | None, Meta(description="samples that failed; the stack before stands for them")]
+    behind: bool | None
+    rank: int | None
+    steps: int
+    step_us: Annotated[float | None, Meta(description="median step while it was sampled")]
+    clean_step_us: Annotated[float | None, Meta(description="median clean step")]
+    problem: Annotated[str | None, Meta(description="why the samples can't be read")]
+
+
 class Link(Struct, frozen=True, kw_only=True):
     """The link of the GPUs that the bandwidth of collectives is compared with, in 10^9 bytes per second."""
 
@@ -366,6 +403,19 @@ class ProofRow(Struct, frozen=True, kw_only=True):
     compared: Agreement | None
 
 
+class PlaceRow(Struct, frozen=True, kw_only=True):
+    """A place in the program, and what it takes of a finding's work or time."""
+
+    frame: Annotated[str | None, Meta(description="the innermost Python function of the program's own code")]
+    module: Annotated[str | None, Meta(description="classes of the modules around it")]
+    range: Annotated[str | None, Meta(description="the innermost range, where neither frame nor module is recorded")]
+    operator: Annotated[str | None, Meta(description="what is called there")]
+    calls: Annotated[float, Meta(description="per step")]
+    us: Annotated[float, Meta(description="per step")]
+    percent: Annotated[float | None, Meta(description="of the finding's work or host time")]
+    on_gpu: Annotated[bool, Meta(description="whether that is GPU time, or the host's")]
+
+
 class FindingRow(Struct, frozen=True, kw_only=True):
     """One finding: what it is, how much it costs, what it rests on, and what to try."""
 
@@ -374,7 +424,9 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     title: str
     impact_us: Annotated[float | None, Meta(description="of a step, at most: with the fastest host that fits the step")]
     impact_least_us: Annotated[float | None, Meta(description="of a step, at least: with the slowest such host")]
+    impact_of: Annotated[str, Meta(description="what both are of: step, or mean_step if steps are not alike")] = "step"
     ceiling_percent: float | None
+    where: Annotated[list[PlaceRow], Meta(description="where in the program, the most time first")]
     evidence: list[Evidence]
     formula: str
     threshold: str
@@ -384,6 +436,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     proofs: list[ProofRow]
     reference: str
     remarks: list[str]
+    shared_with: Annotated[list[str], Meta(description="ids of the findings that count the same time")]
     doubted_by: list[str]
     key: str
 
@@ -451,6 +504,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     operators: Annotated[list[Row], of_table("operators")] | UnsetType = UNSET
     modules: Annotated[list[Row], of_table("modules")] | UnsetType = UNSET
     host_functions: Annotated[list[Row], of_table("host")] | UnsetType = UNSET
+    host_lines: Annotated[list[Row], of_table("host_lines")] | UnsetType = UNSET
     api: Annotated[list[Row], of_table("api")] | UnsetType = UNSET
     ranges: Annotated[list[Row], of_table("ranges")] | UnsetType = UNSET
     range_tree: Annotated[list[Row], of_table("range_tree")] | UnsetType = UNSET
@@ -477,6 +531,9 @@ class Trace(Struct, frozen=True, kw_only=True):
     counters_missing: CountersMissing | UnsetType | None = UNSET
     collective_pairs: Annotated[list[Row], of_table("collective_pairs")] | UnsetType = UNSET
     collectives_link: Link | UnsetType | None = UNSET
+    host_lines_sampled: Annotated[HostSamples, Meta(description="how the lines were sampled")] | UnsetType | None = (
+        UNSET
+    )
     roofline_peaks: Roofs | UnsetType = UNSET
     findings_suppressed: (
         Annotated[list[SuppressedRow], of_table("findings", "set aside by a rule on the measurement")] | UnsetType

@@ -17,6 +17,7 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.ranks import RANKS
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
+from tracetui.parsers.runs.samples import FILE as SAMPLES
 from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tracetui.analysis.captures.model import CaptureRow
+    from tracetui.analysis.compare.regression import Regression
+    from tracetui.analysis.compare.repeats import RunsDifference
     from tracetui.analysis.compare.step_difference import StepDifference
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts, Pair
@@ -177,6 +180,8 @@ def _by_default(run: Run) -> list[str]:
     if run.traces and all(map(has_lines, run.traces)):
         return [SOURCE_LINES]
     left_out = {*report_sections.ON_REQUEST} | (set() if any(map(has_lines, run.traces)) else {SOURCE_LINES})
+    if run.manifest is None or not (run.main.source.path.parent / SAMPLES).exists():
+        left_out.add("host_lines")
     return [name for name in SECTIONS if name not in left_out]
 
 
@@ -220,7 +225,7 @@ def trace_report(
             if found.get(name):
                 below, rows, many = filled.kernels_below(name)
                 found[below], counts[below] = rows, many
-    for name in ("kernels", "counters", "collectives", "roofline", "findings"):
+    for name in ("kernels", "host_lines", "counters", "collectives", "roofline", "findings"):
         if name in found:
             found |= getattr(filled, f"{name}_extras")()
     return model.Trace(
@@ -242,6 +247,7 @@ def diff_report(
     runs: tuple[Run, Run] | None = None,
     config: Config | None = None,
     on_error: Callable[[Exception], None] | None = None,
+    between: RunsDifference | None = None,
 ) -> Json:
     """What changed from A to B, per step, as the JSON contract; positive means that B takes longer.
 
@@ -252,6 +258,7 @@ def diff_report(
         runs: the runs that A and B belong to, whose run.json is compared too.
         config: thresholds of the rules, and which rules are silenced.
         on_error: called with the error of a rule that failed; the other rules still run.
+        between: the difference of the repeats, of which A and B are the middle ones.
     """
     from tracetui.analysis.compare.compared_passes import OF_GPU, OF_NAMES, RECORDED
     from tracetui.analysis.findings.core.facts import Facts, Pair
@@ -261,13 +268,13 @@ def diff_report(
 
     sides = runs or tuple(Run(sel.trace.source.path, (sel.trace,)) for sel in (a, b))
     ours, theirs = (Facts(run, sel.trace, sel.scope) for run, sel in zip(sides, (a, b), strict=True))
-    pair = Pair(ours, theirs)
+    pair = Pair(ours, theirs, between)
     found, said = pair.diff, find(pair, config, on_error=on_error)
     lists = {name: getattr(found, name) for name in ("kernels", "operators", "modules", "ranges", "kinds")}
     return {
         "schema": DIFF_SCHEMA,
-        "a": _side(pair.a),
-        "b": _side(pair.b),
+        "a": _side(pair.a, 1 if between is None else len(between.a_runs_ns)),
+        "b": _side(pair.b, 1 if between is None else len(between.b_runs_ns)),
         "comparable": pair.comparable,
         "rests_on": {part: found.rests_on(part) for part in ("step", *OF_GPU, *OF_NAMES)},
         "step": {
@@ -277,6 +284,8 @@ def diff_report(
             **_step(found.step),
             "per_sample": _per_sample(pair),
             "recorded": None if found.compared.rests_on == RECORDED else _step(found.recorded),
+            "between_runs": None if between is None else _between(between),
+            "regression": _regression(pair.regression()),
         },
         "split": table_rows(found.split, COMPARED["split"]),
         "waiting": table_rows(found.waiting, COMPARED["split"]),
@@ -306,6 +315,44 @@ def _step(step: StepDifference) -> Json:
         "beyond_noise": step.beyond_noise,
         "detectable_us": us(step.detectable_ns),
         "detectable_percent": known(step.detectable_percent),
+    }
+
+
+def _between(runs: RunsDifference) -> Json:
+    """The difference of repeats."""
+    return {
+        "rests_on": runs.rests_on,
+        "a_runs_us": [us(ns) for ns in runs.a_runs_ns],
+        "b_runs_us": [us(ns) for ns in runs.b_runs_ns],
+        "a_us": us(runs.a_ns),
+        "b_us": us(runs.b_ns),
+        "delta_us": us(runs.delta_ns),
+        "delta_percent": known(runs.percent(runs.delta_ns)),
+        "noise_us": us(runs.noise_ns),
+        "low_us": us(runs.delta_ns - runs.noise_ns),
+        "high_us": us(runs.delta_ns + runs.noise_ns),
+        "beyond_noise": runs.beyond_noise,
+        "detectable_us": us(runs.detectable_ns),
+        "detectable_percent": known(runs.percent(runs.detectable_ns)),
+    }
+
+
+def _regression(found: Regression) -> Json:
+    """From which limits a change is told, and the work that explains it."""
+    from tracetui.analysis.compare.regression import GPU_WORK
+
+    return {
+        "slower_percent": known(found.slower_percent),
+        "not_slower_percent": known(found.not_slower_percent),
+        "causes": [
+            {
+                "what": cause.what,
+                "a": us(cause.a) if cause.what == GPU_WORK else cause.a,
+                "b": us(cause.b) if cause.what == GPU_WORK else cause.b,
+                "percent": known(cause.percent),
+            }
+            for cause in found.causes
+        ],
     }
 
 
@@ -342,7 +389,7 @@ def _per_sample(pair: Pair) -> Json | None:
     }
 
 
-def _side(facts: Facts) -> Json:
+def _side(facts: Facts, repeats: int) -> Json:
     """Describes one of the two: a launched run is called by its folder, any other by its file.
 
     Of a run with a light recording the base says that its steps are those of the rich one.
@@ -353,6 +400,7 @@ def _side(facts: Facts) -> Json:
         "path": str(path),
         "name": name,
         "rank": facts.trace.info.rank,
+        "repeats": repeats,
         "base": facts.sel.describe() + (" of the rich recording" if facts.sel.trace.light is not None else ""),
     }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec.structs import asdict
 
 from tracetui.analysis.base.json_values import Json, known, us
+from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds
 from tracetui.analysis.report.model import (
     Averages,
     Bandwidth,
@@ -20,6 +22,7 @@ from tracetui.analysis.report.model import (
     CriticalPath,
     Device,
     DeviceIdle,
+    HostSamples,
     Idle,
     Judged,
     LaneEvent,
@@ -27,6 +30,7 @@ from tracetui.analysis.report.model import (
     Link,
     Note,
     Overview,
+    PageStep,
     Roof,
     Roofs,
     Source,
@@ -44,6 +48,7 @@ from tracetui.analysis.tables.nsight.counters import ROOFLINE, SOURCE_LINES
 from tracetui.analysis.tables.program import (
     API_CALLS,
     HOST_FUNCTIONS,
+    HOST_LINES,
     MODULE_KERNELS,
     MODULES,
     OPERATORS,
@@ -51,7 +56,8 @@ from tracetui.analysis.tables.program import (
     RANGE_TREE_KERNELS,
     RANGES,
 )
-from tracetui.analysis.tables.runs import GPUS
+from tracetui.analysis.tables.runs import GPUS, STEP_KINDS
+from tracetui.parsers.runs.samples import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -61,6 +67,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Findings
+    from tracetui.analysis.host_lines import Sampled
+    from tracetui.analysis.matching.clean_step import PageStep as OneStep
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.overview import Overview as Averaged
     from tracetui.analysis.roofline.roofline import Roofline
@@ -73,7 +81,8 @@ Section = tuple[object, "int | None"]
 ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
 """The sections that read the file again (what nsys recorded beside CUDA), and the list of gaps: where asked for."""
 NEED_TIMELINE = {
-    "overview", "critical_path", "operators", "modules", "host_functions", "api", "ranges", "range_tree", "launches",
+    "overview", "critical_path", "operators", "modules", "host_functions", "host_lines", "api", "ranges", "range_tree",
+    "launches",
     "communication", "collectives", *ON_REQUEST,
 }  # fmt: skip
 """The sections that are empty for a recording without a timeline."""
@@ -130,6 +139,25 @@ def devices(trace: Trace) -> list[Device]:
     ]
 
 
+def host_samples(trace: Trace, found: Sampled | None, problem: str | None) -> HostSamples | None:
+    """How a trace's lines were sampled (`analysis.host_lines.sampled`); None where they were not."""
+    if found is None and problem is None:
+        return None
+    file = Samples() if found is None else found.file
+    return HostSamples(
+        sampler=file.sampler,
+        rate_hz=file.rate_hz,
+        samples=file.samples,
+        lost=file.errors,
+        behind=file.behind,
+        rank=file.rank,
+        steps=len(file.host_ns),
+        step_us=us(median(file.step_ns)) if file.step_ns else None,
+        clean_step_us=us(median(trace.clean_step_ns)) if trace.clean_step_ns else None,
+        problem=problem,
+    )
+
+
 @dataclass
 class Sections:
     """The sections of one selection. Each method is a section of that name.
@@ -170,6 +198,8 @@ class Sections:
 
     def overview(self) -> Section:
         """Step time by category, GPU metrics, idle time, and what the run waits for."""
+        from tracetui.analysis.findings.verdict import verdict
+
         found = self._overview
         steps = found.per_step if self.limit is None else found.per_step.head(self.limit)
         return Overview(
@@ -180,24 +210,29 @@ class Sections:
             warm_up_steps=found.warm_up,
             setup_us=us(found.setup_ns),
             recorded_us=us(found.recorded_ns),
-            categories=_categories(found),
+            step=_page_step(self._facts.page_step),
+            categories=_categories(found.average),
+            kinds=table_rows(kind_rows(page_kinds(self.sel)), STEP_KINDS),
             per_step=_steps(steps, found.average["category"].to_list()),
             gpu=table_rows(found.gpu, GPUS),
             idle=_idle(found.idle),
             overlap_percent=known(found.overlap_percent),
             lanes=_lanes(self.sel.trace, found.as_recorded or found),
             as_recorded=None if found.as_recorded is None else _as_recorded(found.as_recorded),
-            waits_for=_waits_for(self._facts.verdict),
+            waits_for=_waits_for(verdict(self._facts, self.config)),
         ), found.per_step.height
 
     def critical_path(self) -> Section:
         """What each step waited for: resources, and the longest stretches."""
+        from tracetui.analysis.matching.clean_step import path_of
+
         path = self._facts.path
         if path is None:
             return None, None
         window = self.sel.trace.info.window
         stretches = path.stretches.with_columns(at_ns=pl.col("start") - (window[0] if window else 0))
         return CriticalPath(
+            of=path_of(self.sel),
             steps=path.steps,
             step_us=us(path.step_ns),
             resources=table_rows(path.resources, CRITICAL_PATH),
@@ -317,6 +352,22 @@ class Sections:
     def host_functions(self) -> Section:
         """Where the host's time goes: operators, Python functions, modules, API calls."""
         return self._table(self._facts.host_functions, HOST_FUNCTIONS)
+
+    @cached_property
+    def _sampled(self) -> tuple[Sampled | None, str | None]:
+        from tracetui.analysis.host_lines import sampled
+
+        return sampled(self.sel.trace)
+
+    def host_lines(self) -> Section:
+        """Which lines of the program its threads were in, as a sampler saw without a profiler."""
+        from tracetui.analysis.host_lines import host_lines
+
+        return self._table(host_lines(self._sampled[0]), HOST_LINES)
+
+    def host_lines_extras(self) -> Json:
+        """How the lines were sampled; null where they were not."""
+        return {"host_lines_sampled": host_samples(self.sel.trace, *self._sampled)}
 
     def api(self) -> Section:
         """CUDA runtime and driver API calls by name."""
@@ -450,10 +501,25 @@ class Sections:
         return table_rows(frame, table, self.limit), frame.height
 
 
-def _categories(found: Averaged) -> dict[str, Cost]:
-    """The average step by category."""
-    rows = found.average.select("category", "ns", "percent").iter_rows()
+def _categories(average: pl.DataFrame) -> dict[str, Cost]:
+    """A step by category."""
+    rows = average.select("category", "ns", "percent").iter_rows()
     return {category: Cost(us=us(ns), percent=known(percent)) for category, ns, percent in rows}
+
+
+def _page_step(found: OneStep) -> PageStep:
+    return PageStep(
+        of=found.of,
+        us=us(found.ns),
+        by_replay=found.by_replay,
+        replay_off_percent=known(found.off_percent),
+        recording_us=us(found.recording_ns),
+        steps=found.steps,
+        categories=_categories(found.average),
+        gpu_busy_percent=known(found.gpu_busy_percent),
+        gpu=table_rows(found.gpu, GPUS),
+        idle=_idle(found.idle),
+    )
 
 
 def _as_recorded(found: Averaged) -> Averages:
@@ -462,7 +528,7 @@ def _as_recorded(found: Averaged) -> Averages:
         steps=found.steps,
         base=found.base,
         average_step_us=us(found.average_step_ns),
-        categories=_categories(found),
+        categories=_categories(found.average),
         gpu=table_rows(found.gpu, GPUS),
         idle=_idle(found.idle),
         overlap_percent=known(found.overlap_percent),

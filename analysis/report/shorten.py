@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 BYTES_PER_TOKEN = 3
 HEADLINE = "tracetui.headline/1"
 IMPORTANCE = (
-    "findings", "overview", "kernels", "critical_path", "communication", "ranks", "stragglers", "operators", "modules",
-    "ranges", "memory", "launches", "memops", "counters", "roofline", "configurations", "waiting", "collectives", "api",
-    "host_functions", "range_tree",
+    "findings", "overview", "kernels", "critical_path", "host_lines", "communication", "ranks", "stragglers",
+    "operators", "modules", "ranges", "memory", "launches", "memops", "counters", "roofline", "configurations",
+    "waiting", "collectives", "api", "host_functions", "range_tree",
 )  # fmt: skip
 """The sections, the most important first; all others come after them."""
 ORDER = (*IMPORTANCE, *(name for name in SECTIONS if name not in IMPORTANCE))
@@ -42,6 +42,7 @@ BESIDE = {
     "counters": ("counters_by_kernel", "counters_missing", "counters_compared"),
     "collectives": ("collective_pairs", "collectives_link"),
     "roofline": ("roofline_peaks",),
+    "host_lines": ("host_lines_sampled",),
     "range_tree": ("range_tree_kernels",),
     "configurations": ("configuration_weights",),
     "ranks": ("job",),

@@ -46,7 +46,13 @@ CONFIGURATIONS = {
     "configuration_weights?": dict[str, str],
 }
 REPORT = {**fields_of(Report), "run": {**fields_of(Run), "counters_compared?": Maybe(COMPARED)}}
-_SIDE = {"path": str, "name": str, "rank": int | None, "base": str}
+_SIDE = {
+    "path": str,
+    "name": str,
+    "rank": int | None,
+    "repeats": Told(int, "runs of one configuration; above 1, the tables are of the one whose step is the median"),
+    "base": str,
+}
 _DIFFERENCE = {
     "a_us": float | None,
     "b_us": float | None,
@@ -63,6 +69,21 @@ _DIFFERENCE = {
     "beyond_noise": Told(bool | None, "whether the medians differ by more than the noise; null where it is unknown"),
     "detectable_us": float | None,
     "detectable_percent": float | None,
+}
+_BETWEEN = {
+    "rests_on": Told(str, "clean, light or recorded"),
+    "a_runs_us": Told([float], "the median step of each repeat"),
+    "b_runs_us": [float],
+    "a_us": Told(float, "their mean"),
+    "b_us": float,
+    "delta_us": float,
+    "delta_percent": float,
+    "noise_us": Told(float, "half of the 95 % interval, by Student's t over the runs"),
+    "low_us": float,
+    "high_us": float,
+    "beyond_noise": Told(bool, "whether the interval leaves out zero"),
+    "detectable_us": Told(float, "the smallest true difference that four of five such sets of runs show"),
+    "detectable_percent": float,
 }
 DIFF = {
     "a": _SIDE,
@@ -89,6 +110,21 @@ DIFF = {
             }
         ),
         "recorded": Maybe(_DIFFERENCE),
+        "between_runs": Maybe(_BETWEEN),
+        "regression": {
+            "slower_percent": Told(
+                float | None, "B's step is slower by more than any limit below this; null where no limit is so"
+            ),
+            "not_slower_percent": Told(float | None, "B's step is not slower by more than this; between both is doubt"),
+            "causes": [
+                {
+                    "what": Told(str, "gpu_work, launches or operators: of which a step of B has more"),
+                    "a": Told(float, "per step; of GPU work µs"),
+                    "b": float,
+                    "percent": Told(float, "by how much it alone makes a step longer, of A's"),
+                }
+            ],
+        },
     },
     "split": Rows("diff_step"),
     "waiting": Rows("diff_step"),

@@ -18,6 +18,7 @@ from tracetui.analysis.captures.names import axes_of, names_of
 from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.counters.compared import reports_of
 from tracetui.analysis.counters.metrics import stopped_at
+from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import kernel_rows
 from tracetui.analysis.overview import overview
@@ -393,7 +394,7 @@ def _launched(
         },
     )
     clean = manifest.measurement.clean_step_ns
-    return sample, float(statistics.median(clean)) if clean else None
+    return sample, typical_ns(clean) if clean else None
 
 
 def _captures(path: Path, opened: Callable[[Path], Run], done: Callable[[int, int], None] | None) -> Sweep:

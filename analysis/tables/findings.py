@@ -27,12 +27,19 @@ FINDINGS = Table(
         _TITLE,
         _STAKE,
         Field(
-            "impact_least_ns", "At least", "time", screen=False, null=True,
-            about="the lower end of it: with the slowest host that fits the step",
+            "least_ns", kind="time", key="impact_least_us", screen=False, null=True,
+            about="the least of it: with the slowest host that fits the clean step",
         ),
+        Field("impact_of", screen=False, about="what both are of: step, or mean_step (rare steps; may exceed a step)"),
         Field(
             "ceiling_percent", "Gain", "percent", width=6, priority=1, main=True, null=True,
             about="the most by which the step would be shorter without it, % of the step",
+        ),
+        Field(
+            "where", kind="list", type="list", screen=False,
+            about="where in the program, the most time first: `frame` (the innermost Python function of the program's"
+            " own), `module` (classes of the modules around), `range` (where neither is known), `operator`, `calls` and"
+            " `us` per step, `percent` of the finding's time, `on_gpu` (else the host's)",
         ),
         Field(
             "evidence", "Evidence", "count", width=8, priority=5, type="list",
@@ -52,6 +59,7 @@ FINDINGS = Table(
         Field("reference", screen=False, about="where to read more"),
         Field("remarks", kind="list", screen=False,
               about="what other rules say against the numbers it rests on, and which count the same GPU time"),
+        Field("shared_with", kind="list", screen=False, about="ids of other findings that gain the same time"),
         Field(
             "doubted_by", kind="list", screen=False,
             about="rules because of which it may not hold and has lost severity; the first of `remarks` say why",
@@ -63,8 +71,9 @@ FINDINGS = Table(
         ),
     ),
     data=(
-        "id", "severity", "name", "impact_ns", "impact_least_ns", "ceiling_percent", "evidence", "formula", "threshold",
-        "advice", "next_command", "changes", "proofs", "reference", "remarks", "doubted_by", "key",
+        "id", "severity", "name", "impact_ns", "least_ns", "impact_of", "ceiling_percent", "where", "evidence",
+        "formula", "threshold", "advice", "next_command", "changes", "proofs", "reference", "remarks",
+        "shared_with", "doubted_by", "key",
     ),
     key="id",
     drill="evidence",

@@ -88,6 +88,11 @@ KERNELS = Table(
             "range", "Range", width=14, priority=6, flex=True, null=True,
             about="innermost range that launched most of its time",
         ),
+        Field(
+            "line", "Line", width=14, priority=9, flex=True, null=True,
+            about="Python function of the program's own code that launched most of its time, or whose gradients it "
+            "computes: `train.py(12): step`",
+        ),
         SHORT_NAME,
         Field(
             "tensor_cores_from", screen=False,
@@ -120,7 +125,7 @@ KERNELS = Table(
         "name", "short_name", "category", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns",
         "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
         "tensor_cores", "tensor_cores_from", "module", "operator", "range", "modules", "operators", "p95_ns",
-        "distribution", "counters",
+        "distribution", "counters", "line",
     ),
     reports=("total_ns", "percent", "calls", "mean_ns", "occupancy_percent", "name", "module"),
     base=KERNEL_TIME,
@@ -129,7 +134,7 @@ KERNELS = Table(
     drill="launches",
 )  # fmt: skip
 
-_GROUPED = tuple(field for field in KERNELS.fields if field.name not in ("name", "module", "operator", "range"))
+_GROUPED = tuple(field for field in KERNELS.fields if field.name not in ("name", "module", "operator", "range", "line"))
 _TOTALS = 3
 """Columns of a group's totals, before what the group consists of."""
 KERNEL_GROUPS = Table(

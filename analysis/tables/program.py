@@ -394,6 +394,60 @@ HOST_FUNCTIONS = Table(
     section="host_functions",
 )  # fmt: skip
 
+HOST_LINES = Table(
+    "host_lines",
+    "Lines",
+    "lines",
+    (
+        Field(
+            "name", "Line", width=16, priority=0, flex=True, short="short_name",
+            about="line of the program's own code; what libraries do below it counts for it",
+        ),
+        Field("function", "Function", width=10, priority=2, flex=True, null=True, about="the function that it is in"),
+        Field(
+            "step_ns", "Step", "time", priority=0, main=True, null=True,
+            about="what it takes of a clean step: its share of the sampled steps, of the mean clean step",
+        ),
+        Field(
+            "percent", "%", "percent", width=5, priority=0, bar=True, main=True, null=True,
+            about="share of the sampled steps' time in which the thread was in it, waiting or not",
+        ),
+        Field(
+            "samples", "Samples", "count", width=7, priority=3, main=True, null=True,
+            about="how many samples that is at the sampler's rate",
+        ),
+        Field(
+            "mostly_in", "Mostly in", width=14, priority=1, flex=True, null=True,
+            about="the frame of a library below it that took the longest; none where the line itself did",
+        ),
+        Field(
+            "called_from", "Called from", width=14, priority=4, flex=True, tail=True, null=True,
+            about="the program's own frames above it, the outermost first, where it took the longest",
+        ),
+        Field("thread", "Thread", width=10, priority=3, flex=True, about="name of the thread"),
+        Field(
+            "other", "Other", "flag", width=5, priority=1,
+            about="of another thread than the one that runs the steps; such rows come last",
+        ),
+    ),
+    data=("name", "function", "step_ns", "percent", "samples", "mostly_in", "called_from", "thread", "other"),
+    reports=("step_ns", "percent", "thread", "name", "function", "mostly_in"),
+    base="% of the sampled steps",
+    key="name",
+    drill="frames",
+)  # fmt: skip
+LINE_FRAMES = Table(
+    "host_line_frames",
+    "Frames below a line",
+    "frames",
+    (
+        replace(HOST_LINES.field("name"), title="Frame", about="file and line of a call below"),
+        *HOST_LINES.chosen(("function", "step_ns", "percent", "samples")),
+    ),
+    key="name",
+    drill="frames",
+)
+
 API_CALLS = Table(
     "api",
     "API calls",

@@ -163,6 +163,29 @@ GPUS = Table(
     section="overview.gpu",
     page=False,
 )  # fmt: skip
+STEP_KINDS = Table(
+    "step_kinds",
+    "Kinds of steps",
+    "kinds",
+    (
+        Field("kind", "Kind", width=8, priority=0, about="typical (the most), first (longer ones), longer, shorter"),
+        Field("of", screen=False, about="whose steps: clean (without a profiler), light or recorded"),
+        Field("steps", "Steps", "count", width=5, priority=0, about="how many they are"),
+        Field("mean_ns", "Mean", "time", priority=0, main=True, about="mean of these steps"),
+        Field("median_ns", "Median", "time", priority=2, about="median of these steps"),
+        Field("percent", "%", "percent", width=6, priority=0, about="share of the time of all steps"),
+        Field("numbers", "Numbers", width=8, priority=1, about="which they are; clean steps count from 1"),
+        Field(
+            "particular", "What they do", width=16, priority=0, flex=True, null=True,
+            about='what most of the time is that they take longer; "" where nothing recorded tells',
+        ),
+    ),
+    data=("kind", "of", "steps", "mean_ns", "median_ns", "percent", "numbers", "particular"),
+    reports=("kind", "steps", "mean_ns", "percent", "numbers"),
+    key="kind",
+    section="overview.kinds",
+    page=False,
+)  # fmt: skip
 CATEGORIES = Table(
     "categories",
     "Average step",

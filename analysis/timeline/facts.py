@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.place import frames_around
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.critical_path import path_within
 from tracetui.analysis.kernels import operator_names
@@ -129,6 +130,11 @@ def module(timeline: Timeline, place: Place) -> str:
     return timeline.modules.paths[number] if number != NONE else ""
 
 
+def _frames(timeline: Timeline, row: int) -> str:
+    """The program's own frames that led to a host event, the innermost first; -1 has none."""
+    return ", from ".join(frames_around(timeline.trace, row)) if row != NONE else ""
+
+
 def _times(timeline: Timeline, place: Place, lasting: int | None) -> list[Fact]:
     start, end = timeline.span(place)
     return [Fact("Start", start, "at"), Fact("End", end, "at"), Fact("Duration", lasting, "time")]
@@ -144,6 +150,7 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
         Fact("Kind", record["kind"], "text"),
         Fact("Operator", _with_shapes(timeline, place, record), "text"),
         Fact("Module", module(timeline, place), "text"),
+        Fact("Line", _frames(timeline, int(launch)), "text"),
         Fact("Range", _range(timeline, record["range"]), "text"),
         Fact("Operation", record["operation"], "text"),
         Fact("Scope", record["scope"], "text"),
@@ -184,6 +191,7 @@ def _of_host(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any
         Fact("Kind", record["kind"], "text"),
         Fact("Within", names[parent] if parent is not None else None, "text"),
         Fact("Module", module(timeline, place), "text"),
+        Fact("Line", _frames(timeline, timeline.event(place)), "text"),
         Fact("Forward", names[forward] if forward is not None else None, "text"),
         Fact("Shapes", record["input_shapes"], "text"),
         Fact("Types", record["input_types"], "text"),

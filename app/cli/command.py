@@ -56,7 +56,8 @@ exit codes:
   1  the input can't be read (one line on standard error says which file and why)
   2  wrong usage
   3  a --fail-on condition holds
-  4  a --fail-on condition can't be judged: the runs did other work
+  4  a --fail-on condition can't be judged: the runs did other work, or do not
+     tell a change from chance
 """
 
 

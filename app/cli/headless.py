@@ -156,7 +156,7 @@ def laid_out(
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Command
 
-    layout = Layout(limit or request.rows, is_ascii(request), request.charts, request.range_kernels)
+    layout = Layout(limit or request.rows, is_ascii(request), request.charts, request.range_kernels, request.all)
     whole = [*parts(found, layout), *([Command(OPENS, tuple(opens))] if opens else [])]
     if request.format == "markdown":
         from tracetui.app.reports.markdown import markdown

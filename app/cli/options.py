@@ -53,6 +53,8 @@ class Request:
     """What kernels are grouped by: one of `analysis.kernels.GROUPINGS`."""
     range_kernels: int | None = None
     """How many kernels text shows under each module or range of a tree; None for these alone."""
+    all: bool = False
+    """Whether every finding is printed with what it rests on; text and Markdown begin with five in short."""
     limit: int | None = None
     """The value as typed: None if not given, 0 for all rows."""
     output: Path | None = None

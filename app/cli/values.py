@@ -103,6 +103,11 @@ def number_of_seconds(text: str) -> float:
     return _above_0(text, sys.float_info.max, "is not a number of seconds")
 
 
+def seconds_or_none(text: str) -> float:
+    """Returns a time in seconds, which may be 0."""
+    return 0.0 if text.strip() == "0" else number_of_seconds(text)
+
+
 def share(text: str) -> float:
     """Returns a fraction."""
     return _above_0(text, 1, "is not a fraction between 0 and 1")

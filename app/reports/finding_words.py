@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.number_format import format_number, format_percent, format_signed_us, format_us
+from tracetui.analysis.base.number_format import (
+    format_count,
+    format_number,
+    format_percent,
+    format_signed_us,
+    format_us,
+)
 from tracetui.app.reports.counter_text import value_text
-from tracetui.app.text.fitting import printable
+from tracetui.app.text.fitting import fit, printable, wrapped
 from tracetui.app.text.words import SEVERITY_SIGNS
+from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from tracetui.analysis.report.model import AbstainedRow, Evidence, FindingRow, ProofRow
+    from tracetui.analysis.report.model import AbstainedRow, Evidence, FindingRow, PlaceRow, ProofRow
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 STEP = "step"
+MEAN_STEP = "mean_step"
 WORK_TIME = "time from first to last GPU work"
 """What stands for the step where there are none."""
 LABEL_WIDTH = 7
@@ -62,6 +70,7 @@ def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tu
         *(("But" if not number else "", remark) for number, remark in enumerate(row.remarks[:against])),
         ("Costs", cost(row, whole, ascii=ascii)),
         *(("Proved" if not number else "", proof_text(proof, ascii=ascii)) for number, proof in enumerate(row.proofs)),
+        *(("Where" if not number else "", text) for number, text in enumerate(places(row, ascii=ascii))),
         ("Why", row.formula),
         ("Limit", row.threshold),
         ("Try", row.advice),
@@ -72,14 +81,130 @@ def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tu
     return [(label, text) for label, text in said if text]
 
 
+MOST_PLACES = 3
+"""So many places of a finding are printed."""
+LEAST_PLACE_PERCENT = 5.0
+"""A place that has less of a finding's work or time is left out, but for the first one."""
+
+
+def places(row: FindingRow, *, ascii: bool = False) -> list[str]:
+    """``train.py(12): step, 240 × aten::linalg_vector_norm, 9.10 ms``: where in the program the finding is."""
+    large = [place for place in row.where[:MOST_PLACES] if (place.percent or 0) >= LEAST_PLACE_PERCENT]
+    return [place_text(place, ascii=ascii) for place in large or row.where[:1]]
+
+
+def place_text(place: PlaceRow, *, ascii: bool = False) -> str:
+    """One place, what is called there, and its time per step."""
+    scene = [place.frame, f"in {place.module}" if place.frame and place.module else place.module]
+    times = "x" if ascii else "×"
+    calls = f"{format_count(round(place.calls))} {times} " if round(place.calls) > 1 else ""
+    called = f"{calls}{place.operator}" if place.operator else None
+    time = f"{format_us(place.us, ascii=ascii)} of the {'GPU' if place.on_gpu else 'host'}"
+    return ", ".join(filter(None, (*scene, place.range, called, time)))
+
+
 def cost(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
     """Returns the cost and the most that can be gained; empty if the finding is not about time."""
+    if row.impact_of == MEAN_STEP:
+        whole = "mean step"
     per = "per step" if whole == STEP else f"of the {whole}"
     time = f"{format_us(row.impact_us, ascii=ascii)} {per}" if row.impact_us else ""
     if row.ceiling_percent is None:
         return time
     most = f"at most {format_percent(row.ceiling_percent)} shorter{_left(row, ascii=ascii)}"
     return f"{time}; without it the {whole} is {most}" if time else f"the {whole} would be {most} without it"
+
+
+MOST_ADVICE, ADVICE_LINES = 5, 4
+"""How many findings a first page has, and how many lines each."""
+SURE = {True: "from clean steps", False: "from recorded steps alone"}
+
+
+def advice(found: Iterable[FindingRow], most: int = MOST_ADVICE) -> list[FindingRow]:
+    """The findings of a first page: all but remarks on the measurement."""
+    return [row for row in found if not is_remark(row)][:most]
+
+
+def is_remark(row: FindingRow) -> bool:
+    """See `engine.is_remark`."""
+    return row.id.startswith(("V", "T")) and not row.impact_us and row.severity != "invalid"
+
+
+def brief(
+    row: FindingRow, width: int, whole: str = STEP, *, clean: bool, lines: int = ADVICE_LINES, ascii: bool = False
+) -> list[str]:
+    """A finding in at most so many lines: what to change, where, what it gains, how sure that is.
+
+    Args:
+        row: the finding.
+        width: columns.
+        whole: what its gain is of, see `whole_of`.
+        clean: whether the base is of steps without a profiler.
+        lines: at most.
+        ascii: no characters outside ASCII.
+    """
+    title = wrapped(printable(row.title, ascii=ascii), width)
+    if len(title) > 2 or lines < ADVICE_LINES:
+        title = [*title[:1], " ".join(title[1:])] if lines >= ADVICE_LINES else [" ".join(title)]
+    rest = details(row, whole, clean=clean, ascii=ascii)
+    if len(title) + len(rest) > lines and len(rest) > 2:
+        where, gains, known = rest
+        rest = [gains, f"{where}; {known[:1].lower()}{known[1:]}"]
+    elif not row.impact_us and rest:  # what to do takes the lines that are left
+        told = wrapped(printable(rest.pop(), ascii=ascii), width)
+        room = lines - len(title) - len(rest)
+        rest += [*told[: room - 1], " ".join(told[room - 1 :])] if told[room - 1 :] else told
+    return [fit(printable(text, ascii=ascii), width, ascii=ascii) for text in (*title, *rest)][:lines]
+
+
+def details(row: FindingRow, whole: str = STEP, *, clean: bool, ascii: bool = False) -> list[str]:
+    """Where it is, what it gains and how sure that is, or what to do where no gain is promised."""
+    gains = gain(row, whole, ascii=ascii)
+    at = place(row, ascii=ascii)
+    texts = (at, gains, sure(row, clean=clean)) if gains else (at, row.advice)
+    return [text for text in texts if text]
+
+
+def mark(row: FindingRow) -> str:
+    """``! S2``: told by sign, never by colour alone."""
+    return f"{SEVERITY_SIGNS[row.severity]} {row.id}"
+
+
+def more(number: int) -> str:
+    """Where so many other findings are, and what they rest on."""
+    return f"{f'{number} more, and what' if number else 'What'} they rest on: --all (or tab Findings)"
+
+
+def place(row: FindingRow, *, ascii: bool = False) -> str:
+    """Where it is: its first place in the program, else the kernel, operator or call that its evidence names first."""
+    if row.where:
+        return f"At {place_text(row.where[0], ascii=ascii)}"
+    # rows of the path are resources, not places
+    named = next((item.row for item in row.evidence if item.row and item.tab != "host:critical path"), "")
+    return f"At {short_name(named)}" if named and short_name(named) not in row.title else ""
+
+
+def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
+    """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (49.3 %)``; of a range the percentage is the upper end."""
+    most, least, share = row.impact_us, row.impact_least_us, row.ceiling_percent
+    whole = "mean step" if row.impact_of == MEAN_STEP else whole
+    if not most:
+        return ""
+    times = [format_us(time, ascii=ascii) for time in (least, most) if time is not None]
+    said = f"{' to '.join(dict.fromkeys(times))}" if least is not None else f"at most {times[0]}"
+    if not share:
+        return f"Costs {said} {'per step' if whole == STEP else f'of the {whole}'}; what can be gained is not known"
+    said = f"Gains {said}"
+    base = format_us(100 * most / share, ascii=ascii) if share < 100 else ""
+    of = f"a {base} {whole}".replace("  ", " ") if whole == STEP else f"{base}, the {whole}" if base else f"the {whole}"
+    return f"{said} of {of} ({format_percent(share)})"
+
+
+def sure(row: FindingRow, *, clean: bool) -> str:
+    """What speaks against a finding, or what it is known from; which others gain the same time."""
+    said = " ".join(row.remarks[:1]) if row.doubted_by else SURE[clean]
+    shared = f", shared with {', '.join(row.shared_with)}" if row.shared_with else ""
+    return f"{said[:1].upper()}{said[1:]}{shared}"
 
 
 NEARLY_ALL_PERCENT = 90

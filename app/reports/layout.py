@@ -50,6 +50,8 @@ class Layout:
     """Pictures of text beside the tables."""
     range_kernels: int | None = None
     """How many kernels stand under each range of the tree, where they are listed; 0 for all."""
+    all_findings: bool = False
+    """Whether every finding stands with what it rests on."""
 
     def text(self, text: str) -> str:
         """A name or sentence as it may be printed."""

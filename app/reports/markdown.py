@@ -29,9 +29,13 @@ def _lines(part: Part, layout: Layout) -> list[str]:
     if isinstance(part, Facts):
         return [*(f"- {plain(title)}: {plain(said)}" for title, said in part.rows), ""]
     if isinstance(part, FindingList):
-        from tracetui.app.reports.content.findings import finding_markdown
+        from tracetui.app.reports.content.findings import brief_markdown, finding_markdown
 
-        return [] if part.judged is None else finding_markdown(part.judged, part.base, layout)
+        if part.judged is None:
+            return []
+        if part.brief and part.judged.findings:
+            return brief_markdown(part.judged, part.base, layout, clean=part.clean)
+        return finding_markdown(part.judged, part.base, layout)
     if isinstance(part, Sentences):
         return _sentences(part)
     if isinstance(part, Command):

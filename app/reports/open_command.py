@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 TABS = {
     "overview": "overview", "critical_path": "overview", "timeline": "timeline", "steps": "overview",
     "kernels": "kernels", "durations": "kernels", "memops": "kernels", "launches": "kernels",
-    "communication": "kernels", "operators": "operators", "host_functions": "host", "api": "host", "threads": "host",
-    "cpu_functions": "host", "os_calls": "host", "modules": "modules", "ranges": "modules", "range_tree": "modules",
+    "communication": "kernels", "operators": "operators", "host_functions": "host", "host_lines": "host", "api": "host",
+    "threads": "host", "cpu_functions": "host", "os_calls": "host", "modules": "modules", "ranges": "modules",
+    "range_tree": "modules",
     "counters": "counters", "roofline": "counters", "configurations": "counters", "source_lines": "counters",
     "memory": "memory", "unified_memory": "memory", "findings": "findings", "collectives": "collectives",
     "ranks": "ranks", "waiting": "ranks", "stragglers": "ranks", "transfers": "ranks", "stages": "ranks",

@@ -62,6 +62,10 @@ class FindingList:
     """What the numbers are about."""
     whole: bool = False
     """Whether what was set aside and could not be judged is said too, where there is room for it."""
+    brief: bool = False
+    """Whether the first ones are said in a few lines, and what they rest on stands behind a fold or an option."""
+    clean: bool = False
+    """Whether gains are of steps without a profiler."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,13 @@ def _lines(part: Part, layout: Layout) -> list[str]:
             line for title, said in part.rows for line in layout.field(title, said, width=width + 1 if width < 4 else 8)
         ]
     if isinstance(part, FindingList):
-        from tracetui.app.reports.content.findings import finding_lines
+        from tracetui.app.reports.content.findings import brief_lines, finding_lines
 
-        return [] if part.judged is None else finding_lines(part.judged, part.base, layout, whole=part.whole)
+        if part.judged is None:
+            return []
+        if part.brief:
+            return brief_lines(part.judged, part.base, layout, clean=part.clean)
+        return finding_lines(part.judged, part.base, layout, whole=part.whole)
     if isinstance(part, Sentences):
         return _sentences(part, layout)
     if isinstance(part, Command):

@@ -9,7 +9,7 @@ USAGE = 2
 CONDITION_HOLDS = 3
 """A ``--fail-on`` condition holds."""
 NOT_JUDGED = 4
-"""A ``--fail-on`` condition can't be judged: the runs did other work."""
+"""A ``--fail-on`` condition can't be judged: the runs did other work, or do not tell a change from chance."""
 INTERRUPTED = 130
 """Ctrl+C."""
 

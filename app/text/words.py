@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tracetui.app.text.tool_words import WORDS
 
+STEP_WORDS = {"clean": "without the profiler", "light": "in the light recording", "recorded": "as recorded"}
+"""Which step a time is of."""
 CATEGORY_LABELS = {
     "kernel": "kernels",
     "communication": "communication",
@@ -35,6 +37,23 @@ RESOURCE_LABELS = {
 
 IDLE_CAUSES = {"host_wait": "waits for host", "kernel_wait": "start-up", "other": "held back, or not known"}
 """Why a GPU is idle (`analysis.gpu.idle.CAUSES`)."""
+
+STEPS_OF = {"clean": "without the profiler", "light": "light recording", "recorded": "as recorded"}
+"""Whose steps the kinds of steps are (`analysis.gpu.step_kinds.StepKinds.of`)."""
+
+
+_TOLD = {
+    "longer": ("none of them was recorded by name", "nothing that was recorded"),
+    "first": ("a warm-up, or the queue of launches fills",) * 2,
+}
+"""By kind of steps what is said where no such step was recorded by name, and where nothing recorded takes longer."""
+
+
+def particular_words(kind: str, particular: str | None) -> str:
+    """What takes longer in the steps of a kind that are longer than typical ones; empty for the others."""
+    unrecorded, nothing_takes = _TOLD.get(kind, ("", ""))
+    return unrecorded if particular is None else particular or nothing_takes
+
 
 SEVERITY_SIGNS = {"invalid": "x", "critical": "!", "warning": "~", "info": "i"}
 """The signs of findings by severity, worst first."""

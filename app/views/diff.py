@@ -319,11 +319,8 @@ def _step_line(result: Diff, *, noise: bool, brief: bool = False) -> str:
     line = f"{times}{format_percent(step.median_delta_percent, signed=True)}"
     if step.beyond_noise is None:
         return line
-    side = "beyond" if step.beyond_noise else "within"
-    line = f"{line}, {side} noise"
-    if noise:
-        line += f" ±{format_ns(step.median_noise_ns)}"
-    return line
+    line += ", in these runs" if step.beyond_noise else ", within noise"
+    return f"{line} ±{format_ns(step.median_noise_ns)}" if noise else line
 
 
 def _seen(result: Diff) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 from rich.text import Text
 
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.core.finding import Query
+from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT, Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
 from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.report.findings import finding_row, judged, stable_key
@@ -58,6 +58,8 @@ def _aside(row: FindingRow) -> list[tuple[str, str]]:
         return [("Aside", f"Silenced in .tracetui.toml: {row.reason}")]
     if not isinstance(row, SuppressedRow):
         return []
+    if row.by in (HEADLINE, NO_ACT):
+        return [("Aside", row.by)]
     if row.by == "K14":
         return [("Aside", f"{row.by}: it would gain less than {LEAST_GAIN_PERCENT:g} % of the step")]
     rule = all_rules().get(row.by)
@@ -281,7 +283,7 @@ def _aside_page(findings: Findings) -> Page:
         frame=_frame([each.finding for each in away]).with_columns(pl.Series("by", by, pl.String)),
         columns=SET_ASIDE.columns,
         noun="findings set aside",
-        note="they rest on what a rule refutes, gain too little, or were silenced",
+        note="refuted, too little to gain, said by the headline, nothing to do about, or silenced",
         empty="Nothing was set aside: no finding rests on what a validity rule refutes, and none is silenced.",
         inside="evidence",
         key="name",

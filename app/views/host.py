@@ -10,14 +10,16 @@ from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_path
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.host import api_calls, host_functions, launches
+from tracetui.analysis.host_lines import Sampled, frames_below, host_lines, sampled
 from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.nsys.gpu_samples import gpu_samples
 from tracetui.analysis.nsys.threads import cpu_functions, os_calls, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.ranges import ranges
+from tracetui.analysis.report.sections import host_samples
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, LANE_EVENTS, LANES, STRETCHES
 from tracetui.analysis.tables.nsight import system
-from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCTIONS, RANGES
+from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCTIONS, HOST_LINES, LINE_FRAMES, RANGES
 from tracetui.analysis.timeline.facts import events_within, lanes_within
 from tracetui.analysis.timeline.gaps import MOST, longest_gaps
 from tracetui.analysis.timeline.timeline import Timeline, timeline
@@ -25,6 +27,7 @@ from tracetui.app.charts.lanes import lane_title, shown_name
 from tracetui.app.reports.content.beside import WHOLE_TIME
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import short_function
+from tracetui.app.text.sample_words import NO_SAMPLES, sampled_words
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.text.words import IDLE_CAUSES, RESOURCE_LABELS, nothing
 from tracetui.app.views.common.counted import CountedView, filled, in_units
@@ -49,7 +52,7 @@ def session_path(session: Session) -> CriticalPath | None:
     selection = session.selection()
 
     def compute() -> CriticalPath | None:
-        replayed = model(selection, selection.trace.clean_step_ns)
+        replayed = model(selection, selection.clean_step_ns)
         return None if replayed is None else critical_path(selection, replayed)
 
     return session.cached("critical path", compute)
@@ -84,7 +87,7 @@ def inside_path(session: Session, row: Mapping[str, Any]) -> Callable[[], Page]:
 
 def _path_note(session: Session, path: CriticalPath) -> str:
     steps = f"mean of {path.steps} steps" if path.steps > 1 else "one step"
-    clean = ", without the profiler" if session.trace().clean_step_ns else ", as recorded"
+    clean = ", without the profiler" if session.selection().clean_step_ns else ", as recorded"
     return f"{format_ns(path.step_ns)} {steps}{clean}"
 
 
@@ -100,7 +103,7 @@ def gaps_page(session: Session) -> Page:
     selection = session.selection()
 
     def compute() -> pl.DataFrame:
-        gaps = longest_gaps(selection, model(selection.recorded, selection.trace.clean_step_ns))
+        gaps = longest_gaps(selection, model(selection.recorded, selection.clean_step_ns))
         return gaps.with_columns(
             pl.col("path").replace(RESOURCE_LABELS),
             pl.col("cause").cast(pl.String),
@@ -264,6 +267,41 @@ def functions_page(session: Session) -> Page:
     return in_units(session, page)
 
 
+def session_samples(session: Session) -> tuple[Sampled | None, str | None]:
+    """The samples of the program's lines, and a line if they can't be read."""
+    trace = session.trace()
+    return session.cached("samples", lambda: sampled(trace))
+
+
+def lines_page(session: Session) -> Page:
+    """The lines that the clean program was in; Enter opens the frames below one."""
+    found, problem = session_samples(session)
+    how = host_samples(session.trace(), found, problem)
+    frame = session.cached("host lines", lambda: host_lines(found))
+    return Page.of(
+        HOST_LINES,
+        frame,
+        columns=filled(HOST_LINES.columns, frame),
+        note="" if how is None else f"{HOST_LINES.base} · {sampled_words(how).replace('; ', ' · ')}",
+        empty=problem or NO_SAMPLES,
+    )
+
+
+def inside_frames(session: Session, row: Mapping[str, Any]) -> Callable[[], Page] | None:
+    """The frames below the row's."""
+    path = row["frames"]
+    if path is None:
+        return None
+
+    def page() -> Page:
+        found, _ = session_samples(session)
+        assert found is not None
+        frame = frames_below(found, int(row["thread_at"]), list(path))
+        return Page.of(LINE_FRAMES, frame, title=str(row["short_name"]), note=HOST_LINES.base)
+
+    return page
+
+
 def api_page(session: Session) -> Page:
     """The API calls in scope."""
     selection = session.counted()
@@ -319,6 +357,7 @@ def ranges_page(session: Session) -> Page:
 
 PAGES: dict[str, Callable[[Session], Page]] = {
     "functions": functions_page,
+    "lines": lines_page,
     "critical path": path_page,
     "API calls": api_page,
     "launches": launches_page,
@@ -347,12 +386,16 @@ class HostView(CountedView):
         there = [table for table in self.TABLES if table not in SYSTEM_PAGES or table in filled_pages]
         if "a" in self.session.runs and not self.session.trace().has_timeline:
             there = [table for table in there if table not in ("gaps", "lanes")]
+        if "a" not in self.session.runs or session_samples(self.session) == (None, None):
+            there.remove("lines")
         return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
         """The stretches of a resource of the critical path; what ran in a lane."""
         if page.id == "lanes":
             return inside_lane(self.session, row)
+        if page.id in (HOST_LINES.id, LINE_FRAMES.id):
+            return inside_frames(self.session, row)
         return inside_path(self.session, row) if page.id == "critical_path" else None
 
     def action_drill(self) -> None:

@@ -55,13 +55,19 @@ if TYPE_CHECKING:
     from tracetui.analysis.tables.table import Field
     from tracetui.app.session.session import Session
 
-GROUP_TITLES = {"class": "Module class", "shape": "Grid × block", "input_shapes": "Input shapes"}
+GROUP_TITLES = {
+    "class": "Module class",
+    "line": "Program line",
+    "shape": "Grid × block",
+    "input_shapes": "Input shapes",
+}
 """Title of the column that names the group, if it differs from the grouping's."""
 GROUP_ABOUT = {
     "category": "kind of work, judged by the kernel's name",
     "class": "class of the innermost nn.Module around the launch",
     "module": "innermost nn.Module around the launch, or whose gradient is computed",
     "range": "innermost range around the launch",
+    "line": "innermost Python function of the program's own code around the launch, or whose gradient is computed",
     "shape": "blocks in the grid, and threads in a block",
     "input_shapes": "of the innermost operator around the launch",
     "stream": "CUDA stream",

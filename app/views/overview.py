@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from tracetui.analysis.base.number_format import format_ns
+from tracetui.analysis.findings.verdict import verdict
+from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.kernels import kernels
+from tracetui.analysis.matching.clean_step import page_step
 from tracetui.analysis.matching.light_overview import run_overview
 from tracetui.analysis.memory.peak import memory
 from tracetui.analysis.ranks.of_run import jobs_of, ranks_of
-from tracetui.analysis.ranks.one_rank import in_its_job
 from tracetui.analysis.ranks.sentences import brief
 from tracetui.analysis.timeline.step_lanes import typical_picture
 from tracetui.app.keys import commands
-from tracetui.app.session.facts import session_findings
+from tracetui.app.session.facts import SessionFacts, session_findings
 from tracetui.app.session.measured import conventions
 from tracetui.app.text.tool_words import WORDS
 from tracetui.app.views.common.base import View
@@ -67,8 +68,11 @@ class OverviewView(View):
         """Computes the page's upper half, which shows at once."""
         selection = self.session.selection()
         trace = selection.trace
+        overview = self.session.cached("overview", lambda: run_overview(selection, conventions(self.session)))
+        page_step(overview)  # the page asks for it again, and must not wait
         return OverviewData(
-            overview=self.session.cached("overview", lambda: run_overview(selection, conventions(self.session))),
+            overview=overview,
+            kinds=page_kinds(selection),
             notes=trace.notes,
             device_names=tuple((device.id, device.name or "") for device in trace.info.devices),
             memory_bytes=self.session.cached("memory", lambda: memory(selection)).peak_allocated_bytes,
@@ -89,7 +93,7 @@ class OverviewView(View):
         jobs = session.cached("jobs", lambda: jobs_of(run, scope, make=False)) if many else ()
         return replace(
             first,
-            verdict=in_its_job(first.overview.verdict, jobs[0], selection.trace.info.rank) if jobs else None,
+            verdict=session.cached("verdict", lambda: verdict(SessionFacts(session), session.config)),
             job=session.cached("job", lambda: brief(jobs)) if many else "",
             kernels=frame.head(TOP_KERNELS),
             kernel_count=frame.height,
@@ -170,7 +174,7 @@ class OverviewView(View):
             return None
         lanes = [GanttLane(lane_title(one.lane, short=True), one.busy) for one in picture.lanes]
         what = "The whole file" if picture.step is None else f"Step {picture.step}"
-        title = f"{what}, {format_ns(picture.lasting)} (how busy each lane is)"
+        title = f"{what} as recorded (how busy each lane is)"
         said = self.session.selection().describe()
         return ViewChart(title, said, lanes_svg(lanes, picture.lasting, title, ascii=self.session.ascii))
 

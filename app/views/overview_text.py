@@ -11,13 +11,23 @@ from rich.style import Style
 from rich.text import Text
 
 from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent, format_signed_ns
+from tracetui.analysis.gpu.step_kinds import kind_rows
+from tracetui.analysis.matching.clean_step import page_step, path_of
+from tracetui.analysis.report.findings import finding_row
 from tracetui.app.charts.gantt import gantt_runs
 from tracetui.app.charts.lanes import gantt_lane
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
-from tracetui.app.reports.finding_words import WORK_TIME, titled, whole_of
+from tracetui.app.reports.content.findings import MARK_WIDTH
+from tracetui.app.reports.finding_words import ADVICE_LINES, WORK_TIME, advice, brief, mark, whole_of
 from tracetui.app.text import fitting
-from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, SEVERITY_SIGNS
+from tracetui.app.text.words import (
+    CATEGORY_LABELS,
+    RESOURCE_LABELS,
+    STEP_WORDS,
+    STEPS_OF,
+    particular_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,13 +37,19 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.findings.core.finding import Finding
+    from tracetui.analysis.gpu.step_kinds import StepKinds
+    from tracetui.analysis.matching.clean_step import PageStep
     from tracetui.analysis.overview import Overview
     from tracetui.analysis.timeline.step_lanes import StepPicture
     from tracetui.app.charts.cells import Run
     from tracetui.parsers import Note
 
-TOP_KERNELS, TOP_HOST, TOP_FINDINGS = 5, 3, 3
+TOP_KERNELS, TOP_HOST = 5, 3
+LEAST_LINES = 9
+"""Lines that findings have at least, of a low screen."""
 _SEVERITY_STYLES = {"invalid": "warn", "critical": "warn", "warning": "verdict"}
+RECORDED_AT = 43
+"""Where the column of the recorded step ends."""
 WIDE = 100
 """Columns from which on a line has room for the key that leads on; the footer has it on any screen."""
 SMALL_PERCENT = 0.5
@@ -48,8 +64,8 @@ GPU_SHARES = {
     "busy_percent": "busy",
     "utilization_percent": "utilization",
     "sm_efficiency_percent": "SM efficiency",
-    "occupancy_percent": "occupancy (est.)",
-    "tensor_core_percent": "tensor cores",
+    "occupancy_percent": "occup., of kernels",
+    "tensor_core_percent": "tensor, of kernels",
 }
 """What the page says of a GPU; the first four of each of several."""
 IDLE_SHARES = {
@@ -65,6 +81,8 @@ class OverviewData:
     """All that the page says."""
 
     overview: Overview
+    kinds: StepKinds | None = None
+    """The kinds of the page's steps."""
     notes: tuple[Note, ...] = ()
     device_names: tuple[tuple[int, str], ...] = ()
     memory_bytes: int | None = None
@@ -83,7 +101,7 @@ class OverviewData:
     ranks: pl.DataFrame | None = None
     """`analysis.ranks.of_run.ranks_of`; None for one rank."""
     verdict: Limit | None = None
-    """What the run waits for as its job knows it; None while that is not known, or of one rank."""
+    """What the run waits for, as far as its recording is valid, as its job knows it; None while that is not known."""
     job: str = ""
     """What all ranks say together (`analysis.ranks.sentences.brief`); empty for one rank."""
     unread: int = 0
@@ -158,11 +176,11 @@ def overview_text(
     """
     writer = Writer(width, height, styles, ascii=ascii)
     step = _step_and_gpu(writer, data)
-    sections = [_verdict(writer, data), step]
+    sections = [_verdict(writer, data), _kinds(writer, data.kinds), step]
     if data.job:
         sections.insert(0, _paragraph(writer, data.job))
     if data.path is not None:
-        sections.append(_path(writer, data.path))
+        sections.append(_path(writer, data))
     if data.ranks is not None and data.ranks.height > 1:
         sections.append(_ranks(writer, data.ranks))
     elif data.unread and data.whole:
@@ -171,17 +189,19 @@ def overview_text(
     host = _host(writer, data, data.host) if data.host is not None and data.host.height else []
     if not data.whole:
         kernels = [Text().append(writer.own(" Computing kernels …"), writer.style("muted"))]
-    findings = _findings(writer, data)
+    findings = _findings(writer, data, height)
     over = sum(map(len, sections)) + len(findings) + len(kernels) + len(host) - height
     if over > 0 and writer.width >= SIDE_BY_SIDE:
         # content that has a tab of its own is dropped first
-        for section, least in ((kernels, 4), (host, 3), (findings, 3), (kernels, 3)):
+        for section, least in ((kernels, 4), (host, 3), (kernels, 3)):
             less = min(over, max(len(section) - least, 0))
             del section[len(section) - less :]
             over -= less
-    tops = [section for section in (findings, kernels, host) if section]
-    # one below the other, step and GPU would push the main content out of view
     at = sections.index(step)
+    sections.insert(at, findings)
+    tops = [section for section in (kernels, host) if section]
+    # one below the other, step and GPU would push the main content out of view
+    at += 1
     sections[at:at] = tops if writer.width < SIDE_BY_SIDE else []
     sections += tops if writer.width >= SIDE_BY_SIDE else []
     used = sum(map(len, sections))
@@ -190,13 +210,16 @@ def overview_text(
         sections.append([_notes(writer, data.notes)])
         used += 1
     room = height - used - len(sections)
-    if data.overview.per_step.height > 1 and room >= 4:
+    shows_steps = data.overview.per_step.height > 1 and room >= 4
+    # a light step is neither the page's nor the recorded one
+    shows_steps &= page_step(data.overview).of != "clean" or data.overview.as_recorded is None
+    if shows_steps:
         steps = steps_picture(writer, data.overview, room - 2)
         sections.insert(sections.index(step) + 1, steps)
         used += len(steps)
     lanes = lanes_picture(writer, data)
     if lanes and height - used - len(sections) > len(lanes):
-        sections.insert(sections.index(step) + 1 + (data.overview.per_step.height > 1 and room >= 4), lanes)
+        sections.insert(sections.index(step) + 1 + shows_steps, lanes)
         used += len(lanes)
     spare = height - used
     lines: list[Text] = []
@@ -218,6 +241,21 @@ def _verdict(writer: Writer, data: OverviewData) -> list[Text]:
     return _paragraph(writer, sentence)
 
 
+def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
+    """A line for each kind of steps; none where they are alike, and in little room also where but the first are not."""
+    frame = kind_rows(kinds)
+    if kinds is None or not frame.height or not (writer.roomy or frame["kind"].is_in(["longer", "shorter"]).any()):
+        return []
+    lines = [writer.head("Kinds of steps", f"{STEPS_OF[kinds.of]}; share of the time of all")]
+    for kind, many, mean, percent, particular in frame.select(
+        "kind", "steps", "mean_ns", "percent", "particular"
+    ).iter_rows():
+        told = fitting.printable(particular_words(kind, particular), ascii=writer.ascii)
+        line = Text(f"  {kind:<8}{many:>6,} {writer.own('×')} {writer.time(mean):>9} {format_percent(percent):>8}  ")
+        lines.append(line.append(fitting.fit(told, max(writer.width - 40, 8), ascii=writer.ascii)))
+    return lines
+
+
 def _paragraph(writer: Writer, text: str) -> list[Text]:
     """A sentence or two that answer the page's question, broken into lines."""
     words = fitting.printable(text, ascii=writer.ascii)
@@ -225,10 +263,12 @@ def _paragraph(writer: Writer, text: str) -> list[Text]:
     return [Text(f" {line}", writer.style("verdict")) for line in lines or [""]]
 
 
-def _path(writer: Writer, path: CriticalPath) -> list[Text]:
+def _path(writer: Writer, data: OverviewData) -> list[Text]:
     """The resources of the critical path, the largest first, as far as one line holds them."""
-    shares = path.resources.sort("percent", descending=True).select("resource", "percent").iter_rows()
-    head = writer.head("Critical path")
+    assert data.path is not None
+    shares = data.path.resources.sort("percent", descending=True).select("resource", "percent").iter_rows()
+    of = path_of(data.overview.sel)
+    head = writer.head("Critical path" if of == page_step(data.overview).of else f"Critical path {STEP_WORDS[of]}")
     room, parts = writer.width - head.cell_len - 3, ""
     for resource, percent in shares:
         part = f"{RESOURCE_LABELS[resource]} {format_percent(percent)}"
@@ -243,7 +283,7 @@ def _step_and_gpu(writer: Writer, data: OverviewData) -> list[Text]:
     left, right = _step(writer, data.overview), _gpu(writer, data)
     if writer.width < SIDE_BY_SIDE:
         return left + right
-    edge = max(min(writer.width - 36, 60), 44)
+    edge = _edge(writer)
     lines = []
     for number in range(max(len(left), len(right))):
         line = left[number].copy() if number < len(left) else Text()
@@ -254,54 +294,66 @@ def _step_and_gpu(writer: Writer, data: OverviewData) -> list[Text]:
     return lines
 
 
+def _edge(writer: Writer) -> int:
+    """The column at which what stands beside the step begins."""
+    return max(min(writer.width - 36, 60), 44)
+
+
 def _step(writer: Writer, overview: Overview) -> list[Text]:
-    count = f"mean of {overview.base}" if overview.steps > 1 else overview.base if overview.steps else "no steps in it"
-    what = "Average step" if overview.steps else whole_words(overview)
-    rich = overview.as_recorded
-    if rich is not None:
-        count = f"{overview.steps} light step{'s' if overview.steps > 1 else ''}"
-    recorded = " recorded" if overview.sel.trace.clean_step_ns and rich is None else ""
-    lines = [writer.head(f"{what} {writer.time(overview.average_step_ns)}{recorded}", count)]
-    width = max(min(writer.width - 36, 60), 44) if writer.width >= SIDE_BY_SIDE else writer.width
-    bar = max(min(width - 37, 20), 4)
-    absent = []
-    for category, ns, percent in overview.average.select("category", "ns", "percent").iter_rows():
+    """The page's step by category, with the recorded one behind it where that is another."""
+    step, recorded = page_step(overview), overview.as_recorded or overview
+    what = "The step" if overview.steps else whole_words(overview)
+    beside = step.of != "recorded"
+    of = {"clean": "clean", "light": "light", "recorded": f"as recorded, {overview.base}"}[step.of]
+    head = writer.head(f"{what} {writer.time(step.ns)}", of)
+    if beside:
+        head.pad_right(max(RECORDED_AT - 9 - head.cell_len, 1))
+        head.append(f"{'recorded':>9}", writer.style("muted"))
+    width = _edge(writer) if writer.width >= SIDE_BY_SIDE else writer.width
+    bar = max(min(width - 37 - 10 * beside, 20), 0 if beside else 4)
+    lines, absent = [head], []
+    parts = step.average.select("category", "ns", "percent").iter_rows()
+    for (category, ns, percent), other in zip(parts, recorded.average["ns"], strict=True):
         label = CATEGORY_LABELS.get(category, category)
-        if not ns:
+        if not ns and not (beside and other):
             absent += [label] if ns is not None else []
             continue
-        line = Text(f"  {label:<15}{writer.time(ns):>9} {format_percent(percent):>8} ")
-        line.append_text(writer.bar(percent, bar))
+        line = Text(f"  {label:<15}{writer.time(ns):>9}{format_percent(percent):>8}")
+        if beside:
+            line.append(f"{writer.time(other):>9}", writer.style("muted"))
+        if bar:
+            line.append(" ")
+            line.append_text(writer.bar(percent or 0.0, bar))
         lines.append(line)
     if absent:
         lines += writer.muted(f"no {', '.join(absent)}", width)
-    if rich is not None:
-        lines += writer.muted(_of_rich(writer, overview, rich), width)
-    return lines
+    remark = _of_recording(writer, step, recorded)
+    return lines + (writer.muted(remark, width) if remark else [])
 
 
-def _of_rich(writer: Writer, light: Overview, rich: Overview) -> str:
-    """The rich recording's step, with what the light one can't tell of it."""
-    unknown = light.average.filter(light.average["ns"].is_null())["category"]
-    spent = {category: ns for category, ns in rich.average.select("category", "ns").iter_rows() if ns}
-    parts = [f"{CATEGORY_LABELS.get(name, name)} {writer.time(spent[name])}" for name in unknown if name in spent]
-    told = [part.replace(" ", TIED) for part in (writer.time(rich.average_step_ns), *parts)]
-    return f"rich recording: {', '.join(told)}"
+def _of_recording(writer: Writer, step: PageStep, recorded: Overview) -> str:
+    """The recorded step beside the page's, or what recording may have added to it."""
+    if step.of == "recorded":
+        added = writer.time(step.recording_ns).replace(" ", TIED)
+        return f"recording may have added up to {added}" if step.recording_ns else ""
+    text = f"recorded: {writer.time(recorded.average_step_ns)}, mean of {recorded.base}".replace(" ", TIED)
+    return f"clean: by a replay; {text}" if step.by_replay else text
 
 
 def _gpu(writer: Writer, data: OverviewData) -> list[Text]:
     names = dict(data.device_names)
-    frame = data.overview.gpu
+    frame = page_step(data.overview).gpu
     if not frame.height:
         return [writer.head("No GPU in this trace")]
     if frame.height > 1:
         return _gpus(writer, data)
     device, name, *shares = frame.select("device", "name", *GPU_SHARES).row(0)
-    name = fitting.fit(fitting.printable(name or names.get(device) or ""), 24, ascii=writer.ascii)
-    lines = [writer.head(f"GPU {device}", name)]
+    room = max(min(writer.width - 23 - (_edge(writer) if writer.width >= SIDE_BY_SIDE else 0), 24), 8)
+    name = fitting.fit(fitting.printable(name or names.get(device) or ""), room, ascii=writer.ascii)
+    lines = [writer.head(f"GPU {device}, % of the {whole_of(data.overview.base)}", name)]
     for label, share in zip(GPU_SHARES.values(), shares, strict=True):
         lines.append(Text(f"  {label:<18}{format_percent(share):>8}"))
-    idle = data.overview.idle
+    idle = page_step(data.overview).idle
     causes = idle.filter(idle["stream"].is_null()).select(*IDLE_SHARES) if idle.height else idle
     leads = f" ({commands.key('go.gaps')})" if writer.width >= WIDE else ""
     for label, share in zip(IDLE_SHARES.values(), causes.row(0) if causes.height else (), strict=False):
@@ -318,7 +370,7 @@ def _gpu(writer: Writer, data: OverviewData) -> list[Text]:
 def _gpus(writer: Writer, data: OverviewData) -> list[Text]:
     """Several devices: a line each."""
     lines = [writer.head("GPU", "busy  kernels  SM eff  occup")]
-    for device, *shares in data.overview.gpu.select("device", *list(GPU_SHARES)[:4]).iter_rows():
+    for device, *shares in page_step(data.overview).gpu.select("device", *list(GPU_SHARES)[:4]).iter_rows():
         texts = "".join(f"{format_percent(share).removesuffix(' %'):>7}" for share in shares)
         lines.append(Text(f"  {device:<3}{texts}"))
     return lines
@@ -361,6 +413,8 @@ def _name_width(frame: pl.DataFrame, room: int) -> int:
 
 def _host(writer: Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]:
     remark = "self time per step, share of the step" if data.overview.steps else "self time, share of the recorded time"
+    if data.overview.steps and page_step(data.overview).of != "recorded":
+        remark = remark.replace("the step", "the recorded step")
     lines = [writer.head("Top host functions", remark)]
     name_width = _name_width(frame.head(TOP_HOST), writer.width - 2 - 10 - 9 - 10 - 2)
     shown = frame.head(TOP_HOST).select("short_name", "kind", "self_per_step_ns", "percent")
@@ -372,29 +426,33 @@ def _host(writer: Writer, data: OverviewData, frame: pl.DataFrame) -> list[Text]
     return lines
 
 
-def _findings(writer: Writer, data: OverviewData) -> list[Text]:
-    """Writes the worst findings, one per line; reserves the lines while the rules run, so that nothing moves."""
-    findings = data.findings
+def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
+    """Writes what to do first; reserves its lines while the rules run, so that nothing moves."""
+    findings, room = data.findings, max(height // 2, LEAST_LINES)
     if findings is None:
-        return [writer.head("Findings", "looking …"), *(Text() for _ in range(TOP_FINDINGS))]
+        return [writer.head("Findings", "looking …"), *(Text() for _ in range(room - 1))]
     if data.unjudged:
         return [writer.head("Findings", "could not be looked for: a bug in tracetui")]
-    if not findings:
-        return [writer.head("Findings", f"none: tab {commands.key('tab.findings')} says what was looked for")]
-    more = len(findings) - TOP_FINDINGS
-    whole = whole_of(data.overview.base)
-    remark = f"right: the most each could gain of the {whole}"
     tab = commands.key("tab.findings")
-    rest = f"{more} more in tab {tab}" if more > 0 else f"tab {tab} says why"
-    lines = [writer.head("Findings", f"{remark}; {rest}")]
-    for finding in findings[:TOP_FINDINGS]:
-        line = Text(f"  {SEVERITY_SIGNS[finding.severity]} ", writer.style(_SEVERITY_STYLES.get(finding.severity, "")))
-        line.append(f"{finding.id:<4}", writer.style("muted"))
-        title = titled(finding.title, finding.doubted_by)
-        gain = "" if finding.ceiling_percent is None else format_percent(finding.ceiling_percent)
-        line.append(f"{writer.name(title, max(writer.width - 18, 12))} {gain:>8}", Style())
-        lines.append(line)
-    return lines
+    if not findings:
+        return [writer.head("Findings", f"none: tab {tab} says what was looked for")]
+    whole, clean = whole_of(data.overview.base), bool(data.overview.sel.trace.clean_step_ns)
+    lines_each = ADVICE_LINES if writer.roomy else ADVICE_LINES - 1
+    lines: list[Text] = []
+    shown = 0
+    for row in advice(map(finding_row, findings)):
+        texts = brief(
+            row, max(writer.width - MARK_WIDTH - 1, 12), whole, clean=clean, lines=lines_each, ascii=writer.ascii
+        )
+        if shown and len(lines) + len(texts) > room:
+            break
+        style = writer.style(_SEVERITY_STYLES.get(row.severity, ""))
+        lines.append(Text(f" {mark(row):<{MARK_WIDTH}}", style).append(texts[0], Style()))
+        lines += [Text(f" {'':<{MARK_WIDTH}}").append(text, writer.style("muted")) for text in texts[1:]]
+        shown += 1
+    more = len(findings) - shown
+    rest = f"{more} more in tab {tab}, with what they rest on" if more else f"tab {tab} says what they rest on"
+    return [writer.head("Findings", rest), *lines]
 
 
 def _ranks(writer: Writer, ranks: pl.DataFrame) -> list[Text]:
@@ -447,7 +505,7 @@ def steps_picture(writer: Writer, overview: Overview, most: int) -> list[Text]:
     groups = [sum(frame[f"{name}_ns"].fill_null(0) for name in names) for _, _, _, names, _ in GROUPS]
     rows = zip(frame["index"], frame["duration_ns"], zip(*groups, strict=True), strict=True)
     every = marked([Step(str(index), ns, parts) for index, ns, parts in rows])
-    title = writer.head("Steps")
+    title = writer.head("Steps as recorded" if overview.as_recorded is None else "Light steps")
     for sign, key, meaning in legend(every, ascii=writer.ascii):
         title.append("  ")
         title.append(sign, writer.style(key))
@@ -477,7 +535,6 @@ def lanes_picture(writer: Writer, data: OverviewData) -> list[Text]:
     ]
     what = f"Step {picture.step}" if picture.step is not None else whole_words(data.overview)
     remark = f"how busy each lane is; {commands.key('tab.timeline')} has the events"
-    recorded = " as recorded" if data.overview.as_recorded is not None else ""
-    lines = [writer.head(f"{what}, {writer.time(picture.lasting)}{recorded}", remark)]
+    lines = [writer.head(f"{what} as recorded", remark)]
     runs = gantt_runs(lanes, writer.width - 2, picture.lasting, ascii=writer.ascii)
     return [*lines, *writer.styled(runs, indent="  ")]

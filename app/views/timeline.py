@@ -91,7 +91,7 @@ def with_program(session: Session, trace: Trace, lanes: Timeline | None) -> Time
     more = lanes
     if trace.info.kind == "nsys":
         more = with_curves(more, known_first(sampled(selection)))
-    replayed = model(selection, trace.clean_step_ns)
+    replayed = model(selection, selection.clean_step_ns)
     if replayed is not None:
         more = with_path(more, path_lane(selection, replayed), slack(replayed))
     return more if more is not lanes else None

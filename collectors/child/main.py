@@ -19,6 +19,7 @@ from . import machine_torch, prove, ranks, script
 from .marks import Marks, synchronize
 from .profilers import RECORDERS, Refused, endless
 from .progress import Progress
+from .sampling import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +38,8 @@ def run_steps(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, A
         progress: told of every step.
 
     Returns:
-        ``clean_step_ns`` and ``clean_host_ns`` (one per clean step; empty where none was asked for) and what the tool's
-        recorder returned.
+        ``clean_step_ns`` and ``clean_host_ns`` (one per clean step; empty where none was asked for), ``sampled``, and
+        what the tool's recorder returned.
     """
     batches = endless(workload.batches)
 
@@ -47,8 +48,19 @@ def run_steps(spec: dict[str, Any], workload: Any, progress: Any) -> dict[str, A
 
     warm_up(spec, run_step, progress)
     clean = clean_loop(spec, run_step, progress)
+    sampling = Sampling(spec, clean, progress)
+    while sampling.goes_on():
+        run_step()
+        sampling.step()
     recorded = RECORDERS[spec["tool"]](spec, run_step, progress)
-    return {**recorded, "clean_step_ns": clean.step_ns(), "clean_host_ns": clean.host_ns()}
+    skipped = [*sampling.skipped, *recorded.get("skipped", ())]
+    return {
+        **recorded,
+        "skipped": skipped,
+        "sampled": sampling.measured(),
+        "clean_step_ns": clean.step_ns(),
+        "clean_host_ns": clean.host_ns(),
+    }
 
 
 def warm_up(spec: dict[str, Any], run_step: Callable[[], None], progress: Any) -> None:

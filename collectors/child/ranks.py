@@ -10,7 +10,10 @@ import signal
 import socket
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MEETING_S = 20.0
 """How long a rank waits for the others before it goes on alone: not every program calls its optimizer on all ranks."""
@@ -140,6 +143,24 @@ def meet(spec: dict[str, Any], place: str) -> str | None:
             return f"{alone}: not all came within {MEETING_S:g} s"
         time.sleep(_LOOK_S)
     return None
+
+
+def first_says(spec: dict[str, Any], what: str, number: Callable[[], int]) -> int:
+    """A number that the first rank finds, which the others are told; 0 where they are not told in time."""
+    store = _store() if spec.get("rank") is not None else None
+    if store is None:
+        return number() if not spec.get("rank") else 0
+    key = f"tracetui/{what}"
+    if spec["rank"] == 0:
+        found = number()
+        store.set(key, str(found))
+        return found
+    until = time.monotonic() + MEETING_S
+    while not store.check([key]):
+        if time.monotonic() > until:
+            return 0
+        time.sleep(_LOOK_S)
+    return int(store.get(key))
 
 
 def _store() -> Any:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from . import machine_torch, ranks
 from .marks import Marks, synchronize
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light
+from .sampling import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -197,9 +198,9 @@ class _Recorder:
     """Times and records the steps of somebody else's program, which does not know it.
 
     The calls of the optimizer are the ends of steps, or those of the module that a program without one repeats. On a
-    GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, `light_steps` are recorded
-    lightly, and `steps` with everything. On the CPU, where no profiler
-    stays loaded, `steps` are recorded after the warm-up, so that short programs are too, and then `clean_steps` timed.
+    GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, some are sampled, `light_steps`
+    are recorded lightly, and `steps` with everything. On the CPU, where no profiler stays loaded, `steps` are recorded
+    after the warm-up, so that short programs are too, then `clean_steps` timed, and then some sampled.
     """
 
     def __init__(self, spec: dict[str, Any], progress: Progress, keep: Callable[[], None]) -> None:
@@ -212,6 +213,7 @@ class _Recorder:
         self._profiler: Any | None = None
         self._light: LightPass | None = None
         self._clean = self._rich = Marks("cpu")
+        self._sampling: Sampling | None = None
         self._calls = 0
         self._done = False
         self._passes: list[dict[str, Any]] = []
@@ -283,8 +285,10 @@ class _Recorder:
         if device == "cpu":
             yield from self._record(device)
             yield from self._time(device)
+            yield from self._sample(device)
             return
         yield from self._time(device)
+        yield from self._sample(device)
         yield from self._record_lightly(device)
         yield from self._record(device)
 
@@ -302,6 +306,15 @@ class _Recorder:
             self._progress.say("clean", number + 1, self._spec["clean_steps"])
         synchronize(device)
         self._keep()
+
+    def _sample(self, device: str) -> Iterator[None]:
+        self._sampling = Sampling({**self._spec, "device": device}, self._clean, self._progress)
+        while self._sampling.goes_on():
+            yield
+            self._sampling.step()
+        self._refused += self._sampling.skipped
+        if self._sampling.steps:
+            self._keep()
 
     def _take_turn(self, device: str) -> Iterator[None]:
         """Times steps for a while and ends the program, whose next turn is another process."""
@@ -382,6 +395,8 @@ class _Recorder:
         """Ends the recording that is under way, if there is one, and writes it."""
         import torch
 
+        if self._sampling is not None:
+            self._sampling.end()
         if self._light is not None:
             self._end_light()
         profiler, self._profiler = self._profiler, None
@@ -416,6 +431,7 @@ class _Recorder:
             "clean_host_ns": self._clean.host_ns(),
             "profiled_step_ns": rich["step_ns"] if rich else [],
             "passes": self._passes,
+            "sampled": None if self._sampling is None else self._sampling.measured(),
             "step_of": self._step_call() if self._calls else None,
         }
 
@@ -475,10 +491,12 @@ class _Recorder:
             lightly = LIGHT_WARMUP + spec["light_steps"] if spec["light_steps"] else 0
             before = f"{warmup + spec['clean_steps'] + lightly} ({warmup} to warm up, {spec['clean_steps']} timed "
             before += f"without a profiler, {lightly} recorded lightly)"
+            if self._sampling is not None and self._sampling.steps:
+                before += f" and {self._sampling.steps} that were sampled"
             left = self._calls - warmup - spec["steps"]
-            advice = (
-                f"--clean-steps {left} --no-light fits" if left > 0 else "lower --warmup, --clean-steps and --steps"
-            )
+            unsampled = " --sample-seconds 0" if spec.get("sample_seconds") else ""
+            fits = f"--clean-steps {left} --no-light{unsampled} fits"
+            advice = fits if left > 0 else "lower --warmup, --clean-steps and --steps"
         raise Refused(
             f"the program ended before a step was recorded: it called {self._step_call()} {self._calls} times, and "
             f"recording begins after {before}; {advice}, or record a stretch of time: --window DELAY+LENGTH"

@@ -425,7 +425,7 @@ class OutputFile(Struct, frozen=True, gc=False):
     name: str | None = None
     """Within the run's folder."""
     kind: str | None = None
-    """`chrome`, `nsys`, `ncu`, `memory_snapshot` or `log`"""
+    """`chrome`, `nsys`, `ncu`, `memory_snapshot`, `samples` or `log`"""
     bytes: Whole | None = None
     sha256: str | None = None
 

@@ -1,15 +1,14 @@
-"""Which steps the Overview's figures of the GPU are of, and how the others are called.
+"""Which step shares are of, and how another one is called.
 
-A run may have three kinds of steps: clean ones without a profiler, of which the verdict and all gains are; those of its
-light recording, of which the Overview's GPU figures are; and those of the recording itself, which alone has the host's
-work by name. A share of any but the verdict's says which.
+A run may have three kinds of steps: clean ones without a profiler, those of its light recording, and those of the
+recording itself, which alone has the host's work by name. The page is of one of them (`matching.clean_step`), as the
+verdict and all gains are; a share of any other says which.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.remembered import kept
@@ -25,22 +24,28 @@ STEP = "the step"
 
 
 class Shown(Struct, frozen=True):
-    """The steps of the Overview's figures of the GPU."""
+    """The page's step, and the recording that has its GPU work."""
 
     sel: Selection
-    """The run's light recording where the Overview is of it, else the recording itself."""
+    """The run's light recording where tables have its times, else the recording itself."""
     of_steps: Selection
     """`sel` without GPU work that no step launched."""
     steps: int
     """What "per step" divides by."""
     step_ns: float
-    """The average step."""
+    """The page's step."""
+    mean_ns: float
+    """The mean of those whose shares it has."""
     span: str
-    """The base of shares, in words: "the step", "the light step", "the recorded step"."""
+    """The base of shares, in words: "the step", or what stands for one."""
 
     def per_step(self, ns: float) -> float:
         """A time of the whole selection, divided by the number of its steps."""
         return ns / self.steps
+
+    def of_step(self, ns: float) -> float:
+        """A time of the whole selection as a part of the page's step: it has the same share of it as of its own."""
+        return self.per_step(ns) * self.step_ns / self.mean_ns if self.mean_ns else self.per_step(ns)
 
     def share(self, ns_per_step: float) -> float | None:
         """A time per step in percent of the step, at most 100; None where the step has no length."""
@@ -49,21 +54,20 @@ class Shown(Struct, frozen=True):
 
 @kept
 def shown(facts: Facts) -> Shown:
-    """The steps whose shares the Overview shows."""
+    """The step whose shares the Overview shows."""
     light = light_selection(facts.sel)
     sel = facts.sel if light is None else light
-    span = recorded_span(facts) if light is None else _called(facts, "light")
-    return Shown(sel, in_steps(sel), sel.step_count, facts.run_overview.average_step_ns, span)
+    return Shown(sel, in_steps(sel), sel.step_count, facts.page_step.ns, facts.page_step.mean_ns, program.span(facts))
 
 
 def recorded_span(facts: Facts) -> str:
-    """The base of shares of what the recording itself tells: ``the recorded step`` if the verdict's step is another."""
+    """The base of shares of what the recording itself tells: ``the recorded step`` if the page's step is another."""
     return program.span(facts) if is_verdicts(facts) else _called(facts, "recorded")
 
 
 def host_span(facts: Facts) -> str:
     """The step that `Facts.host_model` says would be shorter: the verdict's, but for a run without clean steps."""
-    other = facts.host_model is not facts.model and not facts.trace.clean_step_ns
+    other = facts.host_model is not facts.model and not facts.sel.clean_step_ns
     return _called(facts, "recorded") if other else program.span(facts)
 
 
@@ -73,8 +77,8 @@ def as_recorded(facts: Facts) -> str:
 
 
 def is_verdicts(facts: Facts) -> bool:
-    """Whether the verdict is about the recording's own steps: nobody timed clean ones, and there is no light one."""
-    return not facts.trace.clean_step_ns and facts.run_overview.as_recorded is None
+    """Whether the page is of the recording's own steps: nobody timed clean ones, and there is no light one."""
+    return facts.page_step.of == "recorded"
 
 
 def _called(facts: Facts, which: str) -> str:
@@ -82,20 +86,8 @@ def _called(facts: Facts, which: str) -> str:
     return f"the {which} step" if span == STEP else span
 
 
-GPU_CATEGORIES = ("kernel", "communication", "memcpy", "memset")
-
-
 def idle_ns(facts: Facts) -> float:
-    """The GPU's idle time per step, as the Overview has it.
-
-    With several GPUs it is their mean. Idle time between steps does not count: if the recording has such time, only the
-    idle time inside the steps is used.
-    """
-    found = facts.run_overview
-    whole = found.idle.filter(pl.col("stream").is_null())
-    if not whole.height:
-        return 0.0
-    steps = facts.step_count if found.as_recorded is None else max(found.steps, 1)
-    between = float(whole["idle_ns"].sum()) / whole.height / steps
-    busy = float(found.average.filter(pl.col("category").is_in(GPU_CATEGORIES))["ns"].sum())
-    return min(between, max(found.average_step_ns - busy, 0.0))
+    """The GPU's idle time in the step, as the Overview has it; with several GPUs their mean."""
+    step = facts.page_step
+    busy = step.gpu["busy_percent"].mean()
+    return step.ns * (1 - busy / 100) if isinstance(busy, float) else 0.0

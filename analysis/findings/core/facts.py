@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.json_values import Json
     from tracetui.analysis.captures.step_ranges import StepRanges
     from tracetui.analysis.compare.diff import Diff
+    from tracetui.analysis.compare.regression import Regression
+    from tracetui.analysis.compare.repeats import RunsDifference
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.framework import Program
+    from tracetui.analysis.matching.clean_step import PageStep
     from tracetui.analysis.matching.join import Measured
     from tracetui.analysis.memory.peak import Memory
     from tracetui.analysis.overview import Overview
@@ -31,15 +34,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.roofline.roofline import Roofline
     from tracetui.parsers import Run, Trace
     from tracetui.parsers.runs.manifest import RunManifest
-
-
-_COLLECTIVES = frozenset({"S14"})
-_LEADS = {
-    "dataloader": frozenset({"S5"}),
-    "communication": _COLLECTIVES,
-    "ranks": _COLLECTIVES,
-    "copies": frozenset({"S27"}),
-}
 
 
 class Subject(Protocol):
@@ -138,6 +132,13 @@ class Facts:
         """The same of the trace itself, whose host times and steps other analyses share."""
         return self.run_overview.as_recorded or self.run_overview
 
+    @property
+    def page_step(self) -> PageStep:
+        """The one step that the page is of."""
+        from tracetui.analysis.matching.clean_step import page_step
+
+        return page_step(self.run_overview)
+
     @cached_property
     def verdict(self) -> Limit:
         """What the run waits for; of one rank of a job, as all of them know it."""
@@ -232,17 +233,17 @@ class Facts:
 
     @cached_property
     def model(self) -> Model | None:
-        """`dependencies.model.program_model`: what the steps would take if GPU work were faster or absent."""
-        from tracetui.analysis.dependencies.model import program_model
+        """`dependencies.limit.run_model`: what the steps would take if GPU work were faster or absent."""
+        from tracetui.analysis.dependencies.limit import run_model
 
-        return program_model(self.sel)
+        return run_model(self.sel)
 
     @cached_property
     def host_model(self) -> Model | None:
         """The model of the trace itself, whose calls have names: for what the host does."""
         from tracetui.analysis.dependencies.model import model
 
-        return model(self.sel, self.trace.clean_step_ns)
+        return model(self.sel, self.sel.clean_step_ns)
 
     @cached_property
     def model_rows(self) -> Ints:
@@ -254,15 +255,6 @@ class Facts:
         from tracetui.analysis.matching.light_times import rows_in_rich
 
         return rows_in_rich(replayed, self.trace)[rows]
-
-    @cached_property
-    def leads(self) -> frozenset[str]:
-        """Ids of the rules that say what the verdict says, and so come before their equals."""
-        if not self.trace.has_timeline:
-            return frozenset()
-        if self.model is not None and self.model.waits_for != "gpu" and "ranks" in self.model.sides:
-            return _COLLECTIVES
-        return _LEADS.get(self.verdict.kind, frozenset())
 
     @cached_property
     def path(self) -> CriticalPath | None:
@@ -345,8 +337,8 @@ class Facts:
 
     @cached_property
     def step_ns(self) -> float:
-        """The time of the average step; without steps, that from the first GPU work to the last."""
-        return self.overview.average_step_ns
+        """The recorded step: the page's where that is it, else the mean; without steps, from first to last GPU work."""
+        return self.page_step.ns if self.page_step.of == "recorded" else self.overview.average_step_ns
 
     @cached_property
     def kernel_ns(self) -> int:
@@ -372,6 +364,8 @@ class Pair:
 
     a: Facts
     b: Facts
+    between: RunsDifference | None = None
+    """The difference of their repeats, of which both are the middle ones; None for two single runs."""
     kind: str = "pair"
 
     def missing(self, needs: Iterable[str]) -> str:
@@ -393,6 +387,12 @@ class Pair:
         from tracetui.analysis.compare.diff import diff
 
         return diff(self.a.sel, self.b.sel)
+
+    def regression(self, noise: float = 1.0) -> Regression:
+        """`analysis.compare.regression.regression`."""
+        from tracetui.analysis.compare.regression import regression
+
+        return regression(self.diff, self.between, noise)
 
     @cached_property
     def comparable(self) -> Json:
@@ -440,6 +440,8 @@ _HAS: dict[str, Callable[[Facts], bool]] = {
     "host": lambda facts: facts.trace.host.height > 0,
     "operators": _has_kind("operator"),
     "loader": lambda facts: facts.loader is not None,
+    "frames": _has_kind("python"),
+    "modules": _has_kind("module"),
     "annotations": _has_kind("annotation"),
     "api": _has_kind("runtime", "driver"),
     "shapes": lambda facts: facts.trace.host["input_shapes"].count() > 0,

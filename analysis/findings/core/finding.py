@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from tracetui.analysis.attribution.place import Place
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.findings.core.change import Given
     from tracetui.parsers.runs.proofs import Claim, Proof
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 Severity = Literal["invalid", "critical", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("invalid", "critical", "warning", "info")
 """Worst first: ``invalid`` refutes the measurement itself."""
+
+
+HEADLINE, NO_ACT = "the headline says it", "it leads to no act"
+"""What sets a finding aside that the headline says too, or that leads to no act."""
 
 
 class Query(Struct, frozen=True):
@@ -58,6 +63,8 @@ class Finding:
     """Time per step that is at stake; None if the finding is not about time, or the time is unknown."""
     least_ns: float | None = None
     """The lower end of that time, as far as the host's time is known; None where it is not."""
+    impact_of: Literal["step", "mean_step"] = "step"
+    """What both are of: the typical step, or where steps are not alike the mean of all."""
     ceiling_percent: float | None = None
     """The most that the step time could fall if this cost vanished (Amdahl); None if unknown."""
     sure_percent: float | None = None
@@ -77,10 +84,16 @@ class Finding:
     """For a finding on the measurement: the bases that it refutes, where they are not those of its rule."""
     doubts: tuple[str, ...] | None = None
     """The bases that it doubts, where they are not those of its rule."""
+    aside: str = ""
+    """`HEADLINE` or `NO_ACT`, by which it is set aside; else empty."""
+    shared_with: tuple[str, ...] = ()
+    """Ids of the findings that count the same time (`engine.told`)."""
     doubted_by: tuple[str, ...] = ()
     """Ids of the rules because of which it may not hold."""
     work: Ints | None = field(default=None, compare=False, repr=False)
     """Rows of the device frame that it is about; None if it is not about certain GPU work."""
+    where: tuple[Place, ...] = field(default=(), compare=False, repr=False)
+    """Where in the program its work is launched, or the host's time goes that it would spare: the most time first."""
     host: Intervals | None = field(default=None, compare=False, repr=False)
     """The host's time that it would spare, on the recording's clock; None if it spares none, or it is not known."""
 
@@ -95,11 +108,11 @@ class Abstention(Struct, frozen=True):
 
 
 class Suppressed(Struct, frozen=True):
-    """A finding that rests on something a validity rule refuted, or that the user silenced."""
+    """A finding that rests on something a validity rule refuted, that says nothing new, or that the user silenced."""
 
     finding: Finding
     by: str
-    """Id of the validity rule, or the user's reason."""
+    """Id of the validity rule, `HEADLINE`, `NO_ACT`, or the user's reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +120,17 @@ class Findings:
     """Everything that the rules returned for a run, a pair of runs or a sweep."""
 
     found: tuple[Finding, ...]
-    """What refutes or doubts others first, then by impact, then by severity (`engine`)."""
+    """In the order of `engine.place`."""
     suppressed: tuple[Suppressed, ...] = ()
     silenced: tuple[Suppressed, ...] = ()
     abstained: tuple[Abstention, ...] = ()
     checked: tuple[str, ...] = ()
     """Ids of the rules that had what they need and ran."""
+
+    @property
+    def standing(self) -> tuple[Finding, ...]:
+        """The findings, and those that are set aside because the headline says the same."""
+        return (*self.found, *(each.finding for each in self.suppressed if each.by == HEADLINE))
 
 
 def evidence(*items: Evidence | tuple[Any, ...]) -> tuple[Evidence, ...]:

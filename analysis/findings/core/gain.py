@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals
-from tracetui.analysis.dependencies.model import Saved, faster_work, without_calls, without_copies
+from tracetui.analysis.dependencies.model import FITS, Saved, faster_work, without_calls, without_copies
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.gpu.activities import activities
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     Bools = NDArray[np.bool_]
 
-_HOST = "how much of its time the host is spared"
 CRITICAL_PERCENT, WARNING_PERCENT = 25.0, 5.0
 """Shares of the step from which the time at stake makes a finding critical, or a warning."""
 
@@ -123,6 +122,15 @@ def limited(found: Gain, most_ns: float, base_ns: float, why: str) -> Gain:
     )
 
 
+def of_the_step(found: Gain, model: Model) -> Gain:
+    """The gain as the same part of the step, where the replayed step is the longer one."""
+    longest = max(end.median_ns for end in model.ends)
+    if longest <= model.step_ns * (1 + FITS):
+        return found
+    why = f"of a replayed step of {words.ns(longest)}, and so less of this one"
+    return limited(found, found.ns * model.step_ns / longest, model.step_ns, why)
+
+
 def severity(ceiling: float | None) -> Severity:
     """The severity of a finding that could shorten the step by this much."""
     if ceiling is None or ceiling < WARNING_PERCENT:
@@ -184,7 +192,7 @@ def of_kernels(
     if faster:
         spared = sum((1 - part) * int((work.end - work.start)[marked].sum()) for marked, part in faster)
         what += f", and {words.ns(spared / max(model.graph.steps.height, 1))} of others that the change makes faster"
-    after = ", without their launches too" if fewer_launches else ""
+    after = " without these launches" if fewer_launches else ""
     bound = _gain(model, saved, f"{what}; ", after, surely)
     return replace(bound, work=rows, host=launching(facts, rows) if fewer_launches else None)
 
@@ -259,7 +267,7 @@ def of_copies(facts: Facts, rows: Ints) -> Gain:
         return _alone(facts, rows, 0.0, None)
     mask = _work_of(facts, rows)
     saved = model.saved(lambda costs: without_copies(model.graph, costs, mask))
-    return replace(_gain(model, saved, "", ", without the copies and what waits for them alone"), work=rows)
+    return replace(_gain(model, saved, "", " without these copies and what waits for them alone"), work=rows)
 
 
 def of_host_time(facts: Facts, gone: Intervals) -> Gain:
@@ -279,15 +287,15 @@ def _gain(model: Model, saved: Saved, before: str, after: str, surely: Saved | N
     """
     base, certain = model.step_ns, surely or saved
     share = 100 * min(saved.most_ns, base) / base if base else None
-    steps = f"the median of {model.step_count} steps ends" if model.step_count > 1 else "it ends"
+    steps = f"the median of {model.step_count} steps" if model.step_count > 1 else "it"
     if model.clean_ns is None and model.sel.trace.light is not None:
-        steps = f"of {words.ns(base)}, the rich recording's step, {steps}"  # the verdict's step is the light one
-    ends = f"{steps} {words.ns(saved.most_ns)} earlier" if saved.most_ns >= 1 else f"{steps} no earlier"
+        steps += f" (the rich recording's, {words.ns(base)})"  # the verdict's step is the light one
+    shorter = f"{words.ns(saved.most_ns)} shorter" if saved.most_ns >= 1 else "no shorter"
     least = min(certain.least_ns, saved.most_ns)
     if saved.most_ns - least >= 1:
-        lost = "what recording cost the host" if model.clean_ns is None else _HOST
-        ends = f"{steps} {words.ns(least)} to {words.ns(saved.most_ns)} earlier, by {lost},"
-    why = f"{before}{ends} when the launches are replayed{after}"
+        by = "what recording cost the host" if model.clean_ns is None else "how fast the host is"
+        shorter = f"{words.ns(least)} to {words.ns(saved.most_ns)} shorter, by {by}"
+    why = f"{before}in a replay{after} {steps} is {shorter}"
     sure = 100 * min(certain.shares)
     return Gain(saved.most_ns, share, why, least, sure if share is None else min(share, sure))
 

@@ -200,3 +200,24 @@ S14 = Rule(
     earlier without collectives. Since a collective's time is transfer and waiting for ranks that come later, which one
     rank's file can't tell apart, the finding names no share that could be gained and is never critical.""",
 )
+
+F21 = Rule(
+    "F21",
+    "A growing tensor is copied to append to it",
+    needs=("timeline", "gpu", "operators", "shapes"),
+    rests_on=("gpu", "shares"),
+    thresholds={
+        "share_percent": chosen(5, "%", "these copies, of kernel time"),
+        "factor": chosen(8, "x", "the old tensor, of what is appended"),
+    },
+    advice="Write into a buffer of the full size.",
+    source="static caches of transformers and gpt-fast",
+    compared="above {share_percent} of kernel time, for tensors {factor:g} times what is appended",
+    explanation="""
+    ``torch.cat`` of a large tensor and a small one moves all of the large one to add a little to it.
+
+    Counted are calls of ``aten::cat`` whose largest input has several times the elements of all others together, where
+    the size of that input changes from call to call: a cache of keys and values that grows with each token, a list of
+    results. The gain is that of a replay without these kernels and without operators that get the grown tensor and take
+    the host longer than a launch does, such as cuDNN's attention, which plans for each new length.""",
+)

@@ -197,6 +197,24 @@ S27 = Rule(
     it depends on the kind of memory, on the size of each copy, and on what runs beside them.""",
 )
 
+S28 = Rule(
+    "S28",
+    "Rare steps take much of the run",
+    needs=("timeline",),
+    rests_on=("whole",),
+    thresholds={"share_percent": chosen(5, "%", "of the mean step, which the rare steps take beyond the others")},
+    advice="Do it less often, or beside the steps.",
+    compared="{share_percent} of the mean step",
+    explanation="""
+    Steps are not alike: a few take so much longer that the run's time is theirs (saving, validation, a stop).
+
+    Steps are grouped into kinds (docs/metrics.md). The gain is the mean of all steps less the mean of the typical kind:
+    a part of the mean step, and so it may be more than a typical step takes. Steps are the clean ones where they
+    were timed, else those of the light recording, else the recorded ones. The first steps do not count where they
+    launch what the others do: they are a warm-up, which ends. Of a single long step it is not known how often it comes,
+    so the finding is at most a warning.""",
+)
+
 S7 = Rule(
     "S7",
     "The host waits for the GPU in the middle of the step",
@@ -268,4 +286,63 @@ S18 = Rule(
     Either more recorded threads are in operators or API calls at one time than the machine has cores, or the machine's
     load during the run, which run.json samples, exceeds them. Calls in which a thread waits don't count. How much of
     the step that costs can't be told from a recording, which sees calls and not the scheduler.""",
+)
+
+S29 = Rule(
+    "S29",
+    "The same call again and again",
+    needs=("timeline", "gpu", "frames"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={
+        "calls": chosen(8, "", "calls of the same under one call of a function"),
+        "share_percent": chosen(5, "%", "what the step would be shorter without them"),
+    },
+    advice="One call over all of them: a batch dimension, a foreach or fused variant.",
+    source="the foreach variants of torch.optim, and cuDNN's of recurrent networks",
+    compared="{calls:g} calls or more in one call of a function, and {share_percent} of the step or more",
+    several=True,
+    explanation="""
+    One function of the program calls the same operator, module or library function many times where one call would do.
+
+    Counted are calls directly under a function of the program's own code, in one call of that function and one step. A
+    module counts only where it is the same instance: a stack of layers is no repetition, a recurrent cell in a loop is.
+    The gain is how much earlier the steps end in a replay without all but the first of these calls, without their
+    backward passes, and without the GPU work that both launch: one call for all of them would do that work too, so it
+    is an upper end.""",
+)
+
+S30 = Rule(
+    "S30",
+    "Activations are computed twice",
+    needs=("timeline", "gpu", "modules"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"share_percent": chosen(5, "%", "what the step would be shorter without it")},
+    advice="Keep the activations where memory allows it: checkpoint fewer layers, or none.",
+    source="torch.utils.checkpoint's documentation",
+    compared="above {share_percent} of the step",
+    explanation="""
+    Modules run forward again inside the backward pass, as activation checkpointing has it.
+
+    That saves memory and costs a second forward pass. Seen are calls of modules within an operator of the backward pass
+    that are no part of a backward operator themselves. The gain is how much earlier the steps end in a replay without
+    these calls and the GPU work that they launch.""",
+)
+
+S31 = Rule(
+    "S31",
+    "The optimizer computes on the CPU",
+    needs=("timeline", "gpu", "operators"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={
+        "share_percent": chosen(5, "%", "operators of the optimizer that launch nothing, of the recorded step")
+    },
+    advice="Keep parameters and the optimizer's state on the GPU, and use its fused=True.",
+    source="DeepSpeed's documentation of ZeRO-Offload",
+    compared="above {share_percent} of the recorded step",
+    explanation="""
+    Operators within the optimizer's step take long and launch nothing: its state or the weights are on the CPU.
+
+    Gradients then go down and weights go up in each step, which are copies that wait for the GPU. The gain is how much
+    earlier the steps end in a replay without the optimizer's step on the host and without the copies between host and
+    GPU.""",
 )

@@ -12,6 +12,8 @@ NEEDS = {
     "operators": "operators: record with torch.profiler",
     "loader": "waits for data: record a torch DataLoader with torch.profiler, or put a range called data_loading"
     " around next(loader)",
+    "frames": "Python functions: record with with_stack=True, as tracetui profile does",
+    "modules": "calls of modules: record with with_modules=True and with_stack=True, as tracetui profile does",
     "annotations": "NVTX or record_function ranges",
     "api": "CUDA API calls",
     "shapes": "shapes: record with record_shapes=True",

@@ -18,12 +18,16 @@ D1 = Rule(
     source="gpuprof, nsys-ai: regressions against a median of runs",
     compared="longer by more than {regression_percent:g} %, and zero outside of {noise:g} times the interval",
     explanation="""
-    B's median step is longer than A's by more than the limit *and* by more than steps vary by themselves.
+    B's step is longer than A's by more than the limit *and* by more than chance.
 
-    ``change = (median B - median A) / median A``; the noise is half of the 95 % interval of the difference of the
-    medians (`step_difference.median_interval`), which must not hold zero. The rule uses medians, since one slow step
-    moves a mean. A change that can't be told from chance is not
-    reported, and of runs that did other work (another batch, another size of the input) none is.""",
+    Of repeats (`tracetui diff A/ B/`, each a folder of runs of one configuration) a run's median step is one value:
+    ``change = (mean B - mean A) / mean A``, and the 95 % interval of that difference, by Student's t over the runs,
+    must not hold zero. Of two single runs ``change = (median B - median A) / median A``, and the interval is that of
+    their steps (`step_difference.median_interval`). Two processes of one program may differ by more, so the work must
+    explain the change as well: GPU work, launches or operators that B has more of must by themselves make the step
+    longer by more than the limit and by half of the change; that all kernels take longer alike, as of a lower clock
+    (K18), is no work. Without that the rule abstains. Of runs that did other
+    work (another batch, another size of the input) no change is reported.""",
 )
 
 D2 = Rule(

@@ -208,14 +208,15 @@ V7 = Rule(
     thresholds={
         "cv_percent": chosen(5, "%", "standard deviation of the steps over their mean"),
         "tail_ratio": Threshold(2, "x", "slowest step over the median"),
+        "warning_percent": chosen(25, "%", "of the mean, from which on the interval makes it a warning"),
     },
     advice="Record more steps before believing differences smaller than this interval.",
     compared="{cv_percent}, or a step {tail_ratio} times as long as the median",
     explanation="""
     The steps' times vary so much that small differences mean nothing.
 
-    The rule divides the standard deviation by the mean and the slowest step by the median, without a first step that is
-    warm-up (V6). The interval is the 95 % interval of the mean by Student's t.""",
+    The rule divides the standard deviation by the mean and the slowest step by the median, of the steps of the typical
+    kind: what others take is S28's. The interval is the 95 % interval of the mean by Student's t.""",
 )
 
 V29 = Rule(

@@ -60,17 +60,18 @@ def optimizer_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     spared = mine if loop else _but_the_longest_operation(mine)
     bound = gain.of_calls(facts, steps.start, steps.end, spared["row"].cast(pl.Int64).to_numpy())
     bound = replace(bound, work=part.rows, host=None if gain.gpu_is_limit(facts) else bound.host)
-    sort = "updates its parameters one by one" if loop else "works operation by operation (foreach)"
+    sort = "one parameter at a time" if loop else "one operation at a time (foreach)"
     span = f"{basis.recorded_span(facts)} on the host" if host >= device else f"{basis.shown(facts).span} on the GPU"
     return bound.finding(
-        f"The optimizer {sort}: {words.count(per_call)} kernels per call, {words.percent(max(host, device))} of {span}",
+        f"Fuse the optimizer: {words.things(per_call, 'kernel')} per call,"
+        f" {words.percent(max(host, device))} of {span}",
         evidence(
             ("optimizer on the host", on_host, "ns", Query(steps.table, "optim")),
             ("optimizer's kernels", on_gpu, "ns", part.proof),
             ("kernels per call", per_call, "", part.proof),
             ("parameter tensors", steps.parameters),
         ),
-        f"{words.ns(on_host)} on the host of {words.ns(facts.step_ns)}{basis.as_recorded(facts)},"
+        f"{sort}; {words.ns(on_host)} on the host of {words.ns(facts.step_ns)}{basis.as_recorded(facts)},"
         f" {words.ns(on_gpu)} on the GPU; {bound.why}",
         threshold=f"above {words.percent(limits.share_percent)} of the step"
         + (f", {limits.per_parameter:g} kernels per parameter or more" if loop else ", no fused kernel"),
@@ -93,8 +94,8 @@ def attention_not_fused(facts: Facts, limits: Limits) -> Finding | None:
     between, gemms = Part(facts, attention.between), Part(facts, attention.gemms)
     bound = gain.of_kernels(facts, attention.replaced, fewer_launches=True)
     return bound.finding(
-        f"Attention is not fused: {words.things(facts.per_step(attention.chains), 'chain')} of GEMM, softmax, GEMM"
-        f" {program.per(facts)}, {words.percent(between.percent)} of {kernel_kinds.base(facts)} between the GEMMs",
+        f"Fuse attention: {words.things(facts.per_step(attention.chains), 'chain')} {program.per(facts)},"
+        f" {words.percent(between.percent)} of {kernel_kinds.base(facts)} between their GEMMs",
         (
             between.spent("between the GEMMs,", Query("kernels", "softmax")),
             between.share(),
@@ -120,15 +121,15 @@ def memory_bound_share(facts: Facts, limits: Limits) -> Finding | None:
     fused_away = (softmax.mask & much) | but_the_longest(facts.launches, others.mask & many, moved, sums)
     bound = gain.of_kernels(facts, Part(facts, fused_away).rows, fewer_launches=True)
     bound = replace(bound, work=Part(facts, (softmax.mask & much) | (others.mask & many)).rows)
-    shares = [f"softmax {words.percent(softmax.percent)}"] if much else []
-    shares += [f"elementwise work, norms and copies {words.percent(others.percent)}"] if many else []
+    kinds = " and ".join((["softmax"] if much else []) + (["elementwise work, norms, copies"] if many else []))
+    share = Part(facts, (softmax.mask & much) | (others.mask & many)).percent
     by_sort = [
         (name, Part(facts, kernel_kinds.of_category(facts.launches, name) & ~(fused & ~softmax.mask)))
         for name in ("softmax", "elementwise", "norm", "copy")
     ]
     by_compiler = Part(facts, fused)
     return bound.finding(
-        f"Work that moves more than it computes: {' and '.join(shares)} of {kernel_kinds.base(facts)}",
+        f"Fuse {kinds}: {words.percent(share)} of {kernel_kinds.base(facts)}",
         (
             *(
                 part.spent(name, Query("kernels", name))
@@ -170,8 +171,8 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
     norms = _norms_of_other_layout(facts) if sorts["sort"][0] == LAYOUT_OF_IMAGES else ()
     bound = gain.of_kernels(facts, part.rows, fewer_launches=True, others=norms)
     return bound.finding(
-        f"Moving data takes {words.percent(part.percent)} of {kernel_kinds.base(facts)}, most by {sorts['sort'][0]}:"
-        f" {_launches(facts, part.launches)}",
+        f"{_layout_change(facts, str(sorts['sort'][0]))}: moving data takes {words.percent(part.percent)} of"
+        f" {kernel_kinds.base(facts)}",
         tuple(
             Evidence(
                 f"{row['sort']}, {_launches(facts, row['calls'])}",
@@ -181,9 +182,16 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
             )
             for row in sorts.iter_rows(named=True)
         ),
-        f"{part.worked_out}; without them: {bound.why}",
+        f"{part.worked_out}, {_launches(facts, part.launches)}; without them: {bound.why}",
         advice=for_layout(facts, str(sorts["sort"][0])),
     )
+
+
+def _layout_change(facts: Facts, sort: str) -> str:
+    """What to change about moving data, in a few words."""
+    if sort == LAYOUT_OF_IMAGES:
+        return facts.program.say(pytorch="Use channels_last", other="Keep images in one layout")
+    return "Copy less" if sort == "copies" else f"Move less data, most by {sort}"
 
 
 def _norms_of_other_layout(facts: Facts) -> list[tuple[Ints, float]]:
@@ -240,9 +248,9 @@ def for_attention(facts: Facts, attention: Attention) -> str:
     called = facts.trace.host.filter(pl.col("kind") == "operator")["name"].cast(pl.String)
     if called.str.contains("_scaled_dot_product_attention_math").any():
         return (
-            "scaled_dot_product_attention was called and fell back to its math backend: find out why with"
-            " torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]), which says"
-            " what it misses (dtype, mask, head size, need for weights)." + backends
+            "scaled_dot_product_attention fell back to its math backend:"
+            " torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]) says what it"
+            " misses (dtype, mask, head size, need for weights)." + backends
         )
     return facts.program.say(
         pytorch="Replace the chain by torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=…,"
@@ -259,9 +267,8 @@ def for_fusion(facts: Facts, *, softmax: bool) -> str:
     by_torch = (
         "It is compiled: look for graph breaks and custom operators between which nothing can be fused."
         if program.is_compiled(facts)
-        else "torch.compile fuses elementwise chains, norms and copies; by hand: fused norm kernels"
-        " (torch.nn.functional.rms_norm, Apex, Liger), bias and activation in the GEMM's epilogue, in-place or foreach"
-        " variants, bf16 to halve the bytes."
+        else "torch.compile does it. By hand: fused norms (torch.nn.functional.rms_norm, Apex, Liger), bias and"
+        " activation in the GEMM's epilogue, in-place or foreach variants; bf16 halves the bytes."
     )
     return first + facts.program.say(
         pytorch=by_torch,

@@ -10,7 +10,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracetui.analysis.findings.core import gain, program, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.kernels import K1, K2, K3, K4, K5, K6, K12, K13, K14, K18
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu.kernel_facts import (
@@ -105,7 +105,7 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
             roof = f"{words.number(peak.value / 1e12)} TFLOP/s ({peak.source})"
         proof = Query("counters:roofline", row=row["name"])
         yield found.finding(
-            f"{short(row['name'])} attains {words.percent(row['attained_percent'])} of its {row['roof']} roof",
+            f"Speed up {short(row['name'])}: at {words.percent(row['attained_percent'])} of its {row['roof']} roof",
             (
                 Evidence("time at the roof, of its time", row["attained_percent"], "%", proof),
                 Evidence("mean duration", mean, "ns", Query("kernels", row=row["name"])),
@@ -187,8 +187,7 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     guilty.sort(key=lambda pair: -pair[1] * pair[0].total_ns)
     worst, _ = guilty[0]
     return gained.finding(
-        f"{words.percent(share)} of the kernel time runs on grids that do not fill the GPU and could take"
-        f" {words.percent(100 * idle)} less on a full one",
+        f"Fill the GPU: grids too small for it waste {words.percent(share * idle)} of kernel time",
         (
             Evidence(
                 "kernels below one wave, of kernel time", facts.share_of_kernels(below) or 0.0, "%", Query("kernels")
@@ -198,7 +197,8 @@ def unfilled(facts: Facts, limits: Limits) -> Finding | Abstention | None:
                 for part, _ in guilty[:MOST]
             ),
         ),
-        f"{short(worst.name)}: {words.things(worst.grid, 'block')}, {worst.held.blocks} per SM ="
+        f"{words.percent(share)} of kernel time could take {words.percent(100 * idle)} less;"
+        f" {short(worst.name)}: {words.things(worst.grid, 'block')}, {worst.held.blocks} per SM ="
         f" {words.number(worst.waves or 0)} waves; {gained.why}",
         severity="info" if gained.severity == "info" else "warning",
     )
@@ -423,6 +423,7 @@ def amdahl(facts: Facts, limits: Limits) -> Finding | None:
         f"{words.part_of(found.ns, step_ns, found.ceiling_percent)}; {found.why}",
         advice=f"Do not tune kernels ({words.listed([str(name) for name in first])}), occupancy or precision here"
         " before the GPU stops waiting.",
+        aside=HEADLINE,
     )
 
 

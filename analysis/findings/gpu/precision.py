@@ -105,8 +105,7 @@ def fp32_matrix_work(facts: Facts, limits: Limits) -> Finding | Abstention | Non
     half, around = ratio(facts, "fp16_tensor"), _around(part)
     bound = gain.of_kernels(facts, part.rows, factor=1 / half.value if half else 0.0, around=around)
     return bound.finding(
-        f"{words.percent(part.percent)} of {kernel_kinds.base(facts)} is fp32 matrix work on plain FMA units, none of"
-        " it on tensor cores",
+        f"Use {_fewer_bits(facts)}: fp32 matrix work takes {words.percent(part.percent)} of {kernel_kinds.base(facts)}",
         (*_evidence(part, half), *_with_tf32(facts, part.rows, around)),
         f"{part.worked_out}; in fp16 or bf16 ({_faster(half)}): {bound.why}",
         advice=_in_fewer_bits(facts),
@@ -118,10 +117,19 @@ def _fp32_off_tensor_cores(facts: Facts) -> Part:
     return Part(facts, products & ~kernel_kinds.on_tensor_cores(facts))
 
 
-def _in_fewer_bits(facts: Facts) -> str:
-    """TF32 first, which changes least, but where it is no faster than fp32, as on most GPUs of 8.6 and 8.9."""
+def _has_fast_tf32(facts: Facts) -> bool:
+    """Whether TF32 is faster than fp32, which it is not on most GPUs of 8.6 and 8.9."""
     found = ratio(facts, "tf32_tensor")
-    if found is None or found.value > NO_FASTER:
+    return found is None or found.value > NO_FASTER
+
+
+def _fewer_bits(facts: Facts) -> str:
+    return "TF32 or bf16" if _has_fast_tf32(facts) else "bf16"
+
+
+def _in_fewer_bits(facts: Facts) -> str:
+    """TF32 first, which changes least, where it is faster."""
+    if _has_fast_tf32(facts):
         return facts.program.say(pytorch=TF32, jax=TF32_JAX, other=TF32_IN_C)
     return "TF32 is no faster than fp32 on this GPU. " + facts.program.say(
         pytorch="Use mixed precision: torch.autocast('cuda', dtype=torch.bfloat16). Check the accuracy.",
@@ -202,8 +210,8 @@ def casts(facts: Facts, limits: Limits) -> Finding | None:
         return None
     bound = gain.of_kernels(facts, part.rows, fewer_launches=True)
     return bound.finding(
-        f"Converting types takes {words.percent(part.percent)} of {kernel_kinds.base(facts)}, in"
-        f" {words.things(facts.per_step(part.launches), 'launch', 'launches')} {program.per(facts)}",
+        f"Convert types less often: {words.things(facts.per_step(part.launches), 'launch', 'launches')}"
+        f" {program.per(facts)}, {words.percent(part.percent)} of {kernel_kinds.base(facts)}",
         (
             part.spent("conversions"),
             part.share(),
@@ -225,9 +233,9 @@ def _advice(part: Part) -> str:
             " PyTorch), or give these convolutions tensors of the type that it converts to."
         )
     return facts.program.say(
-        pytorch="Keep weights in the type they are used in: for inference model.to(torch.bfloat16) or .half() in place"
-        " of autocast; in training one autocast around the whole forward pass, so that its cache holds converted"
-        " weights (torch.no_grad turns that cache off); torch.compile fuses those that are left into their neighbours.",
+        pytorch="Keep weights in the type they are used in: for inference model.to(torch.bfloat16), no autocast; in"
+        " training one autocast around the whole forward pass, whose cache then holds converted weights (not under"
+        " torch.no_grad). torch.compile fuses the rest.",
         other="Keep each array in the type it is used in; convert while the kernel that writes or reads it has the"
         " value in a register, in place of a kernel of its own.",
     )
@@ -268,14 +276,13 @@ def unaligned_products(facts: Facts, limits: Limits) -> Finding | None:
     left = _left_at_roof(part)
     bound = gain.of_kernels(facts, part.rows, factor=left)
     return bound.finding(
-        f"Operands not aligned to {WHOLE_BYTES} bytes: matrix work on them takes {words.percent(part.percent)} of"
+        f"Pad matrix sizes to {WHOLE_BYTES} bytes: unaligned products take {words.percent(part.percent)} of"
         f" {kernel_kinds.base(facts)}",
         (part.spent("such products"), part.share(), *_sizes(part)),
         f"{part.worked_out}; {'at their roofs' if left else 'without them'}: {bound.why}",
         advice=facts.program.say(
             pytorch="Make channels, hidden, head and vocabulary sizes multiples of 8 in fp16 and bf16 (of 4 in TF32):"
-            " pad weights and inputs once, where they are made, and cut the result. Batch and sequence length count"
-            " too where they are the inner size, as in weight gradients.",
+            " pad weights and inputs once, and cut the result. In weight gradients batch and sequence length count.",
             other="Make the leading dimensions multiples of 16 bytes (8 elements of a 16-bit type, 4 of fp32 as TF32)"
             " and allocate operands at such addresses: pad once, where the arrays are made.",
         ),

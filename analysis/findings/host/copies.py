@@ -97,8 +97,8 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         why = f"pinned copies still take {words.ns(left)} at the peak of {link.name}"
         bound = gain.limited(bound, max(facts.model.step_ns - left, 0.0), facts.model.step_ns, why)
     return bound.finding(
-        f"Copies from pageable memory: {words.size(moved)} {program.per(facts)} go through the driver's own buffer, and"
-        f" hold the host up for {words.ns(host_ns)}{basis.as_recorded(facts)}",
+        f"Pin host memory: {words.size(moved)} {program.per(facts)} hold it up for {words.ns(host_ns)}"
+        f"{basis.as_recorded(facts)}",
         (
             Evidence("copies on the GPU", spent, "ns", Query("kernels:copies", row=str(slow["direction"][0]))),
             Evidence("host in these calls", host_ns, "ns", Query("host:API calls", "Memcpy")),
@@ -109,9 +109,9 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
         f"{words.ns(spent)} of copies and {words.ns(host_ns)} of the host{basis.as_recorded(facts)}"
         f" {program.per(facts)}; {bound.why}",
         advice=facts.program.say(
-            pytorch="Put the source in pinned memory: DataLoader(pin_memory=True), or tensor.pin_memory() once for"
-            " buffers that are used again; then .to(device, non_blocking=True). To the host: copy into a pinned tensor,"
-            " non_blocking, and wait with an event.",
+            pytorch="DataLoader(pin_memory=True), or tensor.pin_memory() once for buffers that are used again; then"
+            " .to(device, non_blocking=True). To the host: copy into a pinned tensor, non_blocking, and wait with an"
+            " event.",
             jax="Call jax.device_put for the next batch before this step's results are asked for, and keep on the GPU"
             " what the steps use again; results come to the host once, in one jax.device_get.",
             other="Put the buffers in pinned memory: cudaHostAlloc or cudaHostRegister (HIP: hipHostMalloc,"
@@ -149,7 +149,7 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     found = copies_of(base.of_steps).filter(pl.col("direction") == HTOD)
     moving = intervals.union(found["start"].to_numpy(), found["end"].to_numpy())
     total = intervals.length(moving)
-    share = base.share(base.per_step(total))
+    share = base.share(base.of_step(total))
     if not total or share is None or share < limits.step_percent:
         return None
     computing = intervals.union(work.start[work.kernel | work.compute], work.end[work.kernel | work.compute])
@@ -158,34 +158,34 @@ def copies_not_overlapped(facts: Facts, limits: Limits) -> Finding | None:
     if 100 * beside >= limits.overlap_percent * could:
         return None
     mine = copies(facts).filter(pl.col("direction") == HTOD)
-    spent = base.per_step(total)
+    spent = base.of_step(total)
     pageable, rows = bool(mine["pageable"].any()), mine["row"].to_numpy()
     bound = gain.of_copies(facts, rows) if pageable else gain.of_kernels(facts, rows)
     if facts.model is not None:
-        rest, step_ns = base.per_step(could - beside), facts.model.step_ns
+        rest, step_ns = base.of_step(could - beside), facts.model.step_ns
         why = f"no more than {words.ns(rest)} of copies and kernels can run at the same time that don't yet"
         if pageable and step_ns - spent > rest:  # the host, which waits in such a copy, works beside it too
             rest, why = step_ns - spent, f"the copies still take {words.ns(spent)}"
         bound = gain.limited(bound, rest, step_ns, why)
     return bound.finding(
-        f"Copies to the GPU take {words.percent(share)} of {base.span}, and"
-        f" {words.percent(100 - 100 * beside / total)} of that no kernel runs",
+        f"Copy while the GPU computes: {words.percent(share * (total - beside) / total)} of {base.span} is"
+        " copies alone",
         (
             Evidence("copies to the GPU", spent, "ns", Query("kernels:copies", row=HTOD)),
-            Evidence("of it beside a kernel", base.per_step(beside), "ns", Query("timeline")),
-            Evidence("of it that could be, by the time of copies and kernels", base.per_step(could), "ns"),
+            Evidence("of it beside a kernel", base.of_step(beside), "ns", Query("timeline")),
+            Evidence("of it that could be, by the time of copies and kernels", base.of_step(could), "ns"),
             Evidence(base.span.removeprefix("the "), base.step_ns, "ns", Query("timeline")),
             Evidence(f"bytes {program.per(facts)}", base.per_step(float(found["bytes"].sum())), "byte"),
         ),
         f"{words.part_of(spent, base.step_ns, share)},"
-        f" {words.ns(base.per_step(total - beside))} of it without a kernel; {bound.why}",
+        f" {words.ns(base.of_step(total - beside))} of it without a kernel; {bound.why}",
         advice="Copies on this board are within one memory: try mapped (cudaHostAllocMapped) or managed memory in their"
         " place, and keep it only if a test shows that the kernels do not get slower."
         if program.is_integrated(facts)
         else facts.program.say(
-            pytorch="Copy the next batch on a stream of its own while the present one computes: pinned memory,"
-            " .to(device, non_blocking=True) under torch.cuda.stream(copy_stream), and"
-            " compute_stream.wait_stream(copy_stream) before its use; send uint8 images and convert on the GPU.",
+            pytorch="Copy the next batch on its own stream while the present one computes: pinned memory,"
+            " .to(device, non_blocking=True) under torch.cuda.stream(copy_stream), wait_stream before its use. Send"
+            " uint8 images and convert on the GPU.",
             jax="Call jax.device_put for the next batch before the present step is waited for (a queue of two batches);"
             " send uint8 images and convert on the GPU.",
             other="Copy the next piece on a stream of its own while the present one computes: two pinned buffers,"
@@ -240,8 +240,7 @@ def copies_limit(facts: Facts, limits: Limits) -> Finding | None:
     link = host_link_of(facts.run, facts.trace)
     first = max(moved, key=lambda one: one.busy_ns)
     return bound.finding(
-        f"Copies between host and GPU limit the run: {', '.join(_said(one, link) for one in moved)}"
-        f" {program.per(facts)}",
+        f"Copy less, or faster: {', '.join(_said(one, link) for one in moved)} {program.per(facts)}",
         (
             *(evidence for one in moved for evidence in _evidence(facts, one, link)),
             Evidence("step shorter with half the bytes, at most", half.ceiling_percent or 0.0, "%"),

@@ -14,7 +14,7 @@ from tracetui.analysis.dependencies.critical_path import critical_path
 from tracetui.analysis.dependencies.host_layers import loading_time
 from tracetui.analysis.dependencies.model import LAUNCHING_NS, without_copies
 from tracetui.analysis.findings.core import basis, gain, program, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.host import S2, S13, S19
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.host.copies import DTOH
@@ -72,11 +72,6 @@ def _host_time(facts: Facts, *, launching: bool) -> Intervals | None:
     return intervals.union((calls.start - calls.stretch)[ways], (calls.start + costs.call)[ways])
 
 
-def _span(facts: Facts) -> str:
-    """The step that `deciding` says would be shorter."""
-    return program.span(facts) if deciding(facts) is facts.model else basis.host_span(facts)
-
-
 def without_host(facts: Facts, *, launching: bool) -> Gain | None:
     """The gain without launching, or without other work of the host; None if the GPU is the limit."""
     model = deciding(facts)
@@ -114,7 +109,7 @@ def _late(
         return None
     ways = f"ways of {'at most' if launching else 'more than'} {words.ns(LAUNCHING_NS)}"
     return bound.finding(
-        f"{title} {_span(facts)} would be {words.percent(bound.ceiling_percent)} shorter",
+        title,
         (*_evidence(facts, model), *numbers),
         f"{words.part_of(bound.ns, model.step_ns, bound.ceiling_percent)}; {bound.why}",
         threshold=f"above {words.percent(limits.late_percent)} of the step; {ways} from one launch to the next",
@@ -140,12 +135,14 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     if facts.api["name"].str.contains(_CAPTURE).any():
         return Abstention("steps that run: here CUDA graphs are being captured, which is done once")
     median: Any = facts.launches["duration"].median()
+    kernels = facts.per_step(facts.launches.height)
     return _late(
         facts,
         limits,
-        "Launch-bound: without the host's time between launches",
+        f"{_launch_change(facts)}: {words.things(kernels, 'kernel')} {program.per(facts)},"
+        f" median {words.ns(float(median or 0))}",
         (
-            Evidence(f"kernels {program.per(facts)}", facts.per_step(facts.launches.height), "", Query("kernels")),
+            Evidence(f"kernels {program.per(facts)}", kernels, "", Query("kernels")),
             Evidence("median kernel", float(median or 0), "ns", Query("kernels")),
         ),
         _launch_advice(facts),
@@ -153,26 +150,32 @@ def launch_bound(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     )
 
 
+def _launch_change(facts: Facts) -> str:
+    """What to change about many launches, in a few words."""
+    if program.graph_percent(facts) > program.BY_GRAPHS_PERCENT:
+        return "Capture more in each CUDA graph"
+    compiled = f"Launch the {'compiled ' if program.is_compiled(facts) else ''}step as CUDA graphs"
+    return facts.program.say(pytorch=compiled, jax="Do more in each call", other="Launch the step as one graph")
+
+
 def _launch_advice(facts: Facts) -> str:
     """What to do about many launches, in the program's own terms."""
-    last = " Lower precision and faster kernels gain next to nothing here: the GPU is done before the next launch."
+    last = " Faster kernels gain next to nothing here: the GPU is done before the next launch."
     if program.graph_percent(facts) > program.BY_GRAPHS_PERCENT:
         return (
-            "The kernels come from CUDA graphs already, and each graph is too small for what its launch costs: capture"
-            " more in one graph (the whole step, several steps), use a larger batch, and prepare inputs while the last"
-            f" graph runs.{last}"
+            "Each graph is too small for what its launch costs: capture the whole step or several, use a larger batch,"
+            f" and prepare inputs while the last graph runs.{last}"
         )
     compiled = program.is_compiled(facts)
     return (
         facts.program.say(
             pytorch=(
-                'It is compiled: use mode="reduce-overhead", which launches CUDA graphs, and look for graph breaks'
+                'torch.compile(mode="reduce-overhead") does it where no graph break is in the way'
                 if compiled
-                else "Launch the step as CUDA graphs (torch.cuda.graph, torch.cuda.make_graphed_callables) or let"
-                ' torch.compile(mode="reduce-overhead") do it'
+                else 'torch.compile(mode="reduce-overhead") does it, or by hand torch.cuda.graph or'
+                " torch.cuda.make_graphed_callables"
             )
-            + "; use a larger batch, so that each launch does more; fuse what many small kernels do; keep Python work"
-            " off the thread that launches.",
+            + ". A larger batch and fused kernels do more per launch.",
             jax="Give each call more to do: a larger batch, several steps in one jit (jax.lax.scan over steps), no"
             " block_until_ready between steps.",
             other="Launch the work of a step as one graph (cudaStreamBeginCapture, hipGraph), give each launch more to"
@@ -197,28 +200,34 @@ def host_work(facts: Facts, limits: Limits) -> Finding | None:
         )
         for row in working.head(MOST_CALLS).iter_rows(named=True)
     )
-    title = f"The GPU waits for other work of the host than launching{_most_of(working)}: without it"
-    return _late(facts, limits, title, calls, _work_advice(facts), launching=False)
+    if deciding(facts) is None:
+        return None
+    return _late(facts, limits, _work_title(facts, working), calls, _work_advice(facts), launching=False)
 
 
-def _most_of(working: pl.DataFrame) -> str:
-    """Names the call that takes a large part of the host's own work on the critical path, if one does."""
+def _work_title(facts: Facts, working: pl.DataFrame) -> str:
+    """What to take off the thread: the call with a large part of its own work on the critical path, if one has it."""
     first = working.head(1)
-    if not first.height or first["row"][0] < 0 or first["ns"][0] < MOST_PART * float(working["ns"].sum()):
-        return ""
-    return f", most by {first['name'][0]}"
+    if first.height and first["row"][0] >= 0 and first["ns"][0] >= MOST_PART * float(working["ns"].sum()):
+        return f"Take {first['name'][0]} off the launching thread: {words.ns(first['ns'][0])} {program.per(facts)}"
+    model = deciding(facts)
+    assert model is not None
+    launches = np.diff(model.graph.first) > 0
+    long = int((_ways(facts, model, as_recorded(model.graph), close=False) & launches).sum())
+    pauses = words.things(long / model.step_count, "pause")
+    return f"Do less between launches: {pauses} of more than {words.ns(LAUNCHING_NS)} {program.per(facts)}"
 
 
 def _work_advice(facts: Facts) -> str:
     """What to do about other work of the host, in the program's own terms."""
     if program.is_compiled(facts) and facts.program.framework == "pytorch":
         return (
-            "It is compiled: each graph break and each guard is Python between two launches. TORCH_LOGS=graph_breaks,"
-            " recompiles names them; fullgraph=True refuses them."
+            "Graph breaks and guards are Python between launches: TORCH_LOGS=graph_breaks,recompiles names them,"
+            " fullgraph=True refuses them."
         )
     return (
-        "Take off the launching thread what the step does not need (logging, metrics, checks, conversions on the host),"
-        " or do it while the GPU works. The calls that take most of the critical path are in the evidence."
+        "Leave out of the step what it does not need (logging, metrics, checks, conversions on the host), or do it on"
+        " another thread while the GPU works."
     )
 
 
@@ -227,7 +236,7 @@ def busy_but_waiting(facts: Facts, limits: Limits) -> Finding | None:
     model = facts.model
     if model is None or model.waits_for != "host":
         return None
-    busy = facts.run_overview.gpu["busy_percent"].max()
+    busy = facts.page_step.gpu["busy_percent"].max()
     if not isinstance(busy, float) or busy < limits.busy_percent:
         return None
     return Finding(
@@ -236,4 +245,5 @@ def busy_but_waiting(facts: Facts, limits: Limits) -> Finding | None:
         _evidence(facts, model),
         f"with all GPU work free {words.ns(max(model.kernels_free_ns))} of {words.ns(model.step_ns)} are left, with"
         f" the host free {words.ns(model.host_free_ns)}",
+        aside=HEADLINE,
     )

@@ -144,8 +144,8 @@ def synchronisation(facts: Facts, limits: Limits) -> Finding | None:
     first = owners.row(0, named=True)
     benign = found.height - frame.height
     return bound.finding(
-        f"Waits for the GPU stall it: without them {basis.host_span(facts)} would be {words.percent(ceiling)} shorter,"
-        f" most by {first['owner']}",
+        f"Wait less, most in {first['owner']}: {words.things(facts.per_step(frame.height), 'wait')}"
+        f" {program.per(facts)} idle the GPU for {words.ns(per_step)}",
         (
             *(_stall(facts, row) for row in owners.head(4).iter_rows(named=True)),
             Evidence(
@@ -193,19 +193,18 @@ def _wait_advice(facts: Facts, owner: str, call: str) -> str:
     """What to do about the call that waits, in the program's own terms."""
     if owner in ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense"):
         return (
-            "Do not read values in every step: accumulate losses and metrics in GPU tensors and call .item() every n"
-            " steps or at the end; replace Python ifs on tensors by torch.where."
+            "Keep losses and metrics in GPU tensors and call .item() every n steps; replace Python ifs on tensors by"
+            " torch.where."
         )
     if owner in ASKS:
         return (
-            f"{owner} must know its result's size: use a mask with torch.where, or a fixed size (topk, nonzero_static),"
-            " so that the host need not ask; else compute it once outside the loop."
+            f"{owner} asks the GPU for its result's size: use torch.where, or a fixed size (topk, nonzero_static), or"
+            " call it once before the loop."
         )
     if not owner.startswith("aten::") and "Synchronize" in call:
         return facts.program.say(
-            pytorch=f"Take {call} (torch.cuda.synchronize, stream.synchronize, event.synchronize) out of the step: time"
-            " with torch.cuda.Event pairs that are read at the end; copy results with non_blocking=True into pinned"
-            " memory and wait for them one step later.",
+            pytorch=f"Take {call} (torch.cuda.synchronize, stream.synchronize, event.synchronize) out of the step. Time"
+            " with torch.cuda.Event, and read results one step later (non_blocking=True into pinned memory).",
             jax="Take block_until_ready and conversions to NumPy out of the step: read results one step later.",
             other=f"Take {call} out of the step: time with events that are read at the end, copy results asynchronously"
             " into pinned memory and wait for them one step later.",

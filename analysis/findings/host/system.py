@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.findings.core import basis, gain, program, words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.host import S1, S5, S6, S12, S18
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.steps import step_slots
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
     if facts.model is not None and facts.model.waits_for != "host":
         return None
-    idle_ns, step_ns = basis.idle_ns(facts), facts.run_overview.average_step_ns
+    idle_ns, step_ns = basis.idle_ns(facts), facts.page_step.ns
     share = 100 * min(idle_ns, step_ns) / step_ns if step_ns > 0 else None
     by_graph = program.graph_percent(facts)
     limit = limits.idle_percent_graphs if by_graph > 50 else limits.idle_percent
@@ -44,7 +44,7 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
             Evidence("verdict", facts.verdict.sentence),
             *(
                 Evidence(f"{row['category']}, of the step", row["percent"], "%")
-                for row in facts.run_overview.average.drop_nulls("ns")
+                for row in facts.page_step.average.drop_nulls("ns")
                 .sort("ns", descending=True)
                 .head(3)
                 .iter_rows(named=True)
@@ -52,6 +52,7 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.ns(idle_ns)} idle of {words.ns(step_ns)} = {words.percent(share)} of {basis.shown(facts).span}",
         threshold=f"idle above {words.percent(limit)} of the step" + (" (CUDA graphs)" if by_graph > 50 else ""),
+        aside=HEADLINE if facts.model is not None else "",
     )
 
 
@@ -122,6 +123,7 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
             pytorch="Do not tune num_workers or prefetch_factor for this run: data is there when the step asks for it.",
             other="Do not tune the reading of data for this run: it is there when the step asks for it.",
         ),
+        aside=NO_ACT,
     )
 
 
@@ -145,22 +147,21 @@ def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
         (facts.per_step(runs), f" {program.per(facts)}") if facts.per_step(runs) >= 1 else (float(runs), " in all")
     )
     return bound.finding(
-        f"{words.percent(by_count)} of the kernel launches take less than {limits.kernel_us:g} µs, in"
-        f" {words.things(each, 'chain')} of {limits.run:g} or more{of}",
+        f"Fuse small kernels: {words.percent(by_count)} of launches take less than {limits.kernel_us:g} µs",
         (
             Evidence("small kernels, of launches", by_count, "%", proof),
             Evidence("small kernels, of kernel time", by_time, "%", proof),
             Evidence(f"kernels {program.per(facts)}", facts.per_step(spent.size), "", Query("kernels")),
             Evidence(f"launches {program.per(facts)} that fusing could spare", facts.per_step(int(spare.sum()))),
         ),
-        f"{words.count(int(small.sum()))} of {words.count(spent.size)} launches = {words.percent(by_count)}; "
+        f"{words.count(int(small.sum()))} of {words.count(spent.size)} launches = {words.percent(by_count)}, in"
+        f" {words.things(each, 'chain')}{of}; "
         + (
             f"with one of each chain and the GEMMs left: {bound.why}" if spare.any() else "none that fusing could spare"
         ),
         advice=facts.program.say(
-            pytorch="Fuse elementwise chains with torch.compile, use foreach=True or fused=True in the optimizer, and"
-            " one wide GEMM in place of several narrow ones; launch what is left as CUDA graphs; a larger batch makes"
-            " each kernel worth its launch.",
+            pytorch="torch.compile fuses elementwise chains; foreach=True or fused=True the optimizer's. Use one wide"
+            " GEMM in place of several narrow ones, a larger batch, and CUDA graphs for what is left.",
             jax="Keep what belongs together in one jit, so that XLA fuses it; one wide GEMM in place of several narrow"
             " ones; a larger batch makes each kernel worth its launch.",
             other="Put what follows one another in one kernel, process many small problems in one launch (a batched"

@@ -95,19 +95,25 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
     if pair.comparable["verdict"] == OTHER_WORK:
         what = words.listed([str(row["field"]) for row in pair.comparable["differences"] if row["work"]])
         return Abstention(f"two runs of the same work: these differ in {what}")
-    step = pair.diff.step
-    delta, noise, percent = step.median_delta_ns, step.median_noise_ns, step.median_delta_percent
-    if delta is None or noise is None or percent is None or step.a_median_ns is None or step.b_median_ns is None:
+    changed = pair.regression(limits.noise)
+    slower = changed.exceeds(limits.regression_percent)
+    if slower is None:
+        return Abstention("runs that tell: more GPU work or launches in B, or three repeats of both")
+    a, b, low, high = _steps(pair)
+    if not slower or a is None or b is None:
         return None
-    if percent <= limits.regression_percent or not step.beyond(limits.noise):
-        return None
+    percent = 100 * (b - a) / a
     parts = pl.concat([pair.diff.split.filter(pl.col("part") != "host_wait"), pair.diff.waiting])
     parts = parts.sort(pl.col("delta_ns").abs(), descending=True).head(MOST)
     which = "" if pair.diff.compared.rests_on == RECORDED else f"{pair.diff.compared.rests_on} "
+    which = f"median {which}step" if pair.between is None else f"{which}step, mean of the repeats,"
+    chance = "" if low is None or high is None else (
+        f"; by chance the change is between {words.signed_ns(low)} and {words.signed_ns(high)} (95 % interval "
+        f"{'within these two runs' if pair.between is None else 'between runs'})"
+    )  # fmt: skip
     evidence = [
-        Evidence(f"median {which}step of A", step.a_median_ns, "ns"),
-        Evidence(f"median {which}step of B", step.b_median_ns, "ns"),
-        Evidence("noise", noise, "ns"),
+        Evidence("step of A", a, "ns"),
+        Evidence("step of B", b, "ns"),
         *(
             Evidence(PARTS[part], change, "ns", Query("diff"))
             for part, change in parts.select("part", "delta_ns").iter_rows()
@@ -119,14 +125,19 @@ def regression(pair: Pair, limits: Limits) -> Finding | Abstention | None:
         else "critical"
         if percent > 4 * limits.regression_percent
         else "warning",
-        f"B's median {which}step takes {words.percent(percent)} longer: {words.ns(step.a_median_ns)} became "
-        f"{words.ns(step.b_median_ns)}",
+        f"B's {which} takes {words.percent(percent)} longer: {words.ns(a)} became {words.ns(b)}",
         tuple(evidence),
-        f"({words.ns(step.b_median_ns)} - {words.ns(step.a_median_ns)}) / {words.ns(step.a_median_ns)} = "
-        f"{words.percent(percent)}; by chance the change is between {words.signed_ns(step.low_ns or 0.0)} and "
-        f"{words.signed_ns(step.high_ns or 0.0)} (95 % interval)",
-        impact_ns=delta,
+        f"({words.ns(b)} - {words.ns(a)}) / {words.ns(a)} = {words.percent(percent)}{chance}",
+        impact_ns=b - a,
     )
+
+
+def _steps(pair: Pair) -> tuple[float | None, float | None, float | None, float | None]:
+    """The step of A and of B that are compared, and the 95 % interval of their difference; of repeats, of all runs."""
+    if (runs := pair.between) is not None:
+        return runs.a_ns, runs.b_ns, runs.delta_ns - runs.noise_ns, runs.delta_ns + runs.noise_ns
+    step = pair.diff.step
+    return step.a_median_ns, step.b_median_ns, step.low_ns, step.high_ns
 
 
 @looks_for(D2)
@@ -288,6 +299,8 @@ def difference_by_cause(pair: Pair, limits: Limits) -> Finding | Abstention | No
     delta = sum(b.values()) - whole
     percent = 100 * delta / whole
     if abs(percent) <= limits.change_percent or abs(delta) <= (step.noise_ns or 0.0):
+        return None
+    if pair.between is not None and not pair.between.beyond_noise:
         return None
     changes = {name: b[name] - a[name] for name in CAUSES}
     with_it = sorted(CAUSES, key=lambda name: -changes[name] if delta > 0 else changes[name])

@@ -12,7 +12,7 @@ from tracetui.analysis.attribution.calltree import lane_order, numbered_by, row_
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V9, V10, V11, V12, V16, V17, V20, V21
 from tracetui.parsers.nesting import LaneClock
@@ -292,9 +292,9 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     certain = bool(dropped or surely)
     if not (many or certain or told):
         return None
-    title = f"{words.percent(share)} of the launches have no kernel in the recording: GPU events were dropped"
+    title = f"GPU events are missing for {words.percent(share)} of the launches"
     if many and share == by_graphs:
-        title = f"{words.percent(share)} of the kernels of CUDA graphs are absent from replays: GPU events were dropped"
+        title = f"GPU events are missing for {words.percent(share)} of the kernels of CUDA graphs"
     if not many and certain:
         title = (
             f"The profiler {f'dropped {words.count(dropped)} events' if dropped else 'says that events are missing'}"
@@ -305,6 +305,7 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             if calls and kernels
             else "no launch can disprove it"
         )
+    doubts = None if many or dropped or (not surely and not kernels) else _doubted(surely)
     return Finding(
         "invalid" if share > limits.refuted_percent else "warning" if many or certain else "info",
         title,
@@ -321,7 +322,8 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         if many or certain
         else f"Nothing, while launches have their kernels; should ranges or calls be missing: {_FEWER_EVENTS}",
         refutes=None if share > limits.refuted_percent else (),
-        doubts=None if many or dropped or (not surely and not kernels) else _doubted(surely),
+        doubts=doubts,
+        aside=NO_ACT if doubts == () and not certain else "",
     )
 
 

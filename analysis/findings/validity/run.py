@@ -21,6 +21,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V1, V8, V14, V18, V24, V25
+from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.matching.one_program import COMMON_PERCENT, apart
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
     measured = facts.manifest.measurement
     if not measured.clean_step_ns:
         return Abstention("steps without a profiler: launch with tracetui profile --clean-steps 10")
-    clean = statistics.median(measured.clean_step_ns)
+    clean = typical_ns(measured.clean_step_ns)
     profiled = statistics.median(measured.profiled_step_ns) if measured.profiled_step_ns else facts.step_ns
     if not clean or not profiled or (not measured.profiled_step_ns and not facts.step_ranges.frame.height):
         return Abstention("steps under the profiler: call profiler.step() after each")
@@ -125,8 +126,8 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
     flags = [name for name in HEAVY_FLAGS if measured.flags.get(name)]
     return Finding(
         "info",
-        f"Under the profiler a step takes {words.number(ratio)} times as long as without: "
-        f"{words.ns(profiled)} instead of {words.ns(clean)}",
+        f"The profiler slows a step down {words.number(ratio)} times: {words.ns(profiled)} instead of"
+        f" {words.ns(clean)}",
         evidence(
             ("step without the profiler", clean, "ns"),
             ("step under the profiler", profiled, "ns"),
@@ -140,8 +141,8 @@ def profiler_overhead(facts: Facts, limits: Limits) -> Finding | Abstention | No
             if left is not None
             else ""
         ),
-        advice="Judge waiting and launching by the clean step, and compare runs only if recorded with the same tool"
-        " and flags" + ("; record again with --no-stack." if "with_stack" in flags else "."),
+        advice="Compare only runs that were recorded with the same tool and flags"
+        + (", or record with --no-stack." if "with_stack" in flags else "."),
     )
 
 

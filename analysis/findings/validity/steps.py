@@ -18,9 +18,10 @@ from tracetui.analysis.captures.roles import named_phases, phase_of
 from tracetui.analysis.captures.step_ranges import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.basis import is_verdicts
-from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
+from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V2, V3, V6, V7, V13, V29
+from tracetui.analysis.gpu.step_kinds import grouped, recorded_kinds
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.parsers.names import kernel_names
@@ -65,7 +66,7 @@ def _outside(facts: Facts, limits: Limits, warmup: Phase | None) -> Finding | No
     named = words.things(number, "step") if steps.name == "step" else f"{words.count(number)} {steps.name} ranges"
     return Finding(
         "warning",
-        f"{words.percent(share)} of the GPU time is from outside of the {named}",
+        f"{words.percent(share)} of the GPU time was launched outside the {named}",
         evidence(
             ("GPU time outside of the steps", outside, "ns"),
             ("GPU time of the recording", all_ns, "ns", Query("kernels")),
@@ -176,19 +177,19 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     rest = statistics.median_high(durations[1:]) if len(durations) > 1 else 0.0
     usual = next((place for place, ns in enumerate(durations) if place and ns <= rest * limits.first_ratio), 0)
     again = max(durations[usual:], default=0.0) > rest * limits.first_ratio
-    ratio = durations[0] / rest if rest and not (usual and again) else 0.0
+    ratio = durations[0] / rest if rest and not (usual and again) and not _is_rare(facts) else 0.0
     share = 100 * spent / base if base else 0.0
     if ratio <= limits.first_ratio and share <= limits.load_percent:
         return None
     which = "step" if light is None else "light step"
-    first = f"The first {which}, a warm-up, takes {words.number(ratio)} times as long as the others"
-    loading = f"{words.percent(share)} of the time goes to loading GPU code"
+    first = f"The first {which} is a warm-up: it takes {words.number(ratio)} times as long as the others"
+    loading = f"loading GPU code takes {words.percent(share)} of the time"
     slow = ratio > limits.first_ratio
     # by how much the average is longer than a step after the first
     raised = 100 * (ratio - 1) / len(durations) if slow else 0.0
     return Finding(
         "critical" if raised > limits.average_percent else "warning",
-        f"{first}; {loading}" if slow and share > limits.load_percent else first if slow else loading,
+        f"{first}; {loading}" if slow and share > limits.load_percent else first if slow else f"L{loading[1:]}",
         evidence(
             ("first step", durations[0] if ratio else None, "ns"),
             ("median of the others", rest if ratio else None, "ns"),
@@ -224,6 +225,12 @@ def _durations(facts: Facts) -> list[float]:
     return [float(ns) for ns, kernels in zip(found, counts, strict=True) if kernels or not any(counts)]
 
 
+def _is_rare(facts: Facts) -> bool:
+    """Whether the first of these steps is a rare one that does other work: no warm-up."""
+    kinds = recorded_kinds(facts.sel if (light := light_selection(facts.sel)) is None else light)
+    return kinds is not None and any(kinds.first in one.steps for one in kinds.rare)
+
+
 def _of_which(facts: Facts) -> str:
     """Whose steps these are, where the verdict's are others: ``light ``, ``recorded ``."""
     if is_verdicts(facts):
@@ -247,10 +254,9 @@ def _loads(sel: Selection, steps: pl.DataFrame) -> tuple[int, int]:
 @looks_for(V7)
 def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     durations = _durations(facts)
-    if len(durations) > 2 and durations[0] > 1.5 * statistics.median(durations[1:]):
-        durations = durations[1:]
+    durations = [durations[place] for place in grouped(durations)[0].tolist()] if durations else []
     if len(durations) < 3:
-        return Abstention("three steps or more beside warm-up")
+        return Abstention("three steps or more that are alike")
     mean, deviation = statistics.fmean(durations), statistics.stdev(durations)
     if not mean or not statistics.median(durations):
         return None
@@ -260,8 +266,8 @@ def noisy(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     t = T_95[len(durations) - 2] if len(durations) - 2 < len(T_95) else 2.0
     within = 100 * t * deviation / mean / len(durations) ** 0.5
     return Finding(
-        "info",
-        f"The {_of_which(facts)}step time is {words.ns(mean)} ± {words.percent(within)} (95 %,"
+        "warning" if within >= limits.warning_percent else "info",
+        f"The {_of_which(facts)}steps vary: {words.ns(mean)} ± {words.percent(within)} (95 % interval of"
         f" {words.things(len(durations), 'step')})",
         (
             Evidence("steps", len(durations)),
@@ -479,4 +485,5 @@ def host_is_not_gpu(facts: Facts, limits: Limits) -> Finding | Abstention | None
         ),
         f"{words.ns(worst.span_ns or 0)} / {words.ns(worst.host_ns or 0)} = {words.number(ratio)}; "
         f"{len(found)} of {words.things(len(phases), 'range')}",
+        aside=NO_ACT,
     )

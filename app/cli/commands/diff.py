@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.base.json_values import Json
+    from tracetui.analysis.selection import Selection
     from tracetui.app.cli.options import Request
     from tracetui.parsers import Run, Trace
 
@@ -29,16 +30,22 @@ SECTIONS = ("kinds", "kernels", "operators", "modules", "ranges", "findings")
 class Options(Printed, Covered, Common):
     """Compare two runs per step. A is the base; a positive difference means that B takes longer."""
 
-    a: Path = option(type=input_path, metavar="A", help="the base: a trace or a folder")
-    b: Path = option(type=input_path, metavar="B", help="the run to compare with it")
+    a: Path = option(
+        type=input_path,
+        metavar="A",
+        help="the base: a trace, a folder, or a folder of repeats (runs of one configuration, as profile --repeats "
+        "writes them), which tell how much runs differ by chance",
+    )
+    b: Path = option(type=input_path, metavar="B", help="what to compare with it, of the same kinds")
     fail_on: list[float] = option(
         "--fail-on",
         action="append",
         type=condition,
         default=[],
         metavar="CONDITION",
-        help="regression:5%% exits 3 when B's step takes more than 5 %% longer than A's, and 4 when the two did other "
-        "work (another batch, another size of the input), so that it can't be judged",
+        help="regression:5%% exits 3 when B's step is proven to take more than 5 %% longer than A's: by repeats, or of "
+        "two single runs by more GPU work, launches or operators; 4 when it can't be judged: single runs without such "
+        "a cause, repeats too far apart, or other work (batch, size of the input); else 0",
     )
     section: str | None = option(
         "--section",
@@ -88,12 +95,28 @@ def _draw(options: Options) -> int:
 
 def diff_of(a: Path, b: Path, request: Request, rows: int | None) -> Json:
     """The report of a diff with at most so many rows per list; None for all."""
+    from tracetui.analysis.compare.repeats import TypicalStep, between_runs, middle
     from tracetui.analysis.report.report import diff_report
+
+    sides = [_repeats(path, request) for path in (a, b)]
+    steps = [[TypicalStep.of(sel) for _, sel in side] if max(map(len, sides)) > 1 else [] for side in sides]
+    between = between_runs(*steps)
+    at = [0, 0] if between is None else [middle(side, between.rests_on) for side in steps]
+    (ours, left), (theirs, right) = (side[n] for side, n in zip(sides, at, strict=True))
+    rules = headless.rules_config(a, b)
+    return diff_report(left, right, rows, (ours, theirs), rules, request.on_error, between)
+
+
+def _repeats(path: Path, request: Request) -> list[tuple[Run, Selection]]:
+    """The repeats that a folder holds with what of each is compared; else the one run of a path."""
+    from tracetui.analysis.compare.repeats import runs_in
     from tracetui.analysis.selection import select
 
-    runs = headless.open_run([a], request), headless.open_run([b], request)
-    chosen = [select(_one_trace(run), request.scope) for run in runs]
-    return diff_report(chosen[0], chosen[1], rows, runs, headless.rules_config(a, b), request.on_error)
+    folders, apart = runs_in(path)
+    if apart:
+        print(printable(f"tracetui: {path} holds no repeats of one configuration: {apart} differ"), file=sys.stderr)
+    runs = [headless.open_run([folder], request) for folder in folders or (path,)]
+    return [(run, select(_one_trace(run), request.scope)) for run in runs]
 
 
 def _one_trace(run: Run) -> Trace:
@@ -124,12 +147,7 @@ def _render_diff(found: Json, request: Request, paths: Sequence[Path]) -> str:
 
 
 def judged(found: Json, fail_above_percent: Sequence[float]) -> int:
-    """Returns exit code 3 if the median step slowed down by more than a limit and by more than its noise.
-
-    Returns 4 if the two did other work, so that this can't be judged.
-    """
-    from tracetui.analysis.base.number_format import format_percent, format_signed_us, format_us
-
+    """Returns exit code 3 if B's step is proven to be slower by more than a limit, and 4 if that can't be judged."""
     if not fail_above_percent:
         return DONE
     from tracetui.analysis.compare.comparable import OTHER_WORK
@@ -139,30 +157,44 @@ def judged(found: Json, fail_above_percent: Sequence[float]) -> int:
         what = "; ".join(f"{row['field']}: A {row['a']}, B {row['b']}" for row in rows)
         print(printable(f"tracetui: not judged: the runs did other work ({what})"), file=sys.stderr)
         return NOT_JUDGED
-    step = found["step"]
-    change = step["median_delta_percent"]
-    if change is None:
+    limit, told = min(fail_above_percent), found["step"]["regression"]
+    if told["not_slower_percent"] is None:
         from tracetui.parsers.errors import TraceError
 
         raise TraceError(found["b"]["path"], "--fail-on can't be judged: a step time is unknown or zero")
-    limit = min(fail_above_percent)
-    if change <= limit:
+    if limit >= told["not_slower_percent"]:
         return DONE
-    times = f"{format_us(step['a_median_us'], ascii=True)} -> {format_us(step['b_median_us'], ascii=True)}"
-    kind = "" if step["rests_on"] == "recorded" else f"{step['rests_on']} "
-    line = f"median {kind}step {times}, {format_percent(change, signed=True)} (limit {limit:g} %)"
-    if step["beyond_noise"] is None:
-        line += "; noise unknown: a run has fewer than two steps"
-    else:
-        low, high = (format_signed_us(step[f"median_{end}_us"], ascii=True) for end in ("low", "high"))
-        line += f"; 95 % interval {low} to {high}"
-        if step["detectable_us"]:
-            seen, percent = format_us(step["detectable_us"], ascii=True), format_percent(step["detectable_percent"])
-            line += f"; four of five such recordings show a change of {seen} ({percent})"
+    slower = told["slower_percent"] is not None and limit < told["slower_percent"]
+    line = f"{_change(found['step'], limit)}; {_why(found['step'], slower=slower)}"
     if found["comparable"]["verdict"] == "not_comparable":
         line += "; the runs are not comparable"
-    if step["beyond_noise"] is False:
-        print(f"tracetui: no proof of a regression: {line}", file=sys.stderr)
-        return DONE
-    print(f"tracetui: regression: {line}", file=sys.stderr)
-    return CONDITION_HOLDS
+    print(printable(f"tracetui: {'regression' if slower else 'not judged'}: {line}", ascii=True), file=sys.stderr)
+    return CONDITION_HOLDS if slower else NOT_JUDGED
+
+
+def _change(step: Json, limit: float) -> str:
+    """``median clean step 3.335 ms -> 4.769 ms, +43.0 % (limit 5 %)``; of repeats the mean."""
+    from tracetui.analysis.base.number_format import format_percent, format_us
+
+    runs = step["between_runs"]
+    row, which, of = (step, "median_", "median") if runs is None else (runs, "", "mean")
+    times = " -> ".join(format_us(row[f"{side}_{which}us"], ascii=True) for side in "ab")
+    kind = "" if row["rests_on"] == "recorded" else f" {row['rests_on']}"
+    return f"{of}{kind} step {times}, {format_percent(row[f'{which}delta_percent'], signed=True)} (limit {limit:g} %)"
+
+
+def _why(step: Json, *, slower: bool) -> str:
+    """What proves a change, or what would."""
+    from tracetui.analysis.base.number_format import format_percent, format_signed_us
+    from tracetui.app.reports.content.diff import SETTLE, cause_words
+
+    if (runs := step["between_runs"]) is not None:
+        many = f"{len(runs['a_runs_us'])} and {len(runs['b_runs_us'])} runs"
+        low, high = (format_signed_us(runs[f"{end}_us"], ascii=True) for end in ("low", "high"))
+        line = f"{many}, 95 % interval {low} to {high}"
+        seen = format_percent(runs["detectable_percent"])
+        return line if slower else f"{line}; they show changes from {seen}, more runs show less"
+    if slower:
+        return f"{cause_words(step['regression']['causes'][0], ascii=True)}: that explains it"
+    why = "may be chance" if step["beyond_noise"] is False else "no added work explains it"
+    return f"{why}. {SETTLE}".removesuffix(".")

@@ -152,7 +152,8 @@ class Tools:
     def findings(self, path: str) -> str:
         """The findings, the most important first: key, severity, title, what is at stake, advice, doubts."""
         trace = _main(self._report(path, ["findings"]))
-        names = ("key", "severity", "title", "impact_us", "ceiling_percent", "advice", "next_command", "doubted_by")
+        stake = ("impact_us", "impact_of", "ceiling_percent")
+        names = ("key", "severity", "title", *stake, "advice", "next_command", "doubted_by")
         return _written(
             {
                 "findings": [{name: getattr(row, name) for name in names} for row in trace.findings or ()],

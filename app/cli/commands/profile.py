@@ -18,7 +18,7 @@ from tracetui.app.cli import headless
 from tracetui.app.cli.command import declared, option, switch
 from tracetui.app.cli.commands.reference.models import names
 from tracetui.app.cli.options import Common
-from tracetui.app.cli.values import number_of_seconds, positive_number, share, whole_number
+from tracetui.app.cli.values import number_of_seconds, positive_number, seconds_or_none, share, whole_number
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.request import TOOLS, Axis, Point, ProfileError, ProfileRequest, points, write_index
@@ -147,6 +147,14 @@ class _Measured:
         "(default: %(default)s)",
         opposite=("--no-light", "record once, with everything", 0),
         either="light",
+    )
+    sample_seconds: float = option(
+        "--sample-seconds",
+        type=seconds_or_none,
+        default=5.0,
+        metavar="SECONDS",
+        help="run steps for so long at most while py-spy samples the program's lines from outside; 0 for no samples "
+        "(default: %(default)g)",
     )
     with_stack: bool | None = switch(
         "--with-stack",
@@ -285,6 +293,7 @@ def request_of(options: Options, command: tuple[str, ...], typed: Sequence[str])
         warmup=options.warmup,
         clean_steps=options.clean_steps,
         light_steps=options.light_steps,
+        sample_seconds=options.sample_seconds,
         ranks=options.ranks,
         with_stack=_ample_memory() if options.with_stack is None else options.with_stack,
         with_memory=options.with_memory,

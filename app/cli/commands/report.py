@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
-from tracetui.app.cli.command import option
+from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.commands.ranks import is_folder_of_summaries
 from tracetui.app.cli.options import (
     ANY_RUN,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tracetui.app.reports.short import Parts, Short
     from tracetui.parsers import Run, Trace
 
-GROUPINGS = ("name", "category", "class", "module", "range", "shape", "input_shapes", "stream")
+GROUPINGS = ("name", "category", "class", "module", "range", "line", "shape", "input_shapes", "stream")
 """`analysis.kernels.GROUPINGS`."""
 RANGE_KERNELS = 3
 """How many kernels `report --kernels` shows under each range."""
@@ -102,6 +102,7 @@ class Options(Printed, Recordings, Covered, Common):
         help="a table as `nsys stats` prints it, of any trace: cuda_gpu_kern_sum, nvtx_gpu_proj_sum, ... (repeatable)",
         words=_nsys_reports,
     )
+    all: bool = switch("--all", help="text: every finding, with what it rests on, in place of the first five in short")
     max_tokens: int | None = option(
         "--max-tokens",
         type=positive,

@@ -72,13 +72,18 @@ def steps_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
     ]
     steps = marked(steps)[:MOST_STEPS]
     more = f", the first {MOST_STEPS} of {len(rows)}" if len(rows) > MOST_STEPS else ""
-    title = f"Steps (where their time goes{more})"
+    title = f"{steps_words(found)} (where their time goes{more})"
 
     return _chart(
         title,
         step_bars(steps, width, ascii=ascii) if len(rows) > 1 else [],
         lambda: steps_svg(steps, title, ascii=ascii),
     )
+
+
+def steps_words(found: Overview) -> str:
+    """Which steps the section lists."""
+    return "Steps of the light recording" if found.as_recorded else "Steps as recorded"
 
 
 def lanes_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
@@ -99,9 +104,7 @@ def lanes_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
         )
         for row in picture.lanes
     ]
-    time = format_us(picture.us, ascii=ascii)
-    recorded = " as recorded" if found.as_recorded else ""
-    what = f"{whole_words(found) if picture.step is None else f'Step {picture.step}'}, {time}{recorded}"
+    what = f"{whole_words(found) if picture.step is None else f'Step {picture.step}'} as recorded"
     title, lasting = f"{what} (how busy each lane is)", round(1000 * (picture.us or 0))
 
     return _chart(

@@ -29,10 +29,13 @@ SIGNS = {"added": "+", "removed": "-", "changed": "~", "same": "="}
 """A change is told by word and sign, never by colour alone."""
 CLEAN, LIGHT, RECORDED = "clean", "light", "recorded"
 """What numbers are of, as `rests_on` has it."""
-STEPS = {CLEAN: "steps without a profiler", LIGHT: "light steps"}
+STEPS = {CLEAN: "steps without a profiler", LIGHT: "light steps", RECORDED: "recorded steps"}
 """The steps that a difference in step time is of."""
 PASSES = {LIGHT: "light recordings", RECORDED: "as recorded"}
 """What the numbers under a heading are of."""
+CAUSES = {"gpu_work": "GPU work", "launches": "GPU launches", "operators": "operators"}
+"""What work may explain a longer step."""
+SETTLE = "Three runs of each tell: tracetui profile … --repeats 3 --output A, then tracetui diff A/ B/."
 LEAST_US = 1e-6
 """Below a picosecond a difference is none."""
 
@@ -98,52 +101,63 @@ def _counter_parts(found: Json, layout: Layout) -> Iterator[Part]:
 
 
 def verdict(found: Json, layout: Layout) -> str:
-    """One sentence: how the step changed, and whether that is more than the steps vary by themselves."""
+    """How the step changed, and what speaks for or against chance, in two sentences."""
     step = found["step"]
-    if step["a_us"] is None or step["b_us"] is None:
+    runs = step["between_runs"]
+    a, b = (step["a_median_us"], step["b_median_us"]) if runs is None else (runs["a_us"], runs["b_us"])
+    if a is None or b is None:
         return "The step times can't be compared: one of them is unknown."
-    if not step["delta_us"]:
-        return (
-            f"The step takes as long in B as in A: {layout.time(step['a_us'])}{_steps(step)}.{shown_by(step, layout)}"
-        )
-    percent = format_percent(abs(step["delta_percent"])) if step["delta_percent"] is not None else ""
-    by = ", ".join(text for text in (layout.time(abs(step["delta_us"])), percent) if text)
-    change = f"is {by} {'slower' if step['delta_us'] > 0 else 'faster'} in B"
-    times = f"{layout.time(step['a_us'])} in A, {layout.time(step['b_us'])} in B{_steps(step)}"
-    if step["median_noise_us"] is None:
-        sure = "With one step in either run, it is unknown how much steps vary by themselves: this may be chance."
-    else:
-        moved, low, high = (
-            format_signed_us(step[key], ascii=layout.ascii)
-            for key in ("median_delta_us", "median_low_us", "median_high_us")
-        )
-        sure = f"The medians differ by {moved} ({format_percent(step['median_delta_percent'], signed=True)})"
-        sure += f"; the 95 % interval is {low} to {high}: "
-        sure += "more than chance." if step["beyond_noise"] else "no proof of a change."
-        sure += shown_by(step, layout)
-    return f"The step {change} ({times}). {sure}"
+    where = " within these two runs" if runs is None else ""
+    if a == b:
+        return f"B's step is as long as A's{where}: {layout.time(a)} ({_steps(step)})."
+    change = layout.time(abs(b - a)) if not a else format_percent(100 * abs(b - a) / a)
+    head = f"B's step is {change} {'longer' if b > a else 'shorter'}{where}: {layout.time(a)} became {layout.time(b)}"
+    return f"{head} ({_steps(step)}). {_within(step, layout) if runs is None else _between(runs, layout)}"
 
 
-def shown_by(step: Json, layout: Layout) -> str:
-    """The smallest change that such recordings show, as a sentence after others; empty where it is unknown."""
-    if not step["detectable_us"]:
-        return ""
-    percent = step["detectable_percent"]
-    part = "" if percent is None else f" ({format_percent(percent)})"
-    return f" The smallest change that four of five such recordings show is {layout.time(step['detectable_us'])}{part}."
+def _within(step: Json, layout: Layout) -> str:
+    """What two single runs tell of a change, and what would tell more."""
+    if step["regression"]["slower_percent"] is not None:
+        return f"{cause_words(step['regression']['causes'][0], layout.ascii)}: that explains it."
+    if step["beyond_noise"] is None:
+        return "With one step in either run, it is unknown how much steps vary by themselves: this may be chance."
+    if not step["beyond_noise"]:
+        return f"That may be chance: the 95 % interval is {_interval(step, 'median_', layout)}."
+    return f"Two runs of one program may differ as much. {SETTLE}"
+
+
+def _between(runs: Json, layout: Layout) -> str:
+    """What repeats tell of a change."""
+    interval = f"the 95 % interval between runs is {_interval(runs, '', layout)}"
+    if runs["beyond_noise"]:
+        return f"That is more than chance: {interval}."
+    seen = format_percent(runs["detectable_percent"])
+    return f"That may be chance: {interval}. Such runs show changes from {seen}."
+
+
+def _interval(row: Json, which: str, layout: Layout) -> str:
+    low, high = (format_signed_us(row[f"{which}{end}_us"], ascii=layout.ascii) for end in ("low", "high"))
+    return f"{low} to {high}"
+
+
+def cause_words(cause: Json, ascii: bool) -> str:
+    """``More GPU work (+4.117 ms)``: what of the work B has more of."""
+    more = cause["b"] - cause["a"]
+    by = format_signed_us(more, ascii=ascii) if cause["what"] == "gpu_work" else f"+{more:,.4g}"
+    return f"More {CAUSES[cause['what']]} ({by} per step)"
 
 
 def _steps(step: Json) -> str:
-    """Which steps they are, if not those of the recordings, as the end of a text."""
-    if step["rests_on"] == RECORDED:
-        return ""
-    a, b = step["a_steps"], step["b_steps"]
-    return f"; {a} and {b} {STEPS[step['rests_on']]}"
+    """Which steps are compared, in a few words."""
+    runs = step["between_runs"]
+    if runs is None:
+        return f"medians of {step['a_steps']} and {step['b_steps']} {STEPS[step['rests_on']]}"
+    return f"means of {len(runs['a_runs_us'])} and {len(runs['b_runs_us'])} runs, {STEPS[runs['rests_on']]}"
 
 
 def recorded(found: Json, layout: Layout) -> tuple[str, ...]:
     """The difference of the recordings themselves, where the step is of other steps."""
-    step = found["step"]["recorded"]
+    step = None if found["step"]["between_runs"] else found["step"]["recorded"]
     if step is None or step["a_median_us"] is None or step["b_median_us"] is None:
         return ()
     moved = format_signed_us(step["median_delta_us"], ascii=layout.ascii)
@@ -344,7 +358,8 @@ def _waterfall(rows: list[Json], layout: Layout, what: str, of: str = "") -> Ite
 
 def _side(letter: str, side: Json) -> tuple[str, str]:
     rank = "" if side["rank"] is None else f", rank {side['rank']}"
-    return letter, f"{side['name']}{rank}: {side['base']}"
+    of = f", the middle one of {side['repeats']} runs" if side["repeats"] > 1 else ""
+    return letter, f"{side['name']}{rank}: {side['base']}{of}"
 
 
 def plain_value(value: object) -> str:

@@ -7,22 +7,31 @@ from typing import TYPE_CHECKING
 
 from tracetui.app.reports.finding_words import (
     LABEL_WIDTH,
+    MOST_ADVICE,
+    advice,
+    brief,
+    details,
     evidence_text,
     headline,
+    is_remark,
     looked,
+    mark,
     missing_by_reason,
+    more,
     parts,
     whole_of,
 )
 from tracetui.app.reports.layout import WIDTH
 from tracetui.app.text.escaping import code, plain
-from tracetui.app.text.fitting import cell_width, pad
+from tracetui.app.text.fitting import cell_width, fit, pad
 
 if TYPE_CHECKING:
     from tracetui.analysis.report.model import FindingRow, Judged
     from tracetui.app.reports.layout import Layout
 
 INDENT = "  "
+MARK_WIDTH = 6
+"""Columns for a sign and an id, with the space behind them."""
 CONTINUED = " \\"
 _WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*'|["'])+""")
 """A word of a shell command, quotes and all."""
@@ -47,16 +56,53 @@ def finding_lines(found: Judged, base: str, layout: Layout, *, whole: bool = Fal
     return [*lines, *_rest(found, layout)] if whole else lines
 
 
+def brief_lines(found: Judged, base: str, layout: Layout, *, clean: bool) -> list[str]:
+    """The first findings in four lines each, remarks on the measurement in one.
+
+    Args:
+        found: the findings, and what was set aside.
+        base: what the numbers are about.
+        layout: its limit is that of a list.
+        clean: whether gains are of steps without a profiler.
+    """
+    rows = found.findings
+    first = advice(rows, min(layout.limit or MOST_ADVICE, MOST_ADVICE))
+    remarks = [row for row in rows if is_remark(row)][: layout.limit]
+    if not rows:
+        return layout.paragraph(f"Findings (none; {_looked(found)})")
+    lines = [f"Findings ({len(first) + len(remarks)} of {len(rows)})"]
+    for row in first:
+        texts = brief(row, WIDTH - MARK_WIDTH, whole_of(base), clean=clean, ascii=layout.ascii)
+        lines += [pad("" if number else mark(row), MARK_WIDTH) + text for number, text in enumerate(texts)]
+    lines += [
+        pad(mark(row), MARK_WIDTH) + fit(layout.text(row.title), WIDTH - MARK_WIDTH, ascii=layout.ascii)
+        for row in remarks
+    ]
+    return [*lines, f"{INDENT}{more(len(rows) - len(first) - len(remarks))}"]
+
+
+def brief_markdown(found: Judged, base: str, layout: Layout, *, clean: bool) -> list[str]:
+    """The same in Markdown, with all findings and what they rest on behind a fold."""
+    lines = [f"### Findings ({_looked(found)})", ""]
+    for row in advice(found.findings):
+        lines.append(f"- **{plain(f'{mark(row)} {row.title}')}**")
+        lines += [f"  - {plain(text)}" for text in details(row, whole_of(base), clean=clean)]
+    summary = f"<details><summary>All {len(found.findings)}, and what they rest on</summary>"
+    return [*lines, "", summary, "", *_in_full(found, base, layout), "", "</details>", ""]
+
+
 def finding_markdown(found: Judged, base: str, layout: Layout) -> list[str]:
     """The same in Markdown."""
-    lines = [f"### Findings ({_looked(found)})", ""]
+    return [f"### Findings ({_looked(found)})", "", *(_in_full(found, base, layout) or ["None."]), ""]
+
+
+def _in_full(found: Judged, base: str, layout: Layout) -> list[str]:
+    lines = []
     for row in found.findings[: layout.limit]:
         lines.append(f"- **{plain(headline(row))}**")
         for label, text in parts(row, whole_of(base)):
             lines.append(f"  - {label or 'and'}: {code(text) if label == 'Run' else plain(text)}")
-    if not found.findings:
-        lines.append("None.")
-    return [*lines, ""]
+    return lines
 
 
 def _looked(found: Judged) -> str:
@@ -96,7 +142,7 @@ def _command(command: str, layout: Layout) -> list[str]:
 
 def _rest(found: Judged, layout: Layout) -> list[str]:
     lines: list[str] = []
-    away: list[tuple[FindingRow, str]] = [(row, f"by {row.by}") for row in found.findings_suppressed]
+    away: list[tuple[FindingRow, str]] = [(row, row.by) for row in found.findings_suppressed]
     away += [(row, f"silenced: {row.reason}") for row in found.findings_silenced]
     if away:
         lines += ["", "Set aside"]

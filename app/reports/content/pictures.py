@@ -133,6 +133,7 @@ PICTURES: Mapping[str, Callable[[Trace, Layout], tuple[str, str] | None]] = {
     "durations": _own_chart("kernels"),
     "operators": _bars("operators"),
     "host_functions": _bars("host_functions"),
+    "host_lines": _bars("host_lines"),
     "modules": _own_chart("modules"),
     "range_tree": _own_chart("range_tree"),
     "ranges": _bars("ranges"),

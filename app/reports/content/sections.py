@@ -9,28 +9,52 @@ from msgspec import UNSET, Struct, convert
 
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.number_format import format_count, format_percent
-from tracetui.analysis.report.model import Memory, Overview
+from tracetui.analysis.report.model import HostSamples, Memory, Overview
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR, USES
-from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, OPERATORS_BY_MEMORY, RANGES
-from tracetui.analysis.tables.runs import CATEGORIES, GPUS
+from tracetui.analysis.tables.program import (
+    API_CALLS,
+    HOST_FUNCTIONS,
+    HOST_LINES,
+    OPERATORS,
+    OPERATORS_BY_MEMORY,
+    RANGES,
+)
+from tracetui.analysis.tables.runs import CATEGORIES, GPUS, STEP_KINDS
 from tracetui.app.reports.content import beside
-from tracetui.app.reports.content.charts import KernelRow, lanes_chart, launches_chart, steps_chart, whole_words
+from tracetui.app.reports.content.charts import (
+    KernelRow,
+    lanes_chart,
+    launches_chart,
+    steps_chart,
+    steps_words,
+    whole_words,
+)
 from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, FindingList, Sentences, listed, shown, value_cell
 from tracetui.app.tables.columns import own_time
 from tracetui.app.text.fitting import fit, short_function
+from tracetui.app.text.sample_words import NO_SAMPLES, sampled_words, short_line
 from tracetui.app.text.tool_words import WORDS
-from tracetui.app.text.words import CATEGORY_LABELS, RESOURCE_LABELS, group_words
+from tracetui.app.text.words import (
+    CATEGORY_LABELS,
+    RESOURCE_LABELS,
+    STEP_WORDS,
+    STEPS_OF,
+    group_words,
+    particular_words,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tracetui.analysis.report.model import Averages, Row, TensorCores, Trace
+    from tracetui.analysis.report.model import Cost, PageStep, Row, TensorCores, Trace
     from tracetui.app.reports.layout import Layout
     from tracetui.app.reports.parts import Part
 
 BAR_WIDTH, NARROW_BAR = 24, 12
+MUCH_PERCENT = 3.0
+"""From this error on a replay does not explain a step (`dependencies.model.UNEXPLAINED`)."""
 PASSES = {"light": "light recording", "both": "GPU light, host as recorded", "rich": "as recorded"}
 """What a section's heading says of a run with two recordings, by `rests_on`."""
 CHART_WIDTH = WIDTH - 2
@@ -43,10 +67,11 @@ def parts(trace: Trace, layout: Layout) -> Iterator[Part]:
         yield Sentences((trace.overview.waits_for.sentence,), lead=True)
     for name, section in SECTIONS.items():
         if has(trace, name):
+            if name == "overview" and trace.overview and trace.overview.kinds:
+                yield _kinds(trace.overview, layout)
             words = PASSES.get((trace.rests_on or {}).get(name, ""), "")
             if name in ("overview", "critical_path"):
-                # the path's host times are those of the clean step, where it is known
-                words = words.replace("as recorded", "rich recording")
+                words = ""  # they name their step
             yield from _with_pass(section(trace, layout), words)
     yield notes(trace, layout)
     yield unknowns(trace)
@@ -77,43 +102,65 @@ def overview(trace: Trace, layout: Layout) -> Iterator[Part]:
         yield _gpu(found, layout)
 
 
+def _kinds(found: Overview, layout: Layout) -> Block:
+    """The kinds of steps, with what the rare ones do."""
+    told = [(row, words) for row in found.kinds if (words := particular_words(row["kind"], row["particular"]))]
+    after = tuple(f"Longer in {row['numbers']}: {words}" for row, words in told)
+    base = f"% of the time of all steps; {STEPS_OF[found.kinds[0]['of']]}"
+    return listed(STEP_KINDS, found.kinds, replace(layout, limit=None), base=base, whole=0, after=after)
+
+
 def findings(trace: Trace, layout: Layout) -> Iterator[Part]:
-    """What is wrong and what to do about it; where nothing else was asked for, also what could not be judged."""
-    yield FindingList(trace.judged, trace.base, whole=list(trace.sections()) == ["findings"])
+    """What to do first; where nothing else was asked for, all findings and what could not be judged."""
+    whole = layout.all_findings or list(trace.sections()) == ["findings"]
+    waits = trace.overview.waits_for if trace.overview else None
+    clean = waits is not None and waits.clean_us is not None
+    yield FindingList(trace.judged, trace.base, whole=whole, brief=not whole, clean=clean)
 
 
 def _average_step(found: Overview, layout: Layout) -> Block:
-    steps = found.steps
-    what = f"Average of {steps} steps" if steps > 1 else "The one step" if steps else whole_words(found)
-    rich = found.as_recorded
-    is_clean = found.waits_for is not None and found.waits_for.clean_us is not None
-    clean = " as recorded" if is_clean and not rich else ""
-    heading = f"{what}: {layout.time(found.average_step_us)}{clean}"
-    block = _by_category(found, layout, heading)
+    """The page's step by category, beside the recorded one where that is another."""
+    step, steps = found.step, found.steps
+    what = "The step" if steps else whole_words(found)
+    heading = f"{what}: {layout.time(step.us)} {STEP_WORDS[step.of]}"
+    if step.recording_us:
+        heading += f" (recording may have added up to {layout.time(step.recording_us)})"
     after = _setup(found, layout)
-    if rich:
-        whole = layout.time(rich.average_step_us)
-        said = f"Rich recording: {whole}, mean of {rich.base}. The light one tells no operators and no data loader."
-        after = (said, *after)
-    if not layout.charts and 1 < steps <= 8:
+    if step.of != "recorded":
+        recorded = found.as_recorded or found
+        after = (f"As recorded: {layout.time(recorded.average_step_us)}, mean of {recorded.base}.", *after)
+    if step.categories["dataloader"].us is None:
+        after = ("The light recording tells no operators and no data loader: they are part of other.", *after)
+    if step.by_replay:
+        after = (replay_words(step), *after)
+    shows_steps = step.of != "clean" or not found.as_recorded  # a light step is neither the page's nor the recorded one
+    if not layout.charts and 1 < steps <= 8 and shows_steps:
         each = ", ".join(f"{row.index}: {layout.time(row.us)}" for row in found.per_step or ())
-        after = (f"Step {each}", *after)
-    chart = steps_chart(found, CHART_WIDTH, ascii=layout.ascii) if steps > 1 else None
-    return replace(block, after=after, chart=chart)
+        after = (f"{steps_words(found)}: {each}", *after)
+    chart = steps_chart(found, CHART_WIDTH, ascii=layout.ascii) if steps > 1 and shows_steps else None
+    return replace(_by_category(found, layout, heading), after=after, chart=chart)
+
+
+def replay_words(step: PageStep) -> str:
+    """How the parts of a clean step are known, and how far off that is where it matters."""
+    off = step.replay_off_percent or 0.0
+    longer = "longer" if off > 0 else "shorter"
+    miss = f", which is {format_percent(abs(off))} {longer} than the clean step" if abs(off) > MUCH_PERCENT else ""
+    return f"Its parts are of a replay of the launches without the profiler{miss}."
 
 
 def _by_category(found: Overview, layout: Layout, heading: str) -> Block:
-    """The categories with a bar each; beside a light recording's those of the rich one."""
+    """The categories with a bar each, and those of the recorded step where the page's is another."""
     layout = replace(layout, limit=None)
-    block = listed(CATEGORIES, _category_rows(found), layout, heading=heading, whole=0)
+    block = listed(CATEGORIES, _category_rows(found.step.categories), layout, heading=heading, whole=0)
     columns, cells = list(block.columns), block.cells
     width = BAR_WIDTH
-    if found.as_recorded:
-        beside = listed(CATEGORIES, _category_rows(found.as_recorded), layout)
-        columns += [replace(beside.columns[1], title="Rich"), beside.columns[2]]
+    if found.step.of != "recorded":
+        beside = listed(CATEGORIES, _category_rows((found.as_recorded or found).categories), layout)
+        columns += [replace(beside.columns[1], title="Recorded"), beside.columns[2]]
         cells = [[*row, *other[1:]] for row, other in zip(cells, beside.cells, strict=True)]
         width = NARROW_BAR
-    bars = [layout.bar(cost.percent, width) for cost in found.categories.values()]
+    bars = [layout.bar(cost.percent, width) for cost in found.step.categories.values()]
     return replace(
         block,
         columns=(*columns, Shown("", right=False, is_bar=True)),
@@ -121,10 +168,9 @@ def _by_category(found: Overview, layout: Layout, heading: str) -> Block:
     )
 
 
-def _category_rows(found: Overview | Averages) -> list[Row]:
+def _category_rows(categories: Mapping[str, Cost]) -> list[Row]:
     return [
-        {"category": CATEGORY_LABELS[name], "us": cost.us, "percent": cost.percent}
-        for name, cost in found.categories.items()
+        {"category": CATEGORY_LABELS[name], "us": cost.us, "percent": cost.percent} for name, cost in categories.items()
     ]
 
 
@@ -143,10 +189,8 @@ def _setup(found: Overview, layout: Layout) -> tuple[str, ...]:
 
 
 def _gpu(found: Overview, layout: Layout) -> Block:
-    # these include pauses between steps, so they are not shares of the average step
-    whole = "first to last step" if found.steps else whole_words(found).lower().replace("gpu", "GPU")
     after = []
-    idle = found.idle
+    idle = found.step.idle
     if idle.host_wait_percent is not None:
         after.append(
             f"Idle GPU time: {format_percent(idle.host_wait_percent)} waiting for the host to launch, "
@@ -155,11 +199,10 @@ def _gpu(found: Overview, layout: Layout) -> Block:
         )
     if found.overlap_percent is not None:
         overlap = format_percent(found.overlap_percent)
-        after.append(f"Communication overlapped by compute: {overlap} of communication time.")
+        after.append(f"Communication overlapped by compute: {overlap} of communication time as recorded.")
+    whole = "the step" if found.steps else whole_words(found).lower().replace("gpu", "GPU")
     base = f"% of {whole}; occupancy and tensor cores: of kernel time"
-    if found.as_recorded:
-        base = "% of first to last light step; occupancy and tensor cores: of kernel time"
-    return listed(GPUS, found.gpu, replace(layout, limit=None), base=base, whole=0, after=tuple(after))
+    return listed(GPUS, found.step.gpu, replace(layout, limit=None), base=base, whole=0, after=tuple(after))
 
 
 def critical_path(trace: Trace, layout: Layout) -> Iterator[Part]:
@@ -168,11 +211,21 @@ def critical_path(trace: Trace, layout: Layout) -> Iterator[Part]:
     if not found:
         return
     rows = in_words(found.resources, "resource", RESOURCE_LABELS.__getitem__)
-    steps = f"mean of {found.steps} steps" if found.steps > 1 else "one step"
-    heading = f"Critical path: {layout.time(found.step_us)}, {steps}"
+    step = trace.overview.step if trace.overview else None
+    if step is not None and step.of == found.of:
+        rows = [{**row, "us": share_of(step.us, row["percent"])} for row in rows]
+        heading = f"Critical path of {'the step' if trace.overview and trace.overview.steps else 'this time'}"
+    else:
+        steps = f"mean of {found.steps} steps" if found.steps > 1 else "one step"
+        heading = f"Critical path {STEP_WORDS[found.of]}, {steps}"
     yield listed(CRITICAL_PATH, rows, replace(layout, limit=None), heading=heading, whole=0)
     if trace.overview is UNSET:
         yield listed(STRETCHES, in_words(found.stretches, "resource", RESOURCE_LABELS.__getitem__), layout)
+
+
+def share_of(us: float | None, percent: float | None) -> float | None:
+    """A percentage of a time."""
+    return None if us is None or percent is None else us * percent / 100
 
 
 def in_words(rows: Iterable[Row], key: str, words: Callable[[str], str]) -> list[Row]:
@@ -294,6 +347,23 @@ def host_functions(trace: Trace, layout: Layout) -> Iterator[Part]:
 def most_per_step(rows: list[Row]) -> list[Row]:
     """Host functions by their own time in steps; those that only wait come last."""
     return sorted(rows, key=lambda row: (row["waits"], -row["self_per_step_us"]))
+
+
+def host_lines(trace: Trace, layout: Layout) -> Iterator[Part]:
+    """The program's lines as a sampler saw them without a profiler, those of other threads apart."""
+    rows, how = trace.host_lines or [], trace.host_lines_sampled
+    if not isinstance(how, HostSamples):
+        yield Sentences((NO_SAMPLES,))
+        return
+    if how.problem:
+        yield Sentences((how.problem,))
+        return
+    fields = [replace(one, short="") for one in HOST_LINES.chosen(HOST_LINES.reports)]
+    own, others = (in_words((r for r in rows if r["other"] is other), "name", short_line) for other in (False, True))
+    unnamed = [one for one in fields if one.name != "thread"]
+    yield listed(HOST_LINES, own, layout, fields=unnamed, after=(f"{sampled_words(how)}.",))
+    if others:
+        yield listed(HOST_LINES, others, layout, fields=fields, heading="Lines of other threads meanwhile")
 
 
 def modules(trace: Trace, layout: Layout) -> Iterator[Part]:
@@ -436,6 +506,7 @@ SECTIONS: dict[str, Callable[[Trace, Layout], Iterable[Part]]] = {
     "communication": communication,
     "collectives": collectives,
     "host_functions": host_functions,
+    "host_lines": host_lines,
     "modules": modules,
     "operators": operators,
     "range_tree": range_tree,

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import UNKNOWN
 from tracetui.app.charts.slide import chart_style
-from tracetui.app.reports.finding_words import evidence_text, headline, looked, missing_by_reason, parts, whole_of
+from tracetui.app.reports.finding_words import (
+    advice,
+    details,
+    evidence_text,
+    headline,
+    looked,
+    mark,
+    missing_by_reason,
+    parts,
+    whole_of,
+)
 from tracetui.app.reports.open_command import spelled
 from tracetui.app.reports.parts import Command, Facts, FindingList, Sentences, Title, rows_shown
 from tracetui.app.text.fitting import printable
@@ -58,7 +68,7 @@ def findings(found: Judged, base: str, layout: Layout, level: int) -> list[str]:
     rows = found.findings[: layout.limit]
     whole = whole_of(base)
     lines = [_finding(row, whole, level, layout) for row in rows] or ["<p>None.</p>"]
-    away = [(row.id, f"{row.title} (by {row.by})") for row in found.findings_suppressed]
+    away = [(row.id, f"{row.title} ({row.by})") for row in found.findings_suppressed]
     away += [(row.id, f"{row.title} (silenced: {row.reason})") for row in found.findings_silenced]
     missing = missing_by_reason(found.findings_abstained)
     return [
@@ -66,6 +76,18 @@ def findings(found: Judged, base: str, layout: Layout, level: int) -> list[str]:
         *_fold("Set aside", away),
         *_fold("Could not judge: what is missing", missing, len(found.findings_abstained)),
     ]
+
+
+def first_findings(found: Judged, base: str, layout: Layout, level: int, *, clean: bool) -> list[str]:
+    """The first findings in short, and behind a fold all of them with what they rest on."""
+    lines = []
+    for row in advice(found.findings):
+        head = element(f"h{level}", f'<span class="mark">{said(mark(row))}</span> {said(layout.text(row.title))}')
+        texts = details(row, whole_of(base), clean=clean, ascii=layout.ascii)
+        about = "".join(element("p", said(layout.text(text))) for text in texts)
+        lines.append(element("section", f"{head}{about}", class_=f"finding {row.severity}"))
+    summary = f"<summary>All {len(found.findings)}, and what they rest on</summary>"
+    return [*lines, f"<details>{summary}", *findings(found, base, layout, level), "</details>"]
 
 
 def _finding(row: FindingRow, whole: str, level: int, layout: Layout) -> str:
@@ -129,7 +151,11 @@ class _Page:
         elif isinstance(part, FindingList):
             if part.judged is not None:
                 self._heading(findings_heading(part.judged))
-                self.body += findings(part.judged, part.base, self.layout, min(self.level + 2, 6))
+                level = min(self.level + 2, 6)
+                if part.brief:
+                    self.body += first_findings(part.judged, part.base, self.layout, level, clean=part.clean)
+                else:
+                    self.body += findings(part.judged, part.base, self.layout, level)
         elif isinstance(part, Sentences):
             self._sentences(part)
         elif isinstance(part, Command):

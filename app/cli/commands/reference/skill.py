@@ -64,7 +64,9 @@ shapes; host times are too long), `both`. In a diff: `clean` (no profiler), `lig
 `remarks` say why a finding may not hold. V… rules are about the measurement.
 - null is unknown, never 0. `skipped`, `repaired` and `missing` in `trace.source` say what could not be \
 read of a damaged file; `partial` says that reading was stopped.
-- A step difference without `beyond_noise` is no result. With `comparable.verdict` `other_work` or `not_comparable` \
+- A step difference without `beyond_noise` is no result. With two single runs one without \
+`step.regression.slower_percent` is none either: two processes differ by chance; diff folders of three repeats \
+(`profile --repeats 3`), and read `step.between_runs`. With `comparable.verdict` `other_work` or `not_comparable` \
 say so instead of a speed-up.
 - Times in keys are `_us`. In a query the frames (`host`, `device`, …) have `start` and `duration` in ns, the tables \
 (`kernels`, …) the `_us` keys of the report. Shares name their base in the schema.
@@ -73,7 +75,8 @@ say so instead of a speed-up.
 ## Exit codes
 
 0 done; 1 can't be read; 2 wrong usage; 3 a `--fail-on` condition holds (`diff --fail-on regression:5%`); 4 it can't be
-judged because the runs did other work.
+judged: the runs did other work, or do not tell a change from chance (single runs without more work in B, repeats too
+far apart).
 
 ## Commands
 """

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT
 from tracetui.analysis.tables.nsight.counters import NCU_RULES
 from tracetui.analysis.tables.runs import GPUS
 from tracetui.app.reports.content import captures, counters, sections, sweep
@@ -225,8 +226,9 @@ def about(judged: Judged | None, base: str, ids: list[str]) -> Sentences:
     missing = {row.id: row.missing for row in judged.findings_abstained}
     quiet: list[str] = []
     blind: dict[str, list[str]] = {}
+    aside = [row for row in judged.findings_suppressed if row.by in (HEADLINE, NO_ACT)]
     for name in ids:
-        mine = [row for row in judged.findings if row.id == name]
+        mine = [row for row in (*judged.findings, *aside) if row.id == name]
         said += [f"{headline(row)}. {_gain(row, base)}{row.advice}" for row in mine]
         if not mine and name in missing:
             blind.setdefault(missing[name], []).append(name)

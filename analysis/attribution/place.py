@@ -1,0 +1,370 @@
+"""Where in the program something happens: its own Python frame around a call, the module, operator and range.
+
+Frames are the functions that a profiler recorded (``with_stack``), as Kineto names them: ``train.py(12): step``, where
+the line is the function's first. A backward pass runs on a thread without frames; its operators name their forward
+operators, whose frames they get. What has neither, such as adding up gradients, gets the frame that runs meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
+from tracetui.analysis.attribution.module_tree import PREFIX, module_tree
+from tracetui.analysis.base.names import distinct, mapped, matching, of_kinds
+from tracetui.analysis.base.remembered import kept
+from tracetui.parsers.nesting import LaneClock, nearest, nest
+
+if TYPE_CHECKING:
+    from tracetui.analysis.attribution.calltree import Bools
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.parsers import Trace
+    from tracetui.parsers.nesting import Nesting
+
+BACKWARD = "backward of "
+"""Stands before the frame, module or range whose gradients are computed."""
+LIBRARIES = frozenset(
+    {"IPython", "PIL", "absl", "accelerate", "apex", "bitsandbytes", "causal_conv1d", "click", "composer",
+     "cupy", "cv2", "datasets", "deepspeed", "dgl", "diffusers", "einops", "fairscale", "flash_attn", "flax",
+     "fsspec", "functorch", "haiku", "huggingface_hub", "hydra", "ignite", "ipykernel", "jax", "jaxlib",
+     "joblib", "keras", "kornia", "lightning", "lightning_fabric", "lightning_utilities", "liger_kernel",
+     "mamba_ssm", "matplotlib", "megatron", "mlflow", "monai", "nemo", "networkx", "numpy", "nvidia",
+     "omegaconf", "open_clip", "optax", "packaging", "pandas", "peft", "pluggy", "pyarrow", "pydantic",
+     "pytest", "pytorch_lightning", "ray", "requests", "rich", "safetensors", "scipy", "sentencepiece",
+     "skimage", "sklearn", "sympy", "tensorboard", "tensorflow", "timm", "tokenizers", "torch",
+     "torch_geometric", "torch_scatter", "torch_sparse", "torchao", "torchaudio", "torchmetrics", "torchvision",
+     "tqdm", "transformer_engine", "transformers", "triton", "trl", "typing_extensions", "urllib3", "vllm",
+     "wandb", "xformers", "yaml"}
+)  # fmt: skip
+"""Import packages that are installed: a profiler leaves out the folder they are in."""
+_FRAME = re.compile(r"(?P<file>.+\.py|<ipython-input[^>]*>|<stdin>)\((?P<line>\d+)\): (?P<function>.*)")
+_INSTALLED = re.compile(
+    r"(?:^|/)(?:site-packages|dist-packages|tracetui_child|torch)/|/lib/python\d|(?:^|/)child/start\.py$"
+)
+_TASK = "autograd::engine::evaluate_function: "
+
+
+def is_own(frame: str) -> bool:
+    """Whether a Python frame is the program's own, and no library's, Python's or the profiler's."""
+    match = _FRAME.fullmatch(frame)
+    if match is None or _INSTALLED.search(match["file"]):
+        return False
+    if match["function"] == "<module>":  # a script that runs, whatever it is called
+        return True
+    package = match["file"].partition("/")[0].removesuffix(".py")
+    return package not in LIBRARIES and package not in sys.stdlib_module_names
+
+
+def _of_stack(stack: str) -> str:
+    """The innermost frame of its own in a stack, or nothing."""
+    return next((frame for frame in stack.split(";") if is_own(frame)), "")
+
+
+class Frames(Struct, frozen=True):
+    """The program's own frames in a recording, and what they call; of each host row, -1 for none."""
+
+    own: Bools
+    """Whether it is such a frame: a Python function, or an operator whose stack was recorded."""
+    frame: Ints
+    """The innermost such frame around it, or itself."""
+    unit: Ints
+    """What that frame called in which the row is, or itself: a library's function, a module, an operator."""
+    operator: Ints
+    """The outermost of the operators that directly enclose each other around it, or itself."""
+    called: Ints
+    """Of a unit: the operator in it if it is the only one, or itself; not of a module, and one more for no row."""
+    running: Nesting | None
+    """The functions of the thread that runs most of them."""
+    rows: Ints
+    """Their host rows."""
+
+
+@kept
+def own_frames(trace: Trace) -> Frames:
+    """Finds the program's own frames."""
+    host, parent = trace.host, parents_of(trace.host)
+    python = of_kinds(host["kind"], "python") & matching(host["name"], is_own)
+    own = python | matching(host["stack"], lambda stack: bool(_of_stack(stack)))
+    operator, api = of_kinds(host["kind"], "operator"), of_kinds(host["kind"], "runtime", "driver")
+    row = np.arange(host.height)
+    # one more entry, for no row at all
+    is_own_row, is_operator = np.append(own, True), np.append(operator, False)
+    top = _climbed(np.where(is_own_row[parent] | own, row, parent))
+    frame = np.where(own, row, np.where(parent[top] >= 0, parent[top], NONE)) if row.size else row
+    called = _climbed(np.where((operator & is_operator[parent]) | (api & (parent >= 0)), parent, row))
+    outermost = np.where(is_operator[called], called, NONE)
+    rows = np.flatnonzero(python)
+    running = None
+    if rows.size:
+        lane = lanes_of(host)[rows]
+        rows = rows[lane == np.bincount(lane).argmax()]
+        start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
+        running = nest(np.zeros(rows.size, np.int64), start, duration, LaneClock(1, start, start + duration))
+    unit = np.where(own | (frame < 0), NONE, top)
+    called = _what_is_called(host, unit, outermost)
+    frame = np.append(_first_calls(host, parent, own), NONE)[frame]
+    return Frames(own, frame, unit, outermost, called, running, rows)
+
+
+def _climbed(above: Ints) -> Ints:
+    """Where each row gets that goes on to the row given for it until that is itself."""
+    while (further := above[above]).size and (further != above).any():
+        above = further
+    return above
+
+
+class Around(Struct, frozen=True):
+    """What is around some host rows: host rows, -1 for none."""
+
+    frame: Ints
+    """The innermost frame of the program's own."""
+    module: Ints
+    call: Ints
+    """What is called there: the outermost operator, else what the frame called."""
+    backward: Bools
+    """Whether frame and module are those of the forward operator whose gradients the row computes."""
+
+
+def around(trace: Trace, rows: Ints, when: Ints | None = None) -> Around:
+    """Finds frame, module and operator of host rows (-1 for none); `when` is the time of each, by default its start."""
+    host, frames = trace.host, own_frames(trace)
+    parent, forward = parents_of(host), row_ids(host["forward"])
+    is_module = of_kinds(host["kind"], "module")
+    frame_of, unit_of, operator_of = (np.append(of, NONE) for of in (frames.frame, frames.unit, frames.operator))
+    frame, module = frame_of[rows], nearest(parent, is_module, rows)
+    task = nearest(parent, forward >= 0, rows)
+    before = np.append(forward, NONE)[task]
+    backward = (task >= 0) & (frame < 0) & (module < 0)
+    frame = np.where(frame < 0, frame_of[before], frame)
+    module = np.where(backward, nearest(parent, is_module, before), module)
+    call = operator_of[rows]
+    call = np.where(call < 0, frames.called[unit_of[rows]], call)
+    lost = np.flatnonzero((frame < 0) & ((rows >= 0) | (when is not None)))
+    if frames.running is not None and lost.size:
+        # of what another thread does, the frame that waits for it
+        times = host["start"].to_numpy()[rows[lost]] if when is None else when[lost]
+        at = frames.running.innermost_at(np.zeros(lost.size, np.int64), times)
+        frame[lost] = np.where(at >= 0, frames.rows[at], NONE)
+    return Around(frame, module, call, backward)
+
+
+def _what_is_called(host: pl.DataFrame, unit: Ints, operator: Ints) -> Ints:
+    """See `Frames.called`."""
+    row = np.arange(host.height)
+    outermost = np.flatnonzero((operator == row) & (unit >= 0))
+    units, first, number = np.unique(unit[outermost], return_index=True, return_counts=True)
+    called = np.append(np.where(of_kinds(host["kind"], "module"), NONE, row), NONE)
+    called[units[number == 1]] = outermost[first[number == 1]]
+    return called
+
+
+def _first_calls(host: pl.DataFrame, parent: Ints, own: Bools) -> Ints:
+    """The row that stands for each frame: itself, but of functions that ran when the recording began a later call.
+
+    Of those the profiler tells the line that ran, of all others the function's first.
+    """
+    row = np.arange(host.height)
+    starts = np.flatnonzero(matching(host["name"], lambda name: bool(_START.match(name))))
+    at = int(starts[0]) if starts.size else NONE
+    while at >= 0:
+        if own[at] and (match := _FRAME.fullmatch(host["name"][at])):
+            alike = re.compile(rf"{re.escape(match['file'])}\((\d+)\): {re.escape(match['function'])}")
+            lines = {int(found[1]): other for other in distinct(host["name"]) if (found := alike.fullmatch(other))}
+            line = max((line for line in lines if line < int(match["line"])), default=None)
+            if line is not None:
+                row[at] = np.flatnonzero(matching(host["name"], lines[line].__eq__))[0]
+        at = int(parent[at])
+    return row
+
+
+_START = re.compile(r"torch/autograd/profiler\.py\(\d+\): _?start_trace$")
+"""The function of the profiler that begins a recording."""
+
+
+class Place(Struct, frozen=True):
+    """A place in the program, and what it takes."""
+
+    frame: str
+    """``train.py(12): step``; of backward work the forward's, behind `BACKWARD`; empty where none was recorded."""
+    module: str
+    """Classes of the modules around it: ``Encoder/Block/Linear``; empty where none was recorded."""
+    range: str
+    """The innermost range, where neither frame nor module was recorded."""
+    operator: str
+    """What is called there; empty where no operator was recorded."""
+    calls: float
+    """How often, per step."""
+    ns: float
+    """How long it takes, per step."""
+    percent: float | None
+    """The share of what was asked about."""
+    on_gpu: bool
+    """Whether its time is GPU time, or else the host's."""
+
+    @property
+    def scene(self) -> str:
+        """Where it is, without what is called there."""
+        return ", in ".join(filter(None, (self.frame, self.module))) or self.range
+
+
+_GROUP = ("frame", "backward", "module", "operator", "range")
+_KNOWN = pl.any_horizontal(pl.col("frame", "module", "operator", "range").is_not_null())
+
+
+def places(
+    trace: Trace,
+    rows: Ints,
+    ns: Ints,
+    steps: int,
+    *,
+    on_gpu: bool,
+    when: Ints | None = None,
+    ranges: pl.Series | None = None,
+) -> list[Place]:
+    """Groups host rows by their places, the most time first; what has none is left out.
+
+    Args:
+        trace: whose rows they are.
+        rows: host rows; -1 where none is known.
+        ns: the time of each.
+        steps: what "per step" divides by.
+        on_gpu: whose time it is.
+        when: the time of each, where a row may be unknown.
+        ranges: the range of each, which is told where neither frame nor module is known.
+    """
+    named = range_names(trace, rows, when) if ranges is None else ranges
+    nowhere = pl.col("frame").is_null() & pl.col("module").is_null()
+    table = placed(trace, rows, when).with_columns(ns=pl.Series(ns), range=pl.when(nowhere).then(pl.lit(named)))
+    groups = table.group_by(_GROUP).agg(pl.col("ns").sum(), pl.col("call").n_unique())
+    groups = groups.sort("ns", "operator", "frame", "module", descending=[True, False, False, False], nulls_last=True)
+    total = float(ns.sum())
+    return [
+        _place(row, steps, 100 * row["ns"] / total if total else None, on_gpu=on_gpu)
+        for row in groups.filter(_KNOWN).head(MOST_PLACES).iter_rows(named=True)
+    ]
+
+
+def range_names(trace: Trace, rows: Ints, when: Ints | None = None) -> pl.Series:
+    """The innermost range at the start of each host row on its thread, apart from those of whole steps."""
+    host = trace.host
+    marks = np.flatnonzero(of_kinds(host["kind"], "annotation"))
+    marks = marks[~matching(host["name"].gather(marks), lambda name: bool(_WHOLE_STEP.match(name)))]
+    if not marks.size or not rows.size:
+        return pl.repeat(None, rows.size, dtype=pl.String, eager=True)
+    lane, start = lanes_of(host), host["start"].to_numpy()
+    clock = LaneClock(int(lane[-1]) + 1, start)
+    nesting = nest(lane[marks], start[marks], host["duration"].to_numpy()[marks], clock)
+    at = nesting.innermost_at(np.where(rows >= 0, lane[rows], NONE), start[rows] if when is None else when)
+    names: pl.Series = host["name"].gather(_or_null(np.append(marks, NONE)[at])).cast(pl.String)
+    return names
+
+
+_WHOLE_STEP = re.compile(r"ProfilerStep#\d+")
+MOST_PLACES = 8
+"""So many places are told."""
+
+
+def placed(trace: Trace, rows: Ints, when: Ints | None = None) -> pl.DataFrame:
+    """Frame, backward, module (path of classes) and operator of each host row as texts, and the row of its ``call``."""
+    host, found = trace.host, around(trace, rows, when)
+    tree = module_tree(trace)
+    paths = pl.Series([class_path(path) for path in tree.paths], dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "frame": _frame_texts(trace, found.frame),
+            "backward": found.backward,
+            "module": paths.gather(_or_null(tree.path_of(found.module))),
+            "operator": mapped(host["name"].gather(_or_null(found.call)), call_name, None),
+            "call": np.where(found.call >= 0, found.call, rows),
+        }
+    )
+
+
+def call_name(name: str) -> str:
+    """``AddmmBackward0`` of autograd's task, ``LSTMCell`` of a module's call, ``Tensor.item`` of a built-in method."""
+    if match := _BUILT_IN.match(name):
+        return f"{match[2].rpartition('.')[2]}.{match[1]}" if match[2] else match[1]
+    if match := _FRAME.fullmatch(name):
+        return f"{match['function']} ({match['file'].rpartition('/')[2]})"
+    return _INSTANCE.sub("", name.removeprefix(PREFIX)) if name.startswith(PREFIX) else name.removeprefix(_TASK)
+
+
+_BUILT_IN = re.compile(r"<built-in (?:method|function) (\S+?)(?: of (?:type )?(.+?)(?: object)?(?: at 0x[0-9a-f]+)?)?>")
+_INSTANCE = re.compile(r"_\d+$")
+
+
+def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
+    """The frame of each row that has one of its own."""
+    host = trace.host
+    python = of_kinds(host["kind"], "python")
+    names: pl.Series = host["name"].gather(_or_null(rows)).cast(pl.String)
+    if python.any() or not rows.size:
+        return names
+    stacks = host["stack"].gather(_or_null(rows)).cast(pl.String)
+    own = {stack: _of_stack(stack) for stack in stacks.unique().drop_nulls()}
+    texts: pl.Series = stacks.replace_strict(own, default=None, return_dtype=pl.String)
+    return texts
+
+
+def class_path(path: str) -> str:
+    """``Encoder/Block/Linear`` of ``Encoder_0/Block_3/Linear_7``."""
+    return "/".join(_INSTANCE.sub("", name) for name in path.split("/"))
+
+
+def lines(trace: Trace, device: pl.DataFrame) -> pl.Series:
+    """The frame of the program's own that launched each device row; of backward work the forward's, and said so."""
+    found = around(trace, launching_rows(device))
+    frames = _frame_texts(trace, found.frame)
+    return pl.select(pl.when(pl.lit(pl.Series(found.backward))).then(BACKWARD + frames).otherwise(frames)).to_series()
+
+
+def innermost_units(trace: Trace) -> Ints:
+    """What the program's own frames called in which no other frame of its own runs."""
+    frames, parent = own_frames(trace), np.append(parents_of(trace.host), NONE)
+    around = np.append(frames.unit, NONE)[parent[np.flatnonzero(frames.own)]]
+    outer = np.zeros(trace.host.height + 1, np.bool_)
+    outer[around] = True
+    return np.flatnonzero((frames.unit == np.arange(trace.host.height)) & ~outer[:-1])
+
+
+def launching_rows(device: pl.DataFrame) -> Ints:
+    """The host row of the call that launched each device row, or of the operator around it; -1 for none."""
+    launch = row_ids(device["launch"])
+    return np.where(launch >= 0, launch, row_ids(device["operator"]))
+
+
+def frames_around(trace: Trace, row: int) -> list[str]:
+    """The program's own frames that led to a host row, the innermost first; of backward work the forward's."""
+    found, frames = around(trace, np.array([row])), own_frames(trace)
+    parent, at = parents_of(trace.host), int(found.frame[0])
+    rows: list[int] = []
+    while at >= 0:
+        rows.append(at)
+        at = int(frames.frame[parent[at]]) if parent[at] >= 0 else NONE
+    texts = [str(text) for text in _frame_texts(trace, np.array(rows, np.int64))]
+    return [f"{BACKWARD}{texts[0]}", *texts[1:]] if texts and found.backward[0] else texts
+
+
+def _or_null(rows: Ints) -> pl.Series:
+    numbers = pl.Series(rows)
+    return pl.select(pl.when(numbers >= 0).then(numbers)).to_series()
+
+
+def _place(row: dict[str, object], steps: int, percent: float | None, *, on_gpu: bool) -> Place:
+    frame, module = str(row["frame"] or ""), str(row["module"] or "")
+    return Place(
+        frame=f"{BACKWARD}{frame}" if frame and row["backward"] else frame,
+        module=f"{BACKWARD}{module}" if module and row["backward"] and not frame else module,
+        range=str(row["range"] or ""),
+        operator=str(row["operator"] or ""),
+        calls=float(row["call"]) / steps,  # type: ignore[arg-type]
+        ns=float(row["ns"]) / steps,  # type: ignore[arg-type]
+        percent=percent,
+        on_gpu=on_gpu,
+    )

@@ -1,0 +1,231 @@
+"""Rules on work that is done too often, or in the wrong place, by the frames of the program that it is under."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
+from tracetui.analysis.attribution.operator_tree import scope_mask
+from tracetui.analysis.attribution.place import call_name, own_frames
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.core.where import host_path
+from tracetui.analysis.findings.declared.host import S29, S30
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.selection import step_at
+from tracetui.parsers.nesting import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.analysis.base.intervals import Intervals, Ints
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.gain import Bools
+    from tracetui.analysis.findings.declared.rule import Limits
+
+LEAST_PART = 0.01
+"""Calls that take less than this part of the step are not named."""
+MOST_NAMED = 3
+INSTEAD = (
+    (r"(LSTM|GRU|RNN)Cell|lstm_cell|gru_cell|rnn_\w+_cell",
+     "Call nn.LSTM, nn.GRU or nn.RNN once over the whole sequence: cuDNN then runs all of its steps in one call."),
+    (r"histc|histogram|bincount|quantile|aten::(unique|topk|sort)",
+     "Compute such statistics on the GPU, over all tensors at once, and in every n-th step only."),
+    (r"item|_local_scalar_dense|tolist|is_nonzero",
+     "Keep the values in one tensor on the GPU and read it once, after the loop, or not at all."),
+    (r"norm$|norm\b|clip_grad",
+     "torch.nn.utils.clip_grad_norm_(parameters, …, foreach=True) or torch._foreach_norm does it for all tensors."),
+    (r"aten::(to|copy_|_to_copy|cpu|cuda)$|\.(to|cpu|cuda)$",
+     "Copy once: into one flat buffer in pinned memory, non_blocking, and split it afterwards."),
+    (r"aten::(mul|add|div|sub|sqrt|addcmul|addcdiv|lerp|zero|pow|neg)_?$",
+     "The foreach variant (torch._foreach_mul_, …) takes a list of tensors; an optimizer has fused=True."),
+    (r"(^|\.)(named_)?parameters\b", "Make the list of parameters once, before the loop over steps."),
+    (r"cat$|stack$", "Write into a buffer of the full size in place of growing a tensor."),
+)  # fmt: skip
+"""What does the same for all of them, by the name of what is repeated."""
+IN_GENERAL = (
+    "Do it for all of them in one call: a batch dimension, torch.vmap, one wide GEMM; or let torch.compile or a CUDA"
+    " graph take the loop."
+)
+
+
+class Units(Struct, frozen=True):
+    """What functions of the program called, as rows of a table, and what those calls take."""
+
+    table: pl.DataFrame
+    """unit (host row), frame (host row), step, label, host_ns (on the critical path, per step), spent_ns (as
+    recorded), gpu_ns: of the forward call; backward tasks count on the path."""
+    of_call: Ints
+    """Of each host row the unit that it is in, or whose gradients it computes; -1 for none."""
+
+
+def units(facts: Facts) -> Units | None:
+    """The calls directly under the program's own frames, within the steps."""
+    path, host = host_path(facts), facts.trace.host
+    if path is None:
+        return None
+    frames, parent, forward = own_frames(facts.trace), parents_of(host), row_ids(host["forward"])
+    row = np.arange(host.height)
+    task = nearest(parent, forward >= 0, row)
+    before = np.append(forward, NONE)[task]
+    of_call = np.where(frames.unit >= 0, frames.unit, np.append(frames.unit, NONE)[before])
+    unit = np.flatnonzero((frames.unit == row) & (frames.frame >= 0) & scope_mask(facts.sel))
+    is_module = of_kinds(host["kind"], "module")
+    # what holds modules is a part of the network
+    unit = unit[~np.isin(unit, frames.unit[is_module]) | is_module[unit]]
+    called = np.where(frames.called[unit] >= 0, frames.called[unit], unit)
+    launch = row_ids(facts.launches["launch"])
+    on_path, on_gpu = np.zeros(host.height + 1), np.zeros(host.height + 1)
+    np.add.at(on_path, np.append(of_call, NONE)[path.row], path.ns / path.steps)
+    np.add.at(on_gpu, np.append(frames.unit, NONE)[launch], facts.launches["duration"].fill_null(0).to_numpy())
+    table = pl.DataFrame(
+        {
+            "unit": unit,
+            "frame": parent[unit],
+            "step": step_at(facts.sel.steps, host["start"].to_numpy()[unit]).fill_null(NONE),
+            "label": host["name"].gather(called).cast(pl.String),
+            "host_ns": on_path[unit],
+            "spent_ns": host["duration"].to_numpy()[unit],
+            "gpu_ns": on_gpu[unit],
+        }
+    )
+    return Units(table, of_call)
+
+
+@looks_for(S29)
+def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    found = units(facts)
+    if found is None or facts.host_model is None:
+        return
+    host = facts.trace.host
+    same = ["frame", "step", "label"]
+    often = found.table.filter(pl.len().over(same) >= limits.calls)
+    # what the GPU takes long for would take it as long in one call
+    often = often.filter(pl.col("gpu_ns").sum().over(same) < pl.col("spent_ns").sum().over(same))
+    if not often.height:
+        return
+    often = often.with_columns(function=host["name"].gather(_frame_rows(facts, often["unit"])).cast(pl.String))
+    often = often.filter(
+        pl.col("host_ns").sum().over("function", "label") >= LEAST_PART * facts.host_model.step_ns
+    ).sort("unit")
+    for (function,), calls in often.group_by("function", maintain_order=True):
+        # the last one stays: what waits for the GPU would do so once for all
+        again = calls.filter(pl.int_range(pl.len()).over(same) < pl.len().over(same) - 1)["unit"].to_numpy()
+        bound = gain.of_calls(facts, *_taken(facts, found.of_call, again))
+        bound = gain.of_the_step(bound, facts.host_model)
+        if (bound.ceiling_percent or 0.0) < limits.share_percent:
+            continue
+        yield _repetition(facts, str(function), calls, bound)
+
+
+def _frame_rows(facts: Facts, units: pl.Series) -> pl.Series:
+    return pl.Series(own_frames(facts.trace).frame[units.to_numpy()])
+
+
+def _taken(facts: Facts, of_call: Ints, units: Ints) -> tuple[Ints, Ints, Ints]:
+    """Starts and ends of these calls and of what computes their gradients, and the device rows that both launch."""
+    host, device = facts.trace.host, facts.trace.device
+    chosen = np.zeros(host.height + 1, np.bool_)
+    chosen[units] = True
+    inside = chosen[of_call]
+    start = host["start"].to_numpy()[inside]
+    launched = np.append(inside, False)[row_ids(device["launch"])]
+    return start, start + host["duration"].to_numpy()[inside], np.flatnonzero(launched)
+
+
+def _repetition(facts: Facts, function: str, calls: pl.DataFrame, bound: gain.Gain) -> Finding:
+    groups = (
+        calls.group_by("label")
+        .agg(pl.len(), pl.col("host_ns").sum(), pl.col("gpu_ns").sum())
+        .sort("host_ns", "label", descending=[True, False])
+    )
+    labels = [call_name(label) for label in groups["label"]]
+    number = [
+        f"{words.count(round(facts.per_step(rows)))} × {label}"
+        for label, rows in zip(labels, groups["len"], strict=True)
+    ]
+    on_path = Evidence("on the critical path as replayed", float(groups["host_ns"].sum()), "ns", Query("host"))
+    return bound.finding(
+        f"One by one in {function}: {words.listed(number, MOST_NAMED)} {program.per(facts)}",
+        (
+            on_path,
+            Evidence("their GPU work", facts.per_step(float(groups["gpu_ns"].sum())), "ns", Query("kernels")),
+            *(
+                Evidence(f"{label}, on the critical path", ns, "ns", Query("host", row=row))
+                for label, ns, row in zip(labels, groups["host_ns"], groups["label"], strict=True)
+            ),
+        ),
+        f"with one of each call left in place of {words.count(facts.per_step(calls.height))}: {bound.why}",
+        advice=_in_place_of(labels),
+    )
+
+
+def _in_place_of(labels: list[str]) -> str:
+    """What to do about these calls, the one that takes most first."""
+    fitting = [advice for label in labels for pattern, advice in INSTEAD if re.search(pattern, label)]
+    return " ".join(list(dict.fromkeys(fitting))[:2]) or IN_GENERAL
+
+
+@looks_for(S30)
+def computed_twice(facts: Facts, limits: Limits) -> Finding | None:
+    host = facts.trace.host
+    parent, is_module = parents_of(host), of_kinds(host["kind"], "module")
+    above, inside = np.append(parent, NONE), np.zeros(host.height, np.bool_)
+    rows = np.flatnonzero(is_module & scope_mask(facts.sel))
+    again = rows[_in_backward(host, rows)]
+    outermost = again[nearest(parent, is_module, above[again]) < 0]
+    if not outermost.size or facts.host_model is None:
+        return None
+    inside[outermost] = True
+    work = np.flatnonzero(nearest(parent, inside, row_ids(facts.trace.device["launch"])) >= 0)
+    start = host["start"].to_numpy()[outermost]
+    end = start + host["duration"].to_numpy()[outermost]
+    own = intervals.union(start, end)
+    most = intervals.union(*(np.concatenate(both) for both in zip(own, _checkpointing(facts), strict=True)))
+    bound = gain.of_the_step(gain.of_calls(facts, *most, work), facts.host_model)
+    if (bound.ceiling_percent or 0.0) < limits.share_percent:
+        return None
+    name = call_name(str(host["name"].gather(outermost).cast(pl.String).mode().sort()[0]))
+    calls, spent = facts.per_step(outermost.size), float(facts.trace.device["duration"].gather(work).sum())
+    return bound.finding(
+        f"Activations are computed twice: {words.count(calls)} × {name} {program.per(facts)} runs forward again in the"
+        " backward pass",
+        (
+            Evidence("modules run again", calls, "", Query("modules", name)),
+            Evidence("their GPU work, as recorded", facts.per_step(spent), "ns", Query("modules", name)),
+            Evidence("their host time, as recorded", facts.per_step(float(intervals.length(own))), "ns"),
+        ),
+        f"without the second forward pass and what torch.utils.checkpoint does itself: {bound.why}",
+        advice="Checkpoint no more layers than memory asks for (torch.utils.checkpoint, gradient_checkpointing): each"
+        " one computes its forward pass again. Or let selective checkpointing keep what is dear to compute.",
+    )
+
+
+def _in_backward(host: pl.DataFrame, rows: Ints) -> Bools:
+    """Which host rows run inside an operator of the backward pass."""
+    backward: Bools = nearest(parents_of(host), row_ids(host["forward"]) >= 0, rows) >= 0
+    return backward
+
+
+def _checkpointing(facts: Facts) -> Intervals:
+    """When functions of torch.utils.checkpoint run, apart from the modules that they run the first time."""
+    host, start = facts.trace.host, facts.trace.host["start"].to_numpy()
+    end = start + host["duration"].to_numpy()
+    parent, is_module = parents_of(host), of_kinds(host["kind"], "module")
+    functions = of_kinds(host["kind"], "python") & names.matching(host["name"], lambda name: _CHECKPOINT in name)
+    rows = np.flatnonzero(functions)
+    first = np.flatnonzero(is_module)
+    first = first[(nearest(parent, functions, first) >= 0) & ~_in_backward(host, first)]
+    within = rows[nearest(parent, is_module, rows) >= 0]
+    around = intervals.subtract(intervals.union(start[rows], end[rows]), intervals.union(start[first], end[first]))
+    return intervals.union(np.append(around[0], start[within]), np.append(around[1], end[within]))
+
+
+_CHECKPOINT = "torch/utils/checkpoint.py("

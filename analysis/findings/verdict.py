@@ -1,0 +1,30 @@
+"""What a run waits for, as far as its recording is valid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tracetui.analysis.findings import catalogue
+from tracetui.analysis.findings.engine import find
+
+if TYPE_CHECKING:
+    from tracetui.analysis.dependencies.limit import Limit
+    from tracetui.analysis.findings.config import Config
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.finding import Finding
+
+
+def verdict(facts: Facts, config: Config | None = None) -> Limit:
+    """The verdict; of a recording that a rule refutes, that it is not valid, and nothing as a fact."""
+    by = _refuting(facts, config)
+    if by is None:
+        return facts.verdict
+    sentence = f"The recording is not valid: {by.title} ({by.id}). What limits the run can't be told from it."
+    return replace(facts.verdict, kind="unknown", sentence=sentence, why="invalid")
+
+
+def _refuting(facts: Facts, config: Config | None) -> Finding | None:
+    """The first finding that makes the recording invalid."""
+    rules = {id: rule for id, rule in catalogue.all_rules(facts.kind).items() if rule.refutes}
+    return next((finding for finding in find(facts, config, rules).found if finding.severity == "invalid"), None)

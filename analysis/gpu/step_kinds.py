@@ -1,0 +1,369 @@
+"""Steps that are not alike: their kinds, by the work that they launched and by length, and what the rare ones do."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cached_property
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tracetui.analysis.base.number_format import spans
+from tracetui.analysis.base.remembered import kept
+from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import select
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.gpu.steps import StepSlots
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
+
+UNEVEN = 1.1
+"""Kinds whose lengths differ by less than this ratio are one: telling them apart would change nothing."""
+SCATTER, SCATTER_VALUES = 0.05, 2
+"""What is supposed of the scatter before any step is looked at: 5 %, with the weight of two values."""
+GAPS = ((3, 4, 5, 6, 8, 10, 16), (7.1, 6.7, 6.3, 5.6, 4.7, 4.1, 3.0))
+"""By number of steps: the gap, in standard deviations within both groups, that 1 % of runs of one kind exceed whose
+lengths scatter by 10 % (simulated; tests/test_step_kinds.py does it again)."""
+
+
+def grouped(lengths: Sequence[float] | Ints | NDArray[np.float64], work: Sequence[object] = ()) -> list[Ints]:
+    """The positions of the steps of each kind, the largest kind first, then what takes most time.
+
+    Sorted lengths are cut, again and again, where a gap is wider than scatter explains. Where all steps on one side of
+    a gap launched the work that most steps did, and none on the other, the gap needs no further proof.
+
+    Args:
+        lengths: of the steps; not empty.
+        work: what each step launched, to compare; empty where it is not known.
+    """
+    taken = np.asarray(lengths, np.float64)
+    kinds = _split(np.argsort(taken, kind="stable"), np.log(np.maximum(taken, 1.0)), work)
+    return sorted(kinds, key=lambda kind: (-kind.size, -float(taken[kind].sum()))) if len(kinds) > 1 else kinds
+
+
+def _split(order: Ints, logs: NDArray[np.float64], work: Sequence[object]) -> list[Ints]:
+    """The kinds of these steps, which are in the order of their lengths."""
+    at = _cut(logs[order], _unusual(order, work))
+    if at is None:
+        return [np.sort(order)]
+    return [*_split(order[:at], logs, work), *_split(order[at:], logs, work)]
+
+
+def _unusual(order: Ints, work: Sequence[object]) -> NDArray[np.bool_] | None:
+    """Which of these steps did not launch what most of them did; None where no two halves of them launched the same."""
+    counts = Counter(work[place] for place in order.tolist()) if work else Counter()
+    usual, number = counts.most_common(1)[0] if counts else (None, 0)
+    if 2 * number <= order.size or len(counts) < 2:
+        return None
+    return np.array([work[place] != usual for place in order.tolist()], np.bool_)
+
+
+def _cut(logs: NDArray[np.float64], unusual: NDArray[np.bool_] | None) -> int | None:
+    """Where to cut these sorted logarithms in two; None where they are of one kind."""
+    size = logs.size
+    wide = np.flatnonzero(np.diff(logs) > np.log(UNEVEN)) + 1
+    if not wide.size:
+        return None
+    if unusual is not None:
+        parted = np.flatnonzero(np.diff(unusual)) + 1
+        if parted.size == 1 and parted[0] in wide:
+            return int(parted[0])
+    if size < GAPS[0][0]:
+        return None
+    moved = logs - logs.mean()
+    sums, squares = np.cumsum(moved), np.cumsum(moved**2)
+    low, high = wide, size - wide
+    within = squares[-1] - sums[wide - 1] ** 2 / low - (sums[-1] - sums[wide - 1]) ** 2 / high
+    deviation = np.sqrt((np.maximum(within, 0) + SCATTER_VALUES * SCATTER**2) / (size - 2 + SCATTER_VALUES))
+    gaps = (logs[wide] - logs[wide - 1]) / deviation
+    best = int(np.argmax(gaps))
+    return int(wide[best]) if gaps[best] > np.interp(size, *GAPS) else None
+
+
+def typical_lengths(lengths: Sequence[int]) -> list[int]:
+    """Those of the largest kind, for clean steps, of which lengths alone are known."""
+    return [lengths[place] for place in grouped(lengths)[0].tolist()]
+
+
+def typical_ns(lengths: Sequence[int]) -> float:
+    """The median step of the largest kind; not of no step."""
+    return float(median(typical_lengths(lengths)))
+
+
+class Kind(Struct, frozen=True):
+    """Steps that are alike."""
+
+    steps: tuple[int, ...]
+    """Their numbers in the recording; of clean steps from 1 on."""
+    mean_ns: float
+    median_ns: float
+    percent: float
+    """Of the time of all steps."""
+    leads: bool = False
+    """Whether they are the first ones, longer than typical, and launched nothing else: a warm-up, or the first launches
+    find an idle GPU."""
+    particular: str | None = None
+    """What takes most of what they take longer than typical steps: what only they do, the call that they are `HELD` in,
+    or GPU work. Empty where nothing that was recorded does, and None where no such step was recorded by name."""
+
+
+class StepKinds(Struct, frozen=True, dict=True):
+    """The kinds of steps of a page: of the clean ones where they were timed, else of the light recording's, else its.
+
+    The first kind is the typical one; the others come by the time that they take.
+    """
+
+    of: str
+    """``clean``, ``light`` or ``recorded``."""
+    kinds: tuple[Kind, ...]
+    mean_ns: float
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return sum(len(kind.steps) for kind in self.kinds)
+
+    @property
+    def first(self) -> int:
+        """The number of the first step."""
+        return min(min(kind.steps) for kind in self.kinds)
+
+    @property
+    def typical(self) -> Kind:
+        """The kind that most steps are of."""
+        return self.kinds[0]
+
+    @cached_property
+    def rare(self) -> tuple[Kind, ...]:
+        """The kinds that are longer than the typical one; not the first steps, whose like does not come again."""
+        return tuple(one for one in self.kinds[1:] if one.mean_ns > self.typical.mean_ns and not one.leads)
+
+    def called(self, one: Kind) -> str:
+        """What a kind is called."""
+        if one is self.typical:
+            return "typical"
+        return "first" if one.leads else "longer" if one.mean_ns > self.typical.mean_ns else "shorter"
+
+    @property
+    def rare_ns(self) -> float:
+        """What the rare kinds take of the mean step, beyond what as many typical steps would."""
+        return sum((one.mean_ns - self.typical.mean_ns) * len(one.steps) for one in self.rare) / self.steps
+
+
+@kept
+def page_kinds(sel: Selection) -> StepKinds | None:
+    """The kinds of the steps that the page is about; None without two steps."""
+    trace = sel.trace
+    recorded = recorded_kinds(sel)
+    if sel.scope != Scope():
+        return recorded
+    if trace.clean_step_ns:
+        numbers = range(1, len(trace.clean_step_ns) + 1)
+        return _named(_kinds("clean", trace.clean_step_ns, numbers), recorded)
+    light = None if trace.light is None else trace.light()
+    if light is not None and light.steps.height > 1 and (found := recorded_kinds(select(light))) is not None:
+        return _named(replace(found, of="light"), recorded)
+    return recorded
+
+
+def outlier(sel: Selection) -> tuple[StepKinds, Kind] | None:
+    """Of a selection by steps: the kind that all of them are of, where that is not the recording's typical one."""
+    found = recorded_kinds(select(sel.trace)) if sel.by_steps else None
+    chosen = set(sel.steps["index"].to_list())
+    kind = next((one for one in found.kinds[1:] if chosen <= set(one.steps)), None) if found and chosen else None
+    return None if found is None or kind is None else (found, kind)
+
+
+@kept
+def typical_steps(sel: Selection) -> NDArray[np.bool_] | None:
+    """Which of the selected steps (rows of `Selection.steps`) are typical; None where all are, or none is marked."""
+    slots = step_slots(sel)
+    if not slots.marked or slots.start.size < 2:
+        return None
+    kinds = grouped(slots.end - slots.start, _work(sel.trace, slots))
+    if len(kinds) == 1:
+        return None
+    typical = np.array(slots.index)[kinds[0]]
+    return np.isin(sel.steps["index"].to_numpy(), typical)
+
+
+@kept
+def recorded_kinds(sel: Selection) -> StepKinds | None:
+    """The kinds of a recording's own steps."""
+    slots = step_slots(sel)
+    if not slots.marked or slots.start.size < 2:
+        return None
+    work = _work(sel.trace, slots)
+    found = _kinds("recorded", slots.end - slots.start, slots.index, work)
+    if found is None or len(found.kinds) < 2:
+        return found
+    told = (
+        replace(one, particular=_particular(sel, slots, found.typical, one)) if found.called(one) != "shorter" else one
+        for one in found.kinds[1:]
+    )
+    return replace(found, kinds=(found.typical, *told))
+
+
+def _kinds(
+    of: str, lengths: Sequence[int] | Ints, numbers: Sequence[int], work: Sequence[object] = ()
+) -> StepKinds | None:
+    taken = np.asarray(lengths, np.float64)
+    if taken.size < 2 or not taken.sum():
+        return None
+    groups = grouped(taken, work)
+    usual = taken[groups[0]].max()
+    made = []
+    for group in groups:
+        values = taken[group]
+        first = group is not groups[0] and group[-1] == group.size - 1 and values.min() > usual
+        alike = not work or {work[place] for place in group} <= {work[place] for place in groups[0]}
+        steps = tuple(int(numbers[place]) for place in group)
+        share = 100 * float(values.sum() / taken.sum())
+        made.append(Kind(steps, fmean(values.tolist()), median(values.tolist()), share, bool(first and alike)))
+    return StepKinds(of, tuple(made), float(taken.mean()))
+
+
+ROWS: dict[str, pl.DataType] = {
+    "kind": pl.String(),
+    "of": pl.String(),
+    "steps": pl.Int64(),
+    "mean_ns": pl.Float64(),
+    "median_ns": pl.Float64(),
+    "percent": pl.Float64(),
+    "numbers": pl.String(),
+    "particular": pl.String(),
+}
+
+
+def kind_rows(found: StepKinds | None) -> pl.DataFrame:
+    """A row per kind, the typical one first; none where the steps are alike."""
+    if found is None or len(found.kinds) < 2:
+        return pl.DataFrame(schema=ROWS)
+    rows = [
+        (found.called(one), found.of, len(one.steps), one.mean_ns, one.median_ns, one.percent, spans(one.steps),
+         one.particular)
+        for one in found.kinds
+    ]  # fmt: skip
+    return pl.DataFrame(rows, ROWS, orient="row")
+
+
+def _named(found: StepKinds | None, recorded: StepKinds | None) -> StepKinds | None:
+    """The kinds with what the recording that has names tells of its own: each of the one that is nearest in length."""
+    if found is None or len(found.kinds) < 2:
+        return found
+    others = () if recorded is None else recorded.kinds[1:]
+
+    def told(one: Kind) -> Kind:
+        near = min(others, key=lambda other: abs(np.log(other.mean_ns / one.mean_ns)), default=None)
+        is_same = near is not None and near.leads == one.leads and _nearer(one, near, found.typical)
+        return replace(one, particular=near.particular if near is not None and is_same else None)
+
+    return replace(found, kinds=(found.typical, *map(told, found.kinds[1:])))
+
+
+def _nearer(one: Kind, other: Kind, typical: Kind) -> bool:
+    """Whether a kind of another recording is nearer to this one than a typical step is."""
+    return bool(abs(np.log(other.mean_ns / one.mean_ns)) < abs(np.log(typical.mean_ns / one.mean_ns)))
+
+
+def _work(trace: Trace, slots: StepSlots) -> list[object]:
+    """By step, something to compare: what it launched and how often; empty where no launch is known."""
+    work = trace.device.lazy().filter(pl.col("kind").is_in(WORK) & pl.col("step").is_not_null())
+    counted = work.group_by("step", pl.col("name").to_physical()).len().sort("step", "name")
+    told = counted.group_by("step").agg(pl.struct("name", "len")).collect()
+    of_row = {step: hash(tuple(map(tuple, map(dict.items, launched)))) for step, launched in told.iter_rows()}
+    rows = {index: row for row, index in enumerate(trace.steps["index"].to_list())}
+    return [of_row.get(rows[index], 0) for index in slots.index] if of_row else []
+
+
+HELD = "held up in"
+"""How a call begins that all steps make, and that takes longer in these."""
+HALF = 0.5
+"""What tells why a step is longer takes this part of what it takes longer, or more."""
+OWN_CHILD = "tracetui_child/"
+"""In the names of the frames that tracetui itself runs in the profiled program."""
+_LIBRARY = re.compile(
+    r"^<|^torch/|site-packages|dist-packages|lib/python|tracetui_child/|^[\w/]*(threading|runpy)\.py\("
+)
+
+
+def _particular(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> str:
+    """What takes most of what these steps take longer: what others have not, else what takes longer in them.
+
+    Of what others have not it is the outermost, with the frame of the program that it is under; else the innermost.
+    """
+    excess = rare.mean_ns - typical.mean_ns
+    rows = _host_rows(sel, slots, typical, rare)
+    sums = rows.group_by("kind", "name").agg(
+        ns=pl.col("duration").filter("rare").sum() / len(rare.steps)
+        - pl.col("duration").filter(~pl.col("rare")).sum() / len(typical.steps),
+        is_new=pl.col("rare").all(),
+        depth=pl.col("depth").min(),
+        row=pl.col("row").filter("rare").first(),
+    )
+    more = sums.filter(pl.col("ns") >= HALF * excess).with_columns(pl.col("name").cast(pl.String))
+    told = more.filter(~pl.col("name").str.contains(OWN_CHILD, literal=True)).sort("depth", "row").collect()
+    if not told.height:
+        return _on_gpu(sel, slots, typical, rare)
+    new = told.filter("is_new")
+    if not new.height:
+        return f"{HELD} {told['name'][-1]}"
+    name, row = str(new["name"][0]), int(new["row"][0])
+    own = _own_frame(sel.trace.host, row)
+    return name if own in ("", name) else f"{name}, under {own}"
+
+
+def _host_rows(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> pl.LazyFrame:
+    """The host's events within the steps of both kinds; ``rare`` tells the steps apart."""
+    chosen = np.isin(slots.index, [*typical.steps, *rare.steps])
+    is_rare = np.isin(slots.index, rare.steps)
+    begin = sel.steps["start"].to_numpy()
+    end = begin + sel.steps["duration"].to_numpy()
+    start = sel.trace.host["start"].to_numpy()
+    at = np.searchsorted(begin, start, side="right") - 1
+    inside = (at >= 0) & (start < end[at]) & chosen[at]
+    host = sel.trace.host.lazy().with_row_index("row").select("row", "kind", "name", "start", "duration", "depth")
+    host = host.with_columns(rare=pl.Series(is_rare[at])).filter(pl.Series(inside))
+    return host.join(sel.steps.lazy().select("start", "duration"), on=["start", "duration"], how="anti")
+
+
+def _own_frame(host: pl.DataFrame, row: int) -> str:
+    """The innermost frame of the program itself around an event, or the event if it is one; empty where none is known.
+
+    Frames of PyTorch, of installed packages and of the standard library are not the program's.
+    """
+    kind, name, parent = host["kind"], host["name"], host["parent"]
+    at: int | None = row
+    while at is not None:
+        if kind[at] == "python" and not _LIBRARY.search(str(name[at])):
+            return str(name[at])
+        at = parent[at]
+    return ""
+
+
+def _on_gpu(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> str:
+    """The GPU work that takes most of what these steps take longer; empty where none does."""
+    rows = {index: row for row, index in enumerate(sel.trace.steps["index"].to_list())}
+    mine, others = ([rows[index] for index in one.steps] for one in (rare, typical))
+    work = sel.trace.device.lazy().filter(pl.col("kind").is_in(WORK) & pl.col("step").is_in([*mine, *others]))
+    work = work.with_columns(rare=pl.col("step").is_in(mine))
+    more = work.group_by(pl.col("name").cast(pl.String)).agg(
+        ns=pl.col("duration").filter("rare").sum() / len(mine)
+        - pl.col("duration").filter(~pl.col("rare")).sum() / len(others)
+    )
+    found = more.sort("ns", descending=True).collect()
+    enough = float(found["ns"].clip(0).sum()) >= HALF * abs(rare.mean_ns - typical.mean_ns)
+    return str(found["name"][0]) if found.height and enough else ""

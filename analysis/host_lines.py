@@ -1,0 +1,173 @@
+"""Which lines of the program its threads were in, as a sampler saw without a profiler (`parsers.runs.samples`).
+
+A line is the innermost frame of the program's own code; what libraries do below it counts for the line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
+
+import polars as pl
+from msgspec import Struct
+
+from tracetui.analysis.base.own_code import LIBRARY
+from tracetui.parsers.runs import samples
+from tracetui.parsers.runs.samples import Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tracetui.parsers import Trace
+    from tracetui.parsers.runs.samples import Samples
+
+Columns: TypeAlias = "dict[str, pl.DataType | type[pl.DataType]]"
+NO_LINE = "(no line of the program)"
+NOT_DEEPER = "(the line itself)"
+_WITHIN = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>")
+"""Functions that are a part of a line."""
+_LINE: Columns = {
+    "name": pl.String, "short_name": pl.String, "function": pl.String, "step_ns": pl.Float64, "percent": pl.Float64,
+    "samples": pl.Int64,
+}  # fmt: skip
+_PLACE: Columns = {"thread_at": pl.Int64, "frames": pl.List(pl.Int64)}
+"""Of a row, for `frames_below`: the thread and the frames that lead to it, as places in the file."""
+LINES: Columns = {
+    **_LINE, **_PLACE, "mostly_in": pl.String, "called_from": pl.String, "thread": pl.String, "other": pl.Boolean,
+}  # fmt: skip
+
+Path: TypeAlias = tuple[Frame, ...]
+
+
+class Sampled(Struct, frozen=True):
+    """A recording's samples, and the clean steps that they explain."""
+
+    file: Samples
+    clean_ns: float | None
+    """The mean of the clean steps; None where none were timed."""
+
+    @property
+    def places(self) -> dict[Frame, int]:
+        """Where each frame is in the file."""
+        return {frame: at for at, frame in enumerate(self.file.frames)}
+
+    @property
+    def whole_ns(self) -> float:
+        """How long these steps took on the host: the base of all shares."""
+        return sum(self.file.host_ns)
+
+    def stays(self, thread: int | None = None) -> Iterator[tuple[int, Path, int]]:
+        """Thread, stack and time of what was seen; of one thread, or of all."""
+        stacks = [tuple(self.file.frames[at] for at in stack.frames) for stack in self.file.stacks]
+        for stay in self.file.stays:
+            if thread in (None, stay.thread):
+                yield stay.thread, stacks[stay.stack], stay.ns
+
+    def spent(self, ns: float) -> dict[str, float | int | None]:
+        """The columns that say how long something took."""
+        share = ns / self.whole_ns if self.whole_ns else None
+        return {
+            "step_ns": None if share is None or self.clean_ns is None else share * self.clean_ns,
+            "percent": None if share is None else 100 * share,
+            "samples": None if self.file.rate_hz is None else round(ns * self.file.rate_hz / 1e9),
+        }
+
+
+def sampled(trace: Trace) -> tuple[Sampled | None, str | None]:
+    """The samples of a trace's run, if they are of its process, and one line if they can't be read."""
+    if trace.info.run_id is None:
+        return None, None
+    found, problem = samples.load(trace.source.path.parent)
+    if found is None or found.run_id != trace.info.run_id or found.rank not in (None, trace.info.rank):
+        return None, problem
+    clean = trace.clean_step_ns
+    return Sampled(found, sum(clean) / len(clean) if clean else None), None
+
+
+def host_lines(of: Sampled | None) -> pl.DataFrame:
+    """A row per line and thread: those of the thread that runs the steps first, of each thread the longest first."""
+    spent: Counter[tuple[int, Frame | None]] = Counter()
+    below: dict[tuple[int, Frame | None], Counter[Frame | None]] = {}
+    above: dict[tuple[int, Frame | None], Counter[Path]] = {}
+    for thread, stack, ns in of.stays() if of is not None else ():
+        at = own_place(stack)
+        key = (thread, None if at is None else stack[at])
+        spent[key] += ns
+        library = next((frame for frame in stack[-1:] if not is_own(frame)), None)
+        below.setdefault(key, Counter())[library] += ns
+        above.setdefault(key, Counter())[tuple(frame for frame in stack[: at or 0] if is_own(frame))] += ns
+    places = {} if of is None else of.places
+    rows = []
+    for (thread, line), ns in spent.items():
+        assert of is not None
+        inner = below[thread, line].most_common(1)[0][0]
+        outer = above[thread, line].most_common(1)[0][0]
+        rows.append(
+            {
+                **_named(line, NO_LINE),
+                **of.spent(ns),
+                "mostly_in": None if inner is None else _short(inner),
+                "called_from": " > ".join(map(_short, outer)) or None,
+                "thread": of.file.threads[thread].name,
+                "other": not of.file.threads[thread].steps,
+                "thread_at": thread,
+                "frames": [] if line is None else [places[line]],
+            }
+        )
+    return pl.DataFrame(rows, schema=LINES).sort("other", "thread_at", "percent", descending=[False, False, True])
+
+
+def frames_below(of: Sampled, thread: int, frames: Sequence[int]) -> pl.DataFrame:
+    """What a thread called below some frames, a row per frame and the longest first.
+
+    Args:
+        of: the samples.
+        thread: the thread's place in the file.
+        frames: places in the file of a line of the program, and of frames of libraries below it, each called by the one
+            before; empty for what belongs to no line.
+    """
+    spent: Counter[Frame | None] = Counter()
+    path, places = tuple(of.file.frames[at] for at in frames), of.places
+    for _, stack, ns in of.stays(thread):
+        at = own_place(stack)
+        inner = stack[at or 0 :]
+        if (at is not None) == bool(path and is_own(path[0])) and inner[: len(path)] == path:
+            spent[next(iter(inner[len(path) :]), None)] += ns
+    rows = [
+        {
+            **_named(frame, NOT_DEEPER),
+            **of.spent(ns),
+            "thread_at": thread,
+            "frames": None if frame is None else [*frames, places[frame]],
+        }
+        for frame, ns in spent.most_common()
+    ]
+    return pl.DataFrame(rows, schema={**_LINE, **_PLACE})
+
+
+def is_own(frame: Frame) -> bool:
+    """Whether a frame is of the program's own code."""
+    return LIBRARY.search(frame.file) is None
+
+
+def own_place(stack: Path) -> int | None:
+    """Where in a stack the innermost line of the program's own code is; None without one."""
+    at = next((at for at in reversed(range(len(stack))) if is_own(stack[at])), None)
+    while at and stack[at].function.endswith(_WITHIN) and _line(stack[at]) == _line(stack[at - 1]):
+        at -= 1
+    return at
+
+
+def _line(frame: Frame) -> tuple[str, int]:
+    return frame.file, frame.line
+
+
+def _named(frame: Frame | None, otherwise: str) -> dict[str, str | None]:
+    if frame is None:
+        return {"name": otherwise, "short_name": otherwise, "function": None}
+    name = f"{frame.file}:{frame.line}"
+    return {"name": name, "short_name": name.rpartition("/")[2], "function": frame.function}
+
+
+def _short(frame: Frame) -> str:
+    return f"{frame.file.rpartition('/')[2]}:{frame.line} {frame.function}"

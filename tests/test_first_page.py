@@ -1,0 +1,112 @@
+"""The first page: what is wrong with the recording first, then at most five pieces of advice of at most four lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from laid_out import report_markdown, report_text
+from msgspec import convert
+from nsys_file import NsysFile
+from sample_runs import report_of, run_of
+
+from tracetui.analysis.checklist import check_report
+from tracetui.analysis.dependencies.limit import likelier
+from tracetui.analysis.findings.config import Config
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.verdict import verdict
+from tracetui.analysis.report.model import FindingRow
+from tracetui.app.reports.finding_words import advice, brief, is_remark
+from tracetui.app.text.fitting import cell_width
+from tracetui.parsers import open_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORDINGS = (
+    "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",
+    "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
+    "chrome/gpt_small_ctx256.trace.json.gz",
+    "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz",
+    "nsys/gpt_small_ctx256.sqlite.gz",
+    "public/hta_cupti.json.gz",
+)
+UNDECIDED = {
+    # what clean steps of the same program say
+    "ranks4/ddp_gpu/rich/rank0.pt.trace.json.gz": "host",
+    "ranks4/ddp_gpu/rich/rank2.pt.trace.json.gz": "gpu",
+    "ranks4/ddp_host/rich/rank2.pt.trace.json.gz": "ranks",
+    "ranks4/fsdp/rich/rank1.pt.trace.json.gz": "gpu",
+}
+
+
+def _rows(name: str) -> list[FindingRow]:
+    found: Any = report_of(name)["run"]["traces"][0]["findings"]
+    return convert(found, list[FindingRow])
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_gains_stand_in_their_order_and_remarks_last(name: str) -> None:
+    rows = [row for row in _rows(name) if row.severity != "invalid"]
+    gains = [(bool(row.doubted_by), -row.impact_us) for row in rows if row.impact_us]
+    assert gains == sorted(gains)
+    remarks = [is_remark(row) for row in rows]
+    assert remarks == sorted(remarks)
+    assert not {"S1", "S19", "K14", "V13"} & {row.id for row in rows}
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_each_piece_of_advice_has_four_lines_at_most(name: str) -> None:
+    rows = _rows(name)
+    for width in (40, 74, 120):
+        for lines in (3, 4):
+            for row in advice(rows):
+                texts = brief(row, width, clean=False, lines=lines)
+                assert 1 <= len(texts) <= lines
+                assert max(map(cell_width, texts)) <= width
+    text = report_text(report_of(name))
+    page = text[text.index("Findings (") : text.index("they rest on: --all")].splitlines()
+    assert len(page) <= 5 * 4 + sum(map(is_remark, rows)) + 2
+    for row in advice(rows):
+        assert row.impact_us is None or "Gains" in text or "Costs" in text
+
+
+def test_all_of_them_stand_behind_a_fold_in_markdown() -> None:
+    text = report_markdown(report_of(RECORDINGS[0]))
+    short, _, whole = text.partition("<details>")
+    assert "Gains 7.111 ms to 45.69 ms of a 102.9 ms step (44.4 %)" in short
+    assert "  - Why: " not in short
+    assert "  - Why: " in whole
+
+
+def _losing(folder: Path) -> Path:
+    file = NsysFile()
+    for n in range(10):
+        at = 100_000 * n
+        file.launch("k", (at, at + 10_000), (at + 20_000, at + 90_000))
+        file.call("cudaLaunchKernel_v7000", 20_000_000 + at, 20_010_000 + at)
+    return file.write(folder / "lost.sqlite")
+
+
+def test_an_invalid_recording_says_so_first_and_no_limit(tmp_path: Path) -> None:
+    run = open_path(_losing(tmp_path), cache=False)
+    facts = Facts(run)
+    begins = "The recording is not valid: GPU events are missing for 50.0 % of the launches (V17). "
+    said = verdict(facts)
+    assert said.sentence.startswith(begins)
+    assert (said.kind, said.why) == ("unknown", "invalid")
+    assert "Waits for" not in said.sentence
+    assert (check_report(run, facts.scope).waits_for or "").startswith(begins)
+    silenced = verdict(facts, Config(silenced={"V17": "as agreed"}))
+    assert silenced.sentence == facts.verdict.sentence
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_where_it_can_not_be_told_the_likelier_side_is_said(name: str) -> None:
+    facts = Facts(run_of(name))
+    assert facts.verdict.kind == "unknown"
+    assert facts.model is not None
+    side, why = likelier(facts.model)
+    assert side == UNDECIDED[name]
+    called = {"host": "the CPU", "gpu": "the GPU", "ranks": "other ranks"}[side]
+    assert facts.verdict.sentence.endswith(f" Likelier {called}: {why}.")
