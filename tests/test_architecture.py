@@ -107,7 +107,7 @@ def test_one_section_imports_only_its_own_analysis() -> None:
         "import sys\n"
         "from tracetui.app.cli.main import main\n"
         "main(['report', sys.argv[1], '--section', 'overview', '--no-cache', '--output', '/dev/null'])\n"
-        "others = ['kernels', 'operators', 'modules', 'host', 'api', 'ranges', 'memops', 'diff', 'ranks']\n"
+        "others = ['operators', 'modules', 'host', 'api', 'ranges', 'memops', 'diff', 'ranks']\n"
         "print([name for name in others if 'tracetui.analysis.' + name in sys.modules])"
     )
     assert python(script, str(SAMPLE)) == "[]"

@@ -57,7 +57,7 @@ def ordered(value):
         rows = [ordered(of) for of in value]
         tables = bool(rows) and isinstance(rows[0], dict)
         return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True)) if tables else rows
-    return float(f"{value:.10g}") if isinstance(value, float) else value
+    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 def numbers(run, scope):

@@ -522,7 +522,7 @@ def test_ctrl_l_mends_what_another_program_wrote(session):
     screen = session(str(FP32))
     screen.until("Waits for the CPU, not the GPU")
     screen.same()
-    screen.ours.feed(b"\x1b[3;1HBroadcast message from root: reboot\x1b[12;1H\x1b[31;7mnow")
+    screen.ours.feed(b"\x1b[1;1HBroadcast message from root: reboot\x1b[2;12H\x1b[31;7mnow")
     screen.type(b"j")
     screen.read(0.3)
     assert "Broadcast" in screen.ours.text

@@ -253,7 +253,7 @@ def test_the_steps_that_are_judged_are_those_of_the_averages_shown() -> None:
     run = opened(MLP)
     assert silent("V6", Facts(run))
     rich_only = finding("V6", Facts(replace(run, traces=(replace(run.main, light=None),))))
-    assert rich_only.title.startswith("The first step, a warm-up, takes 1.58 times")
+    assert rich_only.title.startswith("The first step is a warm-up: it takes 1.58 times")
     light = run.light
     assert light is not None
     first, moved = pl.int_range(pl.len()) == 0, 9_000_000
@@ -264,7 +264,7 @@ def test_the_steps_that_are_judged_are_those_of_the_averages_shown() -> None:
     slow = beside(replace(light, steps=steps), run.main)
     found = finding("V6", Facts(replace(run, traces=(slow,))))
     # it begins at the end of the GPU work before it; of ten steps it raises the average by less than 10 %
-    assert found.title.startswith("The first light step, a warm-up, takes 1.79 times")
+    assert found.title.startswith("The first light step is a warm-up: it takes 1.79 times")
     assert found.severity == "warning"
     # leaving out a step would show the rich recording's averages
     assert found.next_command == ""

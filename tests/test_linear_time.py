@@ -585,8 +585,9 @@ def test_a_report_of_one_section_imports_nothing_of_the_others() -> None:
     imported = set(done.stderr.split())
     assert "tracetui.app.charts.gantt" in imported, "the picture of the section itself"
     assert not imported & {
-        "tracetui.analysis.findings.engine",
-        "tracetui.analysis.findings.catalogue",
+        "tracetui.analysis.findings.jobs",
+        "tracetui.analysis.findings.host.copies",
+        "tracetui.analysis.findings.gpu.fusion",
         "tracetui.app.reports.content.findings",
         "tracetui.app.reports.content.memory",
         "tracetui.app.reports.content.captures",

@@ -104,7 +104,8 @@ def test_the_step_is_the_headline_s_and_the_base_of_gains(name: str) -> None:
         assert trace["critical_path"] is None or (trace["critical_path"]["of"] == "clean") == clean
         assert not clean or format_us(step["us"]) in told["sentence"]
         for finding in trace["findings"]:
-            assert (finding["impact_us"] or 0) <= step["us"] * (1 + 1e-9), finding["id"]
+            if finding["impact_of"] == "step":  # what rare steps take is a part of the mean step
+                assert (finding["impact_us"] or 0) <= step["us"] * (1 + 1e-9), finding["id"]
             assert (finding["ceiling_percent"] or 0) <= 100 + 1e-9, finding["id"]
 
 
@@ -171,6 +172,8 @@ def test_the_replayed_steps_are_the_model_s(name: str) -> None:
         return
     made = replayed_trace(found)
     steps = overview(select(made)).per_step
+    if found.graph.typical is not None:
+        steps = steps.filter(pl.Series(found.graph.typical))
     assert steps["duration_ns"].to_list() == found.ends[0].step_ns.tolist()
     assert made.device.height == found.graph.work.row.size
     assert made.device["duration"].sum() == int((found.times().work_end - found.times().work_start).sum())

@@ -237,11 +237,12 @@ def test_a_finding_that_was_asked_for_is_proved_with_all_its_changes():
 
 
 def test_what_can_not_be_proved_says_why_in_a_line():
-    _, refused = trials_of(vim_facts(), vim_findings(), ("X9", "F6", "S1"), ())
+    _, refused = trials_of(vim_facts(), vim_findings(), ("X9", "F6", "S1", "V8"), ())
     assert refused == [
         "X9: there is no such rule; `tracetui reference rules` lists them",
         "F6: is no finding of this run",
-        "S1: no option of the run does what it advises",
+        "S1: was set aside in this run",
+        "V8: no option of the run does what it advises",
     ]
     trials, _ = trials_of(vim_facts(), vim_findings(), (), ("dtype=bf16,compile", "batch=8"))
     assert [trial.options for trial in trials] == [{"dtype": "bf16", "compile": True}, {"batch": 8}]

@@ -36,7 +36,7 @@ def test_token_reduction_by_three_copies(tmp_path):
 
 def test_token_reduction_over_warm_ups(tmp_path):
     finding = fires("V3", facts(published_cases.token_reduction(tmp_path / "run")))
-    assert finding.title.startswith("95.2 % of the GPU time is from outside")
+    assert finding.title.startswith("95.2 % of the GPU time was launched outside")
 
 
 def test_token_reduction_captured_nothing(tmp_path):

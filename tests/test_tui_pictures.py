@@ -235,7 +235,7 @@ def test_times_per_call_make_no_icicle() -> None:
 
 def test_the_pictures_in_ascii() -> None:
     async def drive() -> None:
-        async with opened(FP32, size=(120, 60), ascii=True) as (app, pilot):
+        async with opened(FP32, size=(120, 80), ascii=True) as (app, pilot):
             assert "how busy each lane is" in screen_text(app)
             assert screen_text(app).isascii()
             await press(pilot, "2", "enter")

@@ -30,7 +30,7 @@ async def test_a_picture_is_asked_for_and_replaces_nothing_unasked(tmp_path, mon
         await press(pilot, "e", "enter")
         kept = tmp_path / "vim_tiny_fp32_bs4-overview.svg"
         text = kept.read_text()
-        assert "Critical" in text
+        assert "Findings" in text
         assert "save" not in text
         await press(pilot, "j", "e", "enter")
         assert "is there already; Enter replaces it, Esc keeps it: vim_tiny_fp32_bs4-overview" in screen_text(app)
@@ -209,7 +209,7 @@ def test_a_diff_as_a_picture(capsys, tmp_path):
     slide = read(capsys.readouterr().out)
     texts = said(slide)
     assert texts[0].startswith("Modules: ")
-    assert texts[1].startswith("The step is ")
+    assert texts[1].startswith("B's step is ")
     assert at_the_foot(texts) == f"tracetui open {shlex.quote(str(FP32))} {shlex.quote(str(FP16))} --tab diff"
     bars = [bar for bar in slide.iter(f"{SVG}rect") if bar.get("class") in ("gpu", "late")]
     signs = [text for text in texts if re.match(r"[+-][\d.]+ .s$", text)]

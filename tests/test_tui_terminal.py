@@ -34,7 +34,7 @@ def terminal():
 
 def test_truecolor_at_home_with_the_mouse(terminal):
     screen = terminal(str(FP32), COLORTERM="truecolor")
-    screen.until("Top kernels")
+    screen.until("The step")
     assert RGB.search(screen.seen)
     assert MOUSE_ON in screen.seen
     assert screen.quit() == 0
@@ -44,7 +44,7 @@ def test_truecolor_at_home_with_the_mouse(terminal):
 
 @pytest.mark.parametrize(
     ("words", "keys"),
-    [("tracetui", b"q"), ("[1 Overview]", b"\x11"), ("Top kernels", b"2q"), ("Top kernels", b"?qq")],
+    [("tracetui", b"q"), ("[1 Overview]", b"\x11"), ("The step", b"2q"), ("The step", b"?qq")],
     ids=["starting", "reading", "a tab begins", "a dialog closes"],
 )
 def test_whenever_it_ends_nothing_is_left_on_the_terminal(terminal, words, keys):
@@ -69,7 +69,7 @@ def test_a_packet_of_keys_belongs_to_the_line_it_opens_while_nobody_reads_the_te
 
 def test_over_ssh_no_mouse_few_colours_and_few_bytes(terminal):
     screen = terminal(str(FP32), COLORTERM="truecolor", SSH_CONNECTION="1 2 3 4")
-    screen.until("Top kernels")
+    screen.until("The step")
     screen.quiet()
     assert MOUSE_ON not in screen.seen
     assert not RGB.search(screen.seen)
@@ -87,14 +87,14 @@ def test_over_ssh_no_mouse_few_colours_and_few_bytes(terminal):
 
 def test_the_mouse_can_be_asked_for_over_ssh(terminal):
     screen = terminal(str(FP32), "--mouse", SSH_CONNECTION="1 2 3 4")
-    screen.until("Top kernels")
+    screen.until("The step")
     assert MOUSE_ON in screen.seen
 
 
 @pytest.mark.parametrize("arguments", [(), ("--theme", "light"), ("--theme", "high-contrast")])
 def test_no_color_means_none(terminal, arguments):
     screen = terminal(str(FP32), *arguments, NO_COLOR="1", COLORTERM="truecolor")
-    screen.until("Top kernels")
+    screen.until("The step")
     screen.press(b"2")
     screen.until("selective_scan")
     screen.press(b"9")
@@ -113,7 +113,7 @@ def test_no_color_means_none(terminal, arguments):
 )
 def test_colours_as_asked(terminal, color, has_rgb, has_indexed):
     screen = terminal(str(FP32), "--color", color)
-    screen.until("Top kernels")
+    screen.until("The step")
     assert bool(RGB.search(screen.seen)) == has_rgb
     assert bool(INDEXED.search(screen.seen)) == has_indexed
     assert COLOR.search(screen.seen)
@@ -121,7 +121,7 @@ def test_colours_as_asked(terminal, color, has_rgb, has_indexed):
 
 def test_the_linux_console_keeps_its_own_sixteen_colours(terminal):
     screen = terminal(str(FP32), TERM="linux")
-    screen.until("Top kernels")
+    screen.until("The step")
     assert COLOR.search(screen.seen)
     assert not RGB.search(screen.seen)
     assert not INDEXED.search(screen.seen)
@@ -131,7 +131,7 @@ def test_the_linux_console_keeps_its_own_sixteen_colours(terminal):
 
 def test_ascii_sends_nothing_else(terminal):
     screen = terminal(str(FP32), "--ascii")
-    screen.until("Top kernels")
+    screen.until("The step")
     screen.press(b"2")
     screen.until("selective_scan")
     assert screen.seen.isascii()
@@ -173,7 +173,7 @@ def test_a_tab_that_is_not_there_is_wrong_usage(terminal):
 @pytest.mark.parametrize("driver", ["cells", "stock"])
 def test_the_screen_opens_where_errors_go_elsewhere(terminal, driver):
     screen = terminal(str(FP32), errors=subprocess.DEVNULL, TRACETUI_DRIVER=driver)
-    screen.until("Top kernels")
+    screen.until("The step")
     screen.press(b"2")
     screen.until("[2 Kernels]")
     assert screen.quit() == 0

@@ -21,6 +21,8 @@ RULES: dict[str, Rule] = {
 }
 """Every rule by its id, in the order in which they are asked and listed."""
 
+_PACKAGE = __name__.rpartition(".")[0]
+
 
 def all_rules(subject: str | None = None) -> Mapping[str, Rule]:
     """Every rule by id, or those on this subject (`rule.SUBJECTS`)."""
@@ -29,10 +31,19 @@ def all_rules(subject: str | None = None) -> Mapping[str, Rule]:
 
 def looks(subject: str) -> Mapping[str, Callable[..., Any]]:
     """By rule on this subject: the function that looks for it. A run needs no module of rules on several alone."""
-    package = __name__.rpartition(".")[0]
-    importlib.import_module(f"{package}.jobs")
-    for name in ("gpu", "host", "validity") if subject == "run" else ("gpu", "host", "validity", "pairs"):
-        folder = importlib.import_module(f"{package}.{name}")
-        for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
-            importlib.import_module(module.name)
+    importlib.import_module(f"{_PACKAGE}.jobs")
+    for name in ("gpu", "host") if subject == "run" else ("gpu", "host", "pairs"):
+        _import_all(name)
+    return looks_on_measurement()
+
+
+def looks_on_measurement() -> Mapping[str, Callable[..., Any]]:
+    """The same of the rules on the measurement of one recording, for whose answer no other module is needed."""
+    _import_all("validity")
     return LOOKS
+
+
+def _import_all(name: str) -> None:
+    folder = importlib.import_module(f"{_PACKAGE}.{name}")
+    for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
+        importlib.import_module(module.name)

@@ -27,4 +27,5 @@ def verdict(facts: Facts, config: Config | None = None) -> Limit:
 def _refuting(facts: Facts, config: Config | None) -> Finding | None:
     """The first finding that makes the recording invalid."""
     rules = {id: rule for id, rule in catalogue.all_rules(facts.kind).items() if rule.refutes}
-    return next((finding for finding in find(facts, config, rules).found if finding.severity == "invalid"), None)
+    found = find(facts, config, rules, looks=catalogue.looks_on_measurement()).found
+    return next((finding for finding in found if finding.severity == "invalid"), None)

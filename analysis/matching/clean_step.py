@@ -166,7 +166,9 @@ def _window(bounds: Intervals) -> tuple[int, int] | None:
 
 
 def _covered_percent(times: Intervals, bounds: Intervals) -> float:
-    """The mean over the steps of the share of each that these times cover."""
+    """The mean over the steps of the share of each that these times cover; 0 without steps."""
+    if not bounds[0].size:
+        return 0.0
     return 100 * float((intervals.covered(times, *bounds) / (bounds[1] - bounds[0])).mean())
 
 

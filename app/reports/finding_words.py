@@ -71,10 +71,10 @@ def parts(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> list[tu
         ("Costs", cost(row, whole, ascii=ascii)),
         *(("Proved" if not number else "", proof_text(proof, ascii=ascii)) for number, proof in enumerate(row.proofs)),
         *(("Where" if not number else "", text) for number, text in enumerate(places(row, ascii=ascii))),
-        ("Why", row.formula),
-        ("Limit", row.threshold),
         ("Try", row.advice),
         ("Run", row.next_command),
+        ("Why", row.formula),
+        ("Limit", row.threshold),
         *(("Mind" if not number else "", remark) for number, remark in enumerate(row.remarks[against:])),
         ("See", row.reference),
     ]

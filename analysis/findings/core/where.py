@@ -13,7 +13,6 @@ from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.critical_path import CALL, HOST, inner_calls, pieces
 from tracetui.analysis.dependencies.host_layers import host_layers
-from tracetui.analysis.kernels import range_names
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.place import Place
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 def on_gpu(facts: Facts, rows: Ints) -> list[Place]:
     """The places that launch these device rows, the most GPU time first."""
+    from tracetui.analysis.kernels import range_names
+
     device = facts.trace.device[rows]
     durations = device["duration"] if facts.sel.work_times is None else facts.sel.work_times.duration.gather(rows)
     ranges = range_names(facts.sel, device)

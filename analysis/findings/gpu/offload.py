@@ -56,7 +56,7 @@ def optimizer_on_cpu(facts: Facts, limits: Limits) -> Finding | None:
         f" {words.percent(share)} of {basis.recorded_span(facts)}",
         (
             Evidence("operators that launch nothing", spent, "ns", Query(steps.table, "optim")),
-            Evidence("copies between host and GPU, as recorded", moved, "ns", Query("host:memory operations")),
+            Evidence("copies between host and GPU, as recorded", moved, "ns", Query("kernels:copies")),
         ),
         f"{words.part_of(spent, facts.step_ns, share)}{basis.as_recorded(facts)}; {bound.why}",
         advice="Keep the parameters that the optimizer updates on the GPU, and use fused=True: gradients then need not"

@@ -15,7 +15,6 @@ from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.commands.profile import followed, interpreter, say
 from tracetui.app.cli.options import Common, check_there, format_option
 from tracetui.app.cli.values import count, input_path, number_of_seconds
-from tracetui.app.reports.finding_words import proof_text
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.request import ProfileError
@@ -415,6 +414,7 @@ def lines_of(proof: dict[str, Any]) -> Iterable[str]:
     from msgspec import convert
 
     from tracetui.analysis.report.findings import proof_row
+    from tracetui.app.reports.finding_words import proof_text
     from tracetui.parsers.runs.proofs import Proof
 
     read = convert(proof, Proof)
