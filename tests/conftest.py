@@ -86,7 +86,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 # The same examples every time, and no limit that a busy machine could miss.
 settings.register_profile(
     "tracetui",
-    max_examples=150,
+    max_examples=60,
     derandomize=True,
     database=None,
     deadline=None,

@@ -26,7 +26,6 @@ from tracetui.parsers.progress import Watch
 
 WITH_STEPS = {
     "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz": (2, 3),
-    "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz": (2, 2),
     "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz": (2, 3),
     "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz": (3, 3),
     "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": (6, 7),

@@ -420,7 +420,7 @@ def plain_waterfall(a: Made, b: Made) -> list[tuple[str, Any, Any]]:
     return [(kind, pytest.approx(float(count)), pytest.approx(float(rest))) for _, kind, count, rest in rows]
 
 
-@settings(max_examples=70)
+@settings(max_examples=35)
 @given(pairs_of_runs())
 def test_two_runs_side_by_side(runs: tuple[Made, Made]) -> None:
     a, b = runs
@@ -471,7 +471,7 @@ def test_what_is_beyond_the_noise(delta: int | None, noise: int | None) -> None:
     assert step.beyond_noise is (abs(delta) > noise if known else None)  # type: ignore[arg-type,operator]
 
 
-@settings(max_examples=50)
+@settings(max_examples=35)
 @given(pairs_of_runs(), st.sampled_from(("modules", "operators", "categories", "ranges")), st.data())
 def test_the_kernels_behind_a_row(runs: tuple[Made, Made], of: str, data: st.DataObject) -> None:
     names = {

@@ -264,7 +264,6 @@ RECORDINGS = (
     "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz",
     "chrome/forms/amd_mi250_rocm.json.gz",
     "chrome/forms/cpu_only_rank34.json.gz",
-    "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz",
     "ncu/vim_full_raw.csv.gz",
     "nsys/gpt_small_ctx256.sqlite.gz",
     "jax/h200.trace.json.gz",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,9 +43,9 @@ RECORDINGS = (
 )
 
 
-@pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[pl.DataFrame, Table, list[Json]]]:
-    """Every frame that became rows of the report, with its table and those rows."""
+@cache
+def looked_at(name: str) -> tuple[contract.Report, list[tuple[pl.DataFrame, Table, list[Json]]]]:
+    """The report of a recording, and every frame that became rows of it, with its table and those rows."""
     seen: list[tuple[pl.DataFrame, Table, list[Json]]] = []
     made = report_rows.table_rows
 
@@ -55,17 +56,15 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[pl.DataFrame, Table, l
 
     from tracetui.analysis.report import counters, memory
 
-    for module in (sections, contract, counters, memory):
-        monkeypatch.setattr(module, "table_rows", noted)
-    return seen
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (sections, contract, counters, memory):
+            patch.setattr(module, "table_rows", noted)
+        return contract.report(open_path(recorded(name))), seen
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_field_reads_the_same_on_the_screen_and_in_reports(
-    name: str, listed: list[tuple[pl.DataFrame, Table, list[Json]]]
-) -> None:
-    contract.report(open_path(recorded(name)))
-    assert listed
+def test_a_field_reads_the_same_on_the_screen_and_in_reports(name: str) -> None:
+    _, listed = looked_at(name)
     compared = 0
     for frame, table, rows in listed:
         for field in table.data_fields:
@@ -88,7 +87,7 @@ def _whole(field):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_text_and_markdown_have_the_same_cells(name: str) -> None:
-    found = contract.report(open_path(recorded(name)))
+    found, _ = looked_at(name)
     layout = Layout(limit=7)
     blocks = [part for part in run_parts(found, layout) if isinstance(part, Block) and part.cells]
     _compare(blocks, markdown(run_parts(found, layout), layout), text(run_parts(found, layout), layout))

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from chosen import pairs
 from judged import find
 from perturbed import FAULTS, rewritten
 from sample_runs import OUTSIDE, VIM, recorded, run_of
@@ -88,8 +89,7 @@ def named(found: Findings, by: frozenset[str]) -> list[str]:
     return [each.id for each in found.found if each.id in by and re.search(NAMES[each.id], each.title)]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize(("name", "fault"), pairs(OWN, FAULTS, 3))
 def test_a_fault_is_named_and_no_advice_stands_on_what_it_damaged(name: str, fault: str) -> None:
     made = FAULTS[fault].make(sound(name))
     if made is None:
@@ -110,8 +110,7 @@ def test_a_fault_is_named_and_no_advice_stands_on_what_it_damaged(name: str, fau
     assert doubted == sorted(doubted), "what something doubts comes after what nothing doubts"
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(("name", "fault"), pairs(OTHERS, FAULTS, 2))
 def test_a_fault_is_named_in_recordings_of_others(name: str, fault: str) -> None:
     if (made := FAULTS[fault].make(sound(name))) is None:
         pytest.skip("makes no sense for this recording")

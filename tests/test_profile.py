@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from chosen import pairs
 from sample_runs import recorded
 
 from tracetui.analysis.findings.core import program
@@ -197,8 +198,10 @@ LEAVES = {
 }
 
 
-@pytest.mark.parametrize("ends", ["asked", "by itself", "asked, and its leader is gone"])
-@pytest.mark.parametrize("leaves", LEAVES)
+ENDS = ("asked", "by itself", "asked, and its leader is gone")
+
+
+@pytest.mark.parametrize(("leaves", "ends"), pairs(LEAVES, ENDS, 2))
 def test_what_a_program_left_ends_with_it(tmp_path, monkeypatch, leaves, ends):
     monkeypatch.setattr(process, "PATIENCE_S", 0.3)
     marker = tmp_path / "pids"

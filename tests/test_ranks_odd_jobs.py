@@ -23,12 +23,14 @@ from tracetui.parsers.runs.opening import find_ranks
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tracetui.parsers import Run
+
 EXTRA_US = 3_000.0
 
 
-def job_of(folder: Path) -> Job:
+def job_of(folder: Path, run: Run | None = None) -> Job:
     """The job in a folder, however many ranks it has."""
-    run = open_path(folder, cache=False)
+    run = run or open_path(folder, cache=False)
     if not run.unread:
         (job,) = jobs_of(run)
         return job
@@ -50,9 +52,14 @@ def two_kinds(size: int, extra: dict[int, float], **how: object) -> Simulated:
 # --- tensor, pipeline and data parallel
 
 
-@pytest.mark.parametrize(("size", "tensor", "stages"), [(8, 2, 2), (12, 2, 3), (16, 4, 2)])
 @pytest.mark.parametrize(
-    ("plant", "cause"), [({"slow": {5: 1.5}}, "slow_gpu"), ({"sleeps": {5: 3000.0}}, "host"), ({}, "")]
+    ("size", "tensor", "stages", "plant", "cause"),
+    [
+        (8, 2, 2, {"sleeps": {5: 3000.0}}, "host"),
+        (12, 2, 3, {"slow": {5: 1.5}}, "slow_gpu"),
+        (16, 4, 2, {"sleeps": {5: 3000.0}}, "host"),
+        (8, 2, 2, {}, ""),
+    ],
 )
 def test_a_straggler_in_one_tensor_group_of_many(
     tmp_path: Path, size: int, tensor: int, stages: int, plant: dict[str, dict[int, float]], cause: str
@@ -138,15 +145,15 @@ def waits(job: Job, made: Simulated, rank: int, for_rank: int) -> tuple[float, f
 
 
 @pytest.mark.parametrize(
-    "how",
+    ("how", "seq"),
     [
-        {"lacking": {2: (FIRST_STEP,), 3: (FIRST_STEP + 5,)}},
-        {"lacking": {2: (FIRST_STEP + 2,)}},
-        {"unmarked": {2: (FIRST_STEP + 2,), 3: (FIRST_STEP + 3,)}},
+        ({"lacking": {2: (FIRST_STEP,), 3: (FIRST_STEP + 5,)}}, False),
+        ({"lacking": {2: (FIRST_STEP + 2,)}}, True),
+        ({"lacking": {2: (FIRST_STEP + 2,)}}, False),
+        ({"unmarked": {2: (FIRST_STEP + 2,), 3: (FIRST_STEP + 3,)}}, False),
     ],
-    ids=["at the ends", "in the middle", "their marks alone"],
+    ids=["at the ends", "in the middle, numbered", "in the middle", "their marks alone"],
 )
-@pytest.mark.parametrize("seq", [True, False])
 def test_steps_that_a_rank_lacks_make_nothing_of_another_step(
     tmp_path: Path, how: dict[str, dict[int, tuple[int, ...]]], seq: bool
 ) -> None:
@@ -182,8 +189,7 @@ def test_a_clock_that_drifts_and_is_steps_off(tmp_path: Path, planted: dict[int,
 # --- what recordings say
 
 
-@pytest.mark.parametrize("described", ["kernel", "operator", "nowhere"])
-@pytest.mark.parametrize("amd", [False, True])
+@pytest.mark.parametrize(("described", "amd"), [("kernel", False), ("operator", True), ("nowhere", False)])
 def test_two_groups_of_the_same_ranks_on_two_streams(tmp_path: Path, described: str, amd: bool) -> None:
     made = two_kinds(8, {6: EXTRA_US}, described=described, amd=amd)
     job = job_of(made.write(tmp_path))
@@ -244,7 +250,7 @@ def test_ranks_of_nsight_systems(tmp_path: Path) -> None:
         exported(made, rank, tmp_path / f"report_rank{rank}.sqlite")
     run = open_path(tmp_path, cache=False)
     assert (run.ranks, run.others, {trace.info.kind for trace in run.traces}) == ((0, 1, 2, 3), (), {"nsys"})
-    job = job_of(tmp_path)
+    job = job_of(tmp_path, run)
     assert late(job) == {2: "gpu_work"}
     assert set(job.collectives["kind"]) == {"all_gather", "all_reduce"}
     said, was = waits(job, made, 0, 2)
@@ -286,7 +292,7 @@ def test_ranks_are_told_however_they_are_called(tmp_path: Path, name: str, heade
     folder = two_kinds(8, {6: EXTRA_US}, steps=3).write(tmp_path, name, header=header)
     run = open_path(folder, cache=False)
     assert (run.ranks, run.others) == (tuple(range(8)), ())
-    assert late(job_of(folder)) == {6: "gpu_work"}
+    assert late(job_of(folder, run)) == {6: "gpu_work"}
 
 
 def test_ranks_that_are_numbered_per_node_are_not_called_whole(tmp_path: Path) -> None:
@@ -304,7 +310,7 @@ def test_a_rank_that_is_there_twice_counts_once(tmp_path: Path, copy: str) -> No
     run = open_path(folder, cache=False)
     assert [trace.source.path.name for trace in run.traces] == [f"rank{rank}.pt.trace.json" for rank in range(4)]
     assert [name for name, _ in run.others] == [copy]
-    assert late(job_of(folder)) == {2: "gpu_work"}
+    assert late(job_of(folder, run)) == {2: "gpu_work"}
 
 
 def test_of_two_jobs_in_a_folder_none_takes_the_others_ranks(tmp_path: Path) -> None:
@@ -314,4 +320,4 @@ def test_of_two_jobs_in_a_folder_none_takes_the_others_ranks(tmp_path: Path) -> 
     run = open_path(folder, cache=False)
     assert [trace.source.path.name for trace in run.traces] == [f"a_rank{rank}.json" for rank in range(3)]
     assert [[path.name for path in files] for _, files in run.others] == [[f"b_rank{rank}.json" for rank in range(4)]]
-    assert late(job_of(folder)) == {2: "gpu_work"}
+    assert late(job_of(folder, run)) == {2: "gpu_work"}

@@ -83,7 +83,7 @@ def gate(a: Path, b: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tu
 
 @pytest.mark.parametrize("point", POINTS)
 def test_no_pair_of_repeats_is_a_regression(point: str) -> None:
-    sides = [select(open_path(SWEEP / point / f"repeat-{number}", cache=False).main) for number in (1, 2, 3)]
+    sides = [select(open_path(SWEEP / point / f"repeat-{number}").main) for number in (1, 2, 3)]
     for a, b in permutations(sides, 2):
         found = diff(a, b)
         told = regression(found)

@@ -392,7 +392,7 @@ def plain_base(of: Made, steps: list[Step], scope: Scope, *, marked: bool) -> st
     return text + (", marked range" if scope.window is not None else "")
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(made(), scopes())
 def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: Made, scope: Scope) -> None:
     whole = plain_steps(of, scope)
@@ -402,7 +402,7 @@ def test_every_tick_of_a_step_belongs_to_the_first_category_that_claims_it(of: M
         assert found.base == plain_base(of, steps, scope, marked=bool(of.steps))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(made(), scopes())
 def test_time_as_torch_tb_profiler_shares_it(of: Made, scope: Scope) -> None:
     """Its steps, and its mistake: where nothing of the steps is left, it hands them out a second time."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from as_json import report
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_run import HGEMM, Made, finding, look
 from sample_runs import recorded, run_of
@@ -54,7 +54,6 @@ def plain(lengths: list[float], work: list[int]) -> set[frozenset[int]]:
     return kinds
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 4), st.sampled_from((0.0, 0.02, 0.2)), st.booleans())
 def test_kinds_are_those_of_a_plain_reading(seed: int, steps: int, kinds: int, scatter: float, tells: bool) -> None:
     random = np.random.default_rng(seed)
@@ -67,7 +66,6 @@ def test_kinds_are_those_of_a_plain_reading(seed: int, steps: int, kinds: int, s
     assert len(groups[0]) == max(map(len, groups))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.integers(5, 60), st.integers(1, 4), st.floats(2, 300))
 def test_planted_rare_steps_are_found(seed: int, usual: int, rare: int, ratio: float) -> None:
     random = np.random.default_rng(seed)
