@@ -195,7 +195,7 @@ def _in_the_way(facts: Facts) -> str:
     number = facts.per_step(owners.len())
     if number < MOST_WAITS:
         return ""
-    most = owners.value_counts(sort=True).row(0)[0]
+    most = owners.value_counts().sort("count", "owner", descending=[True, False]).row(0)[0]
     return f"First take out its {words.things(number, 'wait')}, most in {most}: none can be captured. "
 
 
