@@ -117,10 +117,10 @@ def test_a_finding_reads_as_a_colleague_would_say_it() -> None:
         "Findings (1; 0 rules looked)",
         "! S2 critical: It waits",
         "  Costs  1.500 ms per step; without it the step is at most 40.0 % shorter",
-        "  Why    1 of 2",
         "  Try    mend it",
         "  Run    ncu --set full --kernel-name 'regex:^(scan kernel|gemm)$' --csv \\",
         "         --page raw --log-file counters.csv python x",
+        "  Why    1 of 2",
         "  Mind   V8: it is slowed down",
     ]
     assert finding_lines(found(findings_checked=["S1"]), "steps 1-3", Layout()) == ["Findings (none; 1 rule looked)"]

@@ -348,7 +348,7 @@ def test_the_report(recording: Callable[[str], Trace]) -> None:
 @pytest.mark.parametrize("name", [VIM, "ncu/vim_full_raw.csv.gz"])
 def test_text_and_markdown(capsys: pytest.CaptureFixture[str], name: str) -> None:
     for format in ("text", "markdown", "csv"):
-        assert main(["report", str(recorded(name)), "--section", "roofline", "--format", format, "--no-cache"]) == 0
+        assert main(["report", str(recorded(name)), "--section", "roofline", "--format", format]) == 0
         said = capsys.readouterr().out
         assert "selective_scan" in said
         if format == "csv":
@@ -358,7 +358,7 @@ def test_text_and_markdown(capsys: pytest.CaptureFixture[str], name: str) -> Non
             assert "FLOP/byte" in said
         if format == "text":
             assert all(len(one) <= 80 for one in body(said).splitlines())
-    assert main(["report", str(recorded(name)), "--section", "roofline", "--ascii", "--no-cache"]) == 0
+    assert main(["report", str(recorded(name)), "--section", "roofline", "--ascii"]) == 0
     assert capsys.readouterr().out.isascii()
 
 

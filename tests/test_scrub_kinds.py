@@ -203,9 +203,15 @@ def test_the_command_line_of_an_own_program_is_no_name(tmp_path: Path) -> None:
     assert json.loads(again.read_text())["workload"]["model"] == "vim_tiny"
 
 
-@pytest.mark.parametrize("names", [False, True])
 @pytest.mark.parametrize(
-    "name", ["ops/ops.trace.json.gz", "nsys/graph_node.sqlite.gz", "ops/ops.ncu.csv.gz", "jax/h200.trace.json.gz"]
+    ("name", "names"),
+    [
+        ("ops/ops.trace.json.gz", True),
+        ("nsys/graph_node.sqlite.gz", False),
+        ("nsys/graph_node.sqlite.gz", True),
+        ("ops/ops.ncu.csv.gz", True),
+        ("jax/h200.trace.json.gz", False),
+    ],
 )
 def test_no_number_of_a_report_changes(tmp_path: Path, name: str, names: bool) -> None:
     source = recorded(name)
@@ -267,7 +273,7 @@ def test_a_missing_or_foreign_quote_shows_nothing_behind_it(tmp_path: Path, inde
     quotes = [at for at, byte in enumerate(content) if byte == ord('"')]
     path, copy = tmp_path / "a.json", tmp_path / "b.json"
     reasons: set[str] = set()
-    for at in quotes[len(quotes) // 3 : len(quotes) // 3 + 60 : 3]:
+    for at in quotes[len(quotes) // 3 : len(quotes) // 3 + 60 : 5]:
         damaged = (content[:at] + content[at + 1 :], content[:at] + b'"' + content[at:])
         for text in (damaged[0], damaged[1], content[:at] + bytes(1) + content[at + 1 :], content[: at + 9]):
             path.write_bytes(text)

@@ -84,9 +84,10 @@ class Recording:
 
     def frames(self):
         host = [{"kind": "runtime", "name": name, "correlation": row} for row, name in enumerate(self.names)]
-        device = [{"kind": "kernel", "device": 0, "stream": item.stream} for item in self.work]
+        number = 0 if len(self.names) % 2 else None  # a recording may not say the device
+        device = [{"kind": "kernel", "device": number, "stream": item.stream} for item in self.work]
         for call, stream in self.told.items():
-            device.append({"kind": "synchronization", "device": 0, "stream": stream, "correlation": call})
+            device.append({"kind": "synchronization", "device": number, "stream": stream, "correlation": call})
         lasting = {"name": "any", "start": 0, "duration": 0, "process": 1, "thread": 1}
         return select(made_trace(host=[lasting | row for row in host], device=[lasting | row for row in device]))
 

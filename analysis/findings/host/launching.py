@@ -18,6 +18,7 @@ from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Eviden
 from tracetui.analysis.findings.declared.host import S2, S13, S19
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.host.copies import DTOH
+from tracetui.analysis.findings.host.synchronisation import waits
 from tracetui.analysis.memops import operation_name
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ MOST_CALLS = 4
 """How many host calls a finding names."""
 MOST_PART = 1 / 3
 """From this part of the host's own work on the critical path on, a call is named in the title."""
+MOST_WAITS = 2
+"""From so many waits per step on, one stands between launches."""
 _CAPTURE = r"StreamBeginCapture"
 
 
@@ -168,7 +171,8 @@ def _launch_advice(facts: Facts) -> str:
         )
     compiled = program.is_compiled(facts)
     return (
-        facts.program.say(
+        _in_the_way(facts)
+        + facts.program.say(
             pytorch=(
                 'torch.compile(mode="reduce-overhead") does it where no graph break is in the way'
                 if compiled
@@ -183,6 +187,16 @@ def _launch_advice(facts: Facts) -> str:
         )
         + last
     )
+
+
+def _in_the_way(facts: Facts) -> str:
+    """What has to go before the step can be captured: a wait can't be, but one at its end may stay behind the graph."""
+    owners = waits(facts)["owner"]
+    number = facts.per_step(owners.len())
+    if number < MOST_WAITS:
+        return ""
+    most = owners.value_counts().sort("count", "owner", descending=[True, False]).row(0)[0]
+    return f"First take out its {words.things(number, 'wait')}, most in {most}: none can be captured. "
 
 
 @looks_for(S13)

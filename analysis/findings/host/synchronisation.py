@@ -13,6 +13,7 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.projection import enclosing, walk
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.costs import WAIT_NS
 from tracetui.analysis.dependencies.waits import waits_by_name
 from tracetui.analysis.findings.core import basis, gain, program, words
@@ -37,6 +38,7 @@ ASKS = frozenset(
 """Operators that need a result from the GPU, and so wait for it."""
 
 
+@kept
 def waits(facts: Facts) -> pl.DataFrame:
     """Finds who waits for the GPU, for how long, and how long the GPU is idle afterwards.
 
