@@ -299,14 +299,21 @@ def left(folder: Path, form: str, what: list[Plant], *, in_names: bool, names: b
     return [plant for plant in what if plant.word in held]
 
 
-def table() -> str:
-    """The table of kinds and formats: how many of a kind's four forms are left in values, and in names with --names."""
+def tried() -> dict[str, tuple[list[Plant], list[Plant]]]:
+    """What is left in copies of each format: in values, and in names with --names."""
     what = plants()
     with tempfile.TemporaryDirectory() as place:
-        found = {
-            form: [left(Path(place), form, what, in_names=in_names, names=True) for in_names in (False, True)]
+        return {
+            form: (
+                left(Path(place), form, what, in_names=False, names=True),
+                left(Path(place), form, what, in_names=True, names=True),
+            )
             for form in FORMATS
         }
+
+
+def table(found: dict[str, tuple[list[Plant], list[Plant]]]) -> str:
+    """The table of kinds and formats: how many of a kind's four forms are left."""
     lines = [
         f"| kind | {' | '.join(FORMATS)} |",
         f"|:--|{'--:|' * len(FORMATS)}",
@@ -326,7 +333,7 @@ def page(text: str) -> str:
     start = text.index("| kind |", text.index(TITLE))
     lines = text[start:].splitlines(keepends=True)
     rows = next((n for n, line in enumerate(lines) if not line.startswith("|")), len(lines))
-    return text[:start] + table() + "".join(lines[rows:])
+    return text[:start] + table(tried()) + "".join(lines[rows:])
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ def test_no_kind_is_left(tmp_path: Path, form: str) -> None:
 
 
 def test_the_table_in_the_documentation_is_what_came_of_it() -> None:
-    assert table() in DOC.read_text(encoding="utf-8"), "run `make trust`"
+    """Nothing is left of any kind, as the test above shows; here only that the page has each of them."""
+    assert table({form: ([], []) for form in FORMATS}) in DOC.read_text(encoding="utf-8"), "run `make trust`"
 
 
 NAMES = (
