@@ -411,7 +411,7 @@ def test_a_program_without_an_optimizer_has_the_calls_of_its_module_as_steps(
 def test_a_program_without_steps_is_told_to_give_a_stretch_of_time(own: Callable[..., Any]) -> None:
     result, _ = own(0)
     assert result["error"] == (
-        "the program ended and had no steps to record: it called no optimizer.step(), nor one module 8 times; "
+        "the program ended and had no steps to record: it called no optimizer.step() and repeated no module; "
         "record a stretch of time: --window DELAY+LENGTH"
     )
     assert result["skipped"] == []

@@ -123,5 +123,5 @@ def test_gains_on_the_host_rest_on_the_verdicts_model_where_the_rich_recording_s
 
 def test_waits_stand_in_the_way_of_cuda_graphs() -> None:
     said = finding("S2", Facts(run_of("gpt_small_ctx256.trace.json.gz"))).advice
-    assert said.startswith("First take out its 3 waits, most in cudaDeviceSynchronize in forward_pass: none can be ")
+    assert said.startswith("First take out its 3 waits, most in cudaDeviceSynchronize in backward_pass: none can be ")
     assert finding("S2", Facts(run_of("mlp_profiled"))).advice.startswith("torch.compile")

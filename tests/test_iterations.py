@@ -390,7 +390,8 @@ class Watched:
         ("eddddddd", ["d"]),  # a decoder that makes token after token
         ("dcccdccc", ["d"]),  # what a detector found is classified, one after the other
         ("abcdefgh", []),
-        ("abcdefghefgh", ["e"]),
+        ("abcdefgh" * 2, ["a"]),  # layers that the program calls itself, one after the other
+        ("abcdefghefghefgh", ["e"]),
     ],
 )
 def test_the_module_that_repeats(torch: Any, order: str, expected: list[str]) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 LEARNED_FROM = 8
 """Calls of outermost modules that are looked at: an encoder may come once, and its decoder for each token."""
+MOST_WATCHED = 256
+"""Where none repeats within these, twice as many are looked at, up to so many: a program may call its layers itself."""
 
 
 class Watch:
@@ -40,8 +42,9 @@ class Watch:
         """Begins to look.
 
         Args:
-            found: told of the module that repeats: the first one that comes in both halves of `LEARNED_FROM` calls. It
-                is never told if there is an optimizer by then, whose steps are the steps.
+            found: told of the module that repeats: the first one that comes in both halves of the calls, which are
+                `LEARNED_FROM`, or twice as many until one does. It is never told if there is an optimizer by then,
+                whose steps are the steps.
         """
         from torch import nn
 
@@ -49,6 +52,7 @@ class Watch:
         self._depth = 0
         self._stopped = False
         self._calls: list[Any] = []
+        self._enough = LEARNED_FROM
         self._module: Any = nn.Module
         self._call = nn.Module.__call__
         # a hook on all modules would not see those that are compiled in place, and changes what is compiled
@@ -82,13 +86,16 @@ class Watch:
 
     def _called(self, module: Any) -> None:
         self._calls.append(module)
-        half = LEARNED_FROM // 2
-        if len(self._calls) < LEARNED_FROM:
+        many = len(self._calls)
+        if many < self._enough:
             return
-        later = {id(each) for each in self._calls[-half:]}
-        repeats = next((each for each in self._calls[:-half] if id(each) in later), None)
+        later = {id(each) for each in self._calls[many // 2 :]}
+        repeats = next((each for each in self._calls[: many // 2] if id(each) in later), None)
         if repeats is None:  # each was another one so far
-            self._calls = self._calls[-half:]
+            if many < MOST_WATCHED:
+                self._enough = 2 * many
+            else:
+                del self._calls[: many // 2]
             return
         self.stop()
         if not _has_optimizer():
@@ -482,8 +489,8 @@ class _Recorder:
             return
         if self._plan is not None and not self._calls and self._repeated is None:
             raise Refused(
-                "the program ended and had no steps to record: it called no optimizer.step(), nor one module "
-                f"{LEARNED_FROM} times; record a stretch of time: --window DELAY+LENGTH"
+                "the program ended and had no steps to record: it called no optimizer.step() and repeated no module; "
+                "record a stretch of time: --window DELAY+LENGTH"
             )
         warmup = max(spec["warmup"], 1)
         before, advice = f"{warmup}", "lower --warmup"
