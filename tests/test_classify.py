@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,7 +106,9 @@ def _is_left_open(operator: Event, calls: list[Event]) -> bool:
     return last is not None and operator.start < last.start + last.duration < operator.start + operator.duration
 
 
-def settled(events: list[Event]) -> list[tuple[str, str, int | None, int | None]]:
+def settled(
+    events: list[Event], metadata: tuple[dict[str, Any], ...] = ()
+) -> list[tuple[str, str, int | None, int | None]]:
     """The same as `classify.settle` has it."""
     groups = {}
     for group, layout in (("host", columns.HOST), ("device", columns.DEVICE)):
@@ -120,6 +124,7 @@ def settled(events: list[Event]) -> list[tuple[str, str, int | None, int | None]
         made["kind"] = np.array([numbers[events[at].kind] for at in rows], np.uint8)
         groups[group] = made
     result = Events(groups)
+    result.metadata.extend(metadata)
     classify.settle(result, TraceInfo("chrome", "PyTorch Kineto"))
     found: list[tuple[str, str, int | None, int | None]] = [("", "", None, None)] * len(events)
     host, device = result.groups["host"], result.groups["device"]
@@ -189,3 +194,25 @@ def test_categories_of_devices() -> None:
         assert classify.device_kind(category) == schema.DEVICE_KINDS.index(wanted), category
     assert classify.device_kind("mtia_ccp_events") == NAMED_WORK
     assert {classify.device_kind(category) for category in ("", "Kernel", "cpu_op")} == {OTHER_KIND}
+
+
+def test_work_of_a_labelled_process_is_on_its_device() -> None:
+    """And an AIU's threads, which are hashes, are streams from 0; what the file says of either stands."""
+    labels = (
+        {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "python"}},
+        {"ph": "M", "name": "process_labels", "pid": 7, "args": {"labels": "AIU 3"}},
+    )
+    events = [
+        Event("other", "DmaI ring DmaI", 7, 2**40 + 5, 0, 1),
+        Event("other", "layer Cmpt Exec", 7, 9, 0, 1),
+        Event("other", "input DmaI", 7, 2**40 + 5, 2, 1, device=1),
+        Event("other", "output DmaO", 7, 11, 2, 1, stream=4),
+        Event("other", "layer Cmpt Prep", 7, 9, 3, 1),
+    ]
+    assert settled(events, labels) == [
+        ("device", "memcpy", 3, 1),
+        ("device", "kernel", 3, 0),
+        ("device", "memcpy", 1, 1),
+        ("device", "memcpy", 3, 4),
+        ("device", "synchronization", 3, 0),
+    ]

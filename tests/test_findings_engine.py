@@ -296,6 +296,24 @@ def test_no_rule_fails_and_what_is_said_is_whole(recording: Callable[[str], Trac
     assert asked == {each.id for each in all_rules().values() if each.subject == "run"}
 
 
+def test_a_finding_whose_place_can_not_be_told_stands_without_it(
+    recording: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> tuple[()]:
+        raise LookupError("no frame")
+
+    trace, errors = recording(VIM), list[Exception]()
+    facts = Facts(Run(trace.source.path, (trace,)), trace)
+    before = findings_of(facts)
+    monkeypatch.setattr(engine, "of_finding", fails)
+    after = findings_of(facts, on_error=errors.append)
+    assert ids(after.found) == ids(before.found)
+    assert any(each.where for each in before.found)
+    assert not any(each.where for each in after.found)
+    assert {str(error) for error in errors} == {"no frame"}
+    assert ids(findings_of(facts).found) == ids(before.found)
+
+
 def test_rules_abstain_in_words_where_there_is_nothing_to_look_at() -> None:
     of_system, of_framework = "S1 S2 S5 S6 S7 S8 S10 S12", "F1 F2 F4 F6 F7 F11 F12"
     for name, rules in (
