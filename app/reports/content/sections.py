@@ -40,7 +40,6 @@ from tracetui.app.text.words import (
     CATEGORY_LABELS,
     RESOURCE_LABELS,
     STEP_WORDS,
-    STEPS_OF,
     group_words,
     particular_words,
 )
@@ -106,7 +105,7 @@ def _kinds(found: Overview, layout: Layout) -> Block:
     """The kinds of steps, with what the rare ones do."""
     told = [(row, words) for row in found.kinds if (words := particular_words(row["kind"], row["particular"]))]
     after = tuple(f"Longer in {row['numbers']}: {words}" for row, words in told)
-    base = f"% of the time of all steps; {STEPS_OF[found.kinds[0]['of']]}"
+    base = f"% of the time of all steps; {STEP_WORDS[found.kinds[0]['of']]}"
     return listed(STEP_KINDS, found.kinds, replace(layout, limit=None), base=base, whole=0, after=after)
 
 
