@@ -451,8 +451,6 @@ def _spelled(domain: str | None, name: str) -> str:
 
 HOST_WAITS = ("loader", "synchronisation", "launching")
 """Why the host was late: it waited for the next batch; a call had waited for the GPU; it launched and did more."""
-_ASKS = ("aten::item", "aten::_local_scalar_dense")
-"""Operators that return once the GPU has done what they wait for."""
 _NOBODY = -1
 
 
@@ -503,7 +501,7 @@ def _threads(host: pl.DataFrame) -> pl.Series:
 
 
 def _waits(name: str) -> bool:
-    return name in _ASKS or api_names.waits(name) or api_names.fills(name)
+    return name in api_names.ASKS or api_names.waits(name) or api_names.fills(name)
 
 
 def _spans(rows: pl.DataFrame) -> Intervals:
