@@ -166,13 +166,14 @@ def diff(a: Selection, b: Selection) -> Diff:
     """
     lights = light_pair(a, b)
     compared = steps_compared(a, b, lights)
-    clean = tuple(map(_clean_split, (a, b))) if compared.rests_on == CLEAN else ()
+    clean = [_clean_split(sel) for sel in (a, b)] if compared.rests_on == CLEAN else []
     a, b = in_steps(a.recorded), in_steps(b.recorded)
     recorded = steps_between(a, b).step
     gpu_a, gpu_b = lights or (a, b)
     on_device = bool(device_work(a).height or device_work(b).height)
     factor = noise_factor(a.step_count, b.step_count)
-    ours, theirs, split_rests_on = (*clean, CLEAN) if clean and all(clean) else _split_of(a, b, lights)
+    split = _split_of(a, b, lights) if not clean or None in clean else (clean[0], clean[1], CLEAN)
+    ours, theirs, split_rests_on = split
     return Diff(
         compared=compared,
         recorded=recorded,

@@ -125,8 +125,7 @@ def _evidence(facts: Facts, model: Model) -> tuple[Evidence, ...]:
     path = facts.path if model is facts.host_model else None
     path = critical_path(model.sel, model) if path is None else path
     return evidence(
-        (f"{program.span(facts)} as recorded", model.recorded_ns, "ns", Query("timeline")),
-        ("without the profiler", model.clean_ns, "ns"),
+        (basis.shown(facts).span.removeprefix("the "), facts.page_step.ns, "ns", Query("timeline")),
         ("the GPU alone", model.host_free_ns, "ns", Query("host:critical path")),
         ("the host alone", max(model.kernels_free_ns), "ns", Query("host:critical path")),
         ("API calls on the critical path", path.share("api"), "%", Query("host:API calls", "launch")),
