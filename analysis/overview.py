@@ -248,7 +248,7 @@ class Overview(Struct, frozen=True, dict=True):
     @cached_property
     def verdict(self) -> Limit:
         """What the run waits for."""
-        return limit(self.sel, self.base, "a step" if self.steps else "the GPU's work")
+        return limit(self.sel, self.base, "a step" if self.steps else "the run")
 
 
 def overview(sel: Selection, conventions: Conventions = TRACETUI) -> Overview:

@@ -152,9 +152,15 @@ def test_without_anything_else_in_both_it_is_as_recorded() -> None:
             0,
         )
         assert "light recordings" not in printed(found)
-    # clean steps of both are enough for the step, which one light recording is not
+    # clean steps of both are enough for the step and its parts, which one light recording is not
     found = compared(run, other(run, light=False))
-    assert (found["rests_on"]["step"], found["rests_on"]["split"]) == ("clean", "recorded")
+    assert (found["rests_on"]["step"], found["rests_on"]["split"]) == ("clean", "clean")
+    for side in "ab":
+        parts = sum(row[f"{side}_us"] for row in found["split"])
+        assert parts == pytest.approx(found["step"][f"{side}_median_us"])
+        assert sum(row[f"{side}_us"] for row in found["waiting"]) == pytest.approx(
+            next(row[f"{side}_us"] for row in found["split"] if row["part"] == "host_wait")
+        )
 
 
 def test_the_cause_of_a_difference_is_that_of_the_steps_it_names() -> None:

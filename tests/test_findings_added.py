@@ -63,17 +63,18 @@ def test_s14_is_what_no_kernel_of_the_same_gpu_hides(tmp_path: Path, kernels: li
     (talk,) = talks(facts)
     assert (talk.gpu, talk.ns, talk.exposed_ns) == (0, 400_000, 300_000)
     found = finding("S14", facts)
-    assert found.title.startswith("Exposed communication: for 30.0 % of the step")
+    assert found.title.startswith("Hide communication: for 30.0 % of the step")
     assert found.impact_ns == pytest.approx(300_000, abs=1_000)
     assert found.severity == "warning"
-    assert found.ceiling_percent is None
+    assert found.ceiling_percent == pytest.approx(100 * found.impact_ns / facts.page_step.ns)  # type: ignore[operator]
+    assert (found.least_ns, found.sure_percent) == (0, 0)  # it may be waiting for a rank that comes later
     assert "no_sync" in found.advice
 
 
 def test_s14_takes_no_other_gpus_work_for_cover(tmp_path: Path) -> None:
     beside = _ranks((200, 600), [(10, 1000)], gpu=1).facts(tmp_path)
     assert [(talk.gpu, talk.exposed_ns) for talk in talks(beside)] == [(0, 400_000)]
-    assert finding("S14", beside)
+    assert not silent("S14", beside)  # set aside: the other GPU's work ends no earlier without it
 
 
 def test_s14_is_silent_where_computation_covers_it_or_nobody_talks(tmp_path: Path) -> None:

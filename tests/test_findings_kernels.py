@@ -405,7 +405,7 @@ def test_k12_promises_what_the_roof_leaves() -> None:
     facts = Facts(run)
     found = said(judged(run, "K12"))["K12"]
     roof = float(re.search(r"at ([\d.]+) % of its compute roof", found.title)[1])
-    share = float(re.search(r"takes ([\d.]+) %", found.title)[1])
+    share = float(re.search(r": ([\d.]+) % of", found.title)[1])
     kernels = facts.per_step(facts.kernel_ns)
     most = share / 100 * (1 - roof / 100) * kernels
     assert found.impact_ns == pytest.approx(most, rel=0.05)
@@ -416,7 +416,7 @@ def test_k12_promises_what_the_roof_leaves() -> None:
 def test_k12_a_hot_spot_and_none(tmp_path: Path) -> None:
     hot = chrome(tmp_path / "a.json", [Kernel(SCAN, 900), Kernel(MUL, 100)])
     found = said(judged(run_of(hot), "K12"))["K12"]
-    assert found.title == "selective_scan_fwd_kernel takes 90.0 % of the kernel time"
+    assert found.title == "Speed up selective_scan_fwd_kernel: 90.0 % of the kernel time"
     assert found.ceiling_percent == pytest.approx(90, abs=2)
     assert found.severity == "warning"  # no kernel vanishes, and how far this one is from its roof is not known
     flat = chrome(tmp_path / "b.json", [Kernel(f"kernel_{letter}", 100) for letter in "abcdefghijklmnopqrstuvwxyz"])
@@ -483,7 +483,7 @@ def test_g1_near_the_limit(tmp_path: Path) -> None:
 def test_g5_only_where_the_gpu_has_time_too(tmp_path: Path) -> None:
     idle = chrome(tmp_path / "a.json", [Kernel(MUL, 5)] * 4, memory=(1 << 30, 2 << 30), gap_us=200)
     found = said(judged(run_of(idle), "G5"))["G5"]
-    assert found.title == "Memory peaks at 1.43 % of the GPU's memory while the GPU waits: a larger batch fits"
+    assert found.title == "Try a larger batch: memory peaks at 1.43 % of the GPU's memory"
     busy = chrome(tmp_path / "b.json", [Kernel(MUL, 500)], memory=(1 << 30, 2 << 30))
     assert not judged(run_of(busy), "G5").found
     full = chrome(tmp_path / "c.json", [Kernel(MUL, 5)] * 4, memory=(90 << 30, 90 << 30), gap_us=200)

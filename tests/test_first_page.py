@@ -106,7 +106,8 @@ def test_where_it_can_not_be_told_the_likelier_side_is_said(name: str) -> None:
     facts = Facts(run_of(name))
     assert facts.verdict.kind == "unknown"
     assert facts.model is not None
-    side, why = likelier(facts.model)
+    assert facts.verdict.why is not None
+    side, why = likelier(facts.model, facts.verdict.why)
     assert side == UNDECIDED[name]
     called = {"host": "the CPU", "gpu": "the GPU", "ranks": "other ranks"}[side]
     assert facts.verdict.sentence.endswith(f" Likelier {called}: {why}.")

@@ -205,10 +205,87 @@ def _objects(schema: Any) -> Iterator[dict[str, Any]]:
         yield schema["properties"]
 
 
-def test_each_share_of_the_step_names_its_base() -> None:
+def test_each_share_names_its_base() -> None:
     (step,) = [one for one in _objects(json_schema("report")) if "gpu_busy_percent" in one]
     shares = [key for key in step if key.endswith("_percent")]
-    assert len(shares) == 2
     assert all("% of the " in step[key]["description"] for key in shares)
     assert "% of the idle time" in step["idle"]["description"]
     assert "shares are of the step" in step["categories"]["description"]
+    for document in ("report", "diff", "ranks"):
+        for properties in _objects(json_schema(document)):
+            for key in (key for key in properties if key.endswith("percent")):
+                said = f" {properties[key].get('description', '')}"
+                assert re.search(r" (of|than|over) |'s ", said), (document, key, said)
+
+
+_STEP_TIME = re.compile(r"(^|(?<!per)_)step_us$|^(clean|recorded)_us$")
+_STEP_IN_WORDS = re.compile(r"^(without the profiler|(\w+ )?step(,? as recorded| without the profiler|$))")
+_NO_PART = {"replay_off_percent", "attained_percent", "memory_roof_percent", "compute_roof_percent"}
+"""A replay may be longer than the step, and a kernel whose data is in a cache above the memory's roof."""
+_NOT_OF_STEPS = {("overview", "recorded_us")}
+"""The length of the recording."""
+
+
+def _numbers(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any], float]]:
+    """Each number of a report: its keys from the outside, what it is beside, and itself."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _numbers(one, path)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            if isinstance(one, (dict, list)):
+                yield from _numbers(one, (*path, key))
+            elif isinstance(one, (int, float)) and not isinstance(one, bool):
+                yield (*path, key), value, one
+
+
+def _known_steps(trace: dict[str, Any]) -> list[float]:
+    """The page's step, those of its kinds, and what is labelled as recorded."""
+    page = trace["overview"]
+    recording = page["as_recorded"] or page
+    known = [
+        page["step"]["us"],
+        page["average_step_us"],
+        recording["average_step_us"],
+        page["waits_for"]["recorded_us"],
+    ]
+    kinds = page["kinds"]
+    known += [kind[key] for kind in kinds for key in ("mean_us", "median_us")]
+    if kinds:  # what rare steps take is of the mean of all
+        known.append(sum(kind["mean_us"] * kind["steps"] for kind in kinds) / sum(kind["steps"] for kind in kinds))
+    each = [step["us"] for step in page.get("per_step") or ()]
+    return [us for us in (*known, *each) if us is not None]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_whole_report_has_one_step(name: str) -> None:
+    """Every share of every section is a part of its whole, and every step time is one that the page names."""
+    found = report(open_path(RUNS[name]), Scope())
+    job = found["run"].get("job") or {}
+    for trace in found["run"]["traces"]:
+        if not trace.get("overview"):
+            continue
+        for path, _, number in _numbers(trace):
+            if path[-1].endswith("percent") and path[-1] not in _NO_PART and "kinds" not in path:
+                assert -1e-6 <= number <= 100 + 1e-6, (path, number)
+        known = _known_steps(trace)
+        if trace["critical_path"] and trace["critical_path"]["of"] == "recorded":
+            known.append(trace["critical_path"]["step_us"])
+        told = [us for us in (job.get("step_us"), job.get("clean_step_us")) if us is not None]
+        times = [
+            (path, number)
+            for path, _, number in _numbers(trace)
+            if _STEP_TIME.search(path[-1]) and path[0] != "source" and path not in _NOT_OF_STEPS
+        ]
+        assert times
+        for path, number in times:
+            assert any(number == pytest.approx(us, rel=1e-6) for us in known), (path, number, known)
+        for row in trace["findings"]:
+            for item in row["evidence"]:
+                if item["unit"] == "ns" and _STEP_IN_WORDS.search(item["label"]):
+                    us = item["value"] / 1000
+                    assert any(us == pytest.approx(one, rel=1e-6) for one in (*known, *told)), (row["id"], item)
+            gain, share = row["impact_us"], row["ceiling_percent"]
+            if gain and share and share < 100 and row["impact_of"] == "step":  # one base for all gains
+                assert 100 * gain / share == pytest.approx(trace["overview"]["step"]["us"], rel=1e-3), row["id"]
+            assert (row["impact_least_us"] or 0) <= (gain or 0) + 1e-6, row["id"]

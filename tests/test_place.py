@@ -122,7 +122,7 @@ FAULTS = (
     ("lstm_cell", "S29", ("200 × aten::lstm_cell", "lstm_cell.py(6): forward")),
     ("watch", "S29", ("24 × aten::histc", "watch.py(7): step")),
     ("ckpt", "S30", ("8 × TransformerEncoderLayer", "ckpt.py(8): step")),
-    ("cpu_opt", "S31", ("computes on the CPU", "cpu_opt.py(11): step")),
+    ("cpu_opt", "S31", ("on the CPU", "cpu_opt.py(11): step")),
     ("kv_cat", "F21", ("torch.cat", "kv_cat.py(8): forward, in Decoder/Layer, 24 × aten::cat")),
 )
 """Recording, finding, and what it must say."""

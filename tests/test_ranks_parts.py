@@ -162,5 +162,5 @@ def test_a_job_without_the_late_rank_has_bounds(job: Path, tmp_path: Path) -> No
     assert part_of.kinds["busbw_gbps"][0] < whole.kinds["busbw_gbps"][0] / 2
     said = " ".join(answer((part_of,)))
     assert ", at least " in said
-    assert "is waiting for others in collectives and at most " in said
+    assert "is waiting for others and at most " in said
     assert "at least" not in " ".join(answer((whole,)))

@@ -60,7 +60,7 @@ def test_more_gpu_work_on_one_rank() -> None:
     assert [late.rank for late in light.answers.program] == [2]
     said = " ".join(answer((rich, light)))
     assert "in uneven_work" in said
-    assert "30.07 ms without a profiler" in said
+    assert "30.07 ms without the profiler" in said
     assert "In the light recording rank 2 comes last" in said
 
 

@@ -101,7 +101,7 @@ def test_several_ranks_name_the_straggler() -> None:
     assert "In the program rank 1 has 1.975 ms more GPU work per step than the median rank" in said
     assert "1.47 times as many blocks" in said  # its batch is 1.5 times the other's
     assert "Below: rank 1" in text
-    assert text.index("Ranks (average per step") < text.index("Below: rank 1") < text.index("Rank    1 of 2")
+    assert text.index("Ranks (per step as recorded") < text.index("Below: rank 1") < text.index("Rank    1 of 2")
 
 
 def test_skipped_events_are_reported() -> None:

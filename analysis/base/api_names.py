@@ -39,6 +39,9 @@ _RUNTIMES = (
 )
 """Whose functions begin so."""
 
+ASKS = ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense")
+"""Operators that bring a value to the host, once the GPU has done what it waits for."""
+
 
 def runtime(names: Iterable[str]) -> str:
     """The runtime that most of these calls belong to: ``CUDA``, ``HIP``; empty where no name tells."""

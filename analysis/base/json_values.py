@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from msgspec import Meta
+
 Json = dict[str, Any]
 """A JSON object of the report."""
 
@@ -24,3 +26,8 @@ def key_of(column: str) -> str:
     if column == "ns":
         return "us"
     return column.removesuffix("_ns") + "_us" if column.endswith("_ns") else column
+
+
+def share_of(whole: str) -> Meta:
+    """Says in the JSON schema what a percentage is of."""
+    return Meta(description=f"% of {whole}")

@@ -5,11 +5,12 @@ As in `model` the order of the fields is that of the JSON, and what is unknown i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from tracetui.analysis.base.json_values import share_of
 from tracetui.analysis.captures import names
 from tracetui.analysis.captures.names import place, spelled
 from tracetui.analysis.tables.captures import WHOLE
@@ -26,7 +27,7 @@ class CategoryShare(Struct, frozen=True, kw_only=True):
     category: str
     calls: int
     us: float
-    percent: float | None
+    percent: Annotated[float | None, share_of("the GPU time of the capture, phase or range")]
 
 
 class TopKernel(Struct, frozen=True, kw_only=True):
@@ -38,7 +39,7 @@ class TopKernel(Struct, frozen=True, kw_only=True):
     calls: int
     total_us: float | None
     mean_us: float | None
-    percent: float | None
+    percent: Annotated[float | None, share_of("the GPU time of its kind")]
 
 
 class PhaseInSteps(Struct, frozen=True, kw_only=True):
@@ -46,9 +47,9 @@ class PhaseInSteps(Struct, frozen=True, kw_only=True):
 
     instances: int | None
     host_us: float | None
-    host_percent: float | None
+    host_percent: Annotated[float | None, share_of("the steps' time")]
     launched_us: float | None
-    launched_percent: float | None
+    launched_percent: Annotated[float | None, share_of("what the steps launched")]
 
 
 class PhaseRow(Struct, frozen=True, kw_only=True):
@@ -100,7 +101,7 @@ class CaptureRow(Struct, frozen=True, kw_only=True):
     gpu_us: float | None
     kernels_per_step: float | None
     gpu_us_per_step: float | None
-    busy_percent: float | None
+    busy_percent: Annotated[float | None, share_of("the average step")]
     categories: list[CategoryShare]
     top_kernel: TopKernel | None
     top_by_category: list[TopKernel]

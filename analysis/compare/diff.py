@@ -17,6 +17,7 @@ from tracetui.analysis.base import api_names, intervals, names
 from tracetui.analysis.captures.measure import category_of, kind_series, kind_times
 from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.compare.compared_passes import (
+    CLEAN,
     LIGHT,
     OF_GPU,
     RECORDED,
@@ -27,16 +28,18 @@ from tracetui.analysis.compare.compared_passes import (
 )
 from tracetui.analysis.compare.step_difference import StepDifference, noise_factor
 from tracetui.analysis.dependencies.host_layers import loading_rows
+from tracetui.analysis.dependencies.limit import run_model
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import CAUSES, gaps_of
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, labels, operator_names
+from tracetui.analysis.matching.clean_step import replayed_trace
 from tracetui.analysis.matching.join import pairs
 from tracetui.analysis.matching.replaced_kernels import replacements
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.ranges import containing_rows
-from tracetui.analysis.selection import in_steps
+from tracetui.analysis.selection import in_steps, select
 from tracetui.analysis.side_by_side import aligned
 from tracetui.parsers.names import kernel_names
 
@@ -121,12 +124,13 @@ class Diff:
     waiting: pl.DataFrame
     """The same columns of `HOST_WAITS`, which add up to the row ``host_wait`` of `split`; empty where that is."""
     split_rests_on: str
-    """What both are of: as `gpu_rests_on`, but `RECORDED` where the host waits for data, unknown to light ones."""
+    """What both are of: `CLEAN` by a replay where the compared steps are and both runs can be replayed; else as
+    `gpu_rests_on`, but `RECORDED` where the host waits for data, unknown to light recordings."""
 
     @property
     def split_step(self) -> StepDifference:
         """The difference of the steps that `split` adds up to."""
-        return self.recorded if self.split_rests_on == RECORDED else self.gpu_step
+        return {CLEAN: self.compared.step, LIGHT: self.gpu_step, RECORDED: self.recorded}[self.split_rests_on]
 
     @property
     def step(self) -> StepDifference:
@@ -162,12 +166,14 @@ def diff(a: Selection, b: Selection) -> Diff:
     """
     lights = light_pair(a, b)
     compared = steps_compared(a, b, lights)
+    clean = [_clean_split(sel) for sel in (a, b)] if compared.rests_on == CLEAN else []
     a, b = in_steps(a.recorded), in_steps(b.recorded)
     recorded = steps_between(a, b).step
     gpu_a, gpu_b = lights or (a, b)
     on_device = bool(device_work(a).height or device_work(b).height)
     factor = noise_factor(a.step_count, b.step_count)
-    split, waiting, split_rests_on = _split_of(a, b, lights)
+    split = _split_of(a, b, lights) if not clean or None in clean else (clean[0], clean[1], CLEAN)
+    ours, theirs, split_rests_on = split
     return Diff(
         compared=compared,
         recorded=recorded,
@@ -181,8 +187,8 @@ def diff(a: Selection, b: Selection) -> Diff:
         waterfall=_waterfall(gpu_a, gpu_b),
         steps=(a.step_count, b.step_count),
         gpu_steps=(gpu_a.step_count, gpu_b.step_count),
-        split=split,
-        waiting=waiting,
+        split=_side_by_side(ours, theirs, PARTS),
+        waiting=_side_by_side(ours, theirs, HOST_WAITS),
         split_rests_on=split_rests_on,
     )
 
@@ -286,14 +292,30 @@ def _pairing(
     return a_called, b_called, pl.DataFrame(rows, schema=_PAIRED, orient="row")
 
 
+def _clean_split(sel: Selection) -> dict[str, float] | None:
+    """`step_split` of a replay of the clean step, whose idle time is stretched to it; None where it can't be replayed.
+
+    What the GPU does is as recorded; by how long it is idle the replay may be off.
+    """
+    found = run_model(sel)
+    split = None if found is None or found.clean_ns is None else step_split(in_steps(select(replayed_trace(found))))
+    if split is None or found is None or found.clean_ns is None:
+        return None
+    idle, left = sum(split[part] for part in CAUSES), found.clean_ns - split["gpu_time"] - split["overlap"]
+    factor = left / idle if idle else 0.0
+    if factor <= 0:
+        return None
+    return {part: ns if part in ("gpu_time", "overlap") else ns * factor for part, ns in split.items()}
+
+
 def _split_of(
     a: Selection, b: Selection, lights: tuple[Selection, Selection] | None
-) -> tuple[pl.DataFrame, pl.DataFrame, str]:
-    """Where the difference in step time comes from: `Diff.split`, `Diff.waiting`, and what they are of."""
+) -> tuple[dict[str, float] | None, dict[str, float] | None, str]:
+    """`step_split` of both recordings, and which these are."""
     ours, theirs, rests_on = step_split(a), step_split(b), RECORDED
     if lights is not None and not any(parts is not None and parts["loader"] for parts in (ours, theirs)):
         ours, theirs, rests_on = step_split(lights[0]), step_split(lights[1]), LIGHT
-    return _side_by_side(ours, theirs, PARTS), _side_by_side(ours, theirs, HOST_WAITS), rests_on
+    return ours, theirs, rests_on
 
 
 def _side_by_side(ours: dict[str, float] | None, theirs: dict[str, float] | None, parts: Sequence[str]) -> pl.DataFrame:
@@ -430,8 +452,6 @@ def _spelled(domain: str | None, name: str) -> str:
 
 HOST_WAITS = ("loader", "synchronisation", "launching")
 """Why the host was late: it waited for the next batch; a call had waited for the GPU; it launched and did more."""
-_ASKS = ("aten::item", "aten::_local_scalar_dense")
-"""Operators that return once the GPU has done what they wait for."""
 _NOBODY = -1
 
 
@@ -482,7 +502,7 @@ def _threads(host: pl.DataFrame) -> pl.Series:
 
 
 def _waits(name: str) -> bool:
-    return name in _ASKS or api_names.waits(name) or api_names.fills(name)
+    return name in api_names.ASKS or api_names.waits(name) or api_names.fills(name)
 
 
 def _spans(rows: pl.DataFrame) -> Intervals:

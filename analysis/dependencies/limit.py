@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.launch_calls import launch_calls
-from tracetui.analysis.base import names
+from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.costs import recorded_steps
+from tracetui.analysis.dependencies.costs import recorded_steps, step_edges
 from tracetui.analysis.dependencies.critical_path import (
     GPU_RESOURCES,
     HOST_RESOURCES,
@@ -208,48 +208,52 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
     free_host = format_ns(min(found.host_free_ns, found.step_ns))
     free_gpu = high if low == high else f"{low} to {high}"
     if why is not None:
-        left = (
-            f"with {_host(found)} free {free_host} of {format_ns(found.step_ns)} would be left, with the GPU free"
-            f" {free_gpu}"
-        )
+        left = f"of {format_ns(found.step_ns)} the GPU alone takes {free_host}, {_host(found)} alone {free_gpu}"
         cost = f", by what recording cost {_host(found)}" if why == "recording_cost" else ""
         rest = "" if why == "unexplained" else _unexplained(found)
         rest += f"; {rare}" if rare else ""
-        likelier = f" {_likelier(found)}" if why == "recording_cost" else ""
-        return f"{UNTOLD} {undecided_sides(found)}: {_untold(found, path, why)}{left}{cost}{rest} ({base}).{likelier}"
+        untold = f"{_untold(found, path, why)}{left}{cost}{rest} ({base})"
+        return f"{UNTOLD} {undecided_sides(found)}: {untold}. {_likelier(found, why)}"
     lengths = typical_lengths(found.clean_step_ns) if found.clean_step_ns else recorded_steps(found.graph)
     uneven = rare or _uneven(lengths)
     where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "as recorded"
     step = f"{span} takes {format_ns(found.step_ns)}{'' if found.clean_step_ns else f' {where}'}"
     step += f" ({uneven})" if uneven else ""
     of = f" ({base})" if found.clean_ns is None else ""  # clean steps are none of a recording's
-    left = f"with {_host(found)} free {free_host} would be left"
+    left = f"the GPU alone takes {free_host}"
     if kind == "ranks":
-        left = f"with all of them in time {format_ns(max(found.ranks_in_time_ns))} would be left"
-        left += f", with {_host(found)} free {free_host}"
+        left = f"with all of them in time it takes {format_ns(max(found.ranks_in_time_ns))}, the GPU alone {free_host}"
         return f"{_WAITS[kind]}: {step}; {left}{_unexplained(found)}{of}."
     if found.clean_ns is None or found.waits_for == "host":  # how far a host that keeps ahead is ahead is not known
-        left += f", with the GPU free {free_gpu}"
+        left += f", {_host(found)} alone {free_gpu}"
     either = found.waits_for == "host" and "ranks" in found.sides
     waits = "Waits for its CPU or for other ranks" if either else _WAITS[kind]
     return f"{waits}: {step}; {left}{_unexplained(found)}{of}."
 
 
 MOST_OF_STEP = 0.5
-"""From this part of the recorded step on, what waits for other ranks more likely waits for them without a profiler too.
-"""
+"""From this part of the recorded step on, what waits for other ranks more likely waits for them without a profiler too;
+and what a recording doesn't explain is more likely the time of the GPU, if it works for so long."""
 
 
-def likelier(found: Model) -> tuple[Side, str]:
+def likelier(found: Model, why_untold: Why = "recording_cost") -> tuple[Side, str]:
     """The side that an undecided run waits for more likely, and why.
 
-    Of its CPU and its GPU the one that takes longer if the host was cost the middle of what recording may have cost it.
+    Of its CPU and its GPU the one that takes longer if the host was cost the middle of what recording may have cost it;
+    where the recording does not explain the step, the GPU if it works for most of it.
     """
     if "ranks" in found.sides:
         waited = found.ends[0].median_ns - found.ranks_in_time_ns[0]
         share = 100 * waited / found.ends[0].median_ns if found.ends[0].median_ns else 0.0
         why = f"it waits for other ranks for {format_percent(share)} of the recorded step"
         return ("ranks" if share > 100 * MOST_OF_STEP else "gpu"), why
+    if why_untold != "recording_cost":
+        work = found.graph.work
+        edges = step_edges(found.graph, work.start, work.end)
+        busy = intervals.covered(intervals.union(work.start, work.end), edges[:-1], edges[1:])
+        share = 100 * float(busy.sum()) / max(int(edges[-1] - edges[0]), 1)
+        why = f"the GPU works for {format_percent(share)} of the recorded time"
+        return ("gpu" if share > 100 * MOST_OF_STEP else "host"), why
     host_ns, gpu_ns = fmean(found.kernels_free_ns), found.host_free_ns
     why = f"at half of what recording may have cost, the host takes {format_ns(host_ns)}, the GPU {format_ns(gpu_ns)}"
     return ("host" if host_ns > gpu_ns else "gpu"), why
@@ -258,8 +262,8 @@ def likelier(found: Model) -> tuple[Side, str]:
 _SIDES: dict[Side, str] = {"host": "the CPU", "gpu": "the GPU", "ranks": "other ranks"}
 
 
-def _likelier(found: Model) -> str:
-    side, why = likelier(found)
+def _likelier(found: Model, why_untold: Why) -> str:
+    side, why = likelier(found, why_untold)
     return f"Likelier {_SIDES[side]}: {why}."
 
 
@@ -304,7 +308,7 @@ def _host(found: Model) -> str:
 def _untold(found: Model, path: CriticalPath, why: Why) -> str:
     """What the replay or the path lacks, as the beginning of a sentence; empty where what recording cost decides."""
     if why == "unexplained":
-        return f"{missed(found)}, and that decides; "
+        return f"{missed(found)}; "
     if why == "unrecorded_wait":
         share, call = lost_wait(path)
         others = ", such as another rank on its GPU" if (found.sel.trace.info.world_size or 1) > 1 else ""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import rows_of
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query, evidence
-from tracetui.analysis.findings.core.gain import Gain
 from tracetui.analysis.findings.declared.gpu import S14
 from tracetui.analysis.findings.declared.host import F19
 from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S25, S26, V30
@@ -28,7 +28,6 @@ from tracetui.parsers.names.collectives import NCCL
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Severity
     from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.ranks.late import Late
@@ -57,20 +56,19 @@ def _job(facts: Facts) -> Job:
 
 @looks_for(S20)
 def late_in_program(facts: Facts, _: Limits) -> list[Finding]:
-    job = _job(facts)
-    return [_late(one, job) for one in job.answers.program[: sentences.NAMED]]
+    return [_late(facts, one, _job(facts)) for one in _job(facts).answers.program[: sentences.NAMED]]
 
 
-def _late(late: Late, job: Job) -> Finding:
-    step = sentences.base_ns(late, job)
+def _late(facts: Facts, late: Late, job: Job) -> Finding:
+    once = sentences.stopped_once(late)
+    step = (job.step_ns if once else None) or facts.page_step.ns
     named = late.named_ns
-    ceiling = sentences.at_the_median(late, job)
+    bound = gain.of_share(named, step)
     path = job.path.filter(pl.col("rank") == late.rank)["percent"]
     cause = late.cause
     per = "per step" if job.step_count else "in the recording"
     on_path = float(path[0] or 0.0) if len(path) else 0.0
-    clean = " without a profiler" if step is not None and step == job.clean_step_ns else ""
-    return Gain(named, ceiling, "", sure_percent=ceiling, says_sure=False).finding(
+    found = bound.finding(
         f"Rank {late.rank} is late in the program: {sentences.late_words(late, job)}",
         evidence(
             *(
@@ -82,13 +80,14 @@ def _late(late: Late, job: Job) -> Finding:
             ("last to arrive", f"{late.last} of {late.of} collectives", "", Query("ranks:arrivals")),
             ("the recording's critical path across ranks", on_path or None, "%", Query("ranks:waiting")),
         ),
-        f"{_sum(late)} over the median rank; at stake {words.ns(named)} of a step of {words.ns(step)}{clean}"
-        if step
+        f"{_sum(late)} over the median rank; at stake {words.part_of(named, step, bound.ceiling_percent)}"
+        if bound.ceiling_percent is not None
         else "",
         threshold=f"{STEP_PERCENT:.0f} % of the step, or {LEAST_PERCENT:.0f} % of it that are far beyond the"
         " median rank's own GPU work",
         advice=_WHAT_TO_DO.get(cause.kind if cause is not None else "", _NO_REASON),
     )
+    return replace(found, impact_of="mean_step") if once else found
 
 
 _PARTS = {"gpu": "GPU work", "silent": "silent host time", "loader": "waiting for data"}
@@ -135,7 +134,7 @@ def bubbles(facts: Facts, limits: Limits) -> Finding | None:
     if not stages.height:
         return None
     share, many = float(stages["bubble_percent"].median() or 0.0), float(stages["micro_batches"][0])  # type: ignore[arg-type]
-    ideal, step = float(stages["ideal_percent"][0]), float(stages["step_ns"].median() or 0.0)  # type: ignore[arg-type]
+    ideal, step = float(stages["ideal_percent"][0]), facts.page_step.ns
     if share < limits.bubble_percent:
         return None
     count = stages.height
@@ -143,8 +142,8 @@ def bubbles(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_share((ideal - halved) / 100 * step, step)
     beyond = f", {words.percent(share - ideal)} beyond it" if share - ideal > limits.bubble_percent / 2 else ""
     return bound.finding(
-        f"Pipeline bubbles: a stage computes nothing for {words.percent(share)} of the step; with {words.number(many)}"
-        f" micro-batches {count} stages can't do with less than {words.percent(ideal)}{beyond}",
+        f"Pipeline bubbles: a stage computes nothing for {words.percent(share)} of the recorded step; with"
+        f" {words.number(many)} micro-batches {count} stages can't do with less than {words.percent(ideal)}{beyond}",
         tuple(
             Evidence(f"bubble of stage {row['stage']}", row["bubble_percent"], "%", Query("ranks:stages"))
             for row in stages.head(8).iter_rows(named=True)
@@ -164,9 +163,8 @@ def uneven_stages(facts: Facts, limits: Limits) -> Finding | None:
     uneven = 100 * (most - mean) / most if most else 0.0
     if uneven < limits.uneven_percent:
         return None
-    step = float(stages["step_ns"].median() or 0.0)  # type: ignore[arg-type]
     every = stages.sort("stage").select(pl.col("stage", "own_gpu_ns")).head(8)
-    return gain.of_share(most - mean, step).finding(
+    return gain.of_share(most - mean, facts.page_step.ns).finding(
         f"Stage {stages['stage'][0]} of the pipeline has most work: {words.ns(most)} per step where the mean is"
         f" {words.ns(mean)}",
         tuple(
@@ -182,8 +180,8 @@ def _most(job: Job) -> str:
     return "at most " if job.bounded else ""
 
 
-def _share(job: Job, ns: float) -> float | None:
-    return 100 * min(ns, job.step_ns) / job.step_ns if job.step_ns else None
+def _share(facts: Facts, ns: float) -> float | None:
+    return basis.shown(facts).share(ns)
 
 
 @looks_for(S22)
@@ -192,7 +190,7 @@ def small_messages(facts: Facts, limits: Limits) -> Finding | None:
     rows = job.kinds.filter(pl.col("kind").is_in(["all_reduce", "reduce_scatter"]) & pl.col("bytes").is_not_null())
     small = rows.filter((pl.col("bytes") <= limits.small_mib * 2**20) & (pl.col("bytes") > 0))
     many, spent = float(small["per_step"].sum()), float(small["transfer_ns"].sum())
-    share = _share(job, spent)
+    share = _share(facts, spent)
     if share is None or many < limits.several or share < limits.step_percent:
         return None
     # without large ones nothing tells how fast they would be: all of it is at stake
@@ -201,7 +199,7 @@ def small_messages(facts: Facts, limits: Limits) -> Finding | None:
     ideal = float((small["bytes"] * small["per_step"]).sum()) / best if best else 0.0
     saved = max(spent - ideal, 0.0)
     size = float((small["bytes"] * small["per_step"]).sum()) / many
-    return gain.of_share(saved, job.step_ns).finding(
+    return gain.of_share(saved, facts.page_step.ns).finding(
         f"{words.count(many)} collectives per step of {words.size(size)} on average:"
         f" {_most(job)}{words.percent(share)} of the step goes into small transfers",
         evidence(
@@ -209,7 +207,7 @@ def small_messages(facts: Facts, limits: Limits) -> Finding | None:
             ("per step", many, "", Query("ranks:transfers")),
             ("bandwidth of larger ones", best and best * 1e9, "byte/s", Query("ranks:transfers")),
         ),
-        f"{words.part_of(spent, job.step_ns or 0.0, share)}"
+        f"{words.part_of(spent, facts.page_step.ns, share)}"
         + (f"; at {words.number(best)} GB/s they would take {words.ns(ideal)}" if best else ""),
     )
 
@@ -223,17 +221,17 @@ def gathers_not_prefetched(facts: Facts, limits: Limits) -> Finding | None:
     steps = job.called_steps
     moved = float(rows["transfer_ns"].sum()) / steps
     bare = float(rows.select(pl.min_horizontal("exposed_ns", "transfer_ns").sum()).item()) / steps
-    share = _share(job, bare)
+    share = _share(facts, bare)
     if share is None or share < limits.step_percent or not moved or 100 * bare / moved < limits.exposed_percent:
         return None
-    return gain.of_share(bare, job.step_ns).finding(
+    return gain.of_share(bare, facts.page_step.ns).finding(
         f"All-gathers are not prefetched: {words.percent(100 * bare / moved)} of their transfer is exposed,"
         f" {_most(job)}{words.percent(share)} of the step",
         (
             Evidence("exposed transfers, per step", bare, "ns", Query("ranks:transfers")),
             Evidence("all-gathers per step", rows.height / steps, "", Query("ranks:transfers")),
         ),
-        f"{words.ns(bare)} of {words.ns(moved)} exposed; of a step of {words.ns(job.step_ns or 0.0)} ="
+        f"{words.ns(bare)} of {words.ns(moved)} exposed; of a step of {words.ns(facts.page_step.ns)} ="
         f" {words.percent(share)}",
     )
 
@@ -244,10 +242,10 @@ def uneven_all_to_all(facts: Facts, limits: Limits) -> Finding | None:
     found = uneven_of(job)
     if found is None:
         return None
-    share = _share(job, found.transfer_ns)
+    share = _share(facts, found.transfer_ns)
     if found.percent < limits.uneven_percent or share is None or share < limits.step_percent:
         return None
-    return gain.of_share(found.transfer_ns * found.percent / 100, job.step_ns).finding(
+    return gain.of_share(found.transfer_ns * found.percent / 100, facts.page_step.ns).finding(
         f"All-to-all is uneven: rank {found.rank} {'gets' if found.gets else 'sends'} most,"
         f" {words.size(found.largest)} per call where the mean is {words.size(found.mean)}",
         evidence(
@@ -339,13 +337,12 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
         return None
     worst = found[0]
     rows = facts.launches["row"].to_numpy()[names.matching(facts.launches["name"], _talks)].astype(np.int64)
-    bound = gain.of_kernels(facts, rows)
-    saved = min(bound.ns, worst.exposed_ns)
-    alone: Severity = gain.severity(base.share(saved))
+    why = f"{words.ns(worst.exposed_ns)} of it is exposed"
+    bound = gain.limited(gain.of_kernels(facts, rows), worst.exposed_ns, base.step_ns, why)
+    bound = structs.replace(bound, least_ns=0.0, sure_percent=0.0)  # it may be waiting for ranks that come later
     where = f"GPU {worst.gpu}" if len(found) > 1 else "the GPU"
-    return Finding(
-        "warning" if alone == "critical" else alone,
-        f"Exposed communication: for {words.percent(share)} of {base.span} {where} communicates and computes nothing",
+    return bound.finding(
+        f"Hide communication: for {words.percent(share)} of {base.span} {where} communicates and computes nothing",
         (
             *(
                 Evidence(
@@ -368,10 +365,7 @@ def exposed_communication(facts: Facts, limits: Limits) -> Finding | None:
             other="Give NCCL (RCCL) a stream of its own, split the work so that a part can be sent while the next is"
             " computed, and send a smaller type.",
         )
-        + " First open the recordings of all ranks together: a rank that comes late makes the others wait inside the"
-        " collective, and then its own work is what to shorten.",
-        impact_ns=saved,
-        work=rows,
+        + " First open the recordings of all ranks together: if one comes late, its own work is what to shorten.",
     )
 
 

@@ -18,6 +18,7 @@ from tracetui.analysis.dependencies.limit import run_model
 from tracetui.analysis.dependencies.waits import NONE
 from tracetui.analysis.gpu.activities import activities, by_value
 from tracetui.analysis.gpu.idle import GAPS, gaps_of, shares
+from tracetui.analysis.gpu.step_kinds import typical_steps
 from tracetui.analysis.matching.light_overview import UNKNOWN
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.analysis.overview import Overview, host_ranges, overview
@@ -89,7 +90,10 @@ def page_step(found: Overview) -> PageStep:
     shown = light_selection(found.sel) or found.sel
     of: Of = "recorded" if found.as_recorded is None else "light"
     if model is None:
-        return _step(of, shown, found, found.average_step_ns)
+        if (typical := typical_steps(shown)) is None or typical.size != found.per_step.height:
+            return _step(of, shown, found, found.average_step_ns)
+        found = _of_steps(found, typical)
+        return _step(of, shown, found, float(np.mean(found.per_step["duration_ns"].to_numpy())))
     if model.clean_ns is not None:
         sel = select(replayed_trace(model))
         off = 100 * (model.ends[0].median_ns / model.clean_ns - 1)

@@ -74,6 +74,11 @@ class Job:
     """By rank: steps that others lack."""
 
     @property
+    def shown_ns(self) -> float | None:
+        """The job's one step, which shares are of: the clean one where it is known, as a profiler adds to steps."""
+        return self.clean_step_ns if self.step_count and self.clean_step_ns else self.step_ns
+
+    @property
     def here(self) -> int:
         """How many ranks there are recordings of."""
         return self.ranks.height

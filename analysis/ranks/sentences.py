@@ -67,7 +67,8 @@ def in_program(job: Job, *, short: bool = False) -> str:
         most = at_the_median(late[0], job)
         if most is not None and len(late) == 1:
             like = "Without that" if short else f"At the median rank's {_of_what(late[0])}"
-            more = f". {like} a step would be at most {format_percent(most)} shorter"
+            of = f"{format_percent(most)} of {format_ns(base_ns(late[0], job) or 0.0)} {_as(late[0], job)}"
+            more = f". {like} a step would be at most {format_ns(late[0].named_ns)} shorter ({of})"
         return f"In the program {'; '.join(said)}{more}."
     if job.answers.largest_excess_ns is None:
         return (
@@ -206,20 +207,22 @@ def step_words(job: Job) -> str:
     """The step, beside the clean one, and how much of it is waiting and transfer."""
     if job.step_ns is None:
         return ""
-    what = "A step" if job.step_count else "The recording"
-    text = f"{what} takes {format_ns(job.step_ns)} as recorded"
-    if job.clean_step_ns is not None:
-        text += f", {format_ns(job.clean_step_ns)} {'' if job.step_count else 'per step '}without a profiler"
+    if not job.step_count:
+        text = f"The recording takes {format_ns(job.step_ns)}"
+    elif job.clean_step_ns is not None:
+        text = f"A step takes {format_ns(job.clean_step_ns)} without the profiler, {format_ns(job.step_ns)} as recorded"
+    else:
+        text = f"A step takes {format_ns(job.step_ns)} as recorded"
     wait = job.ranks["wait_ns"].drop_nulls()
     if len(wait):
         least, most = ("at least ", "at most ") if job.bounded else ("", "")
         if len(wait) > 2:
             middle = float(wait.median() or 0.0)  # type: ignore[arg-type]
-            text += f"; of the median rank's, {least}{format_ns(middle)} is waiting for others in collectives and"
+            text += f"; of the median rank's recorded one, {least}{format_ns(middle)} is waiting for others and"
         else:  # the median of two would be no rank's
             waits = job.ranks.drop_nulls("wait_ns").select("rank", "wait_ns").iter_rows()
             each = f" and {least}".join(f"{format_ns(ns)} on rank {rank}" for rank, ns in waits)
-            text += f"; of it, {least}{each} are waiting for others in collectives, and"
+            text += f"; of the recorded one, {least}{each} are waiting for others, and"
         text += f" {most}{format_ns(job.transfer_ns)} transfer"
     return text + "."
 
@@ -244,12 +247,20 @@ def at_the_median(late: Late, job: Job) -> float | None:
 
 
 def base_ns(late: Late, job: Job) -> float | None:
-    """The step that a rank's excess is a share of: the clean one where it is known, as a profiler adds to steps.
+    """The step that a rank's excess is a share of: the job's.
 
     A clean step is the median of several, which has nothing of a stop in one of them: then it is the recorded one.
     """
-    lone = late.cause is not None and late.cause.step is not None
-    return job.clean_step_ns if job.step_count and job.clean_step_ns and not lone else job.step_ns
+    return job.step_ns if stopped_once(late) else job.shown_ns
+
+
+def stopped_once(late: Late) -> bool:
+    """Whether nearly all of its excess is in one step, so that it is a share of the mean step."""
+    return late.cause is not None and late.cause.step is not None
+
+
+def _as(late: Late, job: Job) -> str:
+    return "as recorded" if base_ns(late, job) == job.step_ns else "without the profiler"
 
 
 def caveats(job: Job) -> list[str]:

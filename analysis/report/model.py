@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from tracetui.analysis.base.json_values import Json
+from tracetui.analysis.base.json_values import Json, share_of
 from tracetui.analysis.captures.model import CaptureRow
 from tracetui.parsers.runs.comments import Comment
 
@@ -71,7 +71,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     """What a step spends on one category."""
 
     us: float | None
-    percent: float | None
+    percent: Annotated[float | None, share_of("the step, recording or lane that it is a part of")]
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -88,17 +88,17 @@ class DeviceIdle(Struct, frozen=True, kw_only=True):
 
     device: int
     idle_us: float | None
-    host_wait_percent: float | None
-    kernel_wait_percent: float | None
-    other_percent: float | None
+    host_wait_percent: Annotated[float | None, share_of("its idle time")]
+    kernel_wait_percent: Annotated[float | None, share_of("its idle time")]
+    other_percent: Annotated[float | None, share_of("its idle time")]
 
 
 class Idle(Struct, frozen=True, kw_only=True):
     """Why the GPUs are idle inside the steps, % of the idle time of all."""
 
-    host_wait_percent: float | None
-    kernel_wait_percent: float | None
-    other_percent: float | None
+    host_wait_percent: Annotated[float | None, share_of("the idle time")]
+    kernel_wait_percent: Annotated[float | None, share_of("the idle time")]
+    other_percent: Annotated[float | None, share_of("the idle time")]
     idle_us: float | None
     per_device: list[DeviceIdle]
 
@@ -107,8 +107,8 @@ class LaneEvent(Struct, frozen=True, kw_only=True):
     """A long event of a lane, % of the lane's width."""
 
     name: str
-    begin_percent: float
-    end_percent: float
+    begin_percent: Annotated[float, share_of("the lane's width")]
+    end_percent: Annotated[float, share_of("the lane's width")]
 
 
 class BusyLane(Struct, frozen=True, kw_only=True):
@@ -120,7 +120,7 @@ class BusyLane(Struct, frozen=True, kw_only=True):
     process: int | None
     thread: int | None
     name: str | None
-    busy_percent: float
+    busy_percent: Annotated[float, share_of("the lane's width")]
     cells: list[float]
     events: list[LaneEvent]
 
@@ -142,7 +142,7 @@ class Averages(Struct, frozen=True, kw_only=True):
     categories: Annotated[dict[str, Cost], Meta(description="per step; the shares sum to 100 %")]
     gpu: Annotated[list[Row], of_table("gpu")]
     idle: Annotated[Idle, Meta(description="why the GPU is idle inside the steps, % of the idle time")]
-    overlap_percent: float | None
+    overlap_percent: Annotated[float | None, share_of("the communication time")]
 
 
 class PageStep(Struct, frozen=True, kw_only=True):
@@ -199,7 +199,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     per_step: list[Step] | UnsetType = UNSET
     gpu: Annotated[list[Row], of_table("gpu")]
     idle: Annotated[Idle, Meta(description="why the GPU is idle inside the steps, % of the idle time")]
-    overlap_percent: float | None
+    overlap_percent: Annotated[float | None, share_of("the communication time")]
     lanes: StepLanes | UnsetType = UNSET
     as_recorded: Averages | UnsetType | None = UNSET
     waits_for: Annotated[
@@ -212,7 +212,7 @@ class CriticalPath(Struct, frozen=True, kw_only=True):
 
     of: Annotated[str, Meta(description="the steps that it is of: clean (by a replay), light or recorded")]
     steps: int
-    step_us: float | None
+    step_us: Annotated[float | None, Meta(description="the page's step where it is of the same steps, else their mean")]
     resources: Annotated[list[Row], of_table("critical_path")]
     stretches: Annotated[list[Row], of_table("critical_path_stretches")]
 
@@ -233,7 +233,7 @@ class Communication(Struct, frozen=True, kw_only=True):
     communication_us: float | None
     compute_us: float | None
     overlap_us: float | None
-    overlap_percent: float | None
+    overlap_percent: Annotated[float | None, share_of("the communication time")]
     kernels: Annotated[list[Row], of_table("communication")]
 
 
@@ -274,10 +274,12 @@ class Memory(Struct, frozen=True, kw_only=True):
     peak_device: int | None
     peak_time_us: float | None
     peaks: list[MemoryPeak]
-    unused_percent: float | None
+    unused_percent: Annotated[float | None, share_of("what the allocator held from the driver at the peak")]
     end_allocated_bytes: int | None
     end_reserved_bytes: int | None
-    fragmentation_percent: float | None
+    fragmentation_percent: Annotated[
+        float | None, share_of("the free bytes that it holds at the end: outside of the largest block")
+    ]
     segments: Segments | None
     curve: list[MemoryPoint] | UnsetType = UNSET
     holders: Annotated[list[Row], of_table("memory_holders")]
@@ -290,10 +292,10 @@ class TensorCores(Struct, frozen=True, kw_only=True):
     """How much of the kernel time runs on tensor cores."""
 
     kernels: int
-    percent: float | None
+    percent: Annotated[float | None, share_of("the kernel time")]
     unclear: list[str]
-    unclear_percent: float | None
-    eligible_percent: float | None
+    unclear_percent: Annotated[float | None, share_of("the kernel time")]
+    eligible_percent: Annotated[float | None, share_of("the kernel time")]
 
 
 class CountersMissing(Struct, frozen=True, kw_only=True):
@@ -352,7 +354,7 @@ class Roofs(Struct, frozen=True, kw_only=True):
     compute_capability: str | None
     compute: list[Roof]
     bandwidth: Bandwidth | None
-    covered_percent: float | None
+    covered_percent: Annotated[float | None, share_of("the kernel time")]
     unknown: list[str]
 
 
@@ -387,15 +389,15 @@ class ProofRow(Struct, frozen=True, kw_only=True):
     gain_us: float | None
     low_us: float | None
     high_us: float | None
-    gain_percent: float | None
+    gain_percent: Annotated[float | None, share_of("the step before the change")]
     rounds: int | None
     one_process: bool | None
     batch_factor: float | None
     device: str | None
     recorded_on: str | None
     bound_us: float | None
-    bound_percent: float | None
-    sure_percent: float | None
+    bound_percent: Annotated[float | None, share_of("the recorded run's step")]
+    sure_percent: Annotated[float | None, share_of("the recorded run's step")]
     also: str | None
     most_us: float | None
     does_more: bool
@@ -425,7 +427,7 @@ class FindingRow(Struct, frozen=True, kw_only=True):
     impact_us: Annotated[float | None, Meta(description="of a step, at most: with the fastest host that fits the step")]
     impact_least_us: Annotated[float | None, Meta(description="of a step, at least: with the slowest such host")]
     impact_of: Annotated[str, Meta(description="what both are of: step, or mean_step if steps are not alike")] = "step"
-    ceiling_percent: float | None
+    ceiling_percent: Annotated[float | None, share_of("the step or mean step: the most that it can get shorter")]
     where: Annotated[list[PlaceRow], Meta(description="where in the program, the most time first")]
     evidence: list[Evidence]
     formula: str
@@ -484,10 +486,10 @@ class LightRecording(Struct, frozen=True, kw_only=True):
     steps: int | None
     launches: int
     matched: int
-    matched_percent: float | None
+    matched_percent: Annotated[float | None, share_of("the light steps' GPU time")]
     unmatched_us_per_step: float | None
     kept_launches: int
-    kept_percent: float | None
+    kept_percent: Annotated[float | None, share_of("the rich steps' GPU time")]
 
 
 class Trace(Struct, frozen=True, kw_only=True):
@@ -582,8 +584,8 @@ class JoinRow(Struct, frozen=True, kw_only=True):
     placed: int
     ambiguous: int
     unmatched: list[UnmatchedKernel]
-    gpu_time_percent: float | None
-    own_time_percent: float | None
+    gpu_time_percent: Annotated[float | None, share_of("the main recording's kernel time")]
+    own_time_percent: Annotated[float | None, share_of("the other recording's kernel time")]
     set_aside: str | None
 
 
@@ -623,7 +625,7 @@ class RankOnPath(Struct, frozen=True, kw_only=True):
 
     rank: int
     own_us: float | None
-    percent: float | None
+    percent: Annotated[float | None, share_of("the path")]
 
 
 class Unmatched(Struct, frozen=True, kw_only=True):

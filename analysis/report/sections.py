@@ -230,12 +230,16 @@ class Sections:
         if path is None:
             return None, None
         window = self.sel.trace.info.window
-        stretches = path.stretches.with_columns(at_ns=pl.col("start") - (window[0] if window else 0))
+        of, step = path_of(self.sel), self._facts.page_step
+        scale = step.ns / path.step_ns if step.of == of and path.step_ns else 1.0
+        stretches = path.stretches.with_columns(
+            pl.col("ns") * scale, at_ns=pl.col("start") - (window[0] if window else 0)
+        )
         return CriticalPath(
-            of=path_of(self.sel),
+            of=of,
             steps=path.steps,
-            step_us=us(path.step_ns),
-            resources=table_rows(path.resources, CRITICAL_PATH),
+            step_us=us(path.step_ns * scale),
+            resources=table_rows(path.resources.with_columns(pl.col("ns") * scale), CRITICAL_PATH),
             stretches=table_rows(stretches, STRETCHES, self.limit),
         ), stretches.height
 

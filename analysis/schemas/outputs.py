@@ -57,18 +57,18 @@ _DIFFERENCE = {
     "a_us": float | None,
     "b_us": float | None,
     "delta_us": float | None,
-    "delta_percent": float | None,
+    "delta_percent": Told(float | None, "% of A's mean step"),
     "noise_us": float | None,
     "a_median_us": float | None,
     "b_median_us": float | None,
     "median_delta_us": float | None,
-    "median_delta_percent": float | None,
+    "median_delta_percent": Told(float | None, "% of A's median step"),
     "median_noise_us": float | None,
     "median_low_us": float | None,
     "median_high_us": float | None,
     "beyond_noise": Told(bool | None, "whether the medians differ by more than the noise; null where it is unknown"),
     "detectable_us": float | None,
-    "detectable_percent": float | None,
+    "detectable_percent": Told(float | None, "% of A's median step"),
 }
 _BETWEEN = {
     "rests_on": Told(str, "clean, light or recorded"),
@@ -77,13 +77,13 @@ _BETWEEN = {
     "a_us": Told(float, "their mean"),
     "b_us": float,
     "delta_us": float,
-    "delta_percent": float,
+    "delta_percent": Told(float, "% of the mean of A's runs"),
     "noise_us": Told(float, "half of the 95 % interval, by Student's t over the runs"),
     "low_us": float,
     "high_us": float,
     "beyond_noise": Told(bool, "whether the interval leaves out zero"),
     "detectable_us": Told(float, "the smallest true difference that four of five such sets of runs show"),
-    "detectable_percent": float,
+    "detectable_percent": Told(float, "% of the mean of A's runs"),
 }
 DIFF = {
     "a": _SIDE,
@@ -106,16 +106,19 @@ DIFF = {
                 "b_samples": int,
                 "a_us": float | None,
                 "b_us": float | None,
-                "delta_percent": float | None,
+                "delta_percent": Told(float | None, "% of A's time per sample"),
             }
         ),
         "recorded": Maybe(_DIFFERENCE),
         "between_runs": Maybe(_BETWEEN),
         "regression": {
             "slower_percent": Told(
-                float | None, "B's step is slower by more than any limit below this; null where no limit is so"
+                float | None,
+                "B's step is slower by more than any limit below this, % of A's; null where no limit is so",
             ),
-            "not_slower_percent": Told(float | None, "B's step is not slower by more than this; between both is doubt"),
+            "not_slower_percent": Told(
+                float | None, "B's step is not slower by more than this, % of A's; between both is doubt"
+            ),
             "causes": [
                 {
                     "what": Told(str, "gpu_work, launches or operators: of which a step of B has more"),

@@ -76,7 +76,7 @@ RANKS = Table(
         "clean_step_ns",
     ),
     reports=("rank", "step_ns", "own_gpu_ns", "silent_ns", "excess_ns", "wait_ns", "late_ns", "straggler"),
-    base="average per step; excess: over the median rank",
+    base="per step as recorded; excess: over the median rank",
     key="rank",
     drill="the rank",
 )  # fmt: skip

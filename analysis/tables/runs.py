@@ -143,7 +143,7 @@ GPUS = Table(
         ),
         Field(
             "occupancy_percent", "Occup", "percent", null=True,
-            about="achieved occupancy, an estimate, mean over the kernels' time",
+            about="achieved occupancy of the SMs, an estimate, mean over the kernels' time",
         ),
         Field(
             "tensor_core_percent", "Tensor cores", "percent", null=True,

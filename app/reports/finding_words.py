@@ -93,14 +93,19 @@ def places(row: FindingRow, *, ascii: bool = False) -> list[str]:
     return [place_text(place, ascii=ascii) for place in large or row.where[:1]]
 
 
-def place_text(place: PlaceRow, *, ascii: bool = False) -> str:
-    """One place, what is called there, and its time per step."""
-    scene = [place.frame, f"in {place.module}" if place.frame and place.module else place.module]
+def place_text(place: PlaceRow, width: int | None = None, *, ascii: bool = False) -> str:
+    """One place, what is called there, and its time per step; what tells least goes where the width is too small."""
+    module = f"in {place.module}" if place.frame and place.module else place.module
     times = "x" if ascii else "×"
     calls = f"{format_count(round(place.calls))} {times} " if round(place.calls) > 1 else ""
     called = f"{calls}{place.operator}" if place.operator else None
     time = f"{format_us(place.us, ascii=ascii)} of the {'GPU' if place.on_gpu else 'host'}"
-    return ", ".join(filter(None, (*scene, place.range, called, time)))
+    told = [text for text in (place.frame, module, place.range, called, time) if text]
+    for least in (module, place.range, time):
+        is_place = told[:1] == [least]
+        if width is not None and not is_place and least in told and len(", ".join(told)) > width:
+            told.remove(least)
+    return ", ".join(told)
 
 
 def cost(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
@@ -146,9 +151,10 @@ def brief(
     title = wrapped(printable(row.title, ascii=ascii), width)
     if len(title) > 2 or lines < ADVICE_LINES:
         title = [*title[:1], " ".join(title[1:])] if lines >= ADVICE_LINES else [" ".join(title)]
-    rest = details(row, whole, clean=clean, ascii=ascii)
+    rest = details(row, whole, width, clean=clean, ascii=ascii)
     if len(title) + len(rest) > lines and len(rest) > 2:
-        where, gains, known = rest
+        _, gains, known = rest
+        where = place(row, width - len(known) - 2, ascii=ascii)
         rest = [gains, f"{where}; {known[:1].lower()}{known[1:]}"]
     elif not row.impact_us and rest:  # what to do takes the lines that are left
         told = wrapped(printable(rest.pop(), ascii=ascii), width)
@@ -157,10 +163,12 @@ def brief(
     return [fit(printable(text, ascii=ascii), width, ascii=ascii) for text in (*title, *rest)][:lines]
 
 
-def details(row: FindingRow, whole: str = STEP, *, clean: bool, ascii: bool = False) -> list[str]:
+def details(
+    row: FindingRow, whole: str = STEP, width: int | None = None, *, clean: bool, ascii: bool = False
+) -> list[str]:
     """Where it is, what it gains and how sure that is, or what to do where no gain is promised."""
     gains = gain(row, whole, ascii=ascii)
-    at = place(row, ascii=ascii)
+    at = place(row, width, ascii=ascii)
     texts = (at, gains, sure(row, clean=clean)) if gains else (at, row.advice)
     return [text for text in texts if text]
 
@@ -175,10 +183,10 @@ def more(number: int) -> str:
     return f"{f'{number} more, and what' if number else 'What'} they rest on: --all (or tab Findings)"
 
 
-def place(row: FindingRow, *, ascii: bool = False) -> str:
+def place(row: FindingRow, width: int | None = None, *, ascii: bool = False) -> str:
     """Where it is: its first place in the program, else the kernel, operator or call that its evidence names first."""
     if row.where:
-        return f"At {place_text(row.where[0], ascii=ascii)}"
+        return f"At {place_text(row.where[0], None if width is None else width - 3, ascii=ascii)}"
     # rows of the path are resources, not places
     named = next((item.row for item in row.evidence if item.row and item.tab != "host:critical path"), "")
     return f"At {short_name(named)}" if named and short_name(named) not in row.title else ""
@@ -196,7 +204,10 @@ def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
         return f"Costs {said} {'per step' if whole == STEP else f'of the {whole}'}; what can be gained is not known"
     said = f"Gains {said}"
     base = format_us(100 * most / share, ascii=ascii) if share < 100 else ""
-    of = f"a {base} {whole}".replace("  ", " ") if whole == STEP else f"{base}, the {whole}" if base else f"the {whole}"
+    if whole.endswith(STEP):
+        of = f"a {base} {whole}".replace("  ", " ")
+    else:
+        of = f"{base}, {whole.removeprefix('time from ')}" if base else f"the {whole}"
     return f"{said} of {of} ({format_percent(share)})"
 
 

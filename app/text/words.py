@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracetui.app.text.tool_words import WORDS
 
 STEP_WORDS = {"clean": "without the profiler", "light": "in the light recording", "recorded": "as recorded"}
-"""Which step a time is of."""
+"""Which steps a time, or the kinds of steps, are of."""
 CATEGORY_LABELS = {
     "kernel": "kernels",
     "communication": "communication",
@@ -37,9 +37,6 @@ RESOURCE_LABELS = {
 
 IDLE_CAUSES = {"host_wait": "waits for host", "kernel_wait": "start-up", "other": "held back, or not known"}
 """Why a GPU is idle (`analysis.gpu.idle.CAUSES`)."""
-
-STEPS_OF = {"clean": "without the profiler", "light": "light recording", "recorded": "as recorded"}
-"""Whose steps the kinds of steps are (`analysis.gpu.step_kinds.StepKinds.of`)."""
 
 
 _TOLD = {

@@ -25,7 +25,6 @@ from tracetui.app.text.words import (
     CATEGORY_LABELS,
     RESOURCE_LABELS,
     STEP_WORDS,
-    STEPS_OF,
     particular_words,
 )
 
@@ -246,7 +245,7 @@ def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
     frame = kind_rows(kinds)
     if kinds is None or not frame.height or not (writer.roomy or frame["kind"].is_in(["longer", "shorter"]).any()):
         return []
-    lines = [writer.head("Kinds of steps", f"{STEPS_OF[kinds.of]}; share of the time of all")]
+    lines = [writer.head("Kinds of steps", f"{STEP_WORDS[kinds.of]}; share of the time of all")]
     for kind, many, mean, percent, particular in frame.select(
         "kind", "steps", "mean_ns", "percent", "particular"
     ).iter_rows():

@@ -43,9 +43,14 @@ class Shown(Struct, frozen=True):
         """A time of the whole selection, divided by the number of its steps."""
         return ns / self.steps
 
+    @property
+    def scale(self) -> float:
+        """What makes a time per step a part of the page's: it has the same share of it as of its own."""
+        return self.step_ns / self.mean_ns if self.mean_ns else 1.0
+
     def of_step(self, ns: float) -> float:
-        """A time of the whole selection as a part of the page's step: it has the same share of it as of its own."""
-        return self.per_step(ns) * self.step_ns / self.mean_ns if self.mean_ns else self.per_step(ns)
+        """A time of the whole selection as a part of the page's step."""
+        return self.per_step(ns) * self.scale
 
     def share(self, ns_per_step: float) -> float | None:
         """A time per step in percent of the step, at most 100; None where the step has no length."""

@@ -196,9 +196,9 @@ S14 = Rule(
     explanation="""
     A GPU runs collectives and computes nothing meanwhile, for a good part of the step.
 
-    Each GPU is judged by its own kernels. At stake is the exposed time of the worst GPU, as far as the step would end
-    earlier without collectives. Since a collective's time is transfer and waiting for ranks that come later, which one
-    rank's file can't tell apart, the finding names no share that could be gained and is never critical.""",
+    Each GPU is judged by its own kernels. The gain is at most the exposed time of the worst GPU, as far as the step
+    would end earlier without collectives. Since a collective's time is transfer and waiting for ranks that come later,
+    which one rank's file can't tell apart, nothing of it is certain, and the finding is never critical.""",
 )
 
 F21 = Rule(

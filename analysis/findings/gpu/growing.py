@@ -47,7 +47,7 @@ def copied_to_append(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_calls(facts, start, end, part.rows) if start.size else gain.of_kernels(facts, part.rows)
     first = part.frame["operator"][0]
     return bound.finding(
-        f"A growing tensor is copied to append to it: torch.cat takes {words.percent(part.percent)} of"
+        f"Append in place: torch.cat copies a growing tensor, {words.percent(part.percent)} of"
         f" {kernel_kinds.base(facts)}",
         (
             part.spent("copying what is there already,", Query("kernels", "cat")),

@@ -307,7 +307,9 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         attains = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ""
         proof = Query("kernels", row=first["name"])
         return replace(found, claimed=found.claimed and not healthy).finding(
-            f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{attains}",
+            f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{attains}"
+            if healthy
+            else f"Speed up {short(first['name'])}: {words.percent(hot)} of the kernel time{attains}",
             (
                 Evidence("share of the kernel time", hot, "%", proof),
                 Evidence("calls", first["calls"], "", proof),

@@ -64,7 +64,7 @@ def room_for_batch(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     more = f"{factor:,} times" if factor < 100 else "more than 100 times"
     return Finding(
         "info",
-        f"Memory peaks at {words.percent(share)} of {of} while the GPU waits: a larger batch fits",
+        f"Try a larger batch: memory peaks at {words.percent(share)} of {of}",
         (
             Evidence(f"peak {what}", peak, "byte", Query("memory")),
             Evidence(of, capacity, "byte"),

@@ -11,7 +11,7 @@ from tracetui.analysis.attribution.place import own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.model import faster_work, without_calls, without_copies
-from tracetui.analysis.findings.core import basis, gain, program, words
+from tracetui.analysis.findings.core import basis, gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S31
 from tracetui.analysis.findings.declared.rule import looks_for
@@ -52,8 +52,7 @@ def optimizer_on_cpu(facts: Facts, limits: Limits) -> Finding | None:
     bound = gain.of_the_step(bound, model)
     moved = facts.per_step(float(copies["duration"].sum()))
     return bound.finding(
-        f"The optimizer computes on the CPU for {words.ns(spent)} {program.per(facts)},"
-        f" {words.percent(share)} of {basis.recorded_span(facts)}",
+        f"Keep the optimizer on the GPU: on the CPU it takes {words.percent(share)} of {basis.recorded_span(facts)}",
         (
             Evidence("operators that launch nothing", spent, "ns", Query(steps.table, "optim")),
             Evidence("copies between host and GPU, as recorded", moved, "ns", Query("kernels:copies")),

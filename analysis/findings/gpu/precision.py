@@ -182,7 +182,7 @@ def tensor_cores_unused(facts: Facts, limits: Limits) -> Finding | Abstention | 
     bound = gain.of_kernels(facts, part.rows, factor=1 / half.value if half else 0.0)
     fp32 = bool(kernel_kinds.by_name(part.frame, kernel_names.fp32_matrix_work).any())
     return bound.finding(
-        f"No kernel uses tensor cores, and {words.percent(part.percent)} of {kernel_kinds.base(facts)} could",
+        f"Use tensor cores: no kernel does, {words.percent(part.percent)} of {kernel_kinds.base(facts)} could",
         (
             *_evidence(part, half),
             Evidence("on tensor cores", used.ns, "ns", Query("kernels")),

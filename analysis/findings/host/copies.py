@@ -90,7 +90,7 @@ def pageable_copies(facts: Facts, limits: Limits) -> Finding | Abstention | None
     # the recording with names may know longer calls, the other one what waits for the copies
     bound = max(gain.of_calls(facts, start, end, rows), gain.of_copies(facts, rows), key=lambda each: each.ns)
     bound = replace(bound, host=intervals.union(start, end))
-    spent = facts.per_step(float(slow["ns"].sum()))
+    spent = facts.per_step(float(slow["ns"].sum())) * basis.shown(facts).scale
     moved = facts.per_step(float(slow["bytes"].sum()))
     if (link := host_link_of(facts.run, facts.trace)) is not None and facts.model is not None:
         left = 1e9 * moved / link.bytes_per_s

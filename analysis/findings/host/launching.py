@@ -125,10 +125,9 @@ def _evidence(facts: Facts, model: Model) -> tuple[Evidence, ...]:
     path = facts.path if model is facts.host_model else None
     path = critical_path(model.sel, model) if path is None else path
     return evidence(
-        (f"{program.span(facts)} as recorded", model.recorded_ns, "ns", Query("timeline")),
-        ("without the profiler", model.clean_ns, "ns"),
-        ("left with the host free", model.host_free_ns, "ns", Query("host:critical path")),
-        ("left with all GPU work free", max(model.kernels_free_ns), "ns", Query("host:critical path")),
+        (basis.shown(facts).span.removeprefix("the "), facts.page_step.ns, "ns", Query("timeline")),
+        ("the GPU alone", model.host_free_ns, "ns", Query("host:critical path")),
+        ("the host alone", max(model.kernels_free_ns), "ns", Query("host:critical path")),
         ("API calls on the critical path", path.share("api"), "%", Query("host:API calls", "launch")),
     )
 
@@ -257,7 +256,7 @@ def busy_but_waiting(facts: Facts, limits: Limits) -> Finding | None:
         "info",
         f"The host is the limit although the GPU is busy for {words.percent(busy)} of {basis.shown(facts).span}",
         _evidence(facts, model),
-        f"with all GPU work free {words.ns(max(model.kernels_free_ns))} of {words.ns(model.step_ns)} are left, with"
-        f" the host free {words.ns(model.host_free_ns)}",
+        f"of {words.ns(model.step_ns)} the host alone takes {words.ns(max(model.kernels_free_ns))}, the GPU alone"
+        f" {words.ns(model.host_free_ns)}",
         aside=HEADLINE,
     )

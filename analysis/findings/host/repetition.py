@@ -153,7 +153,7 @@ def _repetition(facts: Facts, function: str, calls: pl.DataFrame, bound: gain.Ga
     ]
     on_path = Evidence("on the critical path as replayed", float(groups["host_ns"].sum()), "ns", Query("host"))
     return bound.finding(
-        f"One by one in {function}: {words.listed(number, MOST_NAMED)} {program.per(facts)}",
+        f"Do at once what {function} does one by one: {words.listed(number, MOST_NAMED)} {program.per(facts)}",
         (
             on_path,
             Evidence("their GPU work", facts.per_step(float(groups["gpu_ns"].sum())), "ns", Query("kernels")),
@@ -195,8 +195,7 @@ def computed_twice(facts: Facts, limits: Limits) -> Finding | None:
     name = call_name(str(host["name"].gather(outermost).cast(pl.String).mode().sort()[0]))
     calls, spent = facts.per_step(outermost.size), float(facts.trace.device["duration"].gather(work).sum())
     return bound.finding(
-        f"Activations are computed twice: {words.count(calls)} × {name} {program.per(facts)} runs forward again in the"
-        " backward pass",
+        f"Recompute less: {words.count(calls)} × {name} {program.per(facts)} runs forward twice",
         (
             Evidence("modules run again", calls, "", Query("modules", name)),
             Evidence("their GPU work, as recorded", facts.per_step(spent), "ns", Query("modules", name)),

@@ -11,7 +11,7 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.projection import enclosing, walk
-from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base import api_names, intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.costs import WAIT_NS
@@ -193,12 +193,12 @@ def _stall(facts: Facts, row: dict[str, Any]) -> Evidence:
 
 def _wait_advice(facts: Facts, owner: str, call: str) -> str:
     """What to do about the call that waits, in the program's own terms."""
-    if owner in ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense"):
+    if owner in api_names.ASKS:
         return (
             "Keep losses and metrics in GPU tensors and call .item() every n steps; replace Python ifs on tensors by"
             " torch.where."
         )
-    if owner in ASKS:
+    if owner in api_names.ASKS:
         return (
             f"{owner} asks the GPU for its result's size: use torch.where, or a fixed size (topk, nonzero_static), or"
             " call it once before the loop."

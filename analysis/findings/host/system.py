@@ -72,8 +72,7 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
     sure = (bound.sure_percent or 0.0) >= limits.critical_percent
     loud: Severity = "critical" if share >= limits.critical_percent and sure else "warning"
     return bound.finding(
-        f"The data loader holds up the run: without its waits {basis.host_span(facts)} would be {words.percent(share)}"
-        " shorter",
+        f"Load data faster: the wait for it is {words.percent(share)} of {basis.host_span(facts)}",
         (
             Evidence("waits for data, GPU idle", found.exposed_ns, "ns", Query("host:gaps")),
             Evidence("waits for data, all", found.waited_ns, "ns", _loader_on_path(facts)),

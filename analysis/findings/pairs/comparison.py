@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracetui.analysis.compare.comparable import OTHER_WORK
-from tracetui.analysis.compare.compared_passes import RECORDED
+from tracetui.analysis.compare.compared_passes import CLEAN, RECORDED
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.declared.pairs import D1, D2, D3, D5, D11, D12
@@ -295,10 +295,11 @@ def difference_by_cause(pair: Pair, limits: Limits) -> Finding | Abstention | No
     whole = sum(a.values())
     if not whole:
         return Abstention("GPU work in the steps of both runs")
-    which = "" if found.split_rests_on == found.compared.rests_on == RECORDED else f"{found.split_rests_on} "
+    which = "" if found.split_rests_on == found.compared.rests_on else f"{found.split_rests_on} "
     delta = sum(b.values()) - whole
     percent = 100 * delta / whole
-    if abs(percent) <= limits.change_percent or abs(delta) <= (step.noise_ns or 0.0):
+    noise = step.median_noise_ns if found.split_rests_on == CLEAN else step.noise_ns
+    if abs(percent) <= limits.change_percent or abs(delta) <= (noise or 0.0):
         return None
     if pair.between is not None and not pair.between.beyond_noise:
         return None
@@ -319,7 +320,7 @@ def difference_by_cause(pair: Pair, limits: Limits) -> Finding | Abstention | No
             )
             for name in with_it
         ),
-        f"{listed}: together {words.signed_ns(delta)} = {percent:+.1f} % of A's average {which}step",
+        f"{listed}: together {words.signed_ns(delta)} = {percent:+.1f} % of A's {which}step",
         advice=_ADVICE[first],
         impact_ns=max(delta, 0.0),
     )

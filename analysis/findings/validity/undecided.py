@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.declared.rule import Limits
 
-_TITLE = "Can't be told from this recording whether the CPU or the GPU limits the run"
+_TITLE = "CPU or GPU can't be told"
 _NOT_ITS_FAULT: dict[Why, str] = {
     "no_gpu": "GPU work",
     "kernels": "GPU work: it launched kernels, and none was recorded (V9)",
@@ -52,21 +52,22 @@ def _by_recording_cost(facts: Facts) -> Finding:
     events = model.cost.events
     stacks = events.get("python", 0) > 0
     step = f"{words.ns(model.recorded_ns)} as recorded"
-    slow = "other ranks' lateness" if "ranks" in model.sides else "the CPU"
     hosts = "the host" if model.transfer is None else "all ranks' hosts"
     return Finding(
         "warning",
-        f"Can't be told from this recording whether {slow} or the GPU limits the run",
+        f"{_TITLE}: time ten steps without the profiler"
+        if model.clean_ns is None
+        else "Late ranks or GPU can't be told: open the recordings of all ranks together",
         evidence(
             ("step as recorded", model.recorded_ns, "ns", Query("timeline")),
-            ("left with the host free", model.host_free_ns, "ns"),
-            ("left with all GPU work free, as recorded", high, "ns"),
+            ("the GPU alone", model.host_free_ns, "ns"),
+            ("the host alone, as recorded", high, "ns"),
             ("the same without the most that recording may cost", low, "ns"),
             ("host events recorded on the launching threads", sum(events.values())),
             ("Python functions among them", events.get("python")),
         ),
-        f"with {hosts} free {words.ns(model.host_free_ns)} of {step} would be left, with the GPU free"
-        f" {words.ns(low)} to {words.ns(high)}",
+        f"of {step} the GPU alone takes {words.ns(model.host_free_ns)}, {hosts} alone {words.ns(low)} to"
+        f" {words.ns(high)}",
         threshold="the limit is the same at both ends",
         advice="The step without the profiler is known, but not how much of what its collectives waited the profiler"
         " cost other ranks: open the recordings of all ranks together, which tells who is late, or record the GPU alone"

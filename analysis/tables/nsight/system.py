@@ -104,8 +104,8 @@ GPU_SAMPLES = Table(
         Field("samples", "Samples", "number", width=7, priority=3, null=True,
               about="the same in periods of sampling; the means of a kernel whose launches are on average shorter than "
                     "one are none, since its samples are of its neighbours too"),
-        _share("sm_active_percent", "SM%", "SMs with a warp on them", 0),
-        _share("sm_issue_percent", "Issue%", "cycles in which the SMs issued an instruction", 1),
+        _share("sm_active_percent", "SM%", "SMs with a warp on them, of all", 0),
+        _share("sm_issue_percent", "Issue%", "cycles in which the SMs issued an instruction, of all", 1),
         _share("tensor_percent", "Tensor%", "activity of the tensor cores", 1),
         _share("warps_percent", "Warps%", "compute warps in flight, of those that fit", 2),
         _share("dram_read_percent", "DRAM rd%", "bandwidth of reads from DRAM, of the peak", 1),

@@ -31,7 +31,7 @@ CLEAN, LIGHT, RECORDED = "clean", "light", "recorded"
 """What numbers are of, as `rests_on` has it."""
 STEPS = {CLEAN: "steps without a profiler", LIGHT: "light steps", RECORDED: "recorded steps"}
 """The steps that a difference in step time is of."""
-PASSES = {LIGHT: "light recordings", RECORDED: "as recorded"}
+PASSES = {CLEAN: "without the profiler, by a replay", LIGHT: "light recordings", RECORDED: "as recorded"}
 """What the numbers under a heading are of."""
 CAUSES = {"gpu_work": "GPU work", "launches": "GPU launches", "operators": "operators"}
 """What work may explain a longer step."""

@@ -40,7 +40,6 @@ from tracetui.app.text.words import (
     CATEGORY_LABELS,
     RESOURCE_LABELS,
     STEP_WORDS,
-    STEPS_OF,
     group_words,
     particular_words,
 )
@@ -106,7 +105,7 @@ def _kinds(found: Overview, layout: Layout) -> Block:
     """The kinds of steps, with what the rare ones do."""
     told = [(row, words) for row in found.kinds if (words := particular_words(row["kind"], row["particular"]))]
     after = tuple(f"Longer in {row['numbers']}: {words}" for row, words in told)
-    base = f"% of the time of all steps; {STEPS_OF[found.kinds[0]['of']]}"
+    base = f"% of the time of all steps; {STEP_WORDS[found.kinds[0]['of']]}"
     return listed(STEP_KINDS, found.kinds, replace(layout, limit=None), base=base, whole=0, after=after)
 
 
@@ -213,7 +212,6 @@ def critical_path(trace: Trace, layout: Layout) -> Iterator[Part]:
     rows = in_words(found.resources, "resource", RESOURCE_LABELS.__getitem__)
     step = trace.overview.step if trace.overview else None
     if step is not None and step.of == found.of:
-        rows = [{**row, "us": share_of(step.us, row["percent"])} for row in rows]
         heading = f"Critical path of {'the step' if trace.overview and trace.overview.steps else 'this time'}"
     else:
         steps = f"mean of {found.steps} steps" if found.steps > 1 else "one step"
@@ -221,11 +219,6 @@ def critical_path(trace: Trace, layout: Layout) -> Iterator[Part]:
     yield listed(CRITICAL_PATH, rows, replace(layout, limit=None), heading=heading, whole=0)
     if trace.overview is UNSET:
         yield listed(STRETCHES, in_words(found.stretches, "resource", RESOURCE_LABELS.__getitem__), layout)
-
-
-def share_of(us: float | None, percent: float | None) -> float | None:
-    """A percentage of a time."""
-    return None if us is None or percent is None else us * percent / 100
 
 
 def in_words(rows: Iterable[Row], key: str, words: Callable[[str], str]) -> list[Row]:

@@ -66,7 +66,7 @@ LIKES = {
             Chapter("GPU Summary", ("gpu",), "GPU work on a time line", _TORCH),
             Chapter("Step Time Breakdown", ("steps", "lanes"), "steps", _TORCH),
             Chapter("Module View", ("modules",), "calls of nn.Module (with_stack=True)", _TORCH),
-            Chapter("Notable: where the host waits for the GPU", ("about:S7",), "a time line", _TORCH),
+            Chapter("Notable: where the host waits for the GPU", ("about:S7", "asks"), "a time line", _TORCH),
             Chapter("Call sequence per step", ("range_tree", "ranges", "launches"), "ranges and launches", _TORCH),
             Chapter("Kernel View — CUDA Kernels by Total Time", ("kernels",), "kernels", _TORCH),
             Chapter("Key findings", ("findings",)),
@@ -183,7 +183,7 @@ LIKES = {
             Chapter("Hypothesis 2: Low GPU Utilization", ("about:S1,K3,K4",), "GPU work", _VARIANTS),
             Chapter(
                 "Hypothesis 3: Dynamic Operations Cost",
-                ("captures:Top kernel of each",),
+                ("kinds", "captures:Top kernel of each"),
                 "several recordings with kernels",
                 _VARIANTS,
             ),

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.api_names import ASKS
 from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT
 from tracetui.analysis.tables.nsight.counters import NCU_RULES
+from tracetui.analysis.tables.program import OPERATORS
 from tracetui.analysis.tables.runs import GPUS
 from tracetui.app.reports.content import captures, counters, sections, sweep
 from tracetui.app.reports.content.run import facts_of, join_sentences
 from tracetui.app.reports.finding_words import cost, headline, titled, whole_of
-from tracetui.app.reports.parts import Block, FindingList, Sentences
+from tracetui.app.reports.parts import Block, FindingList, Sentences, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -169,6 +171,15 @@ def _directions(draft: Draft, layout: Layout) -> list[Part]:
     return [directions(trace.judged, trace.base, layout.limit) for trace in draft.traces[:1]]
 
 
+def _asks(draft: Draft, layout: Layout) -> Iterator[Part]:
+    """The operators that bring values to the host, which waits for the GPU there."""
+    for trace in draft.traces:
+        rows = [row for row in trace.operators or [] if row["name"] in ASKS]
+        if rows:
+            yield listed(OPERATORS, rows, layout, heading="Operators that wait for the GPU", base="", whole=0)
+            return
+
+
 PIECES: dict[str, Callable[[Draft, Layout], Iterable[Part]]] = {
     "recorded": _recorded,
     "verdict": _verdict,
@@ -180,6 +191,7 @@ PIECES: dict[str, Callable[[Draft, Layout], Iterable[Part]]] = {
     "advice_of_ncu": _advice_of_ncu,
     "side_by_side": _side_by_side,
     "joins": _joins,
+    "asks": _asks,
     "jax": _jax,
     "findings": _findings,
     "directions": _directions,
@@ -214,6 +226,7 @@ SWEPT: dict[str, Callable[[SweepReport, Layout], Iterable[Part]]] = {
     "comparisons": sweep.comparison_blocks,
     "points": _points,
     "accounts": _accounts,
+    "kinds": sweep.kind_blocks,
 }
 """Pieces of the folder as a sweep."""
 
