@@ -12,7 +12,7 @@ from tracetui.analysis.base.number_format import (
     format_us,
 )
 from tracetui.app.reports.counter_text import value_text
-from tracetui.app.text.fitting import fit, printable, wrapped
+from tracetui.app.text.fitting import cell_width, fit, printable, wrapped
 from tracetui.app.text.words import SEVERITY_SIGNS
 from tracetui.parsers.names.kernel_names import short_name
 
@@ -155,7 +155,10 @@ def brief(
     if len(title) + len(rest) > lines and len(rest) > 2:
         _, gains, known = rest
         where = place(row, width - len(known) - 2, ascii=ascii)
-        rest = [gains, f"{where}; {known[:1].lower()}{known[1:]}"]
+        both = f"{where}; {known[:1].lower()}{known[1:]}"
+        # the headline says too what steps these are, but not what speaks against one finding
+        fits = row.doubted_by or cell_width(printable(both, ascii=ascii)) <= width
+        rest = [gains, both if fits else place(row, width, ascii=ascii)]
     elif not row.impact_us and rest:  # what to do takes the lines that are left
         told = wrapped(printable(rest.pop(), ascii=ascii), width)
         room = lines - len(title) - len(rest)
