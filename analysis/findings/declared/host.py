@@ -346,3 +346,25 @@ S31 = Rule(
     earlier the steps end in a replay without the optimizer's step on the host and without the copies between host and
     GPU.""",
 )
+
+S32 = Rule(
+    "S32",
+    "A mode slows every step",
+    needs=("timeline", "host"),
+    rests_on=("host", "whole"),
+    thresholds={"share_percent": chosen(2, "%", "what the step would be shorter without it")},
+    advice="Switch it off outside of debugging.",
+    source="the documentation of PyTorch on these modes, and Python's of gc",
+    compared="seen in run.json, or {share_percent} of the step",
+    several=True,
+    explanation="""
+    Something for debugging was left on: anomaly detection, blocking launches, deterministic algorithms, a tracer of
+    Python, the allocator without its cache; or Python's collector pauses the steps.
+
+    ``tracetui profile`` records a fixed list of such modes while the steps run (`workload.modes` in run.json), and the
+    collector's pauses in the clean steps. In other recordings three show by what they do: the search for NaN in the
+    backward pass, kernels of 20 µs or more that have all ended when their launch returns, and new tensors that are
+    filled. The gain is how much earlier the steps end in a replay without what the mode does; of a tracer of Python,
+    without all of Python's own time. The collector's is measured: of steps that wait for the GPU only as far as they
+    are longer than the others. What no recording shows is named without a gain.""",
+)
