@@ -18,6 +18,7 @@ from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.declared.host import S32
 from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.gpu.step_kinds import COLLECTION
 from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
@@ -246,7 +247,3 @@ def _collections(facts: Facts, limits: Limits) -> Iterator[Finding]:
         sure_percent=share,
         host=intervals.union(start, start + host["duration"].to_numpy()[recorded]) if recorded.size else None,
     )
-
-
-COLLECTION = "Python GC"
-"""What torch's profiler calls the collector's pauses."""
