@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.own_code import LIBRARY
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 HALF = 0.5
 """What tells why a step is longer takes this part of what it takes longer, or more."""
 
-STRAY = 0.1
-"""What typical steps spend less of their time in is not theirs: a sample at a step's edge may count for the next."""
-
 
 def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[str, bool]:
     """The function in which the rare steps spend what they take longer, and whether only they call it.
@@ -29,9 +27,10 @@ def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[s
         rare: places of steps in its `step_ns`.
         typical: places of the others that they are compared with.
     """
-    excess = sum(of.host_ns[step] for step in rare) / len(rare) - sum(of.host_ns[step] for step in typical) / len(
-        typical
-    )
+    usual = sum(of.host_ns[step] for step in typical)
+    excess = sum(of.host_ns[step] for step in rare) / len(rare) - usual / len(typical)
+    # at each edge of a step, a sample may count for its neighbour
+    stray = min(2 * len(rare) * 1e9 / (of.rate_hz or inf), HALF * usual)
     ns: dict[bool, Counter[tuple[str, str]]] = {True: Counter(), False: Counter()}
     seen: dict[tuple[str, str], tuple[int, str]] = {}
     for stay in of.stays:
@@ -50,8 +49,7 @@ def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[s
     ]
     if not longer or excess <= 0:
         return "", False
-    usual = sum(of.host_ns[step] for step in typical)
-    new = [function for function in longer if ns[False][function] <= STRAY * usual]
+    new = [function for function in longer if ns[False][function] <= stray]
     file, function = min(new, key=seen.__getitem__) if new else max(longer, key=seen.__getitem__)
     return f"{_file(file)}: {function}{seen[file, function][1]}", bool(new)
 
