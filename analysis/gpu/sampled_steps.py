@@ -20,7 +20,7 @@ HALF = 0.5
 def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[str, bool]:
     """The function in which the rare steps spend what they take longer, and whether only they call it.
 
-    Of those that only they call it is the outermost, else the innermost; empty where no function takes `HALF` of it.
+    Of those that only they call it is the program's own outermost, or a library's, else the innermost; empty where no function takes `HALF` of it.
 
     Args:
         of: the samples of one process.
@@ -50,7 +50,8 @@ def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[s
     if not longer or excess <= 0:
         return "", False
     new = [function for function in longer if ns[False][function] <= stray]
-    file, function = min(new, key=seen.__getitem__) if new else max(longer, key=seen.__getitem__)
+    own = [function for function in new if not LIBRARY.search(function[0])]
+    file, function = min(own or new, key=seen.__getitem__) if new else max(longer, key=seen.__getitem__)
     return f"{_file(file)}: {function}{seen[file, function][1]}", bool(new)
 
 
