@@ -20,7 +20,8 @@ HALF = 0.5
 def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[str, bool]:
     """The function in which the rare steps spend what they take longer, and whether only they call it.
 
-    Of those that only they call it is the program's own outermost, or a library's, else the innermost; empty where no function takes `HALF` of it.
+    Of those that only they call it is the outermost, the program's own before a library's; else the innermost of all.
+    Empty where no function takes `HALF` of it.
 
     Args:
         of: the samples of one process.
