@@ -52,8 +52,8 @@ def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[s
         return "", False
     new = [function for function in longer if ns[False][function] <= stray]
     own = [function for function in new if not LIBRARY.search(function[0])]
-    file, function = min(own or new, key=seen.__getitem__) if new else max(longer, key=seen.__getitem__)
-    return f"{_file(file)}: {function}{seen[file, function][1]}", bool(new)
+    told = min(own or new, key=seen.__getitem__) if new else max(longer, key=seen.__getitem__)
+    return f"{_file(told[0])}: {told[1]}{seen[told][1]}", bool(new)
 
 
 def _functions(stack: list[Frame]) -> Iterator[tuple[tuple[str, str], tuple[int, str]]]:

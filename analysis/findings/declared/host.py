@@ -295,6 +295,7 @@ S29 = Rule(
     rests_on=("gpu", "host", "whole"),
     thresholds={
         "calls": chosen(8, "", "calls of the same under one call of a function"),
+        "passes": chosen(4, "", "the same where each comes with a backward pass of its own, as micro-batches do"),
         "share_percent": chosen(5, "%", "what the step would be shorter without them"),
     },
     advice="One call over all of them: a batch dimension, a foreach or fused variant.",
@@ -304,8 +305,10 @@ S29 = Rule(
     explanation="""
     One function of the program calls the same operator, module or library function many times where one call would do.
 
-    Counted are calls directly under a function of the program's own code, in one call of that function and one step. A
-    module counts only where it is the same instance: a stack of layers is no repetition, a recurrent cell in a loop is.
+    Counted are calls directly under a function of the program's own code, in one call of that function and one step;
+    comprehensions are part of their function. A module counts only where it is the same instance: a stack of layers is
+    no repetition, a recurrent cell in a loop is. Own functions count where they hold no modules and no products with
+    weights, and hooks of modules do.
     The gain is how much earlier the steps end in a replay without all but the first of these calls, without their
     backward passes, and without the GPU work that both launch: one call for all of them would do that work too, so it
     is an upper end.""",

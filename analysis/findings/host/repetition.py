@@ -34,6 +34,8 @@ LEAST_PART = 0.01
 """Calls that take less than this part of the step are not named."""
 MOST_NAMED = 3
 INSTEAD = (
+    (r"^backward \((_tensor|__init__)\.py\)",
+     "Fewer and larger micro-batches, as far as memory allows: each launches as many kernels as a large one does."),
     (r"(LSTM|GRU|RNN)Cell|lstm_cell|gru_cell|rnn_\w+_cell",
      "Call nn.LSTM, nn.GRU or nn.RNN once over the whole sequence: cuDNN then runs all of its steps in one call."),
     (r"histc|histogram|bincount|quantile|aten::(unique|topk|sort)",
@@ -71,6 +73,7 @@ class Units(Struct, frozen=True):
 _PART = re.compile(r": <(?:listcomp|genexpr|dictcomp|setcomp|lambda)>$")
 """Functions that are a part of the one that they are written in."""
 _CALLS_HOOKS = re.compile(r"^torch/nn/modules/module\.py\(\d+\): (?:_call_impl|inner)$")
+_BACKWARD = r"^torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward$"
 _WEIGHED = re.compile(r"^aten::(?:linear|matmul|mm|bmm|addmm|baddbmm|einsum|conv\w*|scaled_dot_product_attention)$")
 """What multiplies by weights; in a function, which of its calls have which weights is not known."""
 
@@ -149,7 +152,9 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
         return
     host = facts.trace.host
     same = ["frame", "step", "label"]
-    often = found.table.with_row_index("place").filter(pl.len().over(same) >= limits.calls)
+    passes = pl.col("label").str.contains(_BACKWARD).sum().over("frame", "step")
+    many = (pl.len().over(same) >= limits.calls) | ((passes >= limits.passes) & (pl.len().over(same) == passes))
+    often = found.table.with_row_index("place").filter(many)
     # what the GPU takes long for would take it as long in one call
     often = often.filter(pl.col("gpu_ns").sum().over(same) < pl.col("spent_ns").sum().over(same))
     if not often.height:
