@@ -317,3 +317,21 @@ def test_what_only_long_sampled_steps_do_is_named_with_the_line_that_calls_it() 
     assert what_takes_longer(_sampled(of_edge, host), {9}, set(range(9))) == found
     held = [(step, (3, 2), 10 * ms) for step in range(9)] + [(9, (3, 2), 100 * ms)]
     assert what_takes_longer(_sampled(held, host), {9}, set(range(9))) == ("x.py: wrapped, at train.py:41", False)
+
+
+@pytest.mark.parametrize("call", ["<built-in method format of str object>", "<built-in method acquire of lock object>"])
+def test_a_thread_that_runs_python_holds_the_others_up(tmp_path: Path, call: str) -> None:
+    made = Made()
+    looped(made, "train.py(3): block", operator="aten::linear")
+    last = max(event["ts"] + event["dur"] for event in made.events)
+    made.host("python_function", "threading.py(1002): _bootstrap", 0, last, thread=9)
+    made.host("python_function", "metrics.py(7): export", 1, last, thread=9)
+    for at in range(10, int(last) - 50, 50):
+        made.host("python_function", call, at, at + 48, thread=9)
+    facts = made.facts(tmp_path)
+    if "acquire" in call:
+        assert silent("S33", facts)
+        return
+    found = finding("S33", facts)
+    assert "export (metrics.py)" in found.title
+    assert found.least_ns == 0

@@ -371,3 +371,24 @@ S32 = Rule(
     without all of Python's own time. The collector's is measured: of steps that wait for the GPU only as far as they
     are longer than the others. What no recording shows is named without a gain.""",
 )
+
+S33 = Rule(
+    "S33",
+    "Another thread holds Python's lock",
+    needs=("timeline", "gpu", "frames"),
+    rests_on=("host", "whole"),
+    thresholds={
+        "share_percent": chosen(20, "%", "in which the other thread runs Python and does not wait, of the steps")
+    },
+    advice="Do it in another process (multiprocessing, a loader's worker), or in a call that releases the lock.",
+    source="Python's documentation of the global interpreter lock",
+    compared="{share_percent} of the steps",
+    several=True,
+    explanation="""
+    While the steps run, another thread of the program runs Python code of its own for long.
+
+    Only one thread of a Python process runs at a time: the one that launches work waits up to 5 ms for each turn, after
+    every call that gave the lock away. Counted is the time of a thread with functions of the program's own less its
+    calls that wait (locks, sleep, sockets). Who holds the lock is not recorded, so the gain is at most all of Python's
+    own time on the critical path.""",
+)

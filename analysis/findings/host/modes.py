@@ -1,4 +1,4 @@
-"""Rule on modes that slow every step: as run.json has them, or by what they do to a recording."""
+"""Rules on what slows every step from beside it: modes, the collector's pauses, other threads that run Python."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from tracetui.analysis.attribution.calltree import parents_of, row_ids
+from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
+from tracetui.analysis.attribution.place import call_name, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
-from tracetui.analysis.findings.declared.host import S32
+from tracetui.analysis.findings.declared.host import S32, S33
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.step_kinds import COLLECTION
+from tracetui.analysis.gpu.steps import step_slots
 from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
@@ -247,3 +249,41 @@ def _collections(facts: Facts, limits: Limits) -> Iterator[Finding]:
         sure_percent=share,
         host=intervals.union(start, start + host["duration"].to_numpy()[recorded]) if recorded.size else None,
     )
+
+
+_WAITING = re.compile(
+    r"<built-in (?:method|function) "
+    r"(?:acquire|sleep|wait\w*|select|e?poll|recv\w*|read\w*|accept|get of _queue|pause)\b"
+)
+"""Calls in which a thread leaves the interpreter to others."""
+
+
+@looks_for(S33)
+def other_threads(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    host, frames, slots = facts.trace.host, own_frames(facts.trace), step_slots(facts.sel)
+    steps = intervals.union(slots.start, slots.end)
+    if frames.running is None or facts.host_model is None or not intervals.length(steps):
+        return
+    lane, start = lanes_of(host), host["start"].to_numpy()
+    end = start + host["duration"].to_numpy()
+    own = frames.own & (lane != lane[frames.rows[0]]) & of_kinds(host["kind"], "python")
+    waiting = names.matching(host["name"], lambda name: bool(_WAITING.match(name)))
+    outermost = parents_of(host) < 0
+    for thread in np.unique(lane[own]):
+        mine = lane == thread
+        ran, waited = (intervals.union(start[of], end[of]) for of in (mine & outermost, mine & waiting))
+        computing = intervals.intersect(intervals.subtract(ran, waited), steps)
+        share = 100 * intervals.length(computing) / intervals.length(steps)
+        bound = _python(facts) if share >= limits.share_percent else None
+        if bound is None:
+            continue
+        rows = np.flatnonzero(own & mine)
+        function = call_name(str(host["name"][int(rows[np.argmax(end[rows] - start[rows])])]))
+        yield bound.finding(
+            f"Another thread runs Python for {words.percent(share)} of the steps: {function}",
+            (
+                Evidence("in Python and not waiting, of the steps", share, "%", Query("timeline")),
+                Evidence("its function", function, "", Query("host", row=function)),
+            ),
+            f"{words.ns(intervals.length(computing))} of {words.ns(intervals.length(steps))}; {bound.why}",
+        )
