@@ -6,6 +6,8 @@ import re
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding
 from tracetui.analysis.findings.declared.host import S28
@@ -23,7 +25,7 @@ _UNTOLD = (
     "Nothing recorded tells why: watch the process itself (py-spy dump, nsys profile with OS calls): the disk,"
     " swapping, a lock, gc, another process."
 )
-_UNNAMED = "Record one of them, to see what it does: more steps with tracetui profile --steps."
+_UNNAMED = "Record one of them, to see what it does: tracetui profile --steps {}."
 _ADVICE = (
     (r"DataLoader", "More loader workers, prefetching, persistent_workers=True."),
     (
@@ -65,7 +67,7 @@ def rare_steps(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"mean of all {kinds.steps} steps {words.ns(kinds.mean_ns)}, of the {len(kinds.typical.steps)} typical ones"
         f" {words.ns(kinds.typical.mean_ns)}: {words.part_of(kinds.rare_ns, kinds.mean_ns, share)} of the mean step",
-        advice=_advice(what),
+        advice=_advice(what, kinds),
         impact_ns=kinds.rare_ns,
         impact_of="mean_step",
         ceiling_percent=share,
@@ -93,9 +95,9 @@ def _collected(facts: Facts, kinds: StepKinds) -> str:
     return COLLECTION if more - usual >= HALF * (kinds.rare[0].mean_ns - kinds.typical.mean_ns) else ""
 
 
-def _advice(what: str | None) -> str:
+def _advice(what: str | None, kinds: StepKinds) -> str:
     if what is None:
-        return _UNNAMED
+        return _UNNAMED.format(max(np.diff([0, *kinds.rare[0].steps])) + 1)
     if not what:
         return _UNTOLD
     helps = (text for pattern, text in _ADVICE if re.search(pattern, what))
