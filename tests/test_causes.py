@@ -335,3 +335,34 @@ def test_a_thread_that_runs_python_holds_the_others_up(tmp_path: Path, call: str
     found = finding("S33", facts)
     assert "export (metrics.py)" in found.title
     assert found.least_ns == 0
+
+
+@pytest.mark.parametrize(("ids", "tied"), [([512, 8], False), ([512, 8], True), ([512, 800], False)])
+def test_a_dense_gradient_of_a_table_of_which_little_is_read(tmp_path: Path, ids: list[int], tied: bool) -> None:
+    made, now, busy, table = Made(), 0.0, 0.0, [1_000_000, 64]
+    for step in range(3):
+        begin = now
+        for name, dims, last in (
+            ("aten::embedding", [table, ids, [], [], []], 10),
+            ("aten::linear", [[512, 64], table if tied else [256, 64], []], 10),
+            ("aten::embedding_dense_backward", [[512, 8, 64], ids, [], [], []], 400),
+            ("torch::autograd::AccumulateGrad", [table], 10),
+            ("torch::autograd::AccumulateGrad", [[256, 64]], 10),
+            ("Optimizer.step#Adam.step", [], 600),
+        ):
+            kind = "user_annotation" if name.startswith("Optimizer") else "cpu_op"
+            made.host(kind, name, now, now + 20, **{"Input Dims": dims})
+            made.launch(
+                f"{name}_kernel", (now + 5, now + 10), (max(now + 15, busy + 1), max(now + 15, busy + 1) + last)
+            )
+            now, busy = now + 22, max(now + 15, busy + 1) + last
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now, busy + 4)
+        now = busy + 5
+        made.step(step, begin, now)
+    facts = made.facts(tmp_path)
+    if tied or ids[1] > 8:
+        assert silent("F23", facts)
+        return
+    found = finding("F23", facts)
+    assert "4,096 of 1,000,000 rows" in found.title
+    assert found.impact_ns == pytest.approx(1000e3, rel=0.05)

@@ -239,3 +239,23 @@ F22 = Rule(
     is not recorded, so it may be one that is needed. The gain is that of a replay without these copies, and at most
     with attention at its roof and half of its products, as a causal mask leaves.""",
 )
+
+F23 = Rule(
+    "F23",
+    "The gradient of a table is dense, and few of its rows are read",
+    needs=("timeline", "gpu", "operators", "shapes"),
+    rests_on=("gpu", "shares"),
+    thresholds={
+        "share_percent": chosen(5, "%", "what the step would be shorter without it"),
+        "factor": chosen(8, "x", "the table's rows, of those that a step reads"),
+    },
+    advice="nn.Embedding(sparse=True) with an optimizer for it (SparseAdam, Adagrad, SGD), or a fused one (torchrec).",
+    source="PyTorch's documentation of nn.Embedding",
+    compared="{share_percent} of the step, for tables of {factor:g} times the rows that a step reads",
+    explanation="""
+    ``nn.Embedding`` fills a gradient of the whole table with zeros, and the optimizer then updates every row of it.
+
+    Counted are tables that embeddings read and whose gradients are accumulated, by shape; not those that a product
+    reads too, as an output layer with tied weights does. The gain is that of a replay without the kernels that make
+    the gradient, and at most without the optimizer's part that is the table's, of all elements with gradients.""",
+)

@@ -41,10 +41,10 @@ def given_too_much(facts: Facts, limits: Limits) -> Finding | None:
     rows = np.flatnonzero(names.matching(host["name"], SDPA.__eq__) & scope_mask(facts.sel))
     if not rows.size:
         return None
-    shapes = [_inputs(text) for text in host["input_shapes"].gather(rows).cast(pl.String)]
+    shapes = [inputs_of(text) for text in host["input_shapes"].gather(rows).cast(pl.String)]
     masked = rows[[len(of) > MASK and bool(of[MASK]) for of in shapes]]
     copies = _repeating(facts, rows, shapes)
-    copied, attending = _launched(facts, copies), _launched(facts, masked)
+    copied, attending = launched_by(facts, copies), launched_by(facts, masked)
     bound = gain.of_kernels(facts, copied, fewer_launches=True, others=_at_the_roof(facts, attending))
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
         return None
@@ -79,7 +79,7 @@ def _advice(*, heads: bool, mask: bool) -> str:
     return " ".join(told)
 
 
-def _inputs(text: str | None) -> Shapes:
+def inputs_of(text: str | None) -> Shapes:
     """The shapes of a call's inputs; of what is no tensor an empty one."""
     try:
         given: list[Any] = msgspec.json.decode(text or "", type=list[Any])
@@ -103,7 +103,7 @@ def _repeating(facts: Facts, rows: Ints, shapes: list[Shapes]) -> Ints:
         if at >= order.size or lane[rows[order[at]]] != lane[row]:
             continue
         keys = [*shapes[order[at]], [], []][KEYS]
-        given = next(iter(_inputs(text)), [])
+        given = next(iter(inputs_of(text)), [])
         if given and keys and _repeats(given, keys, is_view=host["name"][int(row)] in ("aten::reshape", "aten::clone")):
             found.append(row)
     return np.array(found, np.int64)
@@ -122,7 +122,7 @@ def _repeats(given: list[int], keys: list[int], *, is_view: bool) -> bool:
     return not is_view and len(given) == len(keys) and prod(keys) > prod(given) > 0 and prod(keys) % prod(given) == 0
 
 
-def _launched(facts: Facts, rows: Ints) -> Ints:
+def launched_by(facts: Facts, rows: Ints) -> Ints:
     """The device rows that these operators launch, and those that their gradients do."""
     host = facts.trace.host
     chosen, parent, forward = np.zeros(host.height, np.bool_), parents_of(host), row_ids(host["forward"])
