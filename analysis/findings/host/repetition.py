@@ -136,12 +136,13 @@ def _own_calls(host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is
         ~np.append(is_module, False)[above] | (np.append(hook, False)[parent[rows]] & ~forward[rows])
     )
     rows = rows[called]
-    network = is_module | names.matching(host["name"], lambda name: bool(_WEIGHED.match(name)))
-    while (around := np.unique(nearest(parent, function, np.flatnonzero(network)))).size:
-        around = around[around >= 0]
-        network = np.zeros_like(network)
-        rows = rows[~np.isin(rows, around)]
-        network[parent[around][parent[around] >= 0]] = True
+    weighed = names.matching(host["name"], lambda name: bool(_WEIGHED.match(name)))
+    within = np.flatnonzero(is_module | weighed)
+    while within.size:
+        holding = np.unique(nearest(parent, function, within))
+        holding = holding[holding >= 0]
+        rows = rows[~np.isin(rows, holding)]
+        within = parent[holding]
     return rows
 
 
