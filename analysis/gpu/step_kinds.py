@@ -92,7 +92,12 @@ def _cut(logs: NDArray[np.float64], unusual: NDArray[np.bool_] | None) -> int | 
     deviation = np.sqrt((np.maximum(within, 0) + SCATTER_VALUES * SCATTER**2) / (size - 2 + SCATTER_VALUES))
     gaps = (logs[wide] - logs[wide - 1]) / deviation
     best = int(np.argmax(gaps))
-    return int(wide[best]) if gaps[best] > np.interp(size, *GAPS) else None
+    if gaps[best] > np.interp(size, *GAPS):
+        return int(wide[best])
+    # one step that is longer than all others by far hides that these are of two kinds
+    rest = _cut(logs[:-1], None if unusual is None else unusual[:-1])
+    hides = rest is not None and logs[-1] - logs[-2] > logs[rest] - logs[rest - 1]
+    return size - 1 if hides else None
 
 
 def typical_lengths(lengths: Sequence[int]) -> list[int]:
@@ -292,7 +297,9 @@ def _sampled(found: StepKinds, trace: Trace) -> StepKinds:
 
     def told(one: Kind) -> Kind:
         near = min(range(1, len(made)), key=lambda at: abs(np.log(made[at].mean_ns / one.mean_ns)))
-        if one.particular is not None or one not in found.rare or not _nearer(one, made[near], found.typical):
+        often = groups[near].size / lengths.size / (len(one.steps) / found.steps)
+        alike = 1 / OFTEN < often < OFTEN and _nearer(one, made[near], found.typical)
+        if one.particular is not None or one not in found.rare or not alike:
             return one
         what, is_new = what_takes_longer(of, set(groups[near].tolist()), set(groups[0].tolist()))
         return replace(one, particular=what if is_new or not what else f"{HELD} {what}")
@@ -315,6 +322,8 @@ def _work(trace: Trace, slots: StepSlots) -> list[object]:
     return [of_row.get(rows[index], 0) for index in slots.index] if of_row else []
 
 
+OFTEN = 4.0
+"""Steps of two loops that are as long are of one kind only if their shares of all steps differ by less than this."""
 COLLECTION = "Python GC"
 """What torch's profiler calls the pauses of Python's collector."""
 HELD = "held up in"

@@ -129,6 +129,28 @@ def _blocking(facts: Facts) -> Gain | None:
     return gain.of_change(model, at_once, " in which launches return when their kernels begin", ran)
 
 
+def _searching(facts: Facts) -> Gain | None:
+    """The gain without trying algorithms, which convolutions do until the last event that they wait for."""
+    host, parent = facts.trace.host, parents_of(facts.trace.host)
+    convolution = names.matching(host["name"], lambda name: bool(_CONVOLUTION.match(name)))
+    waits = np.flatnonzero(names.matching(host["name"], lambda name: name.endswith("EventSynchronize")))
+    waits = waits[scope_mask(facts.sel)[waits]]
+    within = nearest(parent, convolution, waits)
+    waits, within = waits[within >= 0], within[within >= 0]
+    if not waits.size:
+        return None
+    start = host["start"].to_numpy()
+    until = np.zeros(host.height, np.int64)
+    np.maximum.at(until, within, start[waits] + host["duration"].to_numpy()[waits])
+    launch = row_ids(facts.trace.device["launch"])
+    tried = nearest(parent, until > 0, launch)
+    rows = np.flatnonzero((tried >= 0) & (start[launch] < until[tried]))
+    searching = np.unique(within)
+    return gain.of_calls(facts, start[searching], until[searching], rows)
+
+
+_CONVOLUTION = re.compile(r"aten::(?:(?:cudnn|miopen)_convolution\w*|convolution_backward)$")
+
 MODES: tuple[Mode, ...] = (
     Mode(
         lambda run: run.workload.modes.anomaly,
@@ -154,6 +176,14 @@ MODES: tuple[Mode, ...] = (
         " set torch.utils.deterministic.fill_uninitialized_memory = False.",
         lambda facts: _calls(facts, r"^aten::(fill_|_?index_put_|_index_put_impl_)$",
                              r"^aten::(empty|resize_|new_empty|index_add|scatter|index_copy|put_)"),
+        shows=True,
+    ),
+    Mode(
+        # on, it costs nothing where shapes stay
+        lambda run: None if run.workload.cudnn_benchmark is not False else False,
+        "cuDNN searches for the fastest convolution within the steps (torch.backends.cudnn.benchmark)",
+        "Each new shape is searched for: pad to few sizes, or set torch.backends.cudnn.benchmark = False.",
+        _searching,
         shows=True,
     ),
     Mode(
