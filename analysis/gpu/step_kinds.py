@@ -95,7 +95,7 @@ def _cut(logs: NDArray[np.float64], unusual: NDArray[np.bool_] | None) -> int | 
     if gaps[best] > np.interp(size, *GAPS):
         return int(wide[best])
     # one step that is longer than all others by far hides that these are of two kinds
-    rest = _cut(logs[:-1], None if unusual is None else unusual[:-1])
+    rest = _cut(logs[:-1], None)
     hides = rest is not None and logs[-1] - logs[-2] > logs[rest] - logs[rest - 1]
     return size - 1 if hides else None
 
