@@ -213,6 +213,26 @@ def test_calls_of_an_own_function_are_a_repetition_and_a_comprehension_is_part_o
     assert "20 × aten::add_" in title
 
 
+@pytest.mark.parametrize(("layer", "repeated"), [("Block_{}", False), ("Cell_0", True)])
+def test_what_comes_between_layers_is_part_of_the_network(tmp_path: Path, layer: str, repeated: bool) -> None:
+    made, now = Made(), 0.0
+    for step in range(3):
+        begin = now
+        made.host("python_function", "net.py(10): forward", now, now + 1205)
+        for number in range(12):
+            at = now + 2 + number * 100
+            made.host("python_function", f"nn.Module: {layer.format(number)}", at, at + 20)
+            made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 17))
+            made.host("cpu_op", "aten::add", at + 30, at + 95)
+            made.launch(SGEMM, (at + 80, at + 85), (at + 90, at + 92))
+        now += 1205
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now, now + 10)
+        now += 12
+        made.step(step, begin, now)
+    facts = made.facts(tmp_path)
+    assert silent("S29", facts) if not repeated else "12 × aten::add" in finding("S29", facts).title
+
+
 @pytest.mark.parametrize(("modules", "operator"), [("Block_{}", "aten::mul_"), ("", "aten::linear")])
 def test_a_stack_of_layers_that_functions_make_is_none(tmp_path: Path, modules: str, operator: str) -> None:
     made = Made()

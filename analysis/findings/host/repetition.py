@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LEAST_PART = 0.01
 """Calls that take less than this part of the step are not named."""
 MOST_NAMED = 3
+HALF = 0.5
 INSTEAD = (
     (r"^backward \((_tensor|__init__)\.py\)",
      "Fewer and larger micro-batches, as far as memory allows: each launches as many kernels as a large one does."),
@@ -63,7 +64,7 @@ class Units(Struct, frozen=True):
 
     table: pl.DataFrame
     """unit (host row), frame (host row), step, label, host_ns (on the critical path, per step), spent_ns (as
-    recorded), gpu_ns: of the forward call; backward tasks count on the path."""
+    recorded), gpu_ns: of the forward call; backward tasks count on the path. layer: how many layers began before."""
     within: Ints
     """Of each unit the one that it is in, as places in the table; -1 for none."""
     of_call: Ints
@@ -103,6 +104,9 @@ def units(facts: Facts) -> Units | None:
     before = np.append(forward, NONE)[task]
     of_call = np.where(innermost >= 0, innermost, np.append(innermost, NONE)[before])
     within = place[nearest(parent, is_unit, parent[unit])]
+    # of a hook none is told: it is called in each layer
+    above = nearest(parent, function | is_module, parent[unit])
+    layer = np.searchsorted(_layers(host, parent, function, is_module & inside), np.where(is_module[above], 0, unit))
     launch = row_ids(facts.launches["launch"])
     on_path, on_gpu = np.zeros(unit.size + 1), np.zeros(unit.size + 1)
     np.add.at(on_path, np.append(of_call, NONE)[path.row], path.ns / path.steps)
@@ -119,9 +123,20 @@ def units(facts: Facts) -> Units | None:
             "host_ns": on_path[:-1],
             "spent_ns": host["duration"].to_numpy()[unit],
             "gpu_ns": on_gpu[:-1],
+            "layer": layer,
         }
     )
     return Units(table, within, of_call)
+
+
+def _layers(host: pl.DataFrame, parent: Ints, function: Bools, is_module: Bools) -> Ints:
+    """The outermost modules that a call of a function calls once."""
+    rows = np.flatnonzero(is_module)
+    above = nearest(parent, function | is_module, parent[rows])
+    rows, above = rows[above >= 0], above[above >= 0]
+    rows, above = rows[function[above]], above[function[above]]
+    called = pl.DataFrame({"row": rows, "frame": above, "name": host["name"].gather(rows)})
+    return called.filter(pl.len().over("frame", "name") == 1)["row"].to_numpy()
 
 
 def _own_calls(host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is_module: Bools) -> Ints:
@@ -156,6 +171,8 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
     passes = pl.col("label").str.contains(_BACKWARD).sum().over("frame", "step")
     many = (pl.len().over(same) >= limits.calls) | ((passes >= limits.passes) & (pl.len().over(same) == passes))
     often = found.table.with_row_index("place").filter(many)
+    # what comes once between one layer and the next is a part of the network
+    often = often.sort("unit").filter((pl.col("layer").diff() > 0).mean().over(same).fill_null(0) <= HALF)
     # what the GPU takes long for would take it as long in one call
     often = often.filter(pl.col("gpu_ns").sum().over(same) < pl.col("spent_ns").sum().over(same))
     if not often.height:
