@@ -307,8 +307,8 @@ S29 = Rule(
 
     Counted are calls directly under a function of the program's own code, in one call of that function and one step;
     comprehensions are part of their function. A module counts only where it is the same instance: a stack of layers is
-    no repetition, a recurrent cell in a loop is. Own functions count where they hold no modules and no products with
-    weights, and hooks of modules do.
+    no repetition, nor what comes once between one layer and the next; a recurrent cell in a loop is. Own functions
+    count where they hold no modules and no products with weights, and so do hooks of modules.
     The gain is how much earlier the steps end in a replay without all but the first of these calls, without their
     backward passes, and without the GPU work that both launch: one call for all of them would do that work too, so it
     is an upper end.""",
@@ -365,9 +365,9 @@ S32 = Rule(
     Python, the allocator without its cache; or Python's collector pauses the steps.
 
     ``tracetui profile`` records a fixed list of such modes while the steps run (`workload.modes` in run.json), and the
-    collector's pauses in the clean steps. In other recordings three show by what they do: the search for NaN in the
-    backward pass, kernels of 20 µs or more that have all ended when their launch returns, and new tensors that are
-    filled. The gain is how much earlier the steps end in a replay without what the mode does; of a tracer of Python,
+    collector's pauses in the clean steps. In other recordings some show by what they do: the search for NaN in the
+    backward pass, kernels of 20 µs or more that have all ended when their launch returns, new tensors that are
+    filled, and convolutions that wait for events, by which cuDNN times its algorithms. The gain is how much earlier the steps end in a replay without what the mode does; of a tracer of Python,
     without all of Python's own time. The collector's is measured: of steps that wait for the GPU only as far as they
     are longer than the others. What no recording shows is named without a gain.""",
 )
