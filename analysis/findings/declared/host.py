@@ -366,10 +366,11 @@ S32 = Rule(
 
     ``tracetui profile`` records a fixed list of such modes while the steps run (`workload.modes` in run.json), and the
     collector's pauses in the clean steps. In other recordings some show by what they do: the search for NaN in the
-    backward pass, kernels of 20 µs or more that have all ended when their launch returns, new tensors that are
-    filled, and convolutions that wait for events, by which cuDNN times its algorithms. The gain is how much earlier the steps end in a replay without what the mode does; of a tracer of Python,
-    without all of Python's own time. The collector's is measured: of steps that wait for the GPU only as far as they
-    are longer than the others. What no recording shows is named without a gain.""",
+    backward pass, kernels of 20 µs or more that have all ended when their launch returns, new tensors that are filled,
+    and convolutions that wait for events, by which cuDNN times its algorithms. The gain is how much earlier the steps
+    end in a replay without what the mode does; of a tracer of Python, without all of Python's own time. The collector's
+    is measured: of steps that wait for the GPU only as far as they are longer than the others. What no recording shows
+    is named without a gain.""",
 )
 
 S33 = Rule(
