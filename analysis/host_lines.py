@@ -75,10 +75,8 @@ class Sampled(Struct, frozen=True):
 
 def sampled(trace: Trace) -> tuple[Sampled | None, str | None]:
     """The samples of a trace's run, if they are of its process, and one line if they can't be read."""
-    if trace.info.run_id is None:
-        return None, None
-    found, problem = samples.load(trace.source.path.parent)
-    if found is None or found.run_id != trace.info.run_id or found.rank not in (None, trace.info.rank):
+    found, problem = samples.of_trace(trace)
+    if found is None:
         return None, problem
     clean = trace.clean_step_ns
     return Sampled(found, sum(clean) / len(clean) if clean else None), None

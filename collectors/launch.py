@@ -324,7 +324,9 @@ class _Run:
         if self._request.command and result.get("workload"):  # the program as its Python got it
             manifest["workload"]["model"] = masked_line(" ".join(profiler_commands.program_of(self._request)))
         measured = result.get("measurement") or {}
-        for key in ("clean_step_ns", "clean_host_ns", "profiled_step_ns", "passes", "schedule", "step_of"):
+        for key in (
+            "clean_step_ns", "clean_host_ns", "clean_gc_ns", "profiled_step_ns", "passes", "schedule", "step_of",
+        ):  # fmt: skip
             if measured.get(key):
                 manifest["measurement"][key] = measured[key]
 

@@ -95,6 +95,7 @@ def sides(*changes: tuple[str, Any]) -> tuple[RunManifest, RunManifest]:
     a["power"] = {"before": deepcopy(POWER), "during": []}
     a["software"] = {"torch": "2.11", "driver": "580"}
     a["identity"] = {"git_sha": "a" * 40, "host": "box"}
+    a["workload"]["modes"] = {"anomaly": False, "gc_frozen": 1}
     b = deepcopy(a)
     for path, value in changes:
         *parents, last = path.split(".")
@@ -156,6 +157,7 @@ def test_a_run_of_several_tools_compares_by_the_recordings(bare: Trace) -> None:
         ("workload.compile", "default", "compile"),
         ("workload.tf32_matmul", True, None),  # the first does not say
         ("workload.model", "other", "model"),
+        ("workload.modes", {"anomaly": True, "gc_frozen": 2}, "anomaly"),
         ("identity.git_sha", "b" * 40, "code"),
         ("identity.git_diff_sha256", "c" * 64, "uncommitted changes"),
         ("software.torch", "2.13", "torch"),

@@ -35,13 +35,21 @@ def plain(lengths: list[float], work: list[int]) -> set[frozenset[int]]:
             sides = [{work[step] == usual[0] for step in side} for side in (steps[:at], steps[at:])]
             if sides in ([{True}, {False}], [{False}, {True}]):
                 return at
+        return by_lengths(logs)
+
+    def by_lengths(logs: list[float]) -> int | None:
+        gaps = [at for at in range(1, len(logs)) if logs[at] - logs[at - 1] > np.log(UNEVEN)]
         best, where = 0.0, None
-        for at in gaps if len(steps) > 2 else ():
+        for at in gaps if len(logs) > 2 else ():
             squares = sum(float(np.var(side)) * len(side) for side in (logs[:at], logs[at:]))
             squares += SCATTER_VALUES * SCATTER**2
-            width = (logs[at] - logs[at - 1]) / (squares / (len(steps) - 2 + SCATTER_VALUES)) ** 0.5
+            width = (logs[at] - logs[at - 1]) / (squares / (len(logs) - 2 + SCATTER_VALUES)) ** 0.5
             best, where = max((best, where), (width, at), key=lambda pair: pair[0])
-        return where if best > np.interp(len(steps), *GAPS) else None
+        if where is None or best > np.interp(len(logs), *GAPS):
+            return where
+        rest = by_lengths(logs[:-1])
+        hides = rest is not None and logs[-1] - logs[-2] > logs[rest] - logs[rest - 1]
+        return len(logs) - 1 if hides else None
 
     waiting, kinds = [sorted(range(len(lengths)), key=lambda step: lengths[step])], set()
     while waiting:

@@ -19,6 +19,7 @@ from tracetui.analysis.side_by_side import together
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES, type_in_name
+from tracetui.parsers.runs.manifest import Modes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -289,6 +290,8 @@ SERIALISING = frozenset({"CUDA_LAUNCH_BLOCKING"})
 """Environment variables that change what times mean."""
 OF_A_TYPE = ("autocast", "tf32_matmul", "tf32_cudnn")
 """Settings that choose an element type: where the type differs, they are not listed as differences of their own."""
+NOT_CHOSEN = frozenset({"gc_thresholds", "gc_frozen", "launch_blocking"})
+"""Modes that vary by themselves or that `environment` has."""
 OF_ITS_OWN = frozenset({"batch", "dtype", "device", "workers", "seed", "data", "train", "compile"})
 """Options that `Workload` has a field for."""
 
@@ -417,6 +420,9 @@ def _meant(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
     ):  # fmt: skip
         implied = field in OF_A_TYPE and None not in (ours.dtype, theirs.dtype) and ours.dtype != theirs.dtype
         yield from _pair(field, getattr(ours, field), getattr(theirs, field), intended=not implied)
+    for mode in Modes.__struct_fields__:
+        if mode not in NOT_CHOSEN:
+            yield from _pair(mode, getattr(ours.modes, mode), getattr(theirs.modes, mode), intended=True)
     if (ours.compile or None) != (theirs.compile or None):
         yield Difference("compile", ours.compile, theirs.compile, intended=True)
     # a run that lists no option did not record them

@@ -16,9 +16,11 @@ from msgspec.structs import replace
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.gpu.sampled_steps import HALF, what_takes_longer
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
+from tracetui.parsers.runs import samples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +92,12 @@ def _cut(logs: NDArray[np.float64], unusual: NDArray[np.bool_] | None) -> int | 
     deviation = np.sqrt((np.maximum(within, 0) + SCATTER_VALUES * SCATTER**2) / (size - 2 + SCATTER_VALUES))
     gaps = (logs[wide] - logs[wide - 1]) / deviation
     best = int(np.argmax(gaps))
-    return int(wide[best]) if gaps[best] > np.interp(size, *GAPS) else None
+    if gaps[best] > np.interp(size, *GAPS):
+        return int(wide[best])
+    # one step that is longer than all others by far hides that these are of two kinds
+    rest = _cut(logs[:-1], None)
+    hides = rest is not None and logs[-1] - logs[-2] > logs[rest] - logs[rest - 1]
+    return size - 1 if hides else None
 
 
 def typical_lengths(lengths: Sequence[int]) -> list[int]:
@@ -172,7 +179,10 @@ def page_kinds(sel: Selection) -> StepKinds | None:
         return recorded
     if trace.clean_step_ns:
         numbers = range(1, len(trace.clean_step_ns) + 1)
-        return _named(_kinds("clean", trace.clean_step_ns, numbers), recorded)
+        found = _named(_kinds("clean", trace.clean_step_ns, numbers), recorded)
+        return (
+            found if found is None or not any(one.particular is None for one in found.rare) else _sampled(found, trace)
+        )
     light = None if trace.light is None else trace.light()
     if light is not None and light.steps.height > 1 and (found := recorded_kinds(select(light))) is not None:
         return _named(replace(found, of="light"), recorded)
@@ -274,6 +284,29 @@ def _named(found: StepKinds | None, recorded: StepKinds | None) -> StepKinds | N
     return replace(found, kinds=(found.typical, *map(told, found.kinds[1:])))
 
 
+def _sampled(found: StepKinds, trace: Trace) -> StepKinds:
+    """The kinds with what a sampler saw of the sampled steps that are like them, where no such step was recorded."""
+    of, _ = samples.of_trace(trace)
+    lengths = np.array([] if of is None else of.step_ns or of.host_ns, np.float64)
+    groups = grouped(lengths) if lengths.size > 1 else []
+    if of is None or len(groups) < 2:
+        return found
+    made = [
+        Kind((), fmean(values.tolist()), median(values.tolist()), 0.0) for values in map(lengths.__getitem__, groups)
+    ]
+
+    def told(one: Kind) -> Kind:
+        near = min(range(1, len(made)), key=lambda at: abs(np.log(made[at].mean_ns / one.mean_ns)))
+        often = groups[near].size / lengths.size / (len(one.steps) / found.steps)
+        alike = 1 / OFTEN < often < OFTEN and _nearer(one, made[near], found.typical)
+        if one.particular is not None or one not in found.rare or not alike:
+            return one
+        what, is_new = what_takes_longer(of, set(groups[near].tolist()), set(groups[0].tolist()))
+        return replace(one, particular=what if is_new or not what else f"{HELD} {what}")
+
+    return replace(found, kinds=tuple(map(told, found.kinds)))
+
+
 def _nearer(one: Kind, other: Kind, typical: Kind) -> bool:
     """Whether a kind of another recording is nearer to this one than a typical step is."""
     return bool(abs(np.log(other.mean_ns / one.mean_ns)) < abs(np.log(typical.mean_ns / one.mean_ns)))
@@ -289,10 +322,12 @@ def _work(trace: Trace, slots: StepSlots) -> list[object]:
     return [of_row.get(rows[index], 0) for index in slots.index] if of_row else []
 
 
+OFTEN = 4.0
+"""Steps of two loops that are as long are of one kind only if their shares of all steps differ by less than this."""
+COLLECTION = "Python GC"
+"""What torch's profiler calls the pauses of Python's collector."""
 HELD = "held up in"
 """How a call begins that all steps make, and that takes longer in these."""
-HALF = 0.5
-"""What tells why a step is longer takes this part of what it takes longer, or more."""
 OWN_CHILD = "tracetui_child/"
 """In the names of the frames that tracetui itself runs in the profiled program."""
 _LIBRARY = re.compile(

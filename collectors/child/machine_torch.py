@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 
-def facts() -> dict[str, Any]:
-    """All of it, under the keys of the child's result."""
-    return {"software": software(), "settings": settings(), "devices": devices()}
+def facts(found: dict[str, Any] | None = None) -> dict[str, Any]:
+    """All of it, under the keys of the child's result; with the settings as they were found while steps ran."""
+    return {"software": software(), "settings": settings() if found is None else found, "devices": devices()}
 
 
 def software() -> dict[str, Any]:
@@ -41,7 +43,53 @@ def settings() -> dict[str, Any]:
         "cudnn_benchmark": _quietly(lambda: torch.backends.cudnn.benchmark),
         "deterministic": _quietly(torch.are_deterministic_algorithms_enabled),
         "threads": _quietly(torch.get_num_threads),
+        "modes": modes(),
     }
+
+
+def modes() -> dict[str, Any]:
+    """What may slow down every step of this process, as it is now in this thread (`parsers.runs.manifest.Modes`)."""
+    import torch
+
+    cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+    return {
+        "anomaly": _quietly(lambda: torch.is_anomaly_enabled()),
+        "fills_memory": _quietly(lambda: torch.utils.deterministic.fill_uninitialized_memory),
+        "cudnn_deterministic": _quietly(lambda: torch.backends.cudnn.deterministic),
+        "float32_matmul": _quietly(lambda: torch.get_float32_matmul_precision()),
+        "torch_profiler": _quietly(lambda: torch.autograd._profiler_enabled()),
+        "memory_history": _quietly(lambda: bool(torch._C._cuda_isHistoryEnabled())) if cuda else None,
+        "sync_debug": _quietly(lambda: bool(torch.cuda.get_sync_debug_mode())) if cuda else None,
+        "python_trace": sys.gettrace() is not None or _monitored(0, 1),
+        "python_profile": sys.getprofile() is not None or _monitored(2),
+        "gc_enabled": gc.isenabled(),
+        "gc_thresholds": list(gc.get_threshold()),
+        "gc_frozen": gc.get_freeze_count(),
+        "launch_blocking": _is_set("CUDA_LAUNCH_BLOCKING"),
+        "uncached_memory": _is_set("PYTORCH_NO_CUDA_MEMORY_CACHING"),
+        "cpp_stacktraces": _is_set("TORCH_SHOW_CPP_STACKTRACES"),
+        "compile_disabled": _is_set("TORCH_COMPILE_DISABLE") or _is_set("TORCHDYNAMO_DISABLE"),
+        "distributed_debug": os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL",
+        "nccl_blocking": _is_set("TORCH_NCCL_BLOCKING_WAIT") or _is_set("NCCL_BLOCKING_WAIT"),
+        "nccl_p2p_disabled": _is_set("NCCL_P2P_DISABLE"),
+        "max_connections": _number("CUDA_DEVICE_MAX_CONNECTIONS"),
+    }
+
+
+def _is_set(variable: str) -> bool:
+    """Whether a switch in the environment is on."""
+    return os.environ.get(variable, "").lower() not in ("", "0", "n", "no", "off", "false")
+
+
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+def _monitored(*tools: int) -> bool:
+    """Whether Python 3.12 or newer calls one of these tools: 0 is a debugger, 1 coverage, 2 a profiler."""
+    monitoring = getattr(sys, "monitoring", None)
+    return monitoring is not None and any(monitoring.get_tool(tool) and monitoring.get_events(tool) for tool in tools)
 
 
 def devices() -> list[dict[str, Any]]:

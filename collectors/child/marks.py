@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import Any
 
@@ -69,3 +70,33 @@ class Marks:
             return [round(before.elapsed_time(after) * 1e6) for before, after in zip(self._events, self._events[1:])]
         except (RuntimeError, ValueError):
             return []
+
+    def spent_ns(self, pauses: Pauses) -> list[int]:
+        """How much of each step on the host's clock these pauses took."""
+        return [
+            sum(max(min(end, after) - max(start, before), 0) for start, end in pauses.spans)
+            for before, after in zip(self._host, self._host[1:])
+        ]
+
+
+class Pauses:
+    """When Python's collector held up the process: two looks at the clock for each collection."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[int, int]] = []
+        self._begun = 0
+
+    def begin(self) -> None:
+        """Watches the collector from now on."""
+        gc.callbacks.append(self._seen)
+
+    def end(self) -> None:
+        """Watches it no longer."""
+        if self._seen in gc.callbacks:
+            gc.callbacks.remove(self._seen)
+
+    def _seen(self, phase: str, _: Any) -> None:
+        if phase == "start":
+            self._begun = time.perf_counter_ns()
+        elif self._begun:
+            self.spans.append((self._begun, time.perf_counter_ns()))

@@ -41,10 +41,20 @@ def _records_gpus() -> bool:
 
 def with_sync_events() -> Any:
     """The setting that has waits for streams and events recorded too; None where this torch lacks it."""
+    return _config(enable_cuda_sync_events=True)
+
+
+def with_collections() -> dict[str, Any]:
+    """The argument that has the pauses of Python's collector recorded too, where this torch can."""
+    config = _config(record_python_gc_info=True)
+    return {} if config is None else {"experimental_config": config}
+
+
+def _config(**settings: bool) -> Any:
     try:
         from torch._C._profiler import _ExperimentalConfig
 
-        return _ExperimentalConfig(enable_cuda_sync_events=True)
+        return _ExperimentalConfig(**settings)
     except (ImportError, AttributeError, TypeError):
         return None
 
@@ -181,6 +191,7 @@ def _record_rich(spec: dict[str, Any], run_step: Callable[[], None], progress: P
         record_shapes=True,
         profile_memory=spec["with_memory"],
         with_stack=spec["with_stack"],
+        **with_collections(),
     ) as profiler:
         profiler.add_metadata_json("tracetui", json.dumps(about(spec)))
         for number in range(warmup + steps):

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import machine_torch, ranks
-from .marks import Marks, synchronize
-from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light
+from .marks import Marks, Pauses, synchronize
+from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
 from .sampling import Sampling
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
     def tell() -> None:
         result.update(
             {
-                **machine_torch.facts(),
+                **machine_torch.facts(recorder.settings),
                 # the command is left to the one that started this: here it would stand with the secrets in it
                 "workload": {"backend": "user"},
                 "measurement": recorder.measured(),
@@ -220,6 +220,9 @@ class _Recorder:
         self._profiler: Any | None = None
         self._light: LightPass | None = None
         self._clean = self._rich = Marks("cpu")
+        self._pauses = Pauses()
+        self.settings: dict[str, Any] | None = None
+        """As they were when the steps began that are timed or recorded: a program may change them before and after."""
         self._sampling: Sampling | None = None
         self._calls = 0
         self._done = False
@@ -287,6 +290,7 @@ class _Recorder:
             self._progress.say("warm-up", number + 1, warmup)
         # asked only now: before its first step a program may not have used the GPU yet
         device = self._device()
+        self.settings = machine_torch.settings()
         if self._spec["tool"] == TIMES:
             yield from self._take_turn(device)
         if device == "cpu":
@@ -306,11 +310,13 @@ class _Recorder:
         if (alone := ranks.meet(self._spec, "clean")) is not None:
             self._refused.append(alone)
         self._clean = Marks(device)
+        self._pauses.begin()
         self._clean.add()
         for number in range(self._spec["clean_steps"]):
             yield
             self._clean.add()
             self._progress.say("clean", number + 1, self._spec["clean_steps"])
+        self._pauses.end()
         synchronize(device)
         self._keep()
 
@@ -377,9 +383,11 @@ class _Recorder:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
             activities.append(ProfilerActivity.CUDA)
+        self.settings = machine_torch.settings() if self.settings is None else self.settings
         self._profiler = profile(
             activities=activities,
             schedule=lambda _: ProfilerAction.RECORD,  # without a schedule it would mark no steps
+            **with_collections(),
             record_shapes=True,
             profile_memory=self._spec["with_memory"],
             with_stack=self._spec["with_stack"],
@@ -436,6 +444,7 @@ class _Recorder:
             "files": [recorded["file"] for recorded in self._passes],
             "clean_step_ns": self._clean.step_ns(),
             "clean_host_ns": self._clean.host_ns(),
+            "clean_gc_ns": self._clean.spent_ns(self._pauses),
             "profiled_step_ns": rich["step_ns"] if rich else [],
             "passes": self._passes,
             "sampled": None if self._sampling is None else self._sampling.measured(),

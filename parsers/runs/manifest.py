@@ -295,6 +295,48 @@ class Power(Struct, frozen=True, dict=True):
         return () if states is WRONG else states, tally.notes()
 
 
+class Modes(Struct, frozen=True, gc=False):
+    """What may slow down every step, as the process itself had it while its steps ran."""
+
+    anomaly: bool | None = None
+    """Autograd's anomaly detection."""
+    fills_memory: bool | None = None
+    """Where algorithms are deterministic, new tensors are filled."""
+    cudnn_deterministic: bool | None = None
+    float32_matmul: str | None = None
+    """`highest`, `high` or `medium`"""
+    torch_profiler: bool | None = None
+    """A profiler of the program's own, or emit_nvtx."""
+    memory_history: bool | None = None
+    """The CUDA allocator records its history."""
+    sync_debug: bool | None = None
+    """torch.cuda.set_sync_debug_mode"""
+    python_trace: bool | None = None
+    """sys.settrace, or a debugger or coverage by sys.monitoring."""
+    python_profile: bool | None = None
+    """sys.setprofile, or a profiler by sys.monitoring."""
+    gc_enabled: bool | None = None
+    gc_thresholds: tuple[Whole, ...] = ()
+    gc_frozen: Whole | None = None
+    """Objects that the collector leaves alone."""
+    launch_blocking: bool | None = None
+    """`CUDA_LAUNCH_BLOCKING`"""
+    uncached_memory: bool | None = None
+    """`PYTORCH_NO_CUDA_MEMORY_CACHING`"""
+    cpp_stacktraces: bool | None = None
+    """`TORCH_SHOW_CPP_STACKTRACES`"""
+    compile_disabled: bool | None = None
+    """`TORCH_COMPILE_DISABLE` or `TORCHDYNAMO_DISABLE`"""
+    distributed_debug: bool | None = None
+    """`TORCH_DISTRIBUTED_DEBUG` is `DETAIL`."""
+    nccl_blocking: bool | None = None
+    """`TORCH_NCCL_BLOCKING_WAIT`"""
+    nccl_p2p_disabled: bool | None = None
+    """`NCCL_P2P_DISABLE`"""
+    max_connections: Whole | None = None
+    """`CUDA_DEVICE_MAX_CONNECTIONS`"""
+
+
 class Workload(Struct, frozen=True, gc=False):
     """What was run."""
 
@@ -340,6 +382,7 @@ class Workload(Struct, frozen=True, gc=False):
     """What else the user asked for, by the name of the option."""
     environment: dict[str, str] = field(default_factory=dict)
     """Of the variables that change speed, those that were set; never others."""
+    modes: Modes = field(default_factory=Modes)
 
 
 class Pass(Struct, frozen=True, gc=False):
@@ -382,6 +425,8 @@ class Measurement(Struct, frozen=True, gc=False):
     clean_host_ns: tuple[Whole, ...] = ()
     """How long the host took to give out the work of each of these steps: less than the step where it runs ahead of
     the GPU."""
+    clean_gc_ns: tuple[Whole, ...] = ()
+    """How long Python's collector paused the process in each of them."""
     profiled_step_ns: tuple[Whole, ...] = ()
     """Each step under the profiler, by the clock of `clean_step_ns`; of two recordings the rich one."""
     passes: tuple[Pass, ...] = ()

@@ -16,6 +16,8 @@ from tracetui.parsers.tally import Tally
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tracetui.parsers.trace import Trace
+
 SCHEMA = "tracetui.samples/1"
 FILE = "samples.json"
 _FAMILY = "tracetui.samples/"
@@ -96,6 +98,16 @@ class Samples(Struct, frozen=True, gc=False):
             0 <= stay.step < steps and 0 <= stay.thread < threads and 0 <= stay.stack < stacks and stay.ns >= 0
             for stay in self.stays
         )
+
+
+def of_trace(trace: Trace) -> tuple[Samples | None, str | None]:
+    """The samples of a trace's run, if they are of its process, and one line if they can't be read."""
+    if trace.info.run_id is None:
+        return None, None
+    found, problem = load(trace.source.path.parent)
+    if found is None or found.run_id != trace.info.run_id or found.rank not in (None, trace.info.rank):
+        return None, problem
+    return found, None
 
 
 def load(folder: Path) -> tuple[Samples | None, str | None]:

@@ -221,3 +221,41 @@ F21 = Rule(
     results. The gain is that of a replay without these kernels and without operators that get the grown tensor and take
     the host longer than a launch does, such as cuDNN's attention, which plans for each new length.""",
 )
+
+F22 = Rule(
+    "F22",
+    "Attention is given repeated heads or an explicit mask",
+    needs=("timeline", "gpu", "operators", "shapes"),
+    rests_on=("gpu", "shares"),
+    thresholds={"share_percent": chosen(5, "%", "what the step would be shorter without them")},
+    advice="enable_gqa=True in place of repeated heads, is_causal=True in place of a causal mask.",
+    source="PyTorch's documentation of scaled_dot_product_attention",
+    compared="{share_percent} of the step",
+    explanation="""
+    ``scaled_dot_product_attention`` gets keys and values whose heads were repeated in memory, or a mask as a tensor.
+
+    Repeated heads are copies (``repeat_interleave``, ``repeat``, or ``expand`` and ``reshape``) between one attention
+    and the next that have a part of its keys' elements and their width. A mask is seen among the inputs; what is in it
+    is not recorded, so it may be one that is needed. The gain is that of a replay without these copies, and at most
+    with attention at its roof and half of its products, as a causal mask leaves.""",
+)
+
+F23 = Rule(
+    "F23",
+    "The gradient of a table is dense, and few of its rows are read",
+    needs=("timeline", "gpu", "operators", "shapes"),
+    rests_on=("gpu", "shares"),
+    thresholds={
+        "share_percent": chosen(5, "%", "what the step would be shorter without it"),
+        "factor": chosen(8, "x", "the table's rows, of those that a step reads"),
+    },
+    advice="nn.Embedding(sparse=True) with an optimizer for it (SparseAdam, Adagrad, SGD), or a fused one (torchrec).",
+    source="PyTorch's documentation of nn.Embedding",
+    compared="{share_percent} of the step, for tables of {factor:g} times the rows that a step reads",
+    explanation="""
+    ``nn.Embedding`` fills a gradient of the whole table with zeros, and the optimizer then updates every row of it.
+
+    Counted are tables that embeddings read and whose gradients are accumulated, by shape; not those that a product
+    reads too, as an output layer with tied weights does. The gain is that of a replay without the kernels that make
+    the gradient, and at most without the optimizer's part that is the table's, of all elements with gradients.""",
+)

@@ -295,6 +295,7 @@ S29 = Rule(
     rests_on=("gpu", "host", "whole"),
     thresholds={
         "calls": chosen(8, "", "calls of the same under one call of a function"),
+        "passes": chosen(4, "", "the same where each comes with a backward pass of its own, as micro-batches do"),
         "share_percent": chosen(5, "%", "what the step would be shorter without them"),
     },
     advice="One call over all of them: a batch dimension, a foreach or fused variant.",
@@ -304,8 +305,10 @@ S29 = Rule(
     explanation="""
     One function of the program calls the same operator, module or library function many times where one call would do.
 
-    Counted are calls directly under a function of the program's own code, in one call of that function and one step. A
-    module counts only where it is the same instance: a stack of layers is no repetition, a recurrent cell in a loop is.
+    Counted are calls directly under a function of the program's own code, in one call of that function and one step;
+    comprehensions are part of their function. A module counts only where it is the same instance: a stack of layers is
+    no repetition, nor what comes once between one layer and the next; a recurrent cell in a loop is. Own functions
+    count where they hold no modules and no products with weights, and so do hooks of modules.
     The gain is how much earlier the steps end in a replay without all but the first of these calls, without their
     backward passes, and without the GPU work that both launch: one call for all of them would do that work too, so it
     is an upper end.""",
@@ -345,4 +348,48 @@ S31 = Rule(
     Gradients then go down and weights go up in each step, which are copies that wait for the GPU. The gain is how much
     earlier the steps end in a replay without the optimizer's step on the host and without the copies between host and
     GPU.""",
+)
+
+S32 = Rule(
+    "S32",
+    "A mode slows every step",
+    needs=("timeline", "host"),
+    rests_on=("host", "whole"),
+    thresholds={"share_percent": chosen(2, "%", "what the step would be shorter without it")},
+    advice="Switch it off outside of debugging.",
+    source="the documentation of PyTorch on these modes, and Python's of gc",
+    compared="seen in run.json, or {share_percent} of the step",
+    several=True,
+    explanation="""
+    Something for debugging was left on: anomaly detection, blocking launches, deterministic algorithms, a tracer of
+    Python, the allocator without its cache; or Python's collector pauses the steps.
+
+    ``tracetui profile`` records a fixed list of such modes while the steps run (`workload.modes` in run.json), and the
+    collector's pauses in the clean steps. In other recordings some show by what they do: the search for NaN in the
+    backward pass, kernels of 20 µs or more that have all ended when their launch returns, new tensors that are filled,
+    and convolutions that wait for events, by which cuDNN times its algorithms. The gain is how much earlier the steps
+    end in a replay without what the mode does; of a tracer of Python, without all of Python's own time. The collector's
+    is measured: of steps that wait for the GPU only as far as they are longer than the others. What no recording shows
+    is named without a gain.""",
+)
+
+S33 = Rule(
+    "S33",
+    "Another thread holds Python's lock",
+    needs=("timeline", "gpu", "frames"),
+    rests_on=("host", "whole"),
+    thresholds={
+        "share_percent": chosen(20, "%", "in which the other thread runs Python and does not wait, of the steps")
+    },
+    advice="Do it in another process (multiprocessing, a loader's worker), or in a call that releases the lock.",
+    source="Python's documentation of the global interpreter lock",
+    compared="{share_percent} of the steps",
+    several=True,
+    explanation="""
+    While the steps run, another thread of the program runs Python code of its own for long.
+
+    Only one thread of a Python process runs at a time: the one that launches work waits up to 5 ms for each turn, after
+    every call that gave the lock away. Counted is the time of a thread with functions of the program's own less its
+    calls that wait (locks, sleep, sockets). Who holds the lock is not recorded, so the gain is at most all of Python's
+    own time on the critical path.""",
 )

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 LEAST_PART = 0.01
 """Calls that take less than this part of the step are not named."""
 MOST_NAMED = 3
+HALF = 0.5
 INSTEAD = (
+    (r"^backward \((_tensor|__init__)\.py\)",
+     "Fewer and larger micro-batches, as far as memory allows: each launches as many kernels as a large one does."),
     (r"(LSTM|GRU|RNN)Cell|lstm_cell|gru_cell|rnn_\w+_cell",
      "Call nn.LSTM, nn.GRU or nn.RNN once over the whole sequence: cuDNN then runs all of its steps in one call."),
     (r"histc|histogram|bincount|quantile|aten::(unique|topk|sort)",
@@ -61,42 +64,101 @@ class Units(Struct, frozen=True):
 
     table: pl.DataFrame
     """unit (host row), frame (host row), step, label, host_ns (on the critical path, per step), spent_ns (as
-    recorded), gpu_ns: of the forward call; backward tasks count on the path."""
+    recorded), gpu_ns: of the forward call; backward tasks count on the path. layer: how many layers began before."""
+    within: Ints
+    """Of each unit the one that it is in, as places in the table; -1 for none."""
     of_call: Ints
-    """Of each host row the unit that it is in, or whose gradients it computes; -1 for none."""
+    """Of each host row the innermost unit that it is in, or whose gradients it computes, as place; -1 for none."""
+
+
+_PART = re.compile(r": <(?:listcomp|genexpr|dictcomp|setcomp|lambda)>$")
+"""Functions that are a part of the one that they are written in."""
+_CALLS_HOOKS = re.compile(r"^torch/nn/modules/module\.py\(\d+\): (?:_call_impl|inner)$")
+_BACKWARD = r"^torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward$"
+_WEIGHED = re.compile(r"^aten::(?:linear|matmul|mm|bmm|addmm|baddbmm|einsum|conv\w*|scaled_dot_product_attention)$")
+"""What multiplies by weights; in a function, which of its calls have which weights is not known."""
 
 
 def units(facts: Facts) -> Units | None:
-    """The calls directly under the program's own frames, within the steps."""
+    """The calls directly under the program's own functions, and their calls of each other, within the steps."""
     path, host = host_path(facts), facts.trace.host
     if path is None:
         return None
     frames, parent, forward = own_frames(facts.trace), parents_of(host), row_ids(host["forward"])
     row = np.arange(host.height)
-    task = nearest(parent, forward >= 0, row)
-    before = np.append(forward, NONE)[task]
-    of_call = np.where(frames.unit >= 0, frames.unit, np.append(frames.unit, NONE)[before])
-    unit = np.flatnonzero((frames.unit == row) & (frames.frame >= 0) & scope_mask(facts.sel))
+    inside = scope_mask(facts.sel)
+    function = frames.own & ~names.matching(host["name"], lambda name: bool(_PART.search(name)))
     is_module = of_kinds(host["kind"], "module")
+    unit = np.flatnonzero((frames.unit == row) & (frames.frame >= 0) & inside)
     # what holds modules is a part of the network
     unit = unit[~np.isin(unit, frames.unit[is_module]) | is_module[unit]]
     called = np.where(frames.called[unit] >= 0, frames.called[unit], unit)
+    own = _own_calls(host, parent, np.flatnonzero(function & inside), function, is_module)
+    unit, called = np.concatenate((unit, own)), np.concatenate((called, own))
+    frame = nearest(parent, function, parent[unit])
+    unit, called, frame = (of[frame >= 0] for of in (unit, called, frame))
+    place, is_unit = np.full(host.height + 1, NONE), np.zeros(host.height, np.bool_)
+    place[unit], is_unit[unit] = np.arange(unit.size), True
+    innermost = place[nearest(parent, is_unit, row)]
+    task = nearest(parent, forward >= 0, row)
+    before = np.append(forward, NONE)[task]
+    of_call = np.where(innermost >= 0, innermost, np.append(innermost, NONE)[before])
+    within = place[nearest(parent, is_unit, parent[unit])]
+    # of a hook none is told: it is called in each layer
+    above = nearest(parent, function | is_module, parent[unit])
+    layer = np.searchsorted(_layers(host, parent, function, is_module & inside), np.where(is_module[above], 0, unit))
     launch = row_ids(facts.launches["launch"])
-    on_path, on_gpu = np.zeros(host.height + 1), np.zeros(host.height + 1)
+    on_path, on_gpu = np.zeros(unit.size + 1), np.zeros(unit.size + 1)
     np.add.at(on_path, np.append(of_call, NONE)[path.row], path.ns / path.steps)
-    np.add.at(on_gpu, np.append(frames.unit, NONE)[launch], facts.launches["duration"].fill_null(0).to_numpy())
+    np.add.at(on_gpu, np.append(innermost, NONE)[launch], facts.launches["duration"].fill_null(0).to_numpy())
+    for at in np.argsort(-unit):  # what is inside comes after what it is in
+        on_path[within[at]] += on_path[at]
+        on_gpu[within[at]] += on_gpu[at]
     table = pl.DataFrame(
         {
             "unit": unit,
-            "frame": parent[unit],
+            "frame": frame,
             "step": step_at(facts.sel.steps, host["start"].to_numpy()[unit]).fill_null(NONE),
             "label": host["name"].gather(called).cast(pl.String),
-            "host_ns": on_path[unit],
+            "host_ns": on_path[:-1],
             "spent_ns": host["duration"].to_numpy()[unit],
-            "gpu_ns": on_gpu[unit],
+            "gpu_ns": on_gpu[:-1],
+            "layer": layer,
         }
     )
-    return Units(table, of_call)
+    return Units(table, within, of_call)
+
+
+def _layers(host: pl.DataFrame, parent: Ints, function: Bools, is_module: Bools) -> Ints:
+    """The outermost modules that a call of a function calls once."""
+    rows = np.flatnonzero(is_module)
+    above = nearest(parent, function | is_module, parent[rows])
+    rows, above = rows[above >= 0], above[above >= 0]
+    rows, above = rows[function[above]], above[function[above]]
+    called = pl.DataFrame({"row": rows, "frame": above, "name": host["name"].gather(rows)})
+    return called.filter(pl.len().over("frame", "name") == 1)["row"].to_numpy()
+
+
+def _own_calls(host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is_module: Bools) -> Ints:
+    """Of the program's own functions those that another one calls, or a module as a hook, and that are no network.
+
+    What multiplies by weights may be a layer, which another call of the function is not.
+    """
+    above = nearest(parent, function | is_module, parent[rows])
+    hook = names.matching(host["name"], lambda name: bool(_CALLS_HOOKS.match(name)))
+    forward = names.matching(host["name"], lambda name: name.endswith(": forward"))
+    called = (above >= 0) & (
+        ~np.append(is_module, False)[above] | (np.append(hook, False)[parent[rows]] & ~forward[rows])
+    )
+    rows = rows[called]
+    weighed = names.matching(host["name"], lambda name: bool(_WEIGHED.match(name)))
+    within = np.flatnonzero(is_module | weighed)
+    while within.size:
+        holding = np.unique(nearest(parent, function, within))
+        holding = holding[holding >= 0]
+        rows = rows[~np.isin(rows, holding)]
+        within = parent[holding]
+    return rows
 
 
 @looks_for(S29)
@@ -106,35 +168,38 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
         return
     host = facts.trace.host
     same = ["frame", "step", "label"]
-    often = found.table.filter(pl.len().over(same) >= limits.calls)
+    passes = pl.col("label").str.contains(_BACKWARD).sum().over("frame", "step")
+    many = (pl.len().over(same) >= limits.calls) | ((passes >= limits.passes) & (pl.len().over(same) == passes))
+    often = found.table.with_row_index("place").filter(many)
+    # what comes once between one layer and the next is a part of the network
+    often = often.sort("unit").filter((pl.col("layer").diff() > 0).mean().over(same).fill_null(0) <= HALF)
     # what the GPU takes long for would take it as long in one call
     often = often.filter(pl.col("gpu_ns").sum().over(same) < pl.col("spent_ns").sum().over(same))
     if not often.height:
         return
-    often = often.with_columns(function=host["name"].gather(_frame_rows(facts, often["unit"])).cast(pl.String))
+    shown = own_frames(facts.trace).frame[often["frame"].to_numpy()]
+    often = often.with_columns(function=host["name"].gather(shown).cast(pl.String))
     often = often.filter(
         pl.col("host_ns").sum().over("function", "label") >= LEAST_PART * facts.host_model.step_ns
     ).sort("unit")
     for (function,), calls in often.group_by("function", maintain_order=True):
         # the last one stays: what waits for the GPU would do so once for all
-        again = calls.filter(pl.int_range(pl.len()).over(same) < pl.len().over(same) - 1)["unit"].to_numpy()
-        bound = gain.of_calls(facts, *_taken(facts, found.of_call, again))
+        again = calls.filter(pl.int_range(pl.len()).over(same) < pl.len().over(same) - 1)["place"].to_numpy()
+        bound = gain.of_calls(facts, *_taken(facts, found, again))
         bound = gain.of_the_step(bound, facts.host_model)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
         yield _repetition(facts, str(function), calls, bound)
 
 
-def _frame_rows(facts: Facts, units: pl.Series) -> pl.Series:
-    return pl.Series(own_frames(facts.trace).frame[units.to_numpy()])
-
-
-def _taken(facts: Facts, of_call: Ints, units: Ints) -> tuple[Ints, Ints, Ints]:
+def _taken(facts: Facts, found: Units, places: Ints) -> tuple[Ints, Ints, Ints]:
     """Starts and ends of these calls and of what computes their gradients, and the device rows that both launch."""
     host, device = facts.trace.host, facts.trace.device
-    chosen = np.zeros(host.height + 1, np.bool_)
-    chosen[units] = True
-    inside = chosen[of_call]
+    chosen = np.zeros(found.within.size + 1, np.bool_)
+    chosen[places] = True
+    while (more := chosen[found.within] & ~chosen[:-1]).any():
+        chosen[:-1] |= more
+    inside = chosen[found.of_call]
     start = host["start"].to_numpy()[inside]
     launched = np.append(inside, False)[row_ids(device["launch"])]
     return start, start + host["duration"].to_numpy()[inside], np.flatnonzero(launched)

@@ -1,0 +1,319 @@
+"""Rules on what slows every step from beside it: modes, the collector's pauses, other threads that run Python."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace as with_costs
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
+from tracetui.analysis.attribution.operator_tree import scope_mask
+from tracetui.analysis.attribution.place import call_name, own_frames
+from tracetui.analysis.base import intervals, names
+from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.findings.core import gain, program, words
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
+from tracetui.analysis.findings.declared.host import S32, S33
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.gpu.step_kinds import COLLECTION
+from tracetui.analysis.gpu.steps import step_slots
+from tracetui.parsers.nesting import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tracetui.analysis.dependencies.costs import Costs
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.gain import Bools, Gain
+    from tracetui.analysis.findings.declared.rule import Limits
+    from tracetui.parsers.runs.manifest import RunManifest
+
+Ask = "Callable[[RunManifest], bool | None]"
+_TASK = "autograd::engine::evaluate_function: "
+
+
+class Mode(NamedTuple):
+    """A mode of the process, and what of the recording is its doing."""
+
+    is_on: Callable[[RunManifest], bool | None]
+    """As run.json has it."""
+    name: str
+    """The end of a sentence that begins with what it costs."""
+    advice: str
+    cost: Callable[[Facts], Gain | None] = lambda _: None
+    """What the step would be shorter without it; None where nothing shows it."""
+    shows: bool = False
+    """Whether the cost alone proves it, where run.json says nothing."""
+
+
+def _calls(facts: Facts, name: str, under: str = "", *, besides: str = "") -> Gain | None:
+    """The gain without these calls, where they are directly below others, and the GPU work that they launch.
+
+    Args:
+        facts: of the recording.
+        name: a pattern of host rows.
+        under: a pattern of their parents; without one any will do.
+        besides: a pattern of further rows, which count where there are any of the first.
+    """
+    host = facts.trace.host
+    found = names.matching(host["name"], partial(_matches, name))
+    if under:
+        above = np.append(names.matching(host["name"], partial(_matches, under)), False)
+        found &= above[parents_of(host)]
+    found &= scope_mask(facts.sel)
+    if not found.any():
+        return None
+    if besides:
+        found |= names.matching(host["name"], partial(_matches, besides)) & scope_mask(facts.sel)
+    return _without(facts, found)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return bool(re.search(pattern, name))
+
+
+def _without(facts: Facts, found: Bools) -> Gain:
+    host = facts.trace.host
+    rows = np.flatnonzero(found)
+    start = host["start"].to_numpy()[rows]
+    inside = nearest(parents_of(host), found, row_ids(facts.trace.device["launch"])) >= 0
+    return gain.of_calls(facts, start, start + host["duration"].to_numpy()[rows], np.flatnonzero(inside))
+
+
+def _python(facts: Facts) -> Gain | None:
+    """The gain if Python itself took no time: the most that a tracer of its calls can cost."""
+    host = facts.trace.host
+    start = host["start"].to_numpy()
+    end = start + host["duration"].to_numpy()
+    code = of_kinds(host["kind"], "python", "module") & scope_mask(facts.sel)
+    if not code.any():
+        return None
+    calls = of_kinds(host["kind"], "operator", "runtime", "driver")
+    own = intervals.subtract(intervals.union(start[code], end[code]), intervals.union(start[calls], end[calls]))
+    bound = gain.of_calls(facts, *own, np.empty(0, np.int64))
+    return replace(bound, least_ns=0.0, sure_percent=0.0, why=f"{bound.why}: all of Python's own time")
+
+
+LEAST_KERNEL_NS, LEAST_KERNELS, BLOCKED = 20_000, 10, 0.95
+"""A launch of a kernel that takes as long as several launches do returns long before it ends; of so many kernels nearly
+all must have ended when their launch returned."""
+
+
+def _blocking(facts: Facts) -> Gain | None:
+    """The gain if launches returned when their kernels begin; None where they return before these end."""
+    model = facts.host_model
+    if model is None:
+        return None
+    kernels = facts.recorded_launches.select("start", "duration", "launch").drop_nulls()
+    kernels = kernels.filter(kernels["duration"] >= LEAST_KERNEL_NS)
+    launch, host = kernels["launch"].to_numpy(), facts.trace.host
+    returned = host["start"].to_numpy()[launch] + host["duration"].to_numpy()[launch]
+    ended = (kernels["start"] + kernels["duration"]).to_numpy()
+    if launch.size < LEAST_KERNELS or (returned >= ended).mean() < BLOCKED:
+        return None
+    calls, work = model.graph.calls, model.graph.work
+    launched = work.call >= 0
+    ran = intervals.union(work.start[launched], calls.end[work.call[launched]])
+    waiting = intervals.covered(ran, calls.start, calls.end)
+    called = np.unique(work.call[launched])
+
+    def at_once(costs: Costs) -> Costs:
+        call = costs.call.copy()
+        call[called] = np.maximum(call - waiting, 0)[called]
+        return with_costs(costs, call=call)
+
+    return gain.of_change(model, at_once, " in which launches return when their kernels begin", ran)
+
+
+def _searching(facts: Facts) -> Gain | None:
+    """The gain without trying algorithms, which convolutions do until the last event that they wait for."""
+    host, parent = facts.trace.host, parents_of(facts.trace.host)
+    convolution = names.matching(host["name"], lambda name: bool(_CONVOLUTION.match(name)))
+    waits = np.flatnonzero(names.matching(host["name"], lambda name: name.endswith("EventSynchronize")))
+    waits = waits[scope_mask(facts.sel)[waits]]
+    within = nearest(parent, convolution, waits)
+    waits, within = waits[within >= 0], within[within >= 0]
+    if not waits.size:
+        return None
+    start = host["start"].to_numpy()
+    until = np.zeros(host.height, np.int64)
+    np.maximum.at(until, within, start[waits] + host["duration"].to_numpy()[waits])
+    launch = row_ids(facts.trace.device["launch"])
+    tried = nearest(parent, until > 0, launch)
+    rows = np.flatnonzero((tried >= 0) & (start[launch] < until[tried]))
+    searching = np.unique(within)
+    return gain.of_calls(facts, start[searching], until[searching], rows)
+
+
+_CONVOLUTION = re.compile(r"aten::(?:(?:cudnn|miopen)_convolution\w*|convolution_backward)$")
+
+MODES: tuple[Mode, ...] = (
+    Mode(
+        lambda run: run.workload.modes.anomaly,
+        "Autograd's anomaly detection is on",
+        "Leave out torch.autograd.set_detect_anomaly and detect_anomaly: each operator stores a traceback, and the"
+        " backward pass waits for the GPU to look for NaN. Switch it on for a few steps when a NaN has come.",
+        # the search for NaN is autograd's alone; tracebacks are kept by others too
+        lambda facts: _calls(facts, r"^aten::(isnan|_is_any_true|any|item)$", f"^{_TASK}",
+                             besides=r"^(torch/fx/)?traceback\.py\(\d+\): format_stack$"),
+        shows=True,
+    ),
+    Mode(
+        lambda run: run.workload.modes.launch_blocking,
+        "Each launch waits until its kernel ends (CUDA_LAUNCH_BLOCKING)",
+        "Unset CUDA_LAUNCH_BLOCKING: it is for finding the launch that fails. The host then runs ahead of the GPU.",
+        _blocking,
+        shows=True,
+    ),
+    Mode(
+        lambda run: run.workload.deterministic,
+        "Deterministic algorithms are on",
+        "Leave out torch.use_deterministic_algorithms(True) where equal results of two runs are not needed, or at least"
+        " set torch.utils.deterministic.fill_uninitialized_memory = False.",
+        lambda facts: _calls(facts, r"^aten::(fill_|_?index_put_|_index_put_impl_)$",
+                             r"^aten::(empty|resize_|new_empty|index_add|scatter|index_copy|put_)"),
+        shows=True,
+    ),
+    Mode(
+        # on, it costs nothing where shapes stay
+        lambda run: None if run.workload.cudnn_benchmark is not False else False,
+        "cuDNN searches for the fastest convolution within the steps (torch.backends.cudnn.benchmark)",
+        "Each new shape is searched for: pad to few sizes, or set torch.backends.cudnn.benchmark = False.",
+        _searching,
+        shows=True,
+    ),
+    Mode(
+        lambda run: run.workload.modes.uncached_memory,
+        "The caching allocator is off (PYTORCH_NO_CUDA_MEMORY_CACHING)",
+        "Unset PYTORCH_NO_CUDA_MEMORY_CACHING: it is for hunting memory errors. Without it cudaMalloc and cudaFree,"
+        " which wait for the GPU, are not called in every step.",
+        lambda facts: _calls(facts, r"^(cuda|hip)(Malloc|Free)(Async)?$"),
+    ),
+    Mode(
+        lambda run: run.workload.modes.python_profile,
+        "sys.setprofile is on: Python calls it for each call of a function",
+        "Leave the profiler of Python out of the run (sys.setprofile(None)): a sampler such as py-spy costs next to"
+        " nothing.",
+        _python,
+    ),
+    Mode(
+        lambda run: run.workload.modes.python_trace,
+        "sys.settrace is on: Python calls it for each line",
+        "Run without the debugger or coverage (sys.settrace(None)).",
+        _python,
+    ),
+)  # fmt: skip
+OTHERS: tuple[tuple[Callable[[RunManifest], bool | None], str], ...] = (
+    (lambda run: run.workload.modes.cudnn_deterministic,
+     "deterministic algorithms of cuDNN (torch.backends.cudnn.deterministic)"),
+    (lambda run: run.workload.modes.torch_profiler, "a profiler of the program's own"),
+    (lambda run: run.workload.modes.memory_history, "the history of memory (_record_memory_history)"),
+    (lambda run: run.workload.modes.sync_debug, "torch.cuda.set_sync_debug_mode"),
+    (lambda run: run.workload.modes.cpp_stacktraces, "TORCH_SHOW_CPP_STACKTRACES"),
+    (lambda run: run.workload.modes.distributed_debug, "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
+    (lambda run: run.workload.modes.nccl_blocking, "TORCH_NCCL_BLOCKING_WAIT"),
+    (lambda run: run.workload.modes.nccl_p2p_disabled, "NCCL_P2P_DISABLE"),
+)  # fmt: skip
+"""Modes that cost time which no recording shows."""
+
+
+@looks_for(S32)
+def slowing_modes(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    untold = [name for is_on, name in OTHERS if facts.manifest is not None and is_on(facts.manifest)]
+    for mode in MODES:
+        is_on = None if facts.manifest is None else mode.is_on(facts.manifest)
+        looked = facts.host_model is not None and (is_on or (mode.shows and is_on is None))
+        bound = mode.cost(facts) if looked else None
+        if bound is None:
+            untold += [mode.name] if is_on else []
+        elif is_on or (bound.ceiling_percent or 0.0) >= limits.share_percent:
+            source = "run.json" if is_on else "what was recorded"
+            spent = Evidence(f"at most, {program.per(facts)}", bound.ns, "ns", Query("host:critical path"))
+            yield bound.finding(mode.name, (Evidence("seen in", source), spent), bound.why, advice=mode.advice)
+    if untold:
+        yield Finding(
+            "info",
+            f"Modes that cost time are on: {words.listed(untold, 4)}",
+            tuple(Evidence("on", name) for name in untold),
+            "as the process had them while its steps ran; what they cost no recording shows",
+            advice="Time some steps without them.",
+        )
+    yield from _collections(facts, limits)
+
+
+def _collections(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    """The pauses of Python's collector in the clean steps, as far as nothing hid them."""
+    measured = None if facts.manifest is None else facts.manifest.measurement
+    if measured is None or not any(measured.clean_gc_ns) or len(measured.clean_gc_ns) != len(measured.clean_step_ns):
+        return
+    pauses, steps = np.array(measured.clean_gc_ns), np.array(measured.clean_step_ns)
+    # a host that runs ahead of the GPU has time to lose
+    spare = gain.gpu_is_limit(facts)
+    lost = np.minimum(pauses, np.maximum(steps - np.median(steps), 0)) if spare else np.minimum(pauses, steps)
+    share, ns = 100 * float(lost.sum() / steps.sum()), float(lost.mean())
+    if share < limits.share_percent:
+        return
+    host = facts.trace.host
+    recorded = np.flatnonzero(of_kinds(host["kind"], "python") & names.matching(host["name"], COLLECTION.__eq__))
+    start = host["start"].to_numpy()[recorded]
+    modes = facts.manifest.workload.modes if facts.manifest is not None else None
+    thresholds = ", ".join(map(str, modes.gc_thresholds)) if modes is not None else ""
+    yield Finding(
+        gain.severity(share),
+        f"Python's collector pauses {words.count(int((pauses > 0).sum()))} of {words.things(steps.size, 'clean step')},"
+        f" at most for {words.ns(int(pauses.max()))}",
+        (
+            Evidence("its pauses, of the mean clean step", ns, "ns", Query("host", row=COLLECTION)),
+            Evidence("thresholds (gc.get_threshold)", thresholds or "not recorded"),
+        ),
+        words.part_of(ns, float(steps.mean()), share),
+        advice="After all that stays is made: gc.collect(), gc.freeze(). Or gc.disable(), and gc.collect() every n"
+        " steps at a moment that suits all ranks.",
+        impact_ns=ns,
+        impact_of="mean_step",
+        ceiling_percent=share,
+        sure_percent=share,
+        host=intervals.union(start, start + host["duration"].to_numpy()[recorded]) if recorded.size else None,
+    )
+
+
+_WAITING = re.compile(
+    r"<built-in (?:method|function) "
+    r"(?:acquire|sleep|wait\w*|select|e?poll|recv\w*|read\w*|accept|get of _queue|pause)\b"
+)
+"""Calls in which a thread leaves the interpreter to others."""
+
+
+@looks_for(S33)
+def other_threads(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    host, frames, slots = facts.trace.host, own_frames(facts.trace), step_slots(facts.sel)
+    steps = intervals.union(slots.start, slots.end)
+    if frames.running is None or facts.host_model is None or not intervals.length(steps):
+        return
+    lane, start = lanes_of(host), host["start"].to_numpy()
+    end = start + host["duration"].to_numpy()
+    own = frames.own & (lane != lane[frames.rows[0]]) & of_kinds(host["kind"], "python")
+    waiting = names.matching(host["name"], lambda name: bool(_WAITING.match(name)))
+    outermost = parents_of(host) < 0
+    for thread in np.unique(lane[own]):
+        mine = lane == thread
+        ran, waited = (intervals.union(start[of], end[of]) for of in (mine & outermost, mine & waiting))
+        computing = intervals.intersect(intervals.subtract(ran, waited), steps)
+        share = 100 * intervals.length(computing) / intervals.length(steps)
+        bound = _python(facts) if share >= limits.share_percent else None
+        if bound is None:
+            continue
+        rows = np.flatnonzero(own & mine)
+        function = call_name(str(host["name"][int(rows[np.argmax(end[rows] - start[rows])])]))
+        yield bound.finding(
+            f"Another thread runs Python for {words.percent(share)} of the steps: {function}",
+            (
+                Evidence("in Python and not waiting, of the steps", share, "%", Query("timeline")),
+                Evidence("its function", function, "", Query("host", row=function)),
+            ),
+            f"{words.ns(intervals.length(computing))} of {words.ns(intervals.length(steps))}; {bound.why}",
+        )

@@ -1,0 +1,422 @@
+"""Causes that have a name: modes, repetition by hooks and passes, what attention is given, what long steps do."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_torch import FakeTorch
+from made_run import HGEMM, SGEMM, Made, facts_of, finding, silent
+from sample_runs import OUTSIDE
+
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.engine import find
+from tracetui.analysis.gpu.sampled_steps import what_takes_longer
+from tracetui.analysis.report.findings import finding_row
+from tracetui.app.reports.finding_words import places as printed
+from tracetui.collectors.child import machine_torch
+from tracetui.collectors.child.marks import Marks, Pauses
+from tracetui.parsers import open_path
+from tracetui.parsers.runs.manifest import Measurement, Modes, RunManifest, Workload
+from tracetui.parsers.runs.samples import Frame, Samples, Stack, Stay, Thread
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_modes_are_a_fixed_list_of_switches_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeTorch(monkeypatch)
+    for name, value in (
+        ("CUDA_LAUNCH_BLOCKING", "1"), ("TORCH_SHOW_CPP_STACKTRACES", "off"), ("CUDA_DEVICE_MAX_CONNECTIONS", "8"),
+        ("TORCH_DISTRIBUTED_DEBUG", "detail"), ("NCCL_P2P_DISABLE", "s3cret"),
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    before = sys.getprofile()
+    sys.setprofile(lambda *_: None)
+    try:
+        found = machine_torch.modes()
+    finally:
+        sys.setprofile(before)
+    assert tuple(found) == Modes.__struct_fields__
+    assert (found["launch_blocking"], found["cpp_stacktraces"], found["max_connections"]) == (True, False, 8)
+    assert (found["distributed_debug"], found["nccl_p2p_disabled"], found["python_profile"]) == (True, True, True)
+    assert found["anomaly"] is None, "this torch can't say"
+    assert found["gc_thresholds"] == list(gc.get_threshold())
+
+
+def test_the_collector_s_pauses_belong_to_steps() -> None:
+    marks, pauses = Marks("cpu"), Pauses()
+    gc.collect()
+    pauses.begin()
+    marks.add()
+    gc.collect()
+    marks.add()
+    time.sleep(1e-3)
+    marks.add()
+    pauses.end()
+    gc.collect()
+    first, second = marks.spent_ns(pauses)
+    assert 0 < first <= marks.host_ns()[0]
+    assert second == 0
+    assert len(pauses.spans) == 1
+
+
+CAUSES = OUTSIDE / "causes"
+RECORDED = (
+    ("anomaly", "S32", ("anomaly detection", "anomaly.py(15): forward")),
+    ("new_shapes", "S32", ("cuDNN searches", "new_shapes.py(22): main")),
+    ("gqa_mask", "F22", ("12 copies that repeat heads, 6 explicit masks", "gqa_mask.py(18): forward")),
+    ("norms", "S29", ("120 × trust (norms.py)", "norms.py(13): scale_gradients")),
+    ("ema_loop", "S29", ("144 × aten::mul_, 144 × aten::add_", "ema_loop.py(13): update")),
+    ("table", "F23", ("4,096 of 2,000,000 rows", "table.py(14): forward")),
+    ("validate_9", "S28", ("validate.py: evaluate, at validate.py:35",)),
+)
+"""Recordings on an H100 of programs with a planted fault: finding, and what it must say."""
+
+
+@pytest.mark.skipif(not CAUSES.exists(), reason="these recordings are not at hand")
+@pytest.mark.parametrize(("name", "rule", "said"), RECORDED, ids=[name for name, *_ in RECORDED])
+def test_a_recorded_fault_is_named_with_its_place(name: str, rule: str, said: tuple[str, ...]) -> None:
+    mine = finding(rule, Facts(open_path(CAUSES / name)))
+    text = "\n".join([mine.title, *printed(finding_row(mine))])
+    assert all(part in text for part in said), text
+
+
+@pytest.mark.skipif(not CAUSES.exists(), reason="these recordings are not at hand")
+@pytest.mark.parametrize("name", ["anomaly", "ema_loop", "gqa_mask", "micro"])
+def test_nothing_is_invented_in_their_mended_programs(name: str) -> None:
+    found = find(Facts(open_path(CAUSES / f"{name}_mended"))).found
+    assert not {each.id for each in found} & {"S28", "S29", "S30", "S31", "S32", "S33", "F21", "F22", "F23"}
+
+
+def _manifest(steps: tuple[int, ...] = (), pauses: tuple[int, ...] = (), **modes: bool) -> RunManifest:
+    workload = Workload(deterministic=modes.pop("deterministic", None), modes=Modes(**modes))  # type: ignore[arg-type]
+    return RunManifest(workload=workload, measurement=Measurement(clean_step_ns=steps, clean_gc_ns=pauses))
+
+
+def launching(made: Made, *, blocked: bool, steps: int = 3, kernels: int = 12) -> None:
+    """Kernels of 50 µs, each 10 µs of the host after the other."""
+    now = busy = 0.0
+    for step in range(steps):
+        begin = now
+        for _ in range(kernels):
+            starts = max(now + 8, busy)
+            busy = starts + 50
+            returns = busy + 2 if blocked else now + 5
+            made.launch(HGEMM, (now, returns), (starts, busy))
+            now = returns + 10
+        made.launch(SGEMM, (now, now + 5), (max(now + 8, busy), max(now + 8, busy) + 5))
+        busy = max(now + 8, busy) + 5
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now + 6, busy + 3)
+        now = busy + 5
+        made.step(step, begin, now)
+
+
+def test_launches_that_last_until_their_kernel_ends_tell_of_the_variable(tmp_path: Path) -> None:
+    made = Made()
+    launching(made, blocked=True)
+    found = finding("S32", made.facts(tmp_path))
+    assert "CUDA_LAUNCH_BLOCKING" in found.title
+    # 12 times 10 µs of the host, and what launching takes of the 8 µs to the kernel's begin
+    assert found.impact_ns == pytest.approx(12 * 20e3, rel=0.15)
+    made = Made()
+    launching(made, blocked=False)
+    assert silent("S32", made.facts(tmp_path))
+
+
+def test_a_mode_without_a_trace_of_it_is_named_without_a_gain(tmp_path: Path) -> None:
+    made = Made()
+    launching(made, blocked=False)
+    found = finding("S32", made.facts(tmp_path, _manifest(deterministic=True, memory_history=True)))
+    assert found.impact_ns is None
+    assert found.severity == "info"
+    assert "Deterministic algorithms" in found.title
+    assert "history of memory" in found.title
+    assert silent("S32", made.facts(tmp_path, _manifest(deterministic=False, anomaly=False)))
+
+
+@pytest.mark.parametrize("anomaly", [None, True, False])
+def test_the_search_for_nan_in_the_backward_pass_is_anomaly_detection(tmp_path: Path, anomaly: bool | None) -> None:
+    made, now = Made(), 0.0
+    for step in range(3):
+        begin = now
+        for _ in range(10):
+            made.host("cpu_op", "autograd::engine::evaluate_function: MmBackward0", now, now + 100, thread=2)
+            made.host("cpu_op", "MmBackward0", now + 1, now + 20, thread=2)
+            made.launch(HGEMM, (now + 5, now + 10), (now + 15, now + 25), thread=2)
+            made.host("cpu_op", "aten::isnan", now + 22, now + 40, thread=2)
+            made.launch("isnan_kernel", (now + 25, now + 30), (now + 35, now + 37), thread=2)
+            made.host("cpu_op", "aten::item", now + 42, now + 90, thread=2)
+            made.launch("Memcpy DtoH (Device -> Pageable)", (now + 45, now + 80), (now + 50, now + 52),
+                        api="cudaMemcpyAsync", kind="gpu_memcpy", thread=2)  # fmt: skip
+            now += 110
+        made.step(step, begin, now)
+    manifest = None if anomaly is None else _manifest(anomaly=anomaly)
+    facts = made.facts(tmp_path, manifest)
+    if anomaly is False:
+        assert silent("S32", facts), "the process itself says that it is something else"
+        return
+    found = finding("S32", facts)
+    assert "anomaly" in found.title
+    assert found.impact_ns == pytest.approx(10 * 66e3, rel=0.1)
+
+
+def test_the_collector_s_part_of_clean_steps_is_a_finding(tmp_path: Path) -> None:
+    made = Made()
+    launching(made, blocked=True)
+    steps = (1_000_000,) * 8 + (4_000_000,) * 2
+    manifest = _manifest(steps, (0,) * 8 + (3_000_000,) * 2, launch_blocking=False)
+    facts = facts_of(replace(made.trace(tmp_path), clean_step_ns=steps), manifest)
+    found = finding("S32", facts)
+    assert found.impact_ns == pytest.approx(600_000)
+    assert found.impact_of == "mean_step"
+    assert "2 of 10 clean steps" in found.title
+    rare = finding("S28", facts)
+    assert "(Python GC)" in rare.title
+    assert "gc.freeze()" in rare.advice
+
+
+def hooked(made: Made, hook: str, *, parent: str = "_call_impl", calls: int = 20) -> None:
+    """Modules in a step, each with a function below its call."""
+    now = 0.0
+    for step in range(3):
+        begin = now
+        made.host("python_function", "train.py(10): step", now, now + calls * 100 + 20)
+        for number in range(calls):
+            at = now + 5 + number * 100
+            made.host("python_function", f"nn.Module: Linear_{number}", at, at + 90)
+            made.host("python_function", f"torch/nn/modules/module.py(1783): {parent}", at + 1, at + 89)
+            made.launch(HGEMM, (at + 5, at + 10), (at + 15, at + 20))
+            made.host("python_function", hook, at + 30, at + 85)
+            made.host("cpu_op", "aten::any", at + 31, at + 60)
+            made.launch("reduce_kernel", (at + 35, at + 40), (at + 45, at + 47))
+        now += calls * 100 + 20
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now, now + 10)
+        now += 12
+        made.step(step, begin, now)
+
+
+def test_a_hook_on_many_modules_is_a_repetition(tmp_path: Path) -> None:
+    made = Made()
+    hooked(made, "train.py(5): check")
+    found = finding("S29", made.facts(tmp_path))
+    assert "20 × check (train.py)" in found.title
+    assert "train.py(10): step" in found.title
+
+
+@pytest.mark.parametrize(("name", "parent"), [("net.py(5): forward", "_call_impl"), ("net.py(5): act", "forward")])
+def test_layers_and_their_parts_are_none(tmp_path: Path, name: str, parent: str) -> None:
+    made = Made()
+    hooked(made, name, parent=parent)
+    assert silent("S29", made.facts(tmp_path))
+
+
+def looped(made: Made, inner: str, *, modules: str = "", operator: str = "aten::mul_", calls: int = 20) -> None:
+    """A function that another one calls again and again."""
+    now = 0.0
+    for step in range(3):
+        begin = now
+        made.host("python_function", "train.py(10): step", now, now + calls * 50 + 5)
+        for number in range(calls):
+            at = now + 2 + number * 50
+            made.host("python_function", inner, at, at + 45)
+            if modules:
+                made.host("python_function", f"nn.Module: {modules.format(number)}", at + 1, at + 44)
+            made.host("cpu_op", operator, at + 2, at + 20)
+            made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 17))
+            made.host("cpu_op", "aten::add_", at + 22, at + 40)
+            made.launch(SGEMM, (at + 25, at + 30), (at + 35, at + 37))
+        now += calls * 50 + 5
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now, now + 10)
+        now += 12
+        made.step(step, begin, now)
+
+
+def test_calls_of_an_own_function_are_a_repetition_and_a_comprehension_is_part_of_its_function(tmp_path: Path) -> None:
+    made = Made()
+    looped(made, "train.py(3): trust")
+    assert "20 × trust (train.py)" in finding("S29", made.facts(tmp_path)).title
+    made = Made()
+    looped(made, "train.py(12): <genexpr>")
+    title = finding("S29", made.facts(tmp_path)).title
+    assert "20 × aten::mul_" in title
+    assert "20 × aten::add_" in title
+
+
+@pytest.mark.parametrize(("layer", "repeated"), [("Block_{}", False), ("Cell_0", True)])
+def test_what_comes_between_layers_is_part_of_the_network(tmp_path: Path, layer: str, repeated: bool) -> None:
+    made, now = Made(), 0.0
+    for step in range(3):
+        begin = now
+        made.host("python_function", "net.py(10): forward", now, now + 1205)
+        for number in range(12):
+            at = now + 2 + number * 100
+            made.host("python_function", f"nn.Module: {layer.format(number)}", at, at + 20)
+            made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 17))
+            made.host("cpu_op", "aten::add", at + 30, at + 95)
+            made.launch(SGEMM, (at + 80, at + 85), (at + 90, at + 92))
+        now += 1205
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now, now + 10)
+        now += 12
+        made.step(step, begin, now)
+    facts = made.facts(tmp_path)
+    assert silent("S29", facts) if not repeated else "12 × aten::add" in finding("S29", facts).title
+
+
+@pytest.mark.parametrize(("modules", "operator"), [("Block_{}", "aten::mul_"), ("", "aten::linear")])
+def test_a_stack_of_layers_that_functions_make_is_none(tmp_path: Path, modules: str, operator: str) -> None:
+    made = Made()
+    looped(made, "train.py(3): block", modules=modules, operator=operator)
+    assert silent("S29", made.facts(tmp_path))
+
+
+def passes(made: Made, number: int, backward: int) -> None:
+    now = 0.0
+    for step in range(3):
+        begin = now
+        made.host("python_function", "train.py(10): step", now, now + number * 200)
+        for part in range(number):
+            at = now + part * 200
+            made.host("python_function", "nn.Module: Net_0", at + 1, at + 90)
+            made.launch(HGEMM, (at + 5, at + 10), (at + 15, at + 25))
+            if part < backward:
+                made.host("python_function", "torch/_tensor.py(566): backward", at + 95, at + 190)
+                made.launch(HGEMM, (at + 100, at + 105), (at + 110, at + 120))
+        now += number * 200
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now, now + 10)
+        now += 12
+        made.step(step, begin, now)
+
+
+@pytest.mark.parametrize(("number", "backward"), [(4, 4), (3, 3), (4, 0)])
+def test_micro_batches_are_passes_with_a_backward_each(tmp_path: Path, number: int, backward: int) -> None:
+    made = Made()
+    passes(made, number, backward)
+    facts = made.facts(tmp_path)
+    if (number, backward) != (4, 4):
+        assert silent("S29", facts)
+        return
+    found = finding("S29", facts)
+    assert "4 × Net" in found.title
+    assert "micro-batches" in found.advice
+
+
+def attending(copied: str | None, given: list[int], mask: list[int]) -> Made:
+    made, now = Made(), 0.0
+    for step in range(3):
+        begin = now
+        for _ in range(4):
+            if copied is not None:
+                made.host("cpu_op", copied, now, now + 20, **{"Input Dims": [given, []], "Input type": ["", ""]})
+                made.launch("copy_kernel", (now + 5, now + 10), (now + 15, now + 115))
+            dims = [[2, 32, 128, 64], [2, 32, 128, 64], [2, 32, 128, 64], mask, [], [], []]
+            made.host("cpu_op", "aten::scaled_dot_product_attention", now + 120, now + 140,
+                      **{"Input Dims": dims, "Input type": [""] * 7})  # fmt: skip
+            made.launch("fmha_kernel", (now + 125, now + 130), (now + 135, now + 235))
+            now += 240
+        made.step(step, begin, now)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("copied", "given", "is_repeat"),
+    [
+        ("aten::repeat_interleave", [2, 8, 128, 64], True),
+        ("aten::reshape", [2, 8, 4, 128, 64], True),
+        ("aten::contiguous", [2, 32, 128, 64], False),
+        ("aten::reshape", [2, 128, 2048], False),
+        (None, [], False),
+    ],
+)
+def test_copies_that_repeat_heads_for_attention(
+    tmp_path: Path, copied: str | None, given: list[int], is_repeat: bool
+) -> None:
+    facts = attending(copied, given, []).facts(tmp_path)
+    if not is_repeat:
+        assert silent("F22", facts)
+        return
+    found = finding("F22", facts)
+    assert "4 copies that repeat heads" in found.title
+    assert "enable_gqa" in found.advice
+    assert found.impact_ns is not None
+    assert found.impact_ns >= 4 * 100e3
+
+
+def _sampled(stays: list[tuple[int, tuple[int, ...], int]], host: tuple[int, ...]) -> Samples:
+    frames = (Frame("/w/train.py", 40, "main"), Frame("/w/train.py", 12, "evaluate"),
+              Frame("/v/site-packages/torch/x.py", 3, "wrapped"), Frame("/w/train.py", 41, "main"))  # fmt: skip
+    stacks = tuple(dict.fromkeys(stack for _, stack, _ in stays))
+    return Samples(
+        rate_hz=500,
+        host_ns=host,
+        step_ns=host,
+        frames=frames,
+        stacks=tuple(map(Stack, stacks)),
+        threads=(Thread("MainThread", steps=True),),
+        stays=tuple(Stay(step, 0, stacks.index(stack), ns) for step, stack, ns in stays),
+    )
+
+
+def test_what_only_long_sampled_steps_do_is_named_with_the_line_that_calls_it() -> None:
+    ms = 1_000_000
+    host = (10 * ms,) * 9 + (100 * ms,)
+    usual = [(step, (0,), 10 * ms) for step in range(9)]
+    found = what_takes_longer(_sampled([*usual, (9, (0,), 10 * ms), (9, (3, 2, 1), 90 * ms)], host), {9}, set(range(9)))
+    assert found == ("train.py: evaluate, at train.py:41", True)
+    of_edge = [*usual, (8, (3, 2, 1), ms), (9, (0,), 10 * ms), (9, (3, 2, 1), 90 * ms)]
+    assert what_takes_longer(_sampled(of_edge, host), {9}, set(range(9))) == found
+    held = [(step, (3, 2), 10 * ms) for step in range(9)] + [(9, (3, 2), 100 * ms)]
+    assert what_takes_longer(_sampled(held, host), {9}, set(range(9))) == ("x.py: wrapped, at train.py:41", False)
+
+
+@pytest.mark.parametrize("call", ["<built-in method format of str object>", "<built-in method acquire of lock object>"])
+def test_a_thread_that_runs_python_holds_the_others_up(tmp_path: Path, call: str) -> None:
+    made = Made()
+    looped(made, "train.py(3): block", operator="aten::linear")
+    last = max(event["ts"] + event["dur"] for event in made.events)
+    made.host("python_function", "threading.py(1002): _bootstrap", 0, last, thread=9)
+    made.host("python_function", "metrics.py(7): export", 1, last, thread=9)
+    for at in range(10, int(last) - 50, 50):
+        made.host("python_function", call, at, at + 48, thread=9)
+    facts = made.facts(tmp_path)
+    if "acquire" in call:
+        assert silent("S33", facts)
+        return
+    found = finding("S33", facts)
+    assert "export (metrics.py)" in found.title
+    assert found.least_ns == 0
+
+
+@pytest.mark.parametrize(("ids", "tied"), [([512, 8], False), ([512, 8], True), ([512, 800], False)])
+def test_a_dense_gradient_of_a_table_of_which_little_is_read(tmp_path: Path, ids: list[int], tied: bool) -> None:
+    made, now, busy, table = Made(), 0.0, 0.0, [1_000_000, 64]
+    for step in range(3):
+        begin = now
+        for name, dims, last in (
+            ("aten::embedding", [table, ids, [], [], []], 10),
+            ("aten::linear", [[512, 64], table if tied else [256, 64], []], 10),
+            ("aten::embedding_dense_backward", [[512, 8, 64], ids, [], [], []], 400),
+            ("torch::autograd::AccumulateGrad", [table], 10),
+            ("torch::autograd::AccumulateGrad", [[256, 64]], 10),
+            ("Optimizer.step#Adam.step", [], 600),
+        ):
+            kind = "user_annotation" if name.startswith("Optimizer") else "cpu_op"
+            made.host(kind, name, now, now + 20, **{"Input Dims": dims})
+            made.launch(
+                f"{name}_kernel", (now + 5, now + 10), (max(now + 15, busy + 1), max(now + 15, busy + 1) + last)
+            )
+            now, busy = now + 22, max(now + 15, busy + 1) + last
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now, busy + 4)
+        now = busy + 5
+        made.step(step, begin, now)
+    facts = made.facts(tmp_path)
+    if tied or ids[1] > 8:
+        assert silent("F23", facts)
+        return
+    found = finding("F23", facts)
+    assert "4,096 of 1,000,000 rows" in found.title
+    assert found.impact_ns == pytest.approx(1000e3, rel=0.05)
