@@ -312,7 +312,9 @@ class HostSamples(Struct, frozen=True, kw_only=True):
     lost: Annotated[int | None, Meta(description="samples that failed; the stack before stands for them")]
     behind: bool | None
     rank: int | None
+    attached: Annotated[bool | None, Meta(description="after recordings on a GPU, CUPTI still attached")]
     steps: int
+    in_steps: Annotated[int | None, Meta(description="samples of a thread within the steps")]
     step_us: Annotated[float | None, Meta(description="median step while it was sampled")]
     clean_step_us: Annotated[float | None, Meta(description="median clean step")]
     problem: Annotated[str | None, Meta(description="why the samples can't be read")]
