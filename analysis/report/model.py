@@ -412,6 +412,7 @@ class PlaceRow(Struct, frozen=True, kw_only=True):
     module: Annotated[str | None, Meta(description="classes of the modules around it")]
     range: Annotated[str | None, Meta(description="the innermost range, where neither frame nor module is recorded")]
     operator: Annotated[str | None, Meta(description="what is called there")]
+    line: Annotated[int | None, Meta(description="of that function, where samples tell which line makes most calls")]
     calls: Annotated[float, Meta(description="per step")]
     us: Annotated[float, Meta(description="per step")]
     percent: Annotated[float | None, Meta(description="of the finding's work or host time")]

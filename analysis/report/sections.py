@@ -364,8 +364,11 @@ class Sections:
     def host_lines(self) -> Section:
         """Which lines of the program its threads were in, as a sampler saw without a profiler."""
         from tracetui.analysis.host_lines import host_lines
+        from tracetui.analysis.sampled_calls import path_by_line
 
-        return self._table(host_lines(self._sampled[0]), HOST_LINES)
+        found, model = self._sampled[0], self._facts.host_model
+        path = {} if found is None or model is None else path_by_line(self.sel, model)
+        return self._table(host_lines(found, path), HOST_LINES)
 
     def host_lines_extras(self) -> Json:
         """How the lines were sampled; null where they were not."""

@@ -95,7 +95,9 @@ def places(row: FindingRow, *, ascii: bool = False) -> list[str]:
 
 def place_text(place: PlaceRow, *, ascii: bool = False) -> str:
     """One place, what is called there, and its time per step."""
-    scene = [place.frame, f"in {place.module}" if place.frame and place.module else place.module]
+    # a recording names a function by its first line
+    line = f"line {place.line}" if place.frame and place.line and f"({place.line}): " not in place.frame else None
+    scene = [place.frame, line, f"in {place.module}" if place.frame and place.module else place.module]
     times = "x" if ascii else "×"
     calls = f"{format_count(round(place.calls))} {times} " if round(place.calls) > 1 else ""
     called = f"{calls}{place.operator}" if place.operator else None
