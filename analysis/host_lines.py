@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.own_code import LIBRARY
+from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.samples import Frame
 
@@ -123,6 +124,27 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
             }
         )
     return pl.DataFrame(rows, schema=LINES).sort("other", "thread_at", "percent", descending=[False, False, True])
+
+
+class Line(NamedTuple):
+    """A line of the thread that runs the steps."""
+
+    name: str
+    """`/home/ann/train.py:12`"""
+    short: str
+    """`train.py:12, step`"""
+    ns: float | None
+    percent: float
+
+
+@kept
+def longest_line(trace: Trace) -> Line | None:
+    """The program's line that takes most of a step by the samples; None where it was not sampled."""
+    table = host_lines(sampled(trace)[0]).filter(~pl.col("other") & (pl.col("name") != NO_LINE))
+    for row in table.filter(pl.col("percent").is_not_null()).head(1).iter_rows(named=True):
+        function = row["function"].rpartition(".<locals>.")[2]
+        return Line(row["name"], f"{row['short_name']}, {function}", row["step_ns"], row["percent"])
+    return None
 
 
 def frames_below(of: Sampled, thread: int, frames: Sequence[int]) -> pl.DataFrame:

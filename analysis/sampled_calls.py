@@ -38,7 +38,7 @@ MOST_WAITING = 0.1
 """Where waits take more than this part of what several lines called, their samples are not in proportion to work."""
 MOST_UNSURE = 1.0
 """A share of the path that is less sure than by so many percent of the path is not told."""
-MOSTLY = 0.5
+MOSTLY = 0.9
 """One line stands for a call where it has more than this part of the call's samples."""
 _IN_TORCH = "_wrapped_call_impl"
 """A recording has the module in its place."""

@@ -133,7 +133,7 @@ NEVER_NULL = {
     # read on request only: test_gaps
     "gaps": "device step host host_percent behind launched_after_us next path path_percent",
     # only with samples beside a run: test_sampling
-    "host_lines": "function step_us percent samples mostly_in called_from",
+    "host_lines": "function step_us percent path_percent samples mostly_in called_from",
     # read on request only: test_nsys_beside
     "source_lines": "percent stall stall_percent sectors_per_request surplus_percent",
     "threads": "process thread program name on_cpu_us percent turns samples samples_percent",

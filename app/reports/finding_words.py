@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import (
@@ -96,7 +97,8 @@ def places(row: FindingRow, *, ascii: bool = False) -> list[str]:
 def place_text(place: PlaceRow, *, ascii: bool = False) -> str:
     """One place, what is called there, and its time per step."""
     # a recording names a function by its first line
-    line = f"line {place.line}" if place.frame and place.line and f"({place.line}): " not in place.frame else None
+    told = place.frame and re.search(rf"[(:]{place.line}\b", place.frame)
+    line = f"line {place.line}" if place.frame and place.line and not told else None
     scene = [place.frame, line, f"in {place.module}" if place.frame and place.module else place.module]
     times = "x" if ascii else "×"
     calls = f"{format_count(round(place.calls))} {times} " if round(place.calls) > 1 else ""

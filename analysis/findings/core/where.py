@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.attribution.place import innermost_units, launching_rows, places
+from tracetui.analysis.attribution.place import Place, innermost_units, launching_rows, places
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.host_path import host_path as path_of
+from tracetui.analysis.host_lines import longest_line
 from tracetui.analysis.sampled_calls import line_at
 
 if TYPE_CHECKING:
-    from tracetui.analysis.attribution.place import Place
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.dependencies.host_path import HostPath
     from tracetui.analysis.findings.core.facts import Facts
@@ -60,10 +60,24 @@ def on_host(facts: Facts, when: Intervals) -> list[Place]:
 
 
 def of_finding(facts: Facts, finding: Finding) -> tuple[Place, ...]:
-    """Where its time goes: the host's that it would spare, or that of its GPU work if that is more."""
+    """Where its time goes: the host's that it would spare, or that of its GPU work if that is more.
+
+    Of a recording without stacks, what is on the host has the lines that samples know, for all of a step.
+    """
     host = on_host(facts, finding.host) if finding.host is not None else []
     gpu = on_gpu(facts, finding.work) if finding.work is not None else []
-    return tuple(max(host, gpu, key=lambda of: sum(place.ns for place in of)))
+    found = max(host, gpu, key=lambda of: sum(place.ns for place in of))
+    if finding.host is not None and not any(place.frame for place in found):
+        found = [*_sampled(facts), *found]
+    return tuple(found)
+
+
+def _sampled(facts: Facts) -> list[Place]:
+    """The line that takes most of a step by the samples."""
+    line = longest_line(facts.trace)
+    if line is None or line.ns is None:
+        return []
+    return [Place(line.short, "", "", "", int(line.name.rpartition(":")[2]), 0.0, line.ns, None, on_gpu=False)]
 
 
 def host_path(facts: Facts) -> HostPath | None:
