@@ -399,7 +399,7 @@ class TracetuiApp(App[None]):
             self.shell.say("This row names no line of a Python file")
             return
         try:
-            path = file_here(place, (manifest and manifest.identity.cwd, Path.cwd()))
+            path = file_here(place, (None if manifest is None else manifest.identity.cwd, Path.cwd()))
             command = editor_command(path, place.line, os.environ)
             with self.suspend():
                 subprocess.run(command, check=False)
