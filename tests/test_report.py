@@ -96,7 +96,7 @@ NULL_IN: dict[str, dict[str, str]] = {
     NO_MEMORY: {"memory.long_lived": "steps"},
     "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz": {"memory.long_lived": "own library stack"},
     "chrome/forms/amd_mi250_rocm.json.gz": {
-        "memops": "bytes throughput_gbps",
+        "memops": "bytes throughput_gbps line",
         "overview.gpu": "occupancy_percent",
     },
     "chrome/forms/cpu_only_rank34.json.gz": {
