@@ -6,17 +6,19 @@ A line is the innermost frame of the program's own code; what libraries do below
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import polars as pl
 from msgspec import Struct
 
 from tracetui.analysis.base.own_code import LIBRARY
+from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.samples import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tracetui.parsers import Trace
     from tracetui.parsers.runs.samples import Samples
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 Columns: TypeAlias = "dict[str, pl.DataType | type[pl.DataType]]"
 NO_LINE = "(no line of the program)"
 NOT_DEEPER = "(the line itself)"
-_WITHIN = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>")
+WITHIN = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>")
 """Functions that are a part of a line."""
 _LINE: Columns = {
     "name": pl.String, "short_name": pl.String, "function": pl.String, "step_ns": pl.Float64, "percent": pl.Float64,
@@ -33,7 +35,8 @@ _LINE: Columns = {
 _PLACE: Columns = {"thread_at": pl.Int64, "frames": pl.List(pl.Int64)}
 """Of a row, for `frames_below`: the thread and the frames that lead to it, as places in the file."""
 LINES: Columns = {
-    **_LINE, **_PLACE, "mostly_in": pl.String, "called_from": pl.String, "thread": pl.String, "other": pl.Boolean,
+    **_LINE, "path_percent": pl.Float64, **_PLACE,
+    "mostly_in": pl.String, "called_from": pl.String, "thread": pl.String, "other": pl.Boolean,
 }  # fmt: skip
 
 Path: TypeAlias = tuple[Frame, ...]
@@ -82,8 +85,13 @@ def sampled(trace: Trace) -> tuple[Sampled | None, str | None]:
     return Sampled(found, sum(clean) / len(clean) if clean else None), None
 
 
-def host_lines(of: Sampled | None) -> pl.DataFrame:
-    """A row per line and thread: those of the thread that runs the steps first, of each thread the longest first."""
+def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingProxyType({})) -> pl.DataFrame:
+    """A row per line and thread: those of the thread that runs the steps first, of each thread the longest first.
+
+    Args:
+        of: the samples.
+        path: percent of the critical path of lines of the thread that runs the steps (`sampled_calls.path_by_line`).
+    """
     spent: Counter[tuple[int, Frame | None]] = Counter()
     below: dict[tuple[int, Frame | None], Counter[Frame | None]] = {}
     above: dict[tuple[int, Frame | None], Counter[Path]] = {}
@@ -104,6 +112,7 @@ def host_lines(of: Sampled | None) -> pl.DataFrame:
             {
                 **_named(line, NO_LINE),
                 **of.spent(ns),
+                "path_percent": path.get(line) if line and of.file.threads[thread].steps else None,
                 "mostly_in": None if inner is None else _short(inner),
                 "called_from": " > ".join(map(_short, outer)) or None,
                 "thread": of.file.threads[thread].name,
@@ -113,6 +122,27 @@ def host_lines(of: Sampled | None) -> pl.DataFrame:
             }
         )
     return pl.DataFrame(rows, schema=LINES).sort("other", "thread_at", "percent", descending=[False, False, True])
+
+
+class Line(NamedTuple):
+    """A line of the thread that runs the steps."""
+
+    name: str
+    """`/home/ann/train.py:12`"""
+    short: str
+    """`train.py:12, step`"""
+    ns: float | None
+    percent: float
+
+
+@kept
+def longest_line(trace: Trace) -> Line | None:
+    """The program's line that takes most of a step by the samples; None where it was not sampled."""
+    table = host_lines(sampled(trace)[0]).filter(~pl.col("other") & (pl.col("name") != NO_LINE))
+    for row in table.filter(pl.col("percent").is_not_null()).head(1).iter_rows(named=True):
+        function = row["function"].rpartition(".<locals>.")[2]
+        return Line(row["name"], f"{row['short_name']}, {function}", row["step_ns"], row["percent"])
+    return None
 
 
 def frames_below(of: Sampled, thread: int, frames: Sequence[int]) -> pl.DataFrame:
@@ -151,7 +181,7 @@ def is_own(frame: Frame) -> bool:
 def own_place(stack: Path) -> int | None:
     """Where in a stack the innermost line of the program's own code is; None without one."""
     at = next((at for at in reversed(range(len(stack))) if is_own(stack[at])), None)
-    while at and stack[at].function.endswith(_WITHIN) and _line(stack[at]) == _line(stack[at - 1]):
+    while at and stack[at].function.endswith(WITHIN) and _line(stack[at]) == _line(stack[at - 1]):
         at -= 1
     return at
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.analysis.attribution.place import lines
+
 if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
@@ -26,16 +28,21 @@ def memops(sel: Selection) -> pl.DataFrame:
 
     Returns:
         kind (memcpy or memset), name, calls, total_ns, mean_ns, bytes, throughput_gbps (bytes over their own time, in
-        10⁹ bytes a second; null without time or size), the longest total first.
+        10⁹ bytes a second; null without time or size), line (the program's own frame that launched most of its time;
+        null where none was recorded), the longest total first.
     """
-    rows = sel.timed.filter(pl.col("kind").is_in(["memcpy", "memset"])).select(
-        pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String), "duration", "bytes"
-    )
+    rows = sel.timed.filter(pl.col("kind").is_in(["memcpy", "memset"]))
+    rows = rows.select(
+        pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String), "duration", "bytes",
+        lines(sel.trace, rows).alias("line"),
+    )  # fmt: skip
     spelled = {name: operation_name(name) for name in rows["name"].unique().drop_nulls()}
     sized = pl.col("duration").filter(pl.col("bytes").is_not_null()).sum()
+    rows = rows.with_columns(pl.col("name").replace(spelled))
+    of_lines = rows.drop_nulls("line").group_by("kind", "name", "line").agg(pl.col("duration").sum())
+    main = of_lines.sort("duration", "line", descending=[True, False]).unique(["kind", "name"], keep="first")
     return (
-        rows.with_columns(pl.col("name").replace(spelled))
-        .group_by("kind", "name")
+        rows.group_by("kind", "name")
         .agg(
             pl.len().alias("calls"),
             pl.col("duration").sum().alias("total_ns"),
@@ -45,6 +52,7 @@ def memops(sel: Selection) -> pl.DataFrame:
             .then(pl.col("bytes").sum() / sized)
             .alias("throughput_gbps"),
         )
+        .join(main.select("kind", "name", "line"), on=["kind", "name"], how="left")
         .sort("total_ns", "name", descending=[True, False])
     )
 

@@ -278,6 +278,7 @@ def samples_of(events: list[Event], sampled: dict[str, Any]) -> Samples:
     return Samples(
         schema=SCHEMA,
         rank=sampled.get("rank"),
+        attached=sampled.get("attached"),
         step_ns=tuple(sampled["step_ns"] or ()),
         host_ns=tuple(sampled["host_ns"]),
         frames=tuple(frames),

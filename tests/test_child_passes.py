@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -451,17 +452,29 @@ def test_who_is_refused_goes_on(spec: Callable[..., Any], monkeypatch: pytest.Mo
 def test_an_own_program_is_sampled_after_its_clean_steps(own: Callable[..., Any], tmp_path: Path, gpu: bool) -> None:
     (tmp_path / ANSWER).write_text('{"rate_hz": 500}')
     result, fake = own(200, gpu=gpu, sample_seconds=0.02)
-    steps = len(result["measurement"]["sampled"]["step_ns"])
-    assert steps >= 3
-    lightly = f"{'.' * steps}<{'.' * 12}>[...]"
-    assert order(fake).startswith("." * 12 + lightly if gpu else "..[...]" + "." * (10 + steps))
+    told = result["measurement"]["sampled"]
+    assert told["step_ns"]
+    assert told["attached"] == gpu
+    before = "." * 12 + f"<{'.' * 12}>[...]" if gpu else "..[...]" + "." * 10
+    assert order(fake).startswith(before + "." * len(told["step_ns"]))
     assert result["skipped"] == []
 
 
-def test_a_program_that_ends_while_it_is_sampled_keeps_them(own: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("steps", "sampled"), [(28, 0), (30, 2), (60, 32)])
+def test_a_short_program_has_all_recordings_and_what_samples_fit(
+    own: Callable[..., Any], tmp_path: Path, steps: int, sampled: int
+) -> None:
     (tmp_path / ANSWER).write_text('{"rate_hz": 500}')
-    result, _ = own(20, sample_seconds=5.0)
-    told = result["measurement"]["sampled"]
-    assert told["moments"].keys() == {"began", "ended"}
-    assert len(told["step_ns"]) == 7
-    assert "and 7 that were sampled; --clean-steps 14 --no-light --sample-seconds 0 fits" in result["error"]
+    result, _ = own(steps, sample_seconds=5.0)
+    measured = result["measurement"]
+    assert len(measured["clean_step_ns"]) == 10
+    assert [one["steps"] for one in measured["passes"]] == [10, 3]
+    told = measured["sampled"]
+    assert (len(told["step_ns"]) if told else 0) == sampled
+    [line] = result["skipped"]
+    assert line.startswith(f"the program ended early, after {steps} optimizer steps: ")
+    if told:
+        assert told["moments"].keys() == {"began", "ended"}
+        assert re.search(r"about \d+ of 1100 samples of its lines were taken$", line)
+    else:
+        assert line.endswith("no steps were left to sample its lines")

@@ -96,7 +96,7 @@ NULL_IN: dict[str, dict[str, str]] = {
     NO_MEMORY: {"memory.long_lived": "steps"},
     "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz": {"memory.long_lived": "own library stack"},
     "chrome/forms/amd_mi250_rocm.json.gz": {
-        "memops": "bytes throughput_gbps",
+        "memops": "bytes throughput_gbps line",
         "overview.gpu": "occupancy_percent",
     },
     "chrome/forms/cpu_only_rank34.json.gz": {
@@ -133,7 +133,7 @@ NEVER_NULL = {
     # read on request only: test_gaps
     "gaps": "device step host host_percent behind launched_after_us next path path_percent",
     # only with samples beside a run: test_sampling
-    "host_lines": "function step_us percent samples mostly_in called_from",
+    "host_lines": "function step_us percent path_percent samples mostly_in called_from",
     # read on request only: test_nsys_beside
     "source_lines": "percent stall stall_percent sectors_per_request surplus_percent",
     "threads": "process thread program name on_cpu_us percent turns samples samples_percent",

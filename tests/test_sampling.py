@@ -233,7 +233,10 @@ def test_reports_have_the_lines(run: Path, capsys: pytest.CaptureFixture[str]) -
     assert printed("csv").splitlines()[1].startswith("/home/ann/clip.py:7,clip,")
     for form in ("text", "markdown", "html"):
         said = " ".join(printed(form).split())
-        assert "Sampled 500 times a second over 2 steps, without a profiler; a step took 10.00 ms meanwhile" in said
+        assert (
+            "Sampled 500 times a second over 2 steps (10 samples), without a profiler; a step took 10.00 ms meanwhile"
+            in said
+        )
         assert "3.03 % of the samples lost" in said
         # a page names its headings before its tables
         assert said.index("clip.py:7") < said.rindex("Lines of other threads meanwhile") < said.rindex("data.py:3")

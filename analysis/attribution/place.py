@@ -22,6 +22,8 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.nesting import LaneClock, nearest, nest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Ints
     from tracetui.parsers import Trace
@@ -43,7 +45,7 @@ LIBRARIES = frozenset(
      "wandb", "xformers", "yaml"}
 )  # fmt: skip
 """Import packages that are installed: a profiler leaves out the folder they are in."""
-_FRAME = re.compile(r"(?P<file>.+\.py|<ipython-input[^>]*>|<stdin>)\((?P<line>\d+)\): (?P<function>.*)")
+FRAME = re.compile(r"(?P<file>.+\.py|<ipython-input[^>]*>|<stdin>)\((?P<line>\d+)\): (?P<function>.*)")
 _INSTALLED = re.compile(
     r"(?:^|/)(?:site-packages|dist-packages|tracetui_child|torch)/|/lib/python\d|(?:^|/)child/start\.py$"
 )
@@ -52,7 +54,7 @@ _TASK = "autograd::engine::evaluate_function: "
 
 def is_own(frame: str) -> bool:
     """Whether a Python frame is the program's own, and no library's, Python's or the profiler's."""
-    match = _FRAME.fullmatch(frame)
+    match = FRAME.fullmatch(frame)
     if match is None or _INSTALLED.search(match["file"]):
         return False
     if match["function"] == "<module>":  # a script that runs, whatever it is called
@@ -173,7 +175,7 @@ def _first_calls(host: pl.DataFrame, parent: Ints, own: Bools) -> Ints:
     starts = np.flatnonzero(matching(host["name"], lambda name: bool(_START.match(name))))
     at = int(starts[0]) if starts.size else NONE
     while at >= 0:
-        if own[at] and (match := _FRAME.fullmatch(host["name"][at])):
+        if own[at] and (match := FRAME.fullmatch(host["name"][at])):
             alike = re.compile(rf"{re.escape(match['file'])}\((\d+)\): {re.escape(match['function'])}")
             lines = {int(found[1]): other for other in distinct(host["name"]) if (found := alike.fullmatch(other))}
             line = max((line for line in lines if line < int(match["line"])), default=None)
@@ -198,6 +200,8 @@ class Place(Struct, frozen=True):
     """The innermost range, where neither frame nor module was recorded."""
     operator: str
     """What is called there; empty where no operator was recorded."""
+    line: int | None
+    """The line of the frame's function that makes most of these calls, where samples of the clean program tell it."""
     calls: float
     """How often, per step."""
     ns: float
@@ -226,6 +230,7 @@ def places(
     on_gpu: bool,
     when: Ints | None = None,
     ranges: pl.Series | None = None,
+    lines: Sequence[int | None] | None = None,
 ) -> list[Place]:
     """Groups host rows by their places, the most time first; what has none is left out.
 
@@ -237,11 +242,21 @@ def places(
         on_gpu: whose time it is.
         when: the time of each, where a row may be unknown.
         ranges: the range of each, which is told where neither frame nor module is known.
+        lines: the line of each in its frame.
     """
     named = range_names(trace, rows, when) if ranges is None else ranges
     nowhere = pl.col("frame").is_null() & pl.col("module").is_null()
+    line = pl.lit(None, pl.Int64) if lines is None else pl.Series(lines, dtype=pl.Int64)
     table = placed(trace, rows, when).with_columns(ns=pl.Series(ns), range=pl.when(nowhere).then(pl.lit(named)))
+    table = table.with_columns(line=pl.when(~pl.col("backward")).then(line))
     groups = table.group_by(_GROUP).agg(pl.col("ns").sum(), pl.col("call").n_unique())
+    most = (
+        table.group_by(*_GROUP, "line")
+        .agg(of_line=pl.col("ns").sum())
+        .sort("of_line", "line", descending=[True, False])
+    )
+    most = most.unique(_GROUP, keep="first", maintain_order=True)
+    groups = groups.join(most, on=_GROUP, nulls_equal=True)
     groups = groups.sort("ns", "operator", "frame", "module", descending=[True, False, False, False], nulls_last=True)
     total = float(ns.sum())
     return [
@@ -290,7 +305,7 @@ def call_name(name: str) -> str:
     """``AddmmBackward0`` of autograd's task, ``LSTMCell`` of a module's call, ``Tensor.item`` of a built-in method."""
     if match := _BUILT_IN.match(name):
         return f"{match[2].rpartition('.')[2]}.{match[1]}" if match[2] else match[1]
-    if match := _FRAME.fullmatch(name):
+    if match := FRAME.fullmatch(name):
         return f"{match['function']} ({match['file'].rpartition('/')[2]})"
     return _INSTANCE.sub("", name.removeprefix(PREFIX)) if name.startswith(PREFIX) else name.removeprefix(_TASK)
 
@@ -363,6 +378,7 @@ def _place(row: dict[str, object], steps: int, percent: float | None, *, on_gpu:
         module=f"{BACKWARD}{module}" if module and row["backward"] and not frame else module,
         range=str(row["range"] or ""),
         operator=str(row["operator"] or ""),
+        line=row["line"],  # type: ignore[arg-type]
         calls=float(row["call"]) / steps,  # type: ignore[arg-type]
         ns=float(row["ns"]) / steps,  # type: ignore[arg-type]
         percent=percent,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.findings import catalogue
 from tracetui.analysis.findings.engine import find
+from tracetui.analysis.host_lines import longest_line
 
 if TYPE_CHECKING:
     from tracetui.analysis.dependencies.limit import Limit
@@ -19,9 +21,19 @@ def verdict(facts: Facts, config: Config | None = None) -> Limit:
     """The verdict; of a recording that a rule refutes, that it is not valid, and nothing as a fact."""
     by = _refuting(facts, config)
     if by is None:
-        return facts.verdict
+        return _with_its_line(facts)
     sentence = f"The recording is not valid: {by.title} ({by.id}). What limits the run can't be told from it."
     return replace(facts.verdict, kind="unknown", sentence=sentence, why="invalid")
+
+
+def _with_its_line(facts: Facts) -> Limit:
+    """The verdict; of a run that waits for its host, with the line that it is in the longest."""
+    found = facts.verdict
+    line = longest_line(facts.trace) if found.kind == "host" else None
+    if line is None:
+        return found
+    place = f"Longest in {line.short}: {format_percent(line.percent)} of the sampled steps."
+    return replace(found, sentence=f"{found.sentence} {place}")
 
 
 def _refuting(facts: Facts, config: Config | None) -> Finding | None:

@@ -86,6 +86,7 @@ def place_row(place: Place) -> PlaceRow:
         module=place.module or None,
         range=place.range or None,
         operator=place.operator or None,
+        line=place.line,
         calls=place.calls,
         us=place.ns / 1000,
         percent=place.percent,

@@ -314,7 +314,9 @@ class HostSamples(Struct, frozen=True, kw_only=True):
     lost: Annotated[int | None, Meta(description="samples that failed; the stack before stands for them")]
     behind: bool | None
     rank: int | None
+    attached: Annotated[bool | None, Meta(description="after recordings on a GPU, CUPTI still attached")]
     steps: int
+    in_steps: Annotated[int | None, Meta(description="samples of a thread within the steps")]
     step_us: Annotated[float | None, Meta(description="median step while it was sampled")]
     clean_step_us: Annotated[float | None, Meta(description="median clean step")]
     problem: Annotated[str | None, Meta(description="why the samples can't be read")]
@@ -412,6 +414,7 @@ class PlaceRow(Struct, frozen=True, kw_only=True):
     module: Annotated[str | None, Meta(description="classes of the modules around it")]
     range: Annotated[str | None, Meta(description="the innermost range, where neither frame nor module is recorded")]
     operator: Annotated[str | None, Meta(description="what is called there")]
+    line: Annotated[int | None, Meta(description="of that function, where samples tell which line makes most calls")]
     calls: Annotated[float, Meta(description="per step")]
     us: Annotated[float, Meta(description="per step")]
     percent: Annotated[float | None, Meta(description="of the finding's work or host time")]

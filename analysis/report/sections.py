@@ -151,7 +151,9 @@ def host_samples(trace: Trace, found: Sampled | None, problem: str | None) -> Ho
         lost=file.errors,
         behind=file.behind,
         rank=file.rank,
+        attached=file.attached,
         steps=len(file.host_ns),
+        in_steps=None if file.rate_hz is None else round(file.rate_hz * sum(file.host_ns) / 1e9),
         step_us=us(median(file.step_ns)) if file.step_ns else None,
         clean_step_us=us(median(trace.clean_step_ns)) if trace.clean_step_ns else None,
         problem=problem,
@@ -366,8 +368,11 @@ class Sections:
     def host_lines(self) -> Section:
         """Which lines of the program its threads were in, as a sampler saw without a profiler."""
         from tracetui.analysis.host_lines import host_lines
+        from tracetui.analysis.sampled_calls import path_by_line
 
-        return self._table(host_lines(self._sampled[0]), HOST_LINES)
+        found, model = self._sampled[0], self._facts.host_model
+        path = {} if found is None or model is None else path_by_line(self.sel, model)
+        return self._table(host_lines(found, path), HOST_LINES)
 
     def host_lines_extras(self) -> Json:
         """How the lines were sampled; null where they were not."""

@@ -413,6 +413,11 @@ HOST_LINES = Table(
             about="share of the sampled steps' time in which the thread was in it, waiting or not",
         ),
         Field(
+            "path_percent", "Path", "percent", width=5, priority=1, main=True, null=True,
+            about="percent of the critical path that is the host's work in it, by the samples of what it calls; unknown"
+            " where waits are among them, and without GPU work or stacks in the recording",
+        ),
+        Field(
             "samples", "Samples", "count", width=7, priority=3, main=True, null=True,
             about="how many samples that is at the sampler's rate",
         ),
@@ -430,8 +435,11 @@ HOST_LINES = Table(
             about="of another thread than the one that runs the steps; such rows come last",
         ),
     ),
-    data=("name", "function", "step_ns", "percent", "samples", "mostly_in", "called_from", "thread", "other"),
-    reports=("step_ns", "percent", "thread", "name", "function", "mostly_in"),
+    data=(
+        "name", "function", "step_ns", "percent", "path_percent", "samples", "mostly_in", "called_from", "thread",
+        "other",
+    ),
+    reports=("step_ns", "percent", "path_percent", "thread", "name", "function", "mostly_in"),
     base="% of the sampled steps",
     key="name",
     drill="frames",

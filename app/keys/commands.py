@@ -239,6 +239,8 @@ _DECLARED: tuple[Command, ...] = (
             line=":"),
     Command("app.palette", "ctrl+p", "Ctrl+P", "Find a kernel, module, run, theme or command", "Program",
             "command_palette", "app", footer="find", rank=62, palette=False),
+    Command("source.edit", "ctrl+e", "Ctrl+E", "Open the row's or event's line in $EDITOR, if the file is here", "Go",
+            "edit_source", "app", rank=46),
     Command("app.redraw", "ctrl+l", "Ctrl+L", "Redraw the screen", "Program", "redraw", "app"),
     Command("app.suspend", "ctrl+z", "Ctrl+Z", "Suspend and go back to the shell; fg returns here", "Program",
             "suspend_process", "app"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import (
@@ -95,12 +96,15 @@ def places(row: FindingRow, *, ascii: bool = False) -> list[str]:
 
 def place_text(place: PlaceRow, width: int | None = None, *, ascii: bool = False) -> str:
     """One place, what is called there, and its time per step; what tells least goes where the width is too small."""
+    # a recording names a function by its first line
+    at_line = place.frame and place.line and not re.search(rf"[(:]{place.line}\b", place.frame)
+    line = f"line {place.line}" if at_line else None
     module = f"in {place.module}" if place.frame and place.module else place.module
     times = "x" if ascii else "×"
     calls = f"{format_count(round(place.calls))} {times} " if round(place.calls) > 1 else ""
     called = f"{calls}{place.operator}" if place.operator else None
     time = f"{format_us(place.us, ascii=ascii)} of the {'GPU' if place.on_gpu else 'host'}"
-    told = [text for text in (place.frame, module, place.range, called, time) if text]
+    told = [text for text in (place.frame, line, module, place.range, called, time) if text]
     for least in (module, place.range, time):
         is_place = told[:1] == [least]
         if width is not None and not is_place and least in told and len(", ".join(told)) > width:

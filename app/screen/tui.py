@@ -5,6 +5,7 @@ Nothing here imports Polars before the first paint; views and readers do, so the
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -381,6 +382,33 @@ class TracetuiApp(App[None]):
             from tracetui.app.views.common.rows import ask_for_picture
 
             ask_for_picture(self.view, lambda: self.export_screenshot(title=self.TITLE), of_chart=of_chart)
+
+    def action_edit_source(self) -> None:
+        """Opens the line under the cursor in the user's editor, which has the terminal until it ends."""
+        if self.view is None or "a" not in self.session.runs:
+            return
+        import subprocess
+
+        from textual.app import SuspendNotSupported
+
+        from tracetui.app.session.source_file import editor_command, file_here, source_line
+        from tracetui.app.text.exit_codes import UsageError
+
+        place, manifest = source_line(self.view.place_text), self.session.runs["a"].manifest
+        if place is None:
+            self.shell.say("This row names no line of a Python file")
+            return
+        try:
+            path = file_here(place, (None if manifest is None else manifest.identity.cwd, Path.cwd()))
+            command = editor_command(path, place.line, os.environ)
+            with self.suspend():
+                subprocess.run(command, check=False)
+        except UsageError as problem:
+            self.shell.say(str(problem))
+        except SuspendNotSupported:
+            self.shell.say("This terminal can't be handed to an editor")
+        except OSError as error:
+            self.shell.say(f"$EDITOR: {(error.strerror or str(error)).lower()}")
 
     # --- keys: the program
 

@@ -19,7 +19,9 @@ def sampled_words(how: HostSamples) -> str:
     rate = "" if how.rate_hz is None else f" {how.rate_hz:g} times a second"
     steps = "one step" if how.steps == 1 else f"{format_count(how.steps)} steps"
     of_rank = "" if how.rank is None else f" of rank {how.rank} alone"
-    said = f"Sampled{rate} over {steps}{of_rank}, without a profiler"
+    number = "" if how.in_steps is None else f" ({format_count(how.in_steps)} samples)"
+    after = "after the recordings, with CUPTI still attached" if how.attached else "without a profiler"
+    said = f"Sampled{rate} over {steps}{number}{of_rank}, {after}"
     if how.step_us is not None and how.clean_step_us is not None:
         sampled, clean = (format_ns(us * 1e3) for us in (how.step_us, how.clean_step_us))
         said += f"; a step took {sampled} meanwhile, {clean} clean (medians)"

@@ -16,7 +16,16 @@ from tracetui.analysis.report.findings import finding_row, judged, stable_key
 from tracetui.analysis.report.model import SilencedRow, SuppressedRow
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE
 from tracetui.app import tabs
-from tracetui.app.reports.finding_words import LABEL_WIDTH, evidence_text, headline, looked, parts, titled, whole_of
+from tracetui.app.reports.finding_words import (
+    LABEL_WIDTH,
+    evidence_text,
+    headline,
+    looked,
+    parts,
+    place_text,
+    titled,
+    whole_of,
+)
 from tracetui.app.session.facts import compared_findings, session_findings
 from tracetui.app.text.fitting import pad, printable, wrapped
 from tracetui.app.views.common.messages import ShowEvidence
@@ -171,6 +180,12 @@ class FindingsView(TableView):
         if state.page.id == "evidence":
             return state.page.findings[0], state.page.queries[number]
         return (state.page.findings[number] if state.page.findings else None), None
+
+    @property
+    def place_text(self) -> str:
+        """Returns the first place of the finding."""
+        finding, _ = self._current()
+        return place_text(finding.where[0]) if finding is not None and finding.where else ""
 
     def action_drill(self) -> None:
         """Opens the evidence of a finding, or goes to the rows that prove it."""

@@ -17,6 +17,7 @@ from tracetui.analysis.nsys.threads import cpu_functions, os_calls, threads
 from tracetui.analysis.nsys.unified_memory import unified_memory
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.report.sections import host_samples
+from tracetui.analysis.sampled_calls import path_by_line
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, LANE_EVENTS, LANES, STRETCHES
 from tracetui.analysis.tables.nsight import system
 from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCTIONS, HOST_LINES, LINE_FRAMES, RANGES
@@ -277,7 +278,13 @@ def lines_page(session: Session) -> Page:
     """The lines that the clean program was in; Enter opens the frames below one."""
     found, problem = session_samples(session)
     how = host_samples(session.trace(), found, problem)
-    frame = session.cached("host lines", lambda: host_lines(found))
+
+    def compute() -> pl.DataFrame:
+        selection = session.selection()
+        replayed = None if found is None else model(selection, selection.clean_step_ns)
+        return host_lines(found, {} if replayed is None else path_by_line(selection, replayed))
+
+    frame = session.cached("host lines", compute)
     return Page.of(
         HOST_LINES,
         frame,

@@ -15,7 +15,7 @@ from tracetui.analysis.tables.kernels import MEMOPS
 from tracetui.app.charts.histogram import bins_for, histogram
 from tracetui.app.keys.commands import key
 from tracetui.app.session import jobs
-from tracetui.app.views.common.counted import CountedView, in_units
+from tracetui.app.views.common.counted import CountedView, filled, in_units
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
 from tracetui.app.views.kernel_pages import group_page, inside_row, kernel_page, member_page
@@ -236,9 +236,11 @@ class KernelsView(CountedView, PicturedView):
         """All kernels in scope, or all copies and fills."""
         session = self.session
         if self.kind == "copies":
+            frame = session.of_counted("memops", memops)
             page = Page.of(
                 MEMOPS,
-                session.of_counted("memops", memops),
+                frame,
+                columns=filled(MEMOPS.columns, frame),
                 note=session.counted().describe() + session.counted().work_words,
                 empty="No memcpy or memset in this trace: \nnothing was copied or filled on the GPU.",
             )

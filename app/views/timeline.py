@@ -372,6 +372,13 @@ class TimelineView(LanesView):
             self.host.say(f"The details are closed: {commands.key('timeline.details')} opens them")
         self.detail.scroll_relative(y=lines, animate=False)
 
+    @property
+    def place_text(self) -> str:
+        """Returns the innermost line that led to the selected event."""
+        built, place = self._built, self.picture.selected
+        told = () if built is None or place is None else facts(*built.local(place))
+        return next((str(fact.value) for fact in told if fact.title == "Line"), "")
+
     def action_copy(self) -> None:
         """Copies everything about the selected event."""
         self.app.copy_to_clipboard("\n".join(self._detail_lines()))

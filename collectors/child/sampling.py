@@ -39,15 +39,17 @@ _SET_PTRACER = 0x59616D61
 class Sampling:
     """The sampled steps of one process; whoever runs them asks before each whether there is one more."""
 
-    def __init__(self, spec: dict[str, Any], clean: Marks, progress: Progress) -> None:
+    def __init__(self, spec: dict[str, Any], clean: Marks, progress: Progress, *, attached: bool = False) -> None:
         """Plans them.
 
         Args:
             spec: with ``sample_seconds`` (0 for none) and ``sampler_pid``, the process whose children may look.
             clean: the clean steps, by which ranks tell how many steps make the samples.
             progress: by which the parent is asked.
+            attached: whether a recording came before, whose library stays attached to the GPU's calls.
         """
         self._spec = spec
+        self._attached = attached
         self._progress = progress
         self._clean_ns = clean.step_ns() or clean.host_ns()
         self._marks = Marks(spec["device"])
@@ -60,7 +62,10 @@ class Sampling:
         self._thread = 0
         self._moments: dict[str, int] = {}
         """When it left the function before the steps, and entered the one after them; ns since 1970."""
+        self._rate_hz = 0.0
         self.skipped: list[str] = []
+        self.cut_short: str | None = None
+        """What is missing, where the program ended first."""
 
     @property
     def steps(self) -> int:
@@ -76,7 +81,7 @@ class Sampling:
             self._planned = self._begin() and self._planned
         if self._planned and (self._steps < self._planned if self._is_ranked else self._lacks_samples()):
             return True
-        self.end()
+        self._stand()
         return False
 
     def _lacks_samples(self) -> bool:
@@ -90,6 +95,16 @@ class Sampling:
             self._progress.say(PHASE, self._steps)
 
     def end(self) -> None:
+        """Ends it before it has what it wanted, if it is still under way."""
+        if "began" not in self._moments or "ended" in self._moments:
+            return
+        self._stand()
+        wanted, taken = self._rate_hz * self._wanted_s, self._rate_hz * sum(self._marks.host_ns()) / 1e9
+        self.cut_short = "no steps were left to sample its lines"
+        if self._marks.steps:
+            self.cut_short = f"about {taken:.0f} of {wanted:.0f} samples of its lines were taken"
+
+    def _stand(self) -> None:
         """Stands still for the sampler to see, and ends it."""
         if "began" not in self._moments or "ended" in self._moments:
             return
@@ -106,6 +121,7 @@ class Sampling:
         return {
             "pid": os.getpid(),
             "rank": self._spec.get("rank"),
+            "attached": self._attached,
             "thread": self._thread,
             "moments": self._moments,
             "marks": self._marks.unix_ns,
@@ -131,7 +147,8 @@ class Sampling:
             self.skipped.append(f"no samples: {answer.get('refused') or 'the sampler did not begin in time'}")
             return 0
         self._marks.add()
-        self._wanted_s = min(LEAST_SAMPLES / answer["rate_hz"], self._spec["sample_seconds"])
+        self._rate_hz = answer["rate_hz"]
+        self._wanted_s = min(LEAST_SAMPLES / self._rate_hz, self._spec["sample_seconds"])
         return max(1, math.ceil(self._wanted_s * 1e9 * len(self._clean_ns) / max(sum(self._clean_ns), 1)))
 
     def _asked(self) -> dict[str, Any]:

@@ -205,9 +205,10 @@ class _Recorder:
     """Times and records the steps of somebody else's program, which does not know it.
 
     The calls of the optimizer are the ends of steps, or those of the module that a program without one repeats. On a
-    GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, some are sampled, `light_steps`
-    are recorded lightly, and `steps` with everything. On the CPU, where no profiler stays loaded, `steps` are recorded
-    after the warm-up, so that short programs are too, then `clean_steps` timed, and then some sampled.
+    GPU, in order: `warmup` of them pass, `clean_steps` are timed without a profiler, `light_steps` are recorded
+    lightly, and `steps` with everything. On the CPU, where no profiler stays loaded, `steps` are recorded after the
+    warm-up, so that short programs are too, and then `clean_steps` timed. What steps are left are sampled: how many a
+    program has is not known, and recordings come first.
     """
 
     def __init__(self, spec: dict[str, Any], progress: Progress, keep: Callable[[], None]) -> None:
@@ -299,9 +300,9 @@ class _Recorder:
             yield from self._sample(device)
             return
         yield from self._time(device)
-        yield from self._sample(device)
         yield from self._record_lightly(device)
         yield from self._record(device)
+        yield from self._sample(device)
 
     def _time(self, device: str) -> Iterator[None]:
         if not self._spec["clean_steps"]:
@@ -321,7 +322,8 @@ class _Recorder:
         self._keep()
 
     def _sample(self, device: str) -> Iterator[None]:
-        self._sampling = Sampling({**self._spec, "device": device}, self._clean, self._progress)
+        attached = device != "cpu" and bool(self._passes)
+        self._sampling = Sampling({**self._spec, "device": device}, self._clean, self._progress, attached=attached)
         while self._sampling.goes_on():
             yield
             self._sampling.step()
@@ -480,6 +482,8 @@ class _Recorder:
             for recorded in self._passes
             if recorded["steps"] < asked_of[recorded["name"]]
         ]
+        if self._sampling is not None and self._sampling.cut_short is not None:
+            lines.append(self._sampling.cut_short)
         if lines:
             calls = "optimizer steps" if self._repeated is None else f"calls of {self._repeated}"
             lines[0] = f"the program ended early, after {self._calls} {calls}: {lines[0]}"
@@ -507,11 +511,8 @@ class _Recorder:
             lightly = LIGHT_WARMUP + spec["light_steps"] if spec["light_steps"] else 0
             before = f"{warmup + spec['clean_steps'] + lightly} ({warmup} to warm up, {spec['clean_steps']} timed "
             before += f"without a profiler, {lightly} recorded lightly)"
-            if self._sampling is not None and self._sampling.steps:
-                before += f" and {self._sampling.steps} that were sampled"
             left = self._calls - warmup - spec["steps"]
-            unsampled = " --sample-seconds 0" if spec.get("sample_seconds") else ""
-            fits = f"--clean-steps {left} --no-light{unsampled} fits"
+            fits = f"--clean-steps {left} --no-light fits"
             advice = fits if left > 0 else "lower --warmup, --clean-steps and --steps"
         raise Refused(
             f"the program ended before a step was recorded: it called {self._step_call()} {self._calls} times, and "

@@ -80,6 +80,8 @@ class Samples(Struct, frozen=True, gc=False):
     """Whether it could not keep up with the rate, so that there are fewer samples."""
     rank: Whole | None = None
     """Of a job: whose process it was; the others were not sampled."""
+    attached: bool | None = None
+    """Whether a recording came before on a GPU, whose library (CUPTI) stays attached to the process's calls."""
     step_ns: tuple[Number, ...] = ()
     """Each step while it was sampled, by the clock of `clean_step_ns` in run.json."""
     host_ns: tuple[Number, ...] = ()

@@ -19,6 +19,7 @@ from tracetui.analysis.findings.declared.host import S2, S13, S19
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.host.copies import DTOH
 from tracetui.analysis.findings.host.synchronisation import waits
+from tracetui.analysis.host_lines import longest_line
 from tracetui.analysis.memops import operation_name
 
 if TYPE_CHECKING:
@@ -113,11 +114,19 @@ def _late(
     ways = f"ways of {'at most' if launching else 'more than'} {words.ns(LAUNCHING_NS)}"
     return bound.finding(
         title,
-        (*_evidence(facts, model), *numbers),
+        (*_evidence(facts, model), *numbers, *_lines(facts)),
         f"{words.part_of(bound.ns, model.step_ns, bound.ceiling_percent)}; {bound.why}",
         threshold=f"above {words.percent(limits.late_percent)} of the step; {ways} from one launch to the next",
         advice=advice,
     )
+
+
+def _lines(facts: Facts) -> tuple[Evidence, ...]:
+    """The line that takes most of a step, as samples of the clean program tell."""
+    line = longest_line(facts.trace)
+    if line is None:
+        return ()
+    return (Evidence(f"{line.short}, of the sampled steps", line.percent, "%", Query("host:lines", row=line.name)),)
 
 
 def _evidence(facts: Facts, model: Model) -> tuple[Evidence, ...]:

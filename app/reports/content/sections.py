@@ -353,7 +353,9 @@ def host_lines(trace: Trace, layout: Layout) -> Iterator[Part]:
         return
     fields = [replace(one, short="") for one in HOST_LINES.chosen(HOST_LINES.reports)]
     own, others = (in_words((r for r in rows if r["other"] is other), "name", short_line) for other in (False, True))
-    unnamed = [one for one in fields if one.name != "thread"]
+    untold = {"path_percent"} if all(row["path_percent"] is None for row in rows) else set()
+    unnamed = [one for one in fields if one.name not in {"thread", *untold}]
+    fields = [one for one in fields if one.name != "path_percent"]
     yield listed(HOST_LINES, own, layout, fields=unnamed, after=(f"{sampled_words(how)}.",))
     if others:
         yield listed(HOST_LINES, others, layout, fields=fields, heading="Lines of other threads meanwhile")

@@ -195,6 +195,11 @@ class View(Vertical, Painted, can_focus=True):
         jobs.start(self, self._computing, job)
 
     @property
+    def place_text(self) -> str:
+        """Returns the line of the program that is under the cursor, as the recording names it; empty without one."""
+        return ""
+
+    @property
     def awaits_rows(self) -> bool:
         """Returns whether the page that the user asked for is being computed."""
         return self._computing.startswith(("root#", "inner#"))

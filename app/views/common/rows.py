@@ -70,6 +70,12 @@ class RowsView(View):
 
     # --- the clipboard and files
 
+    @property
+    def place_text(self) -> str:
+        """Returns the row's line, or what it is called."""
+        row = self.table.current or {}
+        return str(row.get("line") or row.get("name") or "")
+
     def action_copy_name(self) -> None:
         """Copies the full name of the row."""
         row = self.table.current
