@@ -136,6 +136,14 @@ class Line(NamedTuple):
 
 
 @kept
+def line_times(trace: Trace) -> Mapping[str, float]:
+    """By line, ``train.py:12``: what it takes of the sampled steps on the thread that runs them, percent."""
+    found, _ = sampled(trace)
+    rows = host_lines(found).filter(~pl.col("other") & pl.col("percent").is_not_null())
+    return dict(rows.select("short_name", "percent").iter_rows())
+
+
+@kept
 def longest_line(trace: Trace) -> Line | None:
     """The program's line that takes most of a step by the samples; None where it was not sampled."""
     table = host_lines(sampled(trace)[0]).filter(~pl.col("other") & (pl.col("name") != NO_LINE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ from tracetui.analysis.attribution.place import Place, innermost_units, launchin
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.host_path import host_path as path_of
-from tracetui.analysis.host_lines import longest_line
+from tracetui.analysis.host_lines import line_times, longest_line
 from tracetui.analysis.sampled_calls import line_at
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.host_path import HostPath
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Finding
+
+
+RECORDING_WEIGHS = 2.0
+"""Times of the host that differ by less than this factor may differ by recording's weight alone."""
 
 
 def on_gpu(facts: Facts, rows: Ints) -> list[Place]:
@@ -64,12 +69,26 @@ def of_finding(facts: Facts, finding: Finding) -> tuple[Place, ...]:
 
     Of a recording without stacks, what is on the host has the lines that samples know, for all of a step.
     """
-    host = on_host(facts, finding.host) if finding.host is not None else []
+    host = _by_samples(facts, on_host(facts, finding.host)) if finding.host is not None else []
     gpu = on_gpu(facts, finding.work) if finding.work is not None else []
     found = max(host, gpu, key=lambda of: sum(place.ns for place in of))
     if finding.host is not None and not any(place.frame for place in found):
         found = [*_sampled(facts), *found]
     return tuple(found)
+
+
+def _by_samples(facts: Facts, found: list[Place]) -> list[Place]:
+    """Of places of the host that take about as long as the first, that comes first whose line was sampled most.
+
+    Only where the first one's line was sampled: what backward work takes is seen where the program waits for it.
+    """
+    times = line_times(facts.trace)
+    seen = [times.get(f"{PurePath(place.frame.partition('(')[0]).name}:{place.line}") for place in found]
+    if not seen or seen[0] is None:
+        return found
+    alike = [at for at, place in enumerate(found) if place.ns * RECORDING_WEIGHS >= found[0].ns]
+    first = max(alike, key=lambda at: seen[at] or 0.0)
+    return [found[first], *found[:first], *found[first + 1 :]]
 
 
 def _sampled(facts: Facts) -> list[Place]:
