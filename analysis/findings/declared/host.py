@@ -295,6 +295,7 @@ S29 = Rule(
     rests_on=("gpu", "host", "whole"),
     thresholds={
         "calls": chosen(8, "", "calls of the same under one call of a function"),
+        "library_calls": chosen(16, "", "the same under a library's function, which may have so many without a loop"),
         "passes": chosen(4, "", "the same where each comes with a backward pass of its own, as micro-batches do"),
         "share_percent": chosen(5, "%", "what the step would be shorter without them"),
     },
@@ -306,7 +307,8 @@ S29 = Rule(
     One function of the program calls the same operator, module or library function many times where one call would do.
 
     Counted are calls directly under a function of the program's own code, in one call of that function and one step;
-    comprehensions are part of their function. A module counts only where it is the same instance: a stack of layers is
+    comprehensions are part of their function. A loop within a library's function counts too, for the program's function
+    that led to it; optimizers are F4's. A module counts only where it is the same instance: a stack of layers is
     no repetition, nor what comes once between one layer and the next; a recurrent cell in a loop is. Own functions
     count where they hold no modules and no products with weights, and so do hooks of modules.
     The gain is how much earlier the steps end in a replay without all but the first of these calls, without their

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import call_name, own_frames
+from tracetui.analysis.attribution.place import FRAME, call_name, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, program, words
@@ -54,8 +54,8 @@ INSTEAD = (
 )  # fmt: skip
 """What does the same for all of them, by the name of what is repeated."""
 IN_GENERAL = (
-    "Do it for all of them in one call: a batch dimension, torch.vmap, one wide GEMM; or let torch.compile or a CUDA"
-    " graph take the loop."
+    "Do it for all of them in one call: a batch dimension, torch.vmap, one wide GEMM; do fewer; or let torch.compile or"
+    " a CUDA graph take the loop."
 )
 
 
@@ -74,13 +74,18 @@ class Units(Struct, frozen=True):
 _PART = re.compile(r": <(?:listcomp|genexpr|dictcomp|setcomp|lambda)>$")
 """Functions that are a part of the one that they are written in."""
 _CALLS_HOOKS = re.compile(r"^torch/nn/modules/module\.py\(\d+\): (?:_call_impl|inner)$")
+_OPTIMIZERS = "torch/optim/"
+"""What these do one by one is F4's."""
 _BACKWARD = r"^torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward$"
 _WEIGHED = re.compile(r"^aten::(?:linear|matmul|mm|bmm|addmm|baddbmm|einsum|conv\w*|scaled_dot_product_attention)$")
 """What multiplies by weights; in a function, which of its calls have which weights is not known."""
 
 
-def units(facts: Facts) -> Units | None:
-    """The calls directly under the program's own functions, and their calls of each other, within the steps."""
+def units(facts: Facts, looping: int) -> Units | None:
+    """The calls directly under the program's own functions, and their calls of each other, within the steps.
+
+    And what one call of a library's function called `looping` times or more, under that function.
+    """
     path, host = host_path(facts), facts.trace.host
     if path is None:
         return None
@@ -96,6 +101,8 @@ def units(facts: Facts) -> Units | None:
     own = _own_calls(host, parent, np.flatnonzero(function & inside), function, is_module)
     unit, called = np.concatenate((unit, own)), np.concatenate((called, own))
     frame = nearest(parent, function, parent[unit])
+    looped, around = _looped(host, parent, np.flatnonzero(inside), frames.own, is_module, looping)
+    unit, called, frame = (np.concatenate(of) for of in ((unit, looped), (called, looped), (frame, around)))
     unit, called, frame = (of[frame >= 0] for of in (unit, called, frame))
     place, is_unit = np.full(host.height + 1, NONE), np.zeros(host.height, np.bool_)
     place[unit], is_unit[unit] = np.arange(unit.size), True
@@ -127,6 +134,25 @@ def units(facts: Facts) -> Units | None:
         }
     )
     return Units(table, within, of_call)
+
+
+def _looped(
+    host: pl.DataFrame, parent: Ints, rows: Ints, own: Bools, is_module: Bools, looping: int
+) -> tuple[Ints, Ints]:
+    """Operators, and functions with operators, that one call of a library's function called so often; that function."""
+    operator = of_kinds(host["kind"], "operator")
+    operators = rows[operator[rows] & ~np.append(operator, False)[parent[rows]]]
+    library = ~own & names.matching(host["name"], lambda name: bool(FRAME.fullmatch(name)))
+    function = own | library | is_module
+    holding = np.unique(nearest(parent, function, parent[operators]))
+    called = np.union1d(operators, holding[library[holding] & (holding >= 0)])
+    above = nearest(parent, function, parent[called])
+    called, above = called[above >= 0], above[above >= 0]
+    loops = library & ~names.matching(host["name"], lambda name: name.startswith(_OPTIMIZERS))
+    called, above = called[loops[above]], above[loops[above]]
+    table = pl.DataFrame({"row": called, "frame": above, "name": host["name"].gather(called)})
+    table = table.filter(pl.len().over("frame", "name") >= looping)
+    return table["row"].to_numpy(), table["frame"].to_numpy()
 
 
 def _layers(host: pl.DataFrame, parent: Ints, function: Bools, is_module: Bools) -> Ints:
@@ -163,7 +189,7 @@ def _own_calls(host: pl.DataFrame, parent: Ints, rows: Ints, function: Bools, is
 
 @looks_for(S29)
 def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    found = units(facts)
+    found = units(facts, round(limits.library_calls))
     if found is None or facts.host_model is None:
         return
     host = facts.trace.host
