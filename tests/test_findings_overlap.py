@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from sample_runs import recorded
 
 from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.core.finding import Finding
+from tracetui.analysis.findings.core.finding import Finding, Findings
 from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
@@ -54,6 +55,24 @@ def test_each_finding_says_how_much_of_its_time_of_the_host_others_count() -> No
             "all of this GPU time is in F7 too: these gains do not add up",
         ),
     }
+
+
+def test_what_is_said_in_general_goes_where_it_is_said_in_particular() -> None:
+    rules = {id: all_rules()[id] for id in ("S13", "S29")}
+    general = replace(_on_host("S13", (0, 100)), impact_ns=100.0)
+
+    def left(*particular: Finding) -> list[tuple[str, str]]:
+        found = engine._particular(Findings((general, *particular)), rules)
+        assert {each.id for each in found.found} == {"S13", *(each.id for each in particular)} - {
+            each.finding.id for each in found.suppressed
+        }
+        return [(each.finding.id, each.by) for each in found.suppressed]
+
+    same = replace(_on_host("S29", (0, 95)), impact_ns=91.0)
+    assert left(same) == [("S13", "S29")]
+    assert left(replace(same, impact_ns=89.0)) == []
+    assert left(replace(same, host=_on_host("S29", (20, 120)).host)) == []
+    assert left(replace(same, doubted_by=("V10",))) == []
 
 
 def test_launches_that_fusing_spares_are_in_s2(tmp_path: Path) -> None:

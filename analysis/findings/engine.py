@@ -2,7 +2,8 @@
 
 A finding on the measurement *refutes* bases or *doubts* them. What rests on a refuted base is set aside. What rests on
 a doubted one is at most `MOST_UNDER_DOUBT`, says so before anything else, and comes after what nothing doubts.
-Findings are in the order of their gains (`place`); what the headline says too is set aside.
+Findings are in the order of their gains (`place`); what the headline says too is set aside, and what a rule says in
+general where another says it in particular.
 Findings about the same GPU work or the same time of the host say so: their gains do not add up.
 """
 
@@ -40,6 +41,8 @@ MOST_UNDER_DOUBT: dict[str, Severity] = {
 nothing away."""
 LEAST_SHARED_PERCENT = 10.0
 """Findings that share less of their GPU time than this are not named."""
+SAME_PERCENT = 90.0
+"""From here on two findings are about the same time of the host, or gain the same."""
 MOST_SHARING = 3
 """How many others a finding names that count the same time."""
 BITS = 64
@@ -84,13 +87,32 @@ def find(
         if not silent:
             checked.append(rule.id)
         found += [(rule, answer) for answer in answers if isinstance(answer, Finding)]
-    findings = _sifted(found, abstained, checked, config)
+    findings = _particular(_sifted(found, abstained, checked, config), rules)
     if not any(finding.work is not None or finding.host is not None for finding in findings.found):
         return findings
     # only rules on one recording know its GPU work
     duration = subject.trace.device["duration"].fill_null(0).to_numpy()  # type: ignore[attr-defined]
     placed = tuple(_placed(finding, subject, on_error) for finding in told(findings.found, duration))
     return replace(findings, found=placed)
+
+
+def _particular(findings: Findings, rules: Mapping[str, Rule]) -> Findings:
+    """The findings without general ones that a particular one says too, of nearly the same time of the host."""
+    found, aside = findings.found, list[Suppressed]()
+    for place, shared in _on_host(found):
+        mine = found[place]
+        by = [
+            found[other].id
+            for share, other in sorted(shared, reverse=True)
+            if share >= SAME_PERCENT
+            and not rules[found[other].id].general
+            and 100 * (found[other].impact_ns or 0) >= SAME_PERCENT * (mine.impact_ns or 0)
+            and (mine.doubted_by or not found[other].doubted_by)
+        ]
+        if by and rules[mine.id].general:
+            aside.append(Suppressed(mine, by[0]))
+    left = tuple(finding for finding in found if not any(finding is each.finding for each in aside))
+    return replace(findings, found=left, suppressed=(*findings.suppressed, *aside))
 
 
 def _placed(finding: Finding, subject: Subject, on_error: Callable[[Exception], None] | None) -> Finding:

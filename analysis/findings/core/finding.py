@@ -112,7 +112,7 @@ class Suppressed(Struct, frozen=True):
 
     finding: Finding
     by: str
-    """Id of the validity rule, `HEADLINE`, `NO_ACT`, or the user's reason."""
+    """Id of the validity rule or of the more particular one, `HEADLINE`, `NO_ACT`, or the user's reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,7 @@ S13 = Rule(
     rests_on=("gpu", "host", "whole"),
     thresholds=_THRESHOLDS,
     advice="Take work off the thread that launches: Python, guards and graph breaks of torch.compile, copies, logging.",
+    general=True,
     source="nsys-ai (owners of gaps)",
     explanation="""
     Between two launches the host does something else for long, and the GPU is done before it goes on.

@@ -89,6 +89,8 @@ class Rule(Struct, frozen=True):
     """Another tool that has the rule, or where its numbers come from."""
     changes: tuple[Change, ...] = ()
     """Options of a run that do what it advises, the best first: the finding's command follows from them."""
+    general: bool = False
+    """Whether it says how much where other rules say what: set aside where one of them is about the same time."""
     several: bool = False
     """Whether it may find several things in one run, such as kernels."""
 

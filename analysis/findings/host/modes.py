@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import polars as pl
 from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import lanes_of, parents_of, row_ids
@@ -21,6 +22,7 @@ from tracetui.analysis.findings.declared.host import S32, S33
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.step_kinds import COLLECTION
 from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
@@ -149,6 +151,32 @@ def _searching(facts: Facts) -> Gain | None:
     return gain.of_calls(facts, start[searching], until[searching], rows)
 
 
+MANY_TIMES = 5.0
+"""A first call with a shape that takes so many times as long as the next with the same shape prepares something."""
+
+
+def _preparing(facts: Facts) -> Gain | None:
+    """The gain if first calls with a shape took no longer than the next; None where only the first step has such."""
+    host = facts.trace.host
+    rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
+    if not rows.size or not facts.sel.steps.height:
+        return None
+    calls = host[rows].select("name", "input_shapes", "start", "duration")
+    same = ["name", "input_shapes"]
+    calls = calls.with_columns(
+        row=pl.Series(rows), step=step_at(facts.sel.steps, calls["start"].to_numpy())
+    ).drop_nulls()
+    later = calls.sort("row").with_columns(number=pl.int_range(pl.len()).over(same))
+    usual = later.filter(pl.col("number") > 0).group_by(same).agg(usual=pl.col("duration").median())
+    first = later.filter(pl.col("number") == 0).join(usual, on=same)
+    first = first.filter(pl.col("duration") > MANY_TIMES * pl.col("usual"))
+    if first.filter(pl.col("step") > pl.col("step").min())["step"].n_unique() < facts.sel.steps.height - 1:
+        return None
+    begin = first["start"] + first["usual"].round().cast(pl.Int64)
+    end = first["start"] + first["duration"]
+    return gain.of_calls(facts, begin.to_numpy(), end.to_numpy(), np.empty(0, np.int64))
+
+
 _CONVOLUTION = re.compile(r"aten::(?:(?:cudnn|miopen)_convolution\w*|convolution_backward)$")
 
 MODES: tuple[Mode, ...] = (
@@ -184,6 +212,14 @@ MODES: tuple[Mode, ...] = (
         "cuDNN searches for the fastest convolution within the steps (torch.backends.cudnn.benchmark)",
         "Each new shape is searched for: pad to few sizes, or set torch.backends.cudnn.benchmark = False.",
         _searching,
+        shows=True,
+    ),
+    Mode(
+        lambda _: None,
+        "Operators prepare themselves anew for each new shape: the first call with it takes long",
+        "Pad to few sizes. A cache of keys and values can have its full length from the start, with a mask; or take an"
+        " attention without plans: torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION).",
+        _preparing,
         shows=True,
     ),
     Mode(
