@@ -201,6 +201,8 @@ def test_work_of_a_labelled_process_is_on_its_device() -> None:
     labels = (
         {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "python"}},
         {"ph": "M", "name": "process_labels", "pid": 7, "args": {"labels": "AIU 3"}},
+        {"ph": "M", "name": "process_labels", "pid": "none", "args": {"labels": "AIU 4"}},
+        {"ph": "M", "name": "process_labels", "pid": 8, "args": ["AIU 5"]},
     )
     events = [
         Event("other", "DmaI ring DmaI", 7, 2**40 + 5, 0, 1),

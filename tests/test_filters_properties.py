@@ -53,7 +53,7 @@ def is_comparison(word: str) -> bool:
 
 
 PLAIN_WORDS = st.text(LETTERS.replace(" ", ""), min_size=1, max_size=4).filter(
-    lambda word: word[0] not in '!/"' and word not in SIGNS and not is_comparison(word)
+    lambda word: word[0] not in '!/"' and not re.fullmatch("[<>=]+", word) and not is_comparison(word)
 )
 
 

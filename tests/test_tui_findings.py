@@ -42,7 +42,7 @@ async def test_enter_leads_to_the_evidence():
     async with opened(FP32, tab="findings") as (app, pilot):
         await press(pilot, "enter")
         assert lines(app)[2].startswith(" Findings › S13 Do less between")
-        assert lines(app)[4].startswith(">the step as recorded ")
+        assert lines(app)[4].startswith(">step ")
         assert "102.9 ms" in lines(app)[4]
         assert "Try    " in screen_text(app)
 

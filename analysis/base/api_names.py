@@ -39,7 +39,7 @@ _RUNTIMES = (
 )
 """Whose functions begin so."""
 
-ASKS = ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense")
+READS_A_VALUE = ("aten::item", "aten::is_nonzero", "aten::_local_scalar_dense")
 """Operators that bring a value to the host, once the GPU has done what it waits for."""
 
 

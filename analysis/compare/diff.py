@@ -502,7 +502,7 @@ def _threads(host: pl.DataFrame) -> pl.Series:
 
 
 def _waits(name: str) -> bool:
-    return name in api_names.ASKS or api_names.waits(name) or api_names.fills(name)
+    return name in api_names.READS_A_VALUE or api_names.waits(name) or api_names.fills(name)
 
 
 def _spans(rows: pl.DataFrame) -> Intervals:

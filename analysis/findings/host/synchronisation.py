@@ -193,12 +193,12 @@ def _stall(facts: Facts, row: dict[str, Any]) -> Evidence:
 
 def _wait_advice(facts: Facts, owner: str, call: str) -> str:
     """What to do about the call that waits, in the program's own terms."""
-    if owner in api_names.ASKS:
+    if owner in api_names.READS_A_VALUE:
         return (
             "Keep losses and metrics in GPU tensors and call .item() every n steps; replace Python ifs on tensors by"
             " torch.where."
         )
-    if owner in api_names.ASKS:
+    if owner in ASKS:
         return (
             f"{owner} asks the GPU for its result's size: use torch.where, or a fixed size (topk, nonzero_static), or"
             " call it once before the loop."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.analysis.base.api_names import ASKS
+from tracetui.analysis.base.api_names import READS_A_VALUE
 from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT
 from tracetui.analysis.tables.nsight.counters import NCU_RULES
 from tracetui.analysis.tables.program import OPERATORS
@@ -174,7 +174,7 @@ def _directions(draft: Draft, layout: Layout) -> list[Part]:
 def _asks(draft: Draft, layout: Layout) -> Iterator[Part]:
     """The operators that bring values to the host, which waits for the GPU there."""
     for trace in draft.traces:
-        rows = [row for row in trace.operators or [] if row["name"] in ASKS]
+        rows = [row for row in trace.operators or [] if row["name"] in READS_A_VALUE]
         if rows:
             yield listed(OPERATORS, rows, layout, heading="Operators that wait for the GPU", base="", whole=0)
             return
