@@ -16,7 +16,7 @@ from reported import opened, reported
 from sample_runs import GPT, VIM, recorded
 from sweep_maker import write_sweep
 
-from tracetui.analysis.base.api_names import ASKS
+from tracetui.analysis.base.api_names import READS_A_VALUE
 from tracetui.analysis.base.number_format import format_us
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.report.report import SECTIONS
@@ -109,7 +109,7 @@ def test_a_draft_as_with_torch_profiler() -> None:
     assert "Steps as recorded (where their time goes)" in found["Step Time Breakdown"]
     assert "Utilization%" in found["GPU Summary"]
     waits = found["Notable: where the host waits for the GPU"]
-    asking = [row["name"] for row in run["operators"] if row["name"] in ASKS]
+    asking = [row["name"] for row in run["operators"] if row["name"] in READS_A_VALUE]
     assert ("Operators that wait for the GPU" in waits) == bool(asking)
     assert all(name in waits for name in asking)
     assert "calls of nn.Module (with_stack=True)" in found["Module View"]
