@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.base import names
@@ -51,6 +52,8 @@ def dense_gradients(facts: Facts, limits: Limits) -> Finding | None:
     )
     updates = np.empty(0, np.int64) if optimizer is None else facts.launches["row"].to_numpy()[optimizer.kernels]
     bound = gain.of_kernels(facts, backward, others=[(updates, 1 - part)])
+    # what a sparse optimizer launches instead is not known
+    bound = replace(bound, least_ns=0.0, sure_percent=0.0)
     if (bound.ceiling_percent or 0.0) < limits.share_percent:
         return None
     table = max(tables, key=prod)

@@ -170,6 +170,8 @@ def _preparing(facts: Facts) -> Gain | None:
     usual = later.filter(pl.col("number") > 0).group_by(same).agg(usual=pl.col("duration").median())
     first = later.filter(pl.col("number") == 0).join(usual, on=same)
     first = first.filter(pl.col("duration") > MANY_TIMES * pl.col("usual"))
+    if first.height and _searching(facts) is not None:  # which is what they prepare
+        return None
     if first.filter(pl.col("step") > pl.col("step").min())["step"].n_unique() < facts.sel.steps.height - 1:
         return None
     begin = first["start"] + first["usual"].round().cast(pl.Int64)
