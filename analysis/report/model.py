@@ -379,6 +379,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
     largest: float | None
     scale: float | None
     should_agree: bool | None
+    alike: str | None
 
 
 class ProofRow(Struct, frozen=True, kw_only=True):

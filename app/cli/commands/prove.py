@@ -1,4 +1,4 @@
-"""`tracetui prove`: measures what the findings of a run advise, and says what it gained."""
+"""`tracetui try`: makes changes, which findings of a run advise or which fit a program, and measures what they gain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracetui.app.cli import headless
 from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.commands.profile import followed, interpreter, say
 from tracetui.app.cli.options import Common, check_there, format_option
-from tracetui.app.cli.values import count, input_path, number_of_seconds
+from tracetui.app.cli.values import count, duration, input_path, number_of_seconds
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.request import ProfileError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Finding, Findings
     from tracetui.collectors.proving import ProveRequest, Trial
+    from tracetui.collectors.trying import TryRequest
     from tracetui.parsers import Run
     from tracetui.parsers.runs.manifest import RunManifest
     from tracetui.parsers.runs.proofs import Claim
@@ -48,15 +49,17 @@ def _provable() -> Sequence[str]:
 
 @dataclass(kw_only=True)
 class Options(Common):
-    """Do what a run's findings advise, where options of the run do it, and measure the gain: the run as it was and the
-    changed one take turns, without a profiler. Without findings: all that have a change, largest bound first, each with
-    its best one. The proofs are written into the run and shown with its findings.
+    """Make changes and measure what they gain: as it was and changed take turns, without a profiler. A program of your
+    own is changed from outside, in its process, without an edit: it runs once, and each change that fits what it does
+    is measured. Of a run of a known model, its findings say what to change: all that have a change, largest bound
+    first, each with its best one. The proofs are written into the run and shown with its findings.
     """
 
     usage: ClassVar[str] = (
-        "tracetui prove RUN [FINDING ...] [options]\n       tracetui prove RUN [FINDING ...] -- python SCRIPT …"
+        "tracetui try [RUN] [options] -- python SCRIPT …\n       tracetui try RUN [FINDING ...] [options]\n"
+        "       tracetui try RUN [FINDING ...] -- python CHANGED_SCRIPT …"
     )
-    path: Path = option(type=input_path, metavar="RUN", help="a run that `tracetui profile` made")
+    path: Path | None = option(nargs="?", type=input_path, metavar="RUN", help="a run that `tracetui profile` made")
     findings: list[str] = option(
         nargs="*", default=[], metavar="FINDING", help="ids of findings, such as F6: all their changes", words=_provable
     )
@@ -64,10 +67,21 @@ class Options(Common):
         "--change",
         action="append",
         default=[],
-        metavar="OPTION=VALUE",
-        help="measure this change, such as dtype=bf16, whatever the findings say; commas for several options at once "
-        "(repeatable)",
+        metavar="CHANGE",
+        help="measure this change, whatever the findings say: of a program its name (`--dry-run` lists them), of a "
+        "model OPTION=VALUE such as dtype=bf16, commas for several options at once (repeatable)",
     )
+    join: list[str] = option(
+        "--join",
+        action="append",
+        default=[],
+        metavar="CHANGE",
+        help="of a program: put this change together with others although it computes something else (repeatable)",
+    )
+    budget: float = option(
+        "--budget", type=duration, default=600.0, metavar="TIME", help="of a program: time for all (default: 10m)"
+    )
+    own_folders: bool = switch("--own-folders", help="of a program: each run works in an empty folder of its own")
     run: str | None = option(
         "--run", metavar="NAME", help="the run to use if a folder holds several, by letter or name"
     )
@@ -84,7 +98,10 @@ class Options(Common):
         "--timeout", type=number_of_seconds, metavar="SECONDS", help="end a process that takes longer"
     )
     python: str | None = option(
-        "--python", metavar="PATH", help="the Python that has torch (default: this one)", values="programs"
+        "--python",
+        metavar="PATH",
+        help="the Python that has torch (default: this or the program's)",
+        values="programs",
     )
     own_model: str | None = option(
         "--model", metavar="MODULE:FACTORY", help="the run's model if it is your own: code is run only if you name it"
@@ -104,21 +121,45 @@ class Options(Common):
 
 def run(options: Options) -> int:
     """Measures the chosen changes of a run."""
-    check_there([options.path])
     try:
-        return _prove(options, options.program)
+        if options.path is None:
+            return _try_alone(options, options.program)
+        check_there([options.path])
+        return _prove(options, options.path, options.program)
     except ProfileError as problem:
         raise UsageError(str(problem)) from problem
 
 
-def _prove(options: Options, program: tuple[str, ...]) -> int:
+def _try_alone(options: Options, program: tuple[str, ...]) -> int:
+    """Tries changes of a program of which there is no run.
+
+    Raises:
+        UsageError: there is no program either.
+    """
+    from tracetui.app.cli import trying
+
+    if not program:
+        raise UsageError("try takes a program after `--`, such as -- python train.py, or a run")
+    return _tried(trying.request_of(options, program, {}), options)
+
+
+def _tried(request: TryRequest, options: Options) -> int:
+    from tracetui.app.cli import trying
+
+    if options.dry_run:
+        print("\n".join(map(printable, trying.dry_run(request))))
+        return DONE
+    return trying.tried(request, options)
+
+
+def _prove(options: Options, path: Path, program: tuple[str, ...]) -> int:
     """Measures the chosen changes; returns the exit code.
 
     Raises:
         UsageError: there is nothing that could be measured; says why.
         ProfileError: nothing can be written or started.
     """
-    facts, found = _findings(options)
+    facts, found = _findings(options, path)
     run = facts.run
     manifest = run.manifest
     if manifest is None:
@@ -126,6 +167,12 @@ def _prove(options: Options, program: tuple[str, ...]) -> int:
             f"{run.path}: no run.json in it, so its options are not known; `tracetui profile` makes runs that can be"
             " proved"
         )
+    if program and not options.base and _is_the_same(manifest, program):
+        from tracetui.app.cli import trying
+
+        recorded = tuple(one.name for one in manifest.device if one.name)
+        claims = _claims_of_changes(facts, found, options)
+        return _tried(trying.request_of(options, program, claims, (manifest.workload.device, recorded)), options)
     if program:
         trials: tuple[Trial, ...] = (_of_program(facts, found, options, program),)
     else:
@@ -141,14 +188,14 @@ def _prove(options: Options, program: tuple[str, ...]) -> int:
     return _measured(request, options)
 
 
-def _findings(options: Options) -> tuple[Facts, Findings]:
+def _findings(options: Options, path: Path) -> tuple[Facts, Findings]:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.engine import findings_of
     from tracetui.analysis.scope import Scope
 
-    run = headless.open_run([options.path], options)
+    run = headless.open_run([path], options)
     facts = Facts(run, run.main, Scope())
-    return facts, findings_of(facts, headless.rules_config(options.path), options.on_error)
+    return facts, findings_of(facts, headless.rules_config(path), options.on_error)
 
 
 # --- which changes
@@ -241,6 +288,23 @@ def _nothing(run: Run, options: Options) -> str:
 
 
 # --- a program of one's own
+
+
+def _is_the_same(manifest: RunManifest, program: tuple[str, ...]) -> bool:
+    """Whether it is the recorded command; then it is changed from outside."""
+    from tracetui.collectors.machine.masking import masked
+
+    words = manifest.identity.command
+    return "--" in words and tuple(words[words.index("--") + 1 :]) in (program, tuple(masked(program)))
+
+
+def _claims_of_changes(facts: Facts, found: Findings, options: Options) -> dict[str, tuple[Claim, ...]]:
+    """By change from outside: the findings of the run that advise it, or those of them that were asked for."""
+    from tracetui.collectors.child.changes import CHANGES
+
+    wanted = {id.upper() for id in options.findings}
+    claims = {finding.id: _claimed(finding, facts) for finding in found.found if not wanted or finding.id in wanted}
+    return {change.name: tuple(claims[rule] for rule in change.rules if rule in claims) for change in CHANGES}
 
 
 def _of_program(facts: Facts, found: Findings, options: Options, program: tuple[str, ...]) -> Trial:

@@ -1,0 +1,387 @@
+"""Measures changes of an unmodified program: each is made from outside, in turns with the program as it is."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+
+from tracetui.collectors.child.changes import BY_NAME, CHANGES, Change
+from tracetui.collectors.machine.masking import masked
+from tracetui.collectors.machine.recording import tracetui_version
+from tracetui.collectors.proving import Child, NotMeasured, ProveRequest, Timed, Trial, figures, program_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tracetui.collectors.process import Tick
+    from tracetui.parsers.runs.proofs import Claim
+
+BUDGET_S = 600.0
+WORTH_PERCENT = 1.0
+"""Of the step: a change that gains less in its first round gets no other."""
+MOST_TOGETHER = 3
+"""Attempts to add one more change to those that are together so far."""
+ROUNDING = 3.0
+"""Results may be so many times as far apart as weights that were disturbed by one rounding error make them."""
+LEARN_WARMUP_S, LEARN_TURN_S = 0.3, 0.5
+AS_IT_WAS: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TryRequest(ProveRequest):
+    """What to try on a program of one's own, which `command` is."""
+
+    names: tuple[str, ...] = ()
+    """The changes to try; empty for all that fit."""
+    join: tuple[str, ...] = ()
+    """Changes that may become part of the best although they compute something else."""
+    claims: dict[str, tuple[Claim, ...]] = field(default_factory=dict)
+    """By change: the findings of the run that advise it."""
+    budget_s: float = BUDGET_S
+    own_folders: bool = False
+    """Whether each run of the program works in an empty folder of its own."""
+
+
+@dataclass
+class Row:
+    """The program with some changes: none, one, or several together."""
+
+    names: tuple[str, ...]
+    turns: list[tuple[Turn, Turn]] = field(default_factory=list)
+    """As it was in a round, and changed."""
+    problem: str | None = None
+    """Why it could not be measured."""
+
+    @property
+    def gain_percent(self) -> float:
+        """Of the step as it was: the mean of the rounds so far; minus infinity if it was not measured."""
+        if not self.turns:
+            return -math.inf
+        return 100 * (
+            1 - sum(after.step_ns for _, after in self.turns) / sum(before.step_ns for before, _ in self.turns)
+        )
+
+    @property
+    def changes(self) -> list[Change]:
+        """What is changed."""
+        return [BY_NAME[name] for name in self.names]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run of the program."""
+
+    steps: list[int]
+    host: list[int]
+    results: dict[str, Any]
+    memory: int | None
+    facts: dict[str, Any]
+
+    @property
+    def step_ns(self) -> float:
+        """The mean step."""
+        return statistics.fmean(self.steps)
+
+
+class Stopped(Exception):  # noqa: N818  an end, not an error
+    """The time is used up."""
+
+
+class Trying:
+    """Runs the program again and again; what is known so far can be asked at any moment."""
+
+    def __init__(self, request: TryRequest, tell: Callable[[Tick], None], say: Callable[[str], None]) -> None:
+        self._request, self._tell, self._say = request, tell, say
+        self._until = time.monotonic() + request.budget_s
+        self._longest = 0.0
+        self._most_warmup: int | None = None
+        self._about: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
+        """What the first steps told of the program (`child.outside.Outside`)."""
+        self.rows: list[Row] = []
+        self.together: Row | None = None
+        self.untried: list[str] = []
+        """Changes that fit and were not tried, as the time was used up."""
+        self.originals: list[Turn] = []
+        self.runs = 0
+        self._shaken: Turn | None = None
+
+    def run(self) -> None:
+        """Does it all, as far as the time allows.
+
+        Raises:
+            NotMeasured: the program can't be timed as it is.
+            ProfileError: nothing can be started.
+            KeyboardInterrupt: it was stopped; what was measured stays.
+        """
+        self.facts = self._turn(AS_IT_WAS, learns=True).facts
+        chosen = self.chosen()
+        runs, minutes = 2 + len(chosen) + 2 * self._rounds, self._request.budget_s / 60
+        self._say(
+            f"{len(chosen)} change{'s' * (len(chosen) != 1)} fit; the program runs about {runs} times, for at most"
+            f" {minutes:.3g} min, and writes each time what it writes"
+        )
+        self.rows = [Row((change.name,)) for change in chosen]
+        self.untried = [change.name for change in chosen]
+        try:
+            self._first_round()
+            self._more_rounds([row for row in self.rows if row.gain_percent >= WORTH_PERCENT])
+            self._put_together()
+        except Stopped:
+            self._say("the time is used up (--budget)")
+
+    def chosen(self) -> list[Change]:
+        """The changes to try: those that were asked for, or that fit; those that findings advise come first."""
+        wanted = self._request.names
+        found = [change for change in CHANGES if (change.name in wanted if wanted else change.fits(self.facts))]
+        largest = {
+            name: max((claim.bound_ns or 0.0 for claim in claims), default=0.0)
+            for name, claims in self._request.claims.items()
+        }
+        return sorted(found, key=lambda change: -largest.get(change.name, 0.0))
+
+    @property
+    def _rounds(self) -> int:
+        return self._request.processes_rounds
+
+    def _first_round(self) -> None:
+        before = self._original()
+        for row in self.rows:
+            self._pair(row, before)
+            self.untried.remove(row.names[0])
+        if any(row.turns for row in self.rows):
+            again = self._original()  # to see what two of them differ by, and for what became slower meanwhile
+            both = replace(before, steps=before.steps + again.steps, host=before.host + again.host)
+            for row in self.rows:
+                row.turns = [(both, after) for _, after in row.turns]
+            self._shake()
+
+    def _more_rounds(self, rows: list[Row]) -> None:
+        for number in range(1, self._rounds):
+            rows = [row for row in rows if row.problem is None]
+            if not rows:
+                return
+            if number % 2:
+                turns = [(row, self._attempt(row)) for row in rows]
+                before = self._original()
+            else:
+                before = self._original()
+                turns = [(row, self._attempt(row)) for row in rows]
+            for row, after in turns:
+                if after is not None:
+                    row.turns.append((before, after))
+
+    def _put_together(self) -> None:
+        """Adds one good change after another, as long as each makes the step shorter."""
+        good = sorted((row for row in self.rows if self._joins(row)), key=lambda row: -row.gain_percent)
+        if len(good) < 2:
+            return
+        best, attempts = good[0], 0
+        for row in good[1:]:
+            kinds = {change.kind or change.name for change in best.changes}
+            if attempts == MOST_TOGETHER or (row.changes[0].kind or row.names[0]) in kinds:
+                continue
+            attempts += 1
+            more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *row.names)))
+            self._pair(more, self._original())
+            if more.gain_percent > best.gain_percent + WORTH_PERCENT and self._keeps(more):
+                best = self.together = more
+        if self.together is not None:
+            self._more_rounds([self.together])
+
+    def _joins(self, row: Row) -> bool:
+        known = self.figures_of(row)
+        low = known.get("low_ns")
+        return (low or 0.0) > 0 and row.gain_percent >= WORTH_PERCENT and self._keeps(row)
+
+    def _keeps(self, row: Row) -> bool:
+        """Whether results stay, or what changes them was asked to join."""
+        if any(not change.keeps and change.name not in self._request.join for change in row.changes):
+            return False
+        asked = any(name in self._request.join for name in row.names)
+        return asked or self.results_of(row)["alike"] in ("same", "rounding")
+
+    # --- one run of the program
+
+    def _original(self) -> Turn:
+        self.originals.append(self._turn(AS_IT_WAS))
+        return self.originals[-1]
+
+    def _pair(self, row: Row, before: Turn) -> None:
+        if (after := self._attempt(row)) is not None:
+            row.turns.append((before, after))
+
+    def _attempt(self, row: Row) -> Turn | None:
+        try:
+            return self._turn(row.names)
+        except NotMeasured as problem:
+            row.problem = str(problem)
+            return None
+
+    def _shake(self) -> None:
+        """Runs the first steps with disturbed weights, where it takes that to judge whether results stay."""
+        every = [*self.originals[1:], *(after for row in self.rows for _, after in row.turns)]
+        if all(self._distance(turn) in (None, (0.0, 0.0)) for turn in every) or not self.facts["modules"]:
+            return
+        try:
+            self._shaken = self._turn(AS_IT_WAS, shake=self.facts["epsilon"])
+        except NotMeasured as problem:
+            self._say(f"what rounding does to the results is not known: {problem}")
+
+    def _turn(self, names: tuple[str, ...], *, learns: bool = False, shake: float = 0.0) -> Turn:
+        """Runs the program with some changes until it has been timed for long enough."""
+        begun = time.monotonic()
+        if self.runs and begun + self._longest > self._until:
+            raise Stopped
+        label = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or shake else "as it was")
+        make = partial(self._spec, names=names, learns=learns, shake=shake)
+        child = Child(self._request, Trial(label), self._tell)
+        self.runs += 1
+        try:
+            result = self._run(child, make)
+        except NotMeasured:
+            calls = (child.result.get("measurement") or {}).get("calls")
+            if not calls or self._most_warmup is not None or shake:
+                raise
+            self._most_warmup = calls // 2  # it ended in its warm-up
+            result = self._run(child, make)
+        self._longest = max(self._longest, time.monotonic() - begun)
+        self._about.update(child.about)
+        outside, measured = result["outside"], result["measurement"]
+        missed = [BY_NAME[name].title for name in names if not outside["did"].get(name)]
+        if missed:
+            raise NotMeasured(f"there was nothing to change ({', '.join(missed)})")
+        steps, host = measured["clean_step_ns"], measured["clean_host_ns"]
+        if not steps and not shake:
+            raise NotMeasured("no step was timed")
+        return Turn(steps, host, outside["results"], outside["memory_bytes"], outside["facts"])
+
+    def _run(self, child: Child, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+        if not self._request.own_folders:
+            return child.run(make)
+        with TemporaryDirectory(prefix="tracetui-try-", ignore_cleanup_errors=True) as folder:
+            return child.run(make, cwd=Path(folder))
+
+    def _spec(self, folder: Path, *, names: tuple[str, ...], learns: bool, shake: float) -> dict[str, Any]:
+        spec = program_spec(self._request, folder, self._request.command)
+        if learns:
+            spec.update(warmup_s=LEARN_WARMUP_S, block_s=LEARN_TURN_S)
+        return {
+            **spec,
+            "most_warmup": self._most_warmup,
+            "outside": {"changes": list(names), "shake": shake, "ends": bool(shake)},
+        }
+
+    # --- what it says
+
+    def figures_of(self, row: Row) -> dict[str, Any]:
+        """The numbers of a row, as a proof has them; empty where it was not measured."""
+        if not row.turns:
+            return {}
+        pairs = [
+            Timed([turn[place].steps for turn in row.turns], [turn[place].host for turn in row.turns])
+            for place in (0, 1)
+        ]
+        return figures(*pairs, should_agree=all(change.keeps for change in row.changes))
+
+    def results_of(self, row: Row) -> dict[str, Any]:
+        """How the results of a row compare with those of the unchanged program, as `proofs.Compared` has it."""
+        kept = self.originals[0].results if self.originals else {"what": None, "numbers": []}
+        told: dict[str, Any] = {
+            "what": kept["what"],
+            "numbers": len(kept["numbers"]),
+            "largest": None,
+            "scale": max(map(abs, kept["numbers"]), default=None),
+            "should_agree": all(change.keeps for change in row.changes),
+            "moved_percent": None,
+            "alike": "unknown",
+        }
+        noise = self._largest(self.originals[1:])
+        found = self._largest([after for _, after in row.turns])
+        if noise is None or found is None:
+            return told
+        if all(map(math.isfinite, found)):
+            told.update(largest=found[0] * told["scale"], moved_percent=100 * found[1])
+        rounding = (self._distance(self._shaken) if self._shaken is not None else None) or (0.0, 0.0)
+        if any(each > ROUNDING * limit for each, limit in zip(noise, rounding, strict=True)):
+            return told  # unchanged runs are too far apart to tell anything
+        if all(each <= limit for each, limit in zip(found, noise, strict=True)):
+            told["alike"] = "same"
+        elif all(each <= ROUNDING * limit for each, limit in zip(found, rounding, strict=True)):
+            told["alike"] = "rounding"
+        else:
+            told["alike"] = "differ"
+        return told
+
+    def _largest(self, turns: Sequence[Turn]) -> tuple[float, float] | None:
+        found = [self._distance(turn) for turn in turns]
+        known = [each for each in found if each is not None]
+        if not known or len(known) < len(found):
+            return None
+        return max(losses for losses, _ in known), max(moved for _, moved in known)
+
+    def _distance(self, turn: Turn) -> tuple[float, float] | None:
+        return distance(self.originals[0].results, turn.results)
+
+    def proofs(self) -> list[dict[str, Any]]:
+        """What was measured, as `parsers.runs.proofs.Proof` reads it: each change, then those together."""
+        common = {
+            "options": {},
+            "command": list(masked(self._request.command)),
+            "tracetui_version": tracetui_version(),
+            "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "one_process": False,
+            **self._about,
+        }
+        rows = [row for row in [*self.rows, self.together] if row is not None and (row.turns or row.problem)]
+        return [{**common, **self._proof(row)} for row in rows]
+
+    def _proof(self, row: Row) -> dict[str, Any]:
+        claims = self._request.claims
+        return {
+            "change": ", ".join(change.title for change in row.changes),
+            "changes": list(row.names),
+            "write": [change.write for change in row.changes],
+            "risks": [change.risk for change in row.changes if change.risk],
+            "claims": to_builtins(claims.get(row.names[0], ()) if len(row.names) == 1 else ()),
+            "explanation": row.problem if not row.turns else None,
+            **self.figures_of(row),
+            "compared": self.results_of(row),
+            "memory_bytes": _most(before.memory for before, _ in row.turns),
+            "changed_memory_bytes": _most(after.memory for _, after in row.turns),
+        }
+
+
+def distance(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float] | None:
+    """How far two runs' results are apart: of the losses or outputs, and of how far parameters moved.
+
+    The first is the largest difference by the largest number, the second the length of the difference by the length
+    of the movement. None where they can't be put side by side.
+    """
+    losses, others = one["numbers"], other["numbers"]
+    if not losses or one["what"] != other["what"] or len(losses) != len(others):
+        return None
+    if len(one["moved"]) != len(other["moved"]) or not all(map(math.isfinite, losses)):
+        return None
+    if not all(map(math.isfinite, [*others, *one["moved"], *other["moved"]])):
+        return math.inf, math.inf
+    apart = max(abs(a - b) for a, b in zip(losses, others, strict=True))
+    moved = math.dist(one["moved"], other["moved"])
+    return _share(apart, max(map(abs, losses))), _share(moved, math.hypot(*one["moved"]))
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else (math.inf if part else 0.0)
+
+
+def _most(values: Any) -> int | None:
+    return max((value for value in values if value is not None), default=None)
