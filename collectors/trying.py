@@ -32,6 +32,8 @@ MOST_TOGETHER = 3
 """Attempts to add one more change to those that are together so far."""
 ROUNDING = 3.0
 """Results may be so many times as far apart as weights that were disturbed by one rounding error make them."""
+WARMUP_S, TURN_S = 1.5, 2.0
+"""Of each run of the program, on a GPU; what takes longest is its start."""
 LEARN_WARMUP_S, LEARN_TURN_S = 0.3, 0.5
 AS_IT_WAS: tuple[str, ...] = ()
 
@@ -102,7 +104,8 @@ class Trying:
     def __init__(self, request: TryRequest, tell: Callable[[Tick], None], say: Callable[[str], None]) -> None:
         self._request, self._tell, self._say = request, tell, say
         self._until = time.monotonic() + request.budget_s
-        self._longest = 0.0
+        self._took: dict[tuple[str, ...], float] = {}
+        """How long a run with these changes took, start included."""
         self._most_warmup: int | None = None
         self._about: dict[str, Any] = {}
         self.facts: dict[str, Any] = {}
@@ -123,13 +126,14 @@ class Trying:
             ProfileError: nothing can be started.
             KeyboardInterrupt: it was stopped; what was measured stays.
         """
+        self._say(
+            f"the program runs again and again, for at most {self._request.budget_s / 60:.3g} min (--budget), and writes"
+            " each time what it writes"
+        )
         self.facts = self._turn(AS_IT_WAS, learns=True).facts
         chosen = self.chosen()
-        runs, minutes = 2 + len(chosen) + 2 * self._rounds, self._request.budget_s / 60
-        self._say(
-            f"{len(chosen)} change{'s' * (len(chosen) != 1)} fit; the program runs about {runs} times, for at most"
-            f" {minutes:.3g} min, and writes each time what it writes"
-        )
+        titles = ", ".join(change.title for change in chosen)
+        self._say(f"{len(chosen)} changes fit: {titles}" if chosen else "no change fits")
         self.rows = [Row((change.name,)) for change in chosen]
         self.untried = [change.name for change in chosen]
         try:
@@ -155,7 +159,10 @@ class Trying:
 
     def _first_round(self) -> None:
         before = self._original()
+        half = time.monotonic() + (self._until - time.monotonic()) / 2
         for row in self.rows:
+            if time.monotonic() > half:  # the rest is for more rounds of those that gain
+                break
             self._pair(row, before)
             self.untried.remove(row.names[0])
         if any(row.turns for row in self.rows):
@@ -167,18 +174,27 @@ class Trying:
 
     def _more_rounds(self, rows: list[Row]) -> None:
         for number in range(1, self._rounds):
-            rows = [row for row in rows if row.problem is None]
+            rows = self._affordable([row for row in rows if row.problem is None])
             if not rows:
                 return
-            if number % 2:
-                turns = [(row, self._attempt(row)) for row in rows]
-                before = self._original()
-            else:
-                before = self._original()
-                turns = [(row, self._attempt(row)) for row in rows]
+            before = self._original() if number % 2 == 0 else None
+            turns = [(row, self._attempt(row)) for row in rows]
+            before = before or self._original()
             for row, after in turns:
                 if after is not None:
                     row.turns.append((before, after))
+
+    def _affordable(self, rows: list[Row]) -> list[Row]:
+        """Those of a round that end in time, the most gainful first: half a round tells nothing."""
+        room = self._until - time.monotonic() - self._took[AS_IT_WAS]
+        chosen = []
+        for row in sorted(rows, key=lambda row: -row.gain_percent):
+            if self._took[row.names] <= room:
+                chosen.append(row)
+                room -= self._took[row.names]
+        if rows and not chosen:
+            raise Stopped
+        return chosen
 
     def _put_together(self) -> None:
         """Adds one good change after another, as long as each makes the step shorter."""
@@ -240,7 +256,7 @@ class Trying:
     def _turn(self, names: tuple[str, ...], *, learns: bool = False, shake: float = 0.0) -> Turn:
         """Runs the program with some changes until it has been timed for long enough."""
         begun = time.monotonic()
-        if self.runs and begun + self._longest > self._until:
+        if self._took and begun + self._took.get(names, max(self._took.values())) > self._until:
             raise Stopped
         label = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or shake else "as it was")
         make = partial(self._spec, names=names, learns=learns, shake=shake)
@@ -254,7 +270,7 @@ class Trying:
                 raise
             self._most_warmup = calls // 2  # it ended in its warm-up
             result = self._run(child, make)
-        self._longest = max(self._longest, time.monotonic() - begun)
+        self._took[names] = time.monotonic() - begun
         self._about.update(child.about)
         outside, measured = result["outside"], result["measurement"]
         missed = [BY_NAME[name].title for name in names if not outside["did"].get(name)]
@@ -273,10 +289,10 @@ class Trying:
 
     def _spec(self, folder: Path, *, names: tuple[str, ...], learns: bool, shake: float) -> dict[str, Any]:
         spec = program_spec(self._request, folder, self._request.command)
-        if learns:
-            spec.update(warmup_s=LEARN_WARMUP_S, block_s=LEARN_TURN_S)
         return {
             **spec,
+            "warmup_s": LEARN_WARMUP_S if learns else WARMUP_S,
+            "block_s": LEARN_TURN_S if learns else TURN_S,
             "most_warmup": self._most_warmup,
             "outside": {"changes": list(names), "shake": shake, "ends": bool(shake)},
         }

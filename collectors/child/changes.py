@@ -181,13 +181,16 @@ def _optimizer(which: str) -> Callable[[Hand], None]:
         import torch
 
         def around(original: Any, args: Any, named: Any) -> Any:
-            if not named.get("fused") and (which == "fused" or named.get("foreach") is False):
-                named["fused"], named["foreach"] = which == "fused", which == "foreach"
+            if which == "fused" and not named.get("fused"):
+                named.update(fused=True, foreach=False)
+                hand.did()
+            elif which == "foreach" and named.get("foreach") is False and not named.get("fused"):
+                named["foreach"] = True
                 hand.did()
             return original(*args, **named)
 
         for cls in vars(torch.optim).values():
-            if isinstance(cls, type) and {"fused", "foreach"} <= inspect.signature(cls).parameters.keys():
+            if isinstance(cls, type) and {which, "foreach"} <= inspect.signature(cls).parameters.keys():
                 hand.replace(cls, "__init__", around)
 
     return make
@@ -423,7 +426,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "persistent_workers", "workers kept between epochs", "DataLoader(…, persistent_workers=True)",
-        lambda facts: any(loader["workers"] and not loader["persistent"] for loader in facts["loaders"]),
+        lambda facts: len(facts["loaders"]) > 1
+        and any(loader["workers"] and not loader["persistent"] for loader in facts["loaders"]),
         _persistent, ("S5",),
     ),
     Change(
@@ -470,16 +474,6 @@ CHANGES: tuple[Change, ...] = (
         lambda facts: facts["images_nchw"], _channels_last, ("F11", "K2", "F7"), risk="code that calls .view on images",
     ),
     Change(
-        "compile", "torch.compile", "model.compile()",
-        lambda facts: facts["modules"] and not facts["compiled"], _compile(None), ("F7", "F11", "F12", "S12", "S2"),
-        risk="compiles anew for other shapes; dropout draws other numbers", kind="compile",
-    ),
-    Change(
-        "compile_graphs", "torch.compile with CUDA graphs", 'model.compile(mode="reduce-overhead")',
-        lambda facts: _gpu(facts) and facts["modules"] and not facts["compiled"], _compile("reduce-overhead"),
-        ("S2", "S12", "F7"), risk="outputs are overwritten by the next step; more memory", kind="compile",
-    ),
-    Change(
         "gc_frozen", "garbage collector frozen", "gc.collect(); gc.freeze() after the first steps",
         lambda facts: facts.get("gc_percent", 0.0) >= LITTLE_GC_PERCENT, _frozen, ("S2",),
         risk="cycles made until then are never freed",
@@ -493,6 +487,16 @@ CHANGES: tuple[Change, ...] = (
         "bf16", "autocast to bf16", "with torch.autocast(device, torch.bfloat16): the forward pass",
         lambda facts: facts["fp32"] and not facts["autocast"] and facts["modules"], _bf16, ("F1", "F2"),
         keeps=False, risk="products with 7 bits of mantissa", kind="type",
+    ),
+    Change(
+        "compile", "torch.compile", "model.compile()",
+        lambda facts: facts["modules"] and not facts["compiled"], _compile(None), ("F7", "F11", "F12", "S12", "S2"),
+        risk="compiles anew for other shapes; dropout draws other numbers", kind="compile",
+    ),
+    Change(
+        "compile_graphs", "torch.compile with CUDA graphs", 'model.compile(mode="reduce-overhead")',
+        lambda facts: _gpu(facts) and facts["modules"] and not facts["compiled"], _compile("reduce-overhead"),
+        ("S2", "S12", "F7"), risk="outputs are overwritten by the next step; more memory", kind="compile",
     ),
 )  # fmt: skip
 BY_NAME = {change.name: change for change in CHANGES}

@@ -231,7 +231,7 @@ class Outside:
             result = call(*args, **named)
         finally:
             self._depth -= 1
-        if not self._depth and not _is_capturing():
+        if not self._depth and self._steps < FIRST_STEPS and not _is_capturing():
             self._outputs += _numbers(_first_tensor(result))
         return result
 
@@ -269,7 +269,8 @@ class Outside:
             return
         self._optimizers.append(optimizer)
         for group in optimizer.param_groups:
-            self._start += [(each, _sampled(each)) for each in group["params"] if len(self._start) < MOST_NUMBERS]
+            used = [each for each in group["params"] if each.is_floating_point()]
+            self._start += [(each, _sampled(each)) for each in used[: MOST_NUMBERS - len(self._start)]]
 
     def _moves(self) -> list[float]:
         """How far the first steps have moved some of the parameters."""
@@ -457,14 +458,19 @@ def _sampled(tensor: Any) -> list[float]:
 
 
 def _shake(parameters: list[Any], size: float) -> None:
-    """Changes each weight by as much as rounding may, to see what rounding alone does to the results."""
+    """Changes each weight by as much as rounding may, to see what rounding alone does to the results.
+
+    That is the error of the operands, whose type is the program's, or of sums of many products, which are in fp32: it
+    grows with the root of their number.
+    """
     import torch
 
     source = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
         for each in parameters:
-            if each.is_floating_point():
-                noise = (2 * torch.rand(each.shape, generator=source) - 1) * size
+            if each.is_floating_point() and each.numel():
+                of_sums = torch.finfo(torch.float32).eps * (each.numel() / each.shape[0]) ** 0.5 if each.dim() else 0.0
+                noise = (2 * torch.rand(each.shape, generator=source) - 1) * max(size, of_sums)
                 each.mul_(1 + noise.to(each.device, each.dtype))
 
 
