@@ -127,8 +127,8 @@ class Trying:
             KeyboardInterrupt: it was stopped; what was measured stays.
         """
         self._say(
-            f"the program runs again and again, for at most {self._request.budget_s / 60:.3g} min (--budget), and writes"
-            " each time what it writes"
+            f"the program runs again and again, for at most {self._request.budget_s / 60:.3g} min (--budget), and"
+            " writes each time what it writes"
         )
         self.facts = self._turn(AS_IT_WAS, learns=True).facts
         chosen = self.chosen()
