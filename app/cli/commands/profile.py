@@ -424,7 +424,17 @@ def _one(request: ProfileRequest) -> Outcome:
         say(problem)
     size = sum(file.stat().st_size for file in outcome.folder.rglob("*") if file.is_file())
     say(f"{outcome.status}: {outcome.folder} ({format_bytes(size)})")
+    if request.command and request.tools[0] == "torch" and not outcome.exit_code and not _is_job(request.command):
+        say(
+            f"to measure changes of it: tracetui try {shlex.quote(str(outcome.folder))} -- {shlex.join(request.command)}"
+        )
     return outcome
+
+
+def _is_job(command: tuple[str, ...]) -> bool:
+    from tracetui.collectors.torchrun import ranked
+
+    return ranked(command) is not None
 
 
 def say(line: str) -> None:
