@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ from tracetui.app.cli.main import main
 from tracetui.app.cli.values import duration
 from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.collectors import proving, trying
-from tracetui.collectors.child.changes import BY_NAME, CHANGES
+from tracetui.collectors.child.changes import BY_NAME, CHANGES, copies_to_gpu
 from tracetui.collectors.child.outside import when_imported
 from tracetui.parsers.runs import proofs
 from tracetui.parsers.runs.proofs import Claim
@@ -294,6 +295,24 @@ def test_json_has_the_proofs_and_what_was_left_out(monkeypatch, capsys, tmp_path
 
 
 # --- in the program's process
+
+
+@pytest.mark.parametrize(
+    ("at", "method", "args", "named", "copies"),
+    [
+        ("cpu", "to", ("cuda",), {}, True),
+        ("cpu", "to", (SimpleNamespace(type="cuda"),), {}, True),
+        ("cpu", "to", (SimpleNamespace(device=SimpleNamespace(type="cuda")),), {}, True),
+        ("cpu", "to", (), {"device": 1}, True),
+        ("cpu", "to", ("cpu",), {}, False),
+        ("cpu", "to", (True,), {}, False),
+        ("cpu", "cuda", (), {}, True),
+        ("cuda", "to", ("cuda",), {}, False),
+    ],
+)
+def test_only_copies_from_the_host_to_a_gpu_may_go_on_without_the_host(at, method, args, named, copies):
+    tensor, function = SimpleNamespace(device=SimpleNamespace(type=at)), SimpleNamespace(__name__=method)
+    assert copies_to_gpu(function, (tensor, *args), named) is copies
 
 
 def test_something_is_done_once_a_module_has_been_imported(tmp_path, monkeypatch):

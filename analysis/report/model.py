@@ -383,7 +383,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 
 
 class ProofRow(Struct, frozen=True, kw_only=True):
-    """What `tracetui prove` measured of a change, and what the finding promised."""
+    """What `tracetui try` measured of a change, and what the finding promised."""
 
     change: str | None
     explanation: str | None

@@ -1,4 +1,4 @@
-"""Reads `proofs.json`, what `tracetui prove` measured of a run: changes that findings advise, and what they gained.
+"""Reads `proofs.json`, what `tracetui try` measured of a run: changes that findings advise, and what they gained.
 
 Times are ns, of a step of the run as it was recorded; those of a changed step are of as many samples, so that a larger
 batch compares.
