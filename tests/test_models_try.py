@@ -74,13 +74,9 @@ def test_the_first_steps_tell_what_a_training_does(program):
     assert facts["deterministic"]
     assert facts["images_nchw"]
     assert facts["fp32"]
-    assert not (facts["cuda"] or facts["autocast"] or facts["compiled"] or facts["seeded"])
-    assert facts["calls"] == {
-        "clip_single": 3,
-        "zero_grad_kept": 3,
-        "checkpoint": facts["calls"]["checkpoint"],
-        "gc_collect": 2,
-    }
+    assert not any(facts[name] for name in ("cuda", "autocast", "compiled", "seeded"))
+    assert facts["calls"].pop("checkpoint") >= 3
+    assert facts["calls"] == {"clip_single": 3, "zero_grad_kept": 3, "gc_collect": 2}
     assert facts["loaders"] == [{"workers": 0, "pinned": False, "persistent": False, "can_share": True}]
     assert facts["optimizers"] == [{"kind": "AdamW", "fused": False, "foreach": False, "can_fuse": True}]
 

@@ -1,4 +1,4 @@
-"""`tracetui prove`: which changes it takes, what it makes of the times, how that is kept and shown; without torch."""
+"""`tracetui try`: which changes it takes, what it makes of the times, how that is kept and shown; without torch."""
 
 from __future__ import annotations
 

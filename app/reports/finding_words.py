@@ -1,4 +1,4 @@
-"""The texts of a finding and of what `tracetui prove` measured, on the screen, in every report and the command line."""
+"""The texts of a finding and of what `tracetui try` measured, on the screen, in every report and the command line."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def _run_program(argv: Any) -> None:
 
 
 TIMES = "prove"
-"""The tool that records nothing: `tracetui prove` times a program with it."""
+"""The tool that records nothing: `tracetui try` times a program with it."""
 LEAST_STEPS = 5
 """Steps that such a turn times at least."""
 

@@ -42,7 +42,7 @@ _STEPS = (
     ("check", "What to record next: `tracetui check RUN --format json`."),
     (
         "try",
-        "Measure changes: `tracetui try -- python SCRIPT` of an unmodified program, `tracetui try RUN S2` of a finding.",
+        "Measure changes: `tracetui try -- python SCRIPT` of a program as it is, `tracetui try RUN S2` of a finding.",
     ),
     ("diff", "Compare: `tracetui diff A B --format json` (B minus A, per step)."),
     ("ranks", "Many ranks: `tracetui ranks DIR --format json`; `job.said` says who is late."),
