@@ -82,6 +82,8 @@ class ProveRequest:
     rounds: int | None = None
     timeout_s: float | None = None
     """For each process."""
+    limited_by: str = "--timeout"
+    """The option that says so."""
     python: str = sys.executable
 
     @property
@@ -449,7 +451,7 @@ class Child:
             state = follow.newest()
             limit = self._request.timeout_s
             if limit is not None and state.elapsed_s > limit:
-                raise NotMeasured(f"{state.phase} had not ended after {limit:g} s (--timeout)")
+                raise NotMeasured(f"{state.phase} had not ended after {limit:.3g} s ({self._request.limited_by})")
             self._tell(replace(state, tool=self._trial.change))
 
         words = _words_of(self._request, folder)

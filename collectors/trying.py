@@ -115,7 +115,6 @@ class Trying:
         self.untried: list[str] = []
         """Changes that fit and were not tried, as the time was used up."""
         self.originals: list[Turn] = []
-        self.runs = 0
         self._shaken: Turn | None = None
 
     def run(self) -> None:
@@ -260,8 +259,7 @@ class Trying:
             raise Stopped
         label = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or shake else "as it was")
         make = partial(self._spec, names=names, learns=learns, shake=shake)
-        child = Child(self._request, Trial(label), self._tell)
-        self.runs += 1
+        child = Child(self._limited(), Trial(label), self._tell)
         try:
             result = self._run(child, make)
         except NotMeasured:
@@ -281,6 +279,13 @@ class Trying:
             raise NotMeasured("no step was timed")
         return Turn(steps, host, outside["results"], outside["memory_bytes"], outside["facts"])
 
+    def _limited(self) -> ProveRequest:
+        """The request, so that no run takes more than half of the time that is left: some are compiled for ever."""
+        left = max(self._until - time.monotonic(), 0.0) / 2
+        if self._request.timeout_s is not None and self._request.timeout_s <= left:
+            return self._request
+        return replace(self._request, timeout_s=left, limited_by="--budget")
+
     def _run(self, child: Child, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
         if not self._request.own_folders:
             return child.run(make)
@@ -288,7 +293,10 @@ class Trying:
             return child.run(make, cwd=Path(folder))
 
     def _spec(self, folder: Path, *, names: tuple[str, ...], learns: bool, shake: float) -> dict[str, Any]:
-        spec = program_spec(self._request, folder, self._request.command)
+        command = self._request.command
+        if self._request.own_folders:  # it is found from there too
+            command = tuple(str(Path(word).absolute()) if Path(word).is_file() else word for word in command)
+        spec = program_spec(self._request, folder, command)
         return {
             **spec,
             "warmup_s": LEARN_WARMUP_S if learns else WARMUP_S,

@@ -108,11 +108,11 @@ def test_outputs_of_an_inference_are_compared_and_its_module_is_compiled(program
     assert apart[0] <= trying.ROUNDING * trying.distance(before.results, shaken.results)[0]
 
 
-def test_a_gain_is_measured_from_the_command_line(program, capsys, tmp_path):
+def test_a_gain_is_measured_from_the_command_line(program, capsys, tmp_path, monkeypatch):
     program(TRAINING)
-    script = str(tmp_path / "script.py")
+    monkeypatch.chdir(tmp_path)
     arguments = ["--rounds", "2", "--change", "no_gc_collect", "--change", "fused_optimizer", "--format", "json"]
-    assert main(["try", *arguments, "--own-folders", "--device", "cpu", "--", sys.executable, script]) == 0
+    assert main(["try", *arguments, "--own-folders", "--device", "cpu", "--", sys.executable, "script.py"]) == 0
     told = json.loads(capsys.readouterr().out)
     found = {"+".join(proof["changes"]): proof for proof in told["proofs"]}
     collected = found["no_gc_collect"]

@@ -124,6 +124,11 @@ def test_every_change_names_rules_that_there_are():
     assert len(BY_NAME) == len(CHANGES)
 
 
+def test_every_change_is_documented():
+    text = (Path(__file__).parent.parent / "docs" / "prove.md").read_text()
+    assert not [change.name for change in CHANGES if f"`{change.name}`" not in text]
+
+
 def test_what_a_finding_promises_most_comes_first():
     claims = {"tf32": (Claim("F1", 5e6),), "workers": (Claim("S5", 9e6),)}
     program = Program({}, names=("no_anomaly", "workers", "tf32"), claims=claims)
