@@ -11,12 +11,13 @@ from tracetui.analysis.base.number_format import format_bytes, format_ns, format
 from tracetui.app.cli.commands.profile import followed, interpreter, say
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
+from tracetui.app.text.fitting import printable
 from tracetui.collectors.child.changes import BY_NAME, CHANGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.app.cli.commands.prove import Options
+    from tracetui.app.cli.try_options import Options
     from tracetui.collectors.trying import Trying, TryRequest
     from tracetui.parsers.runs.proofs import Claim
 
@@ -29,6 +30,16 @@ _COLUMNS = (
     Shown("Memory"),
     Shown("Results", right=False),
 )
+
+
+def check_program(program: tuple[str, ...]) -> None:
+    """Raises UsageError for a program that can't be timed step by step here."""
+    from tracetui.collectors.torchrun import ranked
+
+    if ranked(program) is not None:
+        raise UsageError("a job of many ranks can't be proved yet")
+    if len(program) < 2 or not program[0].rpartition("/")[2].startswith("python"):
+        raise UsageError("a program is timed by its calls of Optimizer.step in Python: -- python SCRIPT …")
 
 
 def request_of(
@@ -49,7 +60,6 @@ def request_of(
         UsageError: no such change, or a program that can't be tried.
     """
     from tracetui.app.cli.commands.profile import _device
-    from tracetui.app.cli.commands.prove import check_program
     from tracetui.collectors.proving import check_writable
     from tracetui.collectors.trying import TryRequest
 
@@ -91,7 +101,7 @@ def dry_run(request: TryRequest) -> list[str]:
 
 
 def tried(request: TryRequest, options: Options) -> int:
-    """Tries the changes and prints the table, also of what was done until Ctrl+C; returns the exit code.
+    """Tries the changes and prints the table, also of what was done until Ctrl+C, or what it would try.
 
     Raises:
         UsageError: the program can't be timed as it is.
@@ -101,6 +111,9 @@ def tried(request: TryRequest, options: Options) -> int:
     from tracetui.collectors.requirements import check_modules
     from tracetui.collectors.trying import Trying
 
+    if options.dry_run:
+        print("\n".join(map(printable, dry_run(request))))
+        return DONE
     check_modules(request.python, None, "timing a program")
     with followed() as report:
         trying = Trying(request, report, say)

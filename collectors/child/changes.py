@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Dict, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .outside import Hand
+    from .hand import Hand
 
 MOST_WORKERS = 8
 MOST_COMPILED = 32

@@ -6,7 +6,6 @@ Everything that looks is taken away after the first steps, before any step is ti
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import importlib.util
 import os
@@ -17,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from .changes import BY_NAME, convolves, copies_to_gpu, cores, is_compiled, waits
+from .hand import Hand, is_programs, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,6 @@ FIRST_STEPS = 3
 SEED = 0
 MOST_NUMBERS, MOST_OF_ONE = 8192, 64
 """Numbers that are kept of all parameters, and of one tensor."""
-_PACKAGE = __name__.rpartition(".")[0]
 
 
 def when_imported(name: str, then: Callable[[], None]) -> None:
@@ -59,72 +58,6 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
     sys.meta_path.insert(0, Finder())
 
 
-class Hand:
-    """What a change works with."""
-
-    def __init__(self, outside: Outside) -> None:
-        self._outside = outside
-        self.count = 0
-        """How often the change has changed something."""
-
-    def did(self) -> None:
-        """Notes that something was changed."""
-        self.count += 1
-
-    def replace(self, owner: Any, name: str, around: Callable[[Any, Any, Any], Any]) -> None:
-        """Calls `around(original, args, named)` in place of a function, for good."""
-        _replace(owner, name, around)
-
-    def keep_set(self, settle: Callable[[], None]) -> None:
-        """Settles something now and at each call and step until the first steps are over."""
-        settle()
-        self._outside.settle.append(settle)
-
-    def at_first_call(self, change: Callable[[Any], None]) -> None:
-        """Changes each of the program's outermost modules before its first call."""
-        self._outside.at_first_call.append(change)
-
-    def after_first_steps(self, then: Callable[[], None]) -> None:
-        """Does something once the first steps are over."""
-        self._outside.afterwards.append(then)
-
-    def is_programs_call(self) -> bool:
-        """Asked in `around`: whether the program itself called, not torch, nor we."""
-        return _is_programs()
-
-
-_LAYERS = {"replaced", "around", "programs", "_seeded", "is_programs_call"}
-"""Functions of ours between a caller and what it calls."""
-
-
-def _is_programs() -> bool:
-    """Whether the call that is being looked at is the program's own: neither torch's nor ours."""
-    frame: Any = sys._getframe(1)
-    while frame.f_code.co_name in _LAYERS and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
-        frame = frame.f_back
-    caller = str(frame.f_globals.get("__name__", ""))
-    return caller.split(".")[0] != "torch" and not caller.startswith(_PACKAGE)
-
-
-def _replace(owner: Any, name: str, around: Callable[[Any, Any, Any], Any]) -> Callable[[], None]:
-    """Replaces a function; returns what puts it back, unless it was replaced once more."""
-    original, own = getattr(owner, name), name in vars(owner)
-
-    @functools.wraps(original)
-    def replaced(*args: Any, **named: Any) -> Any:
-        return around(original, args, named)
-
-    def undo() -> None:
-        if vars(owner).get(name) is replaced:
-            if own:
-                setattr(owner, name, original)
-            else:
-                delattr(owner, name)
-
-    setattr(owner, name, replaced)
-    return undo
-
-
 class Outside:
     """The changes of one run of the program, and what its first steps told."""
 
@@ -136,10 +69,7 @@ class Outside:
                 (whether the program ends after its first steps).
         """
         self._spec = spec
-        self.settle: list[Callable[[], None]] = []
-        self.at_first_call: list[Callable[[Any], None]] = []
-        self.afterwards: list[Callable[[], None]] = []
-        self._hands = {name: Hand(self) for name in spec["changes"]}
+        self._hands = {name: Hand() for name in spec["changes"]}
         self._undo: list[Callable[[], None]] = []
         self._steps = 0
         self._depth = 0
@@ -177,13 +107,12 @@ class Outside:
         gc.callbacks.append(self._collected)
 
     def _look(self, owner: Any, name: str, around: Callable[[Any, Any, Any], Any]) -> None:
-        self._undo.insert(0, _replace(owner, name, around))
+        self._undo.insert(0, replace(owner, name, around))
 
     def stepped(self) -> bool:
         """Told of each of the program's steps; whether the first steps are over now."""
         self._steps += 1
-        for settle in self.settle:
-            settle()
+        self._settle()
         if self._steps < FIRST_STEPS:
             return False
         self._learn()
@@ -192,8 +121,9 @@ class Outside:
         self._moved = self._moves()
         self._start.clear()
         self._seen.clear()
-        for then in self.afterwards:
-            then()
+        for hand in self._hands.values():
+            for then in hand.afterwards:
+                then()
         if self._spec["ends"]:
             raise SystemExit(0)
         self._gc_s, self._since = 0.0, time.perf_counter()
@@ -213,6 +143,11 @@ class Outside:
             "results": {"what": what, "numbers": self._losses or self._outputs, "moved": self._moved},
             "memory_bytes": _memory(),
         }
+
+    def _settle(self) -> None:
+        for hand in self._hands.values():
+            for settle in hand.settle:
+                settle()
 
     # --- what is computed
 
@@ -236,8 +171,7 @@ class Outside:
         return result
 
     def _before_outermost(self, module: Any) -> None:
-        for settle in self.settle:
-            settle()
+        self._settle()
         if id(module) in self._seen:
             return
         self._seen[id(module)] = module  # keeps it, lest its id be of another one later
@@ -251,8 +185,9 @@ class Outside:
         self._facts["autocast"] |= _autocasts()
         if self._spec["shake"]:
             _shake(own, self._spec["shake"])
-        for change in self.at_first_call:
-            change(module)
+        for hand in self._hands.values():
+            for change in hand.first_call:
+                change(module)
 
     def _backward(self, original: Any, args: Any, named: Any) -> Any:
         import torch
@@ -317,7 +252,7 @@ class Outside:
             return original(*args, **named)
 
         def programs(args: Any, named: Any) -> bool:
-            return _is_programs()
+            return is_programs()
 
         def keeps(args: Any, named: Any) -> bool:
             return not named.get("set_to_none", True) or not all(args[1:])
@@ -352,7 +287,7 @@ class Outside:
         self._facts["epsilon"] = _epsilon(self._facts, [parameter.dtype for parameter, _ in self._start])
 
     def _seeded(self, original: Any, args: Any, named: Any) -> Any:
-        self._facts["seeded"] |= _is_programs()
+        self._facts["seeded"] |= is_programs()
         return original(*args, **named)
 
     def _collected(self, phase: str, _: Any) -> None:

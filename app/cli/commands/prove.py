@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from tracetui.app.cli import headless
-from tracetui.app.cli.command import option, switch
+from tracetui.app.cli import headless, trying
 from tracetui.app.cli.commands.profile import followed, interpreter, say
-from tracetui.app.cli.options import Common, check_there, format_option
-from tracetui.app.cli.values import count, duration, input_path, number_of_seconds
+from tracetui.app.cli.options import check_there
+from tracetui.app.cli.try_options import Options  # noqa: TC001  the parser takes it from here
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.request import ProfileError
@@ -26,97 +23,9 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Finding, Findings
     from tracetui.collectors.proving import ProveRequest, Trial
-    from tracetui.collectors.trying import TryRequest
     from tracetui.parsers import Run
     from tracetui.parsers.runs.manifest import RunManifest
     from tracetui.parsers.runs.proofs import Claim
-
-
-def _rounds(text: str) -> int:
-    from tracetui.collectors.proving import LEAST_ROUNDS
-
-    number = count(text)
-    if number < LEAST_ROUNDS:
-        raise argparse.ArgumentTypeError(f"at least {LEAST_ROUNDS}, for an interval")
-    return number
-
-
-def _provable() -> Sequence[str]:
-    from tracetui.analysis.findings.catalogue import all_rules
-
-    return tuple(id for id, rule in all_rules().items() if rule.changes)
-
-
-@dataclass(kw_only=True)
-class Options(Common):
-    """Make changes and measure what they gain: as it was and changed take turns, without a profiler. A program of your
-    own is changed from outside, in its process, without an edit: it runs once, and each change that fits what it does
-    is measured. Of a run of a known model, its findings say what to change: all that have a change, largest bound
-    first, each with its best one. The proofs are written into the run and shown with its findings.
-    """
-
-    usage: ClassVar[str] = (
-        "tracetui try [RUN] [options] -- python SCRIPT …\n       tracetui try RUN [FINDING ...] [options]\n"
-        "       tracetui try RUN [FINDING ...] -- python CHANGED_SCRIPT …"
-    )
-    path: Path | None = option(nargs="?", type=input_path, metavar="RUN", help="a run that `tracetui profile` made")
-    findings: list[str] = option(
-        nargs="*", default=[], metavar="FINDING", help="ids of findings, such as F6: all their changes", words=_provable
-    )
-    change: list[str] = option(
-        "--change",
-        action="append",
-        default=[],
-        metavar="CHANGE",
-        help="measure this change, whatever the findings say: of a program its name (`--dry-run` lists them), of a "
-        "model OPTION=VALUE such as dtype=bf16, commas for several options at once (repeatable)",
-    )
-    join: list[str] = option(
-        "--join",
-        action="append",
-        default=[],
-        metavar="CHANGE",
-        help="of a program: put this change together with others although it computes something else (repeatable)",
-    )
-    budget: float = option(
-        "--budget", type=duration, default=600.0, metavar="TIME", help="of a program: time for all (default: 10m)"
-    )
-    own_folders: bool = switch("--own-folders", help="of a program: each run works in an empty folder of its own")
-    run: str | None = option(
-        "--run", metavar="NAME", help="the run to use if a folder holds several, by letter or name"
-    )
-    rounds: int | None = option(
-        "--rounds", type=_rounds, metavar="N", help="turns of each variant (default: 12 in one process, else 3 of each)"
-    )
-    device: str | None = option(
-        "--device",
-        metavar="cpu|cuda|cuda:N",
-        help="default: the device that the run used",
-        words=lambda: ("cpu", "cuda"),
-    )
-    timeout: float | None = option(
-        "--timeout", type=number_of_seconds, metavar="SECONDS", help="end a process that takes longer"
-    )
-    python: str | None = option(
-        "--python",
-        metavar="PATH",
-        help="the Python that has torch (default: this or the program's)",
-        values="programs",
-    )
-    own_model: str | None = option(
-        "--model", metavar="MODULE:FACTORY", help="the run's model if it is your own: code is run only if you name it"
-    )
-    base: str | None = option(
-        "--base",
-        metavar="COMMAND",
-        help="for a program of your own: the command as it was, if run.json does not say it whole",
-    )
-    output: Path | None = option(
-        "--output", type=Path, metavar="DIR", help="write proofs.json there (default: into the run)"
-    )
-    format: str = format_option("text", "json")
-    dry_run: bool = switch("--dry-run", help="print what would be measured; run nothing")
-    program: tuple[str, ...] = ()
 
 
 def run(options: Options) -> int:
@@ -136,20 +45,9 @@ def _try_alone(options: Options, program: tuple[str, ...]) -> int:
     Raises:
         UsageError: there is no program either.
     """
-    from tracetui.app.cli import trying
-
     if not program:
         raise UsageError("try takes a program after `--`, such as -- python train.py, or a run")
-    return _tried(trying.request_of(options, program, {}), options)
-
-
-def _tried(request: TryRequest, options: Options) -> int:
-    from tracetui.app.cli import trying
-
-    if options.dry_run:
-        print("\n".join(map(printable, trying.dry_run(request))))
-        return DONE
-    return trying.tried(request, options)
+    return trying.tried(trying.request_of(options, program, {}), options)
 
 
 def _prove(options: Options, path: Path, program: tuple[str, ...]) -> int:
@@ -168,11 +66,10 @@ def _prove(options: Options, path: Path, program: tuple[str, ...]) -> int:
             " proved"
         )
     if program and not options.base and _is_the_same(manifest, program):
-        from tracetui.app.cli import trying
-
         recorded = tuple(one.name for one in manifest.device if one.name)
         claims = _claims_of_changes(facts, found, options)
-        return _tried(trying.request_of(options, program, claims, (manifest.workload.device, recorded)), options)
+        request = trying.request_of(options, program, claims, (manifest.workload.device, recorded))
+        return trying.tried(request, options)
     if program:
         trials: tuple[Trial, ...] = (_of_program(facts, found, options, program),)
     else:
@@ -181,11 +78,11 @@ def _prove(options: Options, path: Path, program: tuple[str, ...]) -> int:
             say(line)
     if not trials:
         raise UsageError(_nothing(run, options))
-    request = _request(run, manifest, options, trials)
+    proving = _request(run, manifest, options, trials)
     if options.dry_run:
-        print("\n".join(map(printable, dry_run(request))))
+        print("\n".join(map(printable, dry_run(proving))))
         return DONE
-    return _measured(request, options)
+    return _measured(proving, options)
 
 
 def _findings(options: Options, path: Path) -> tuple[Facts, Findings]:
@@ -319,16 +216,6 @@ def _of_program(facts: Facts, found: Findings, options: Options, program: tuple[
     return Trial("another command", command=program, claims=claims)
 
 
-def check_program(program: tuple[str, ...]) -> None:
-    """Raises UsageError for a program that can't be timed step by step here."""
-    from tracetui.collectors.torchrun import ranked
-
-    if ranked(program) is not None:
-        raise UsageError("a job of many ranks can't be proved yet")
-    if len(program) < 2 or not program[0].rpartition("/")[2].startswith("python"):
-        raise UsageError("a program is timed by its calls of Optimizer.step in Python: -- python SCRIPT …")
-
-
 def base_command(manifest: RunManifest, options: Options, program: tuple[str, ...]) -> tuple[str, ...]:
     """The program as it was: what was typed after `--` when it was recorded, or ``--base``.
 
@@ -370,7 +257,7 @@ def _request(run: Run, manifest: RunManifest, options: Options, trials: tuple[Tr
         "rounds": options.rounds, "timeout_s": options.timeout,
     }  # fmt: skip
     if trials[0].command:
-        check_program(trials[0].command)
+        trying.check_program(trials[0].command)
         command = base_command(manifest, options, trials[0].command)
         python = options.python or interpreter(trials[0].command)
         return ProveRequest(trials=trials, command=command, python=python, **common)
