@@ -29,7 +29,9 @@ BUDGET_S = 600.0
 WORTH_PERCENT = 1.0
 """Of the step: a change that gains less in its first round gets no other."""
 MOST_TOGETHER = 3
-"""Attempts to add one more change to those that are together so far."""
+"""Attempts to add one more good change to those that are together so far."""
+HALF_PERCENT = 50.0
+"""From such a gain on, changes that gained nothing by themselves are tried beside it."""
 ROUNDING = 3.0
 """Results may be so many times as far apart as weights that were disturbed by one rounding error make them."""
 WARMUP_S, TURN_S = 1.5, 2.0
@@ -108,6 +110,8 @@ class Trying:
         """How long a run with these changes took, start included."""
         self._most_warmup: int | None = None
         self._about: dict[str, Any] = {}
+        self._place = ""
+        """How far it has come, before what is running now."""
         self.facts: dict[str, Any] = {}
         """What the first steps told of the program (`child.outside.Outside`)."""
         self.rows: list[Row] = []
@@ -159,9 +163,10 @@ class Trying:
     def _first_round(self) -> None:
         before = self._original()
         half = time.monotonic() + (self._until - time.monotonic()) / 2
-        for row in self.rows:
+        for number, row in enumerate(self.rows, 1):
             if time.monotonic() > half:  # the rest is for more rounds of those that gain
                 break
+            self._place = f"{number} of {len(self.rows)}, "
             self._pair(row, before)
             self.untried.remove(row.names[0])
         if any(row.turns for row in self.rows):
@@ -176,6 +181,7 @@ class Trying:
             rows = self._affordable([row for row in rows if row.problem is None])
             if not rows:
                 return
+            self._place = f"round {number + 1} of {self._rounds}, "
             before = self._original() if number % 2 == 0 else None
             turns = [(row, self._attempt(row)) for row in rows]
             before = before or self._original()
@@ -196,27 +202,29 @@ class Trying:
         return chosen
 
     def _put_together(self) -> None:
-        """Adds one good change after another, as long as each makes the step shorter."""
-        good = sorted((row for row in self.rows if self._joins(row)), key=lambda row: -row.gain_percent)
-        if len(good) < 2:
+        """Adds one change after another to the best, as long as each makes the step shorter."""
+        rows = sorted((row for row in self.rows if self._keeps(row)), key=lambda row: -row.gain_percent)
+        good = [row for row in rows if self._is_sure(row)]
+        if not good:
             return
         best, attempts = good[0], 0
-        for row in good[1:]:
+        # beside a step of twice the length, the gains of others may not have shown
+        others = [row for row in rows if row not in good] if best.gain_percent >= HALF_PERCENT else []
+        for row in [*good[1:], *others]:
             kinds = {change.kind or change.name for change in best.changes}
-            if attempts == MOST_TOGETHER or (row.changes[0].kind or row.names[0]) in kinds:
+            if (row.changes[0].kind or row.names[0]) in kinds or (row in good and attempts == MOST_TOGETHER):
                 continue
             attempts += 1
+            self._place = "together, "
             more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *row.names)))
-            self._pair(more, self._original())
-            if more.gain_percent > best.gain_percent + WORTH_PERCENT and self._keeps(more):
+            self._pair(more, self.originals[-1])
+            if more.left_percent < best.left_percent * (1 - WORTH_PERCENT / 100) and self._keeps(more):
                 best = self.together = more
         if self.together is not None:
             self._more_rounds([self.together])
 
-    def _joins(self, row: Row) -> bool:
-        known = self.figures_of(row)
-        low = known.get("low_ns")
-        return (low or 0.0) > 0 and row.gain_percent >= WORTH_PERCENT and self._keeps(row)
+    def _is_sure(self, row: Row) -> bool:
+        return (self.figures_of(row).get("low_ns") or 0.0) > 0 and row.gain_percent >= WORTH_PERCENT
 
     def _keeps(self, row: Row) -> bool:
         """Whether results stay, or what changes them was asked to join."""
@@ -257,7 +265,8 @@ class Trying:
         begun = time.monotonic()
         if self._took and begun + self._took.get(names, max(self._took.values())) > self._until:
             raise Stopped
-        label = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or shake else "as it was")
+        what = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or shake else "as it was")
+        label = f"{self._place}{what}"
         make = partial(self._spec, names=names, learns=learns, shake=shake)
         child = Child(self._limited(), Trial(label), self._tell)
         try:

@@ -166,6 +166,13 @@ def test_a_change_that_computes_something_else_joins_on_request():
     assert joined.names == ("no_checkpoints", "tf32")
 
 
+def test_beside_a_change_that_halves_the_step_those_are_tried_that_gained_nothing_alone():
+    program = ran({"no_gc_collect": turn(3), "set_to_none": turn(9.95), "no_gc_collect+set_to_none": turn(2.5)})
+    assert program.together is not None
+    assert program.together.names == ("no_gc_collect", "set_to_none")
+    assert len(program.together.turns) == 3
+
+
 def test_of_one_kind_only_the_best_is_put_together():
     program = ran({"compile": turn(8), "compile_graphs": turn(5)})
     assert program.together is None
