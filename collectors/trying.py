@@ -66,13 +66,15 @@ class Row:
     """Why it could not be measured."""
 
     @property
+    def left_percent(self) -> float:
+        """Of the step as it was: the mean of the rounds so far; infinity if it was not measured."""
+        before, after = (sum(turn[place].step_ns for turn in self.turns) for place in (0, 1))
+        return 100 * after / before if self.turns else math.inf
+
+    @property
     def gain_percent(self) -> float:
-        """Of the step as it was: the mean of the rounds so far; minus infinity if it was not measured."""
-        if not self.turns:
-            return -math.inf
-        return 100 * (
-            1 - sum(after.step_ns for _, after in self.turns) / sum(before.step_ns for before, _ in self.turns)
-        )
+        """How much less that is."""
+        return 100 - self.left_percent
 
     @property
     def changes(self) -> list[Change]:
