@@ -263,7 +263,8 @@ def test_the_table_tells_all_in_80_columns_and_says_what_to_write():
     lines = words.table(program, program.proofs(), Layout())
     assert max(map(len, lines)) <= WIDTH
     text = "\n".join(lines)
-    assert [line[2:10] for line in lines[1:5]] == ["as it wa", "checkpoi", "optimize", "all: no_"]
+    assert [line[2:10] for line in lines[1:5]] == ["as it wa", "checkpoi", "optimize", "together"]
+    assert "Together: checkpointing off, optimizer fused." in text
     assert "+20.0 %" in text
     assert "torch.optim.NAME(…, fused=True)" in text
     assert "torch.compile: no compiler" in text

@@ -151,6 +151,9 @@ def table(trying: Trying, proofs: Sequence[dict[str, Any]], layout: Layout) -> l
             if len(proof["changes"]) == 1:
                 risk = f" ({'; '.join(proof['risks'])})" if proof["risks"] else ""
                 lines += layout.paragraph(f"{proof['change']}: {proof['write'][0]}{risk}", indent="  ")
+    for proof in measured:
+        if len(proof["changes"]) > 1:
+            lines += layout.paragraph(f"Together: {proof['change']}.")
     for proof in proofs:
         if proof["explanation"]:
             lines += layout.paragraph(f"{proof['change']}: {proof['explanation']}")
@@ -173,7 +176,7 @@ def _row(proof: dict[str, Any], layout: Layout) -> list[str]:
 
     low, high = proof["low_ns"], proof["high_ns"]
     return [
-        f"all: {', '.join(proof['changes'])}" if len(proof["changes"]) > 1 else proof["change"],
+        "together" if len(proof["changes"]) > 1 else proof["change"],
         format_ns(proof["changed_ns"], ascii=layout.ascii),
         percent(proof["gain_ns"]),
         "one round" if low is None else f"{percent(low)[:-2]} to {percent(high)}",
