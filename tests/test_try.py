@@ -205,6 +205,14 @@ def test_the_first_round_leaves_time_for_others_and_says_what_it_left_out():
     assert program.proofs() == []
 
 
+def test_a_step_that_becomes_a_small_part_is_sure_however_the_whole_varies():
+    program = ran({"no_gc_collect": turn(4)})
+    (row,) = program.rows
+    row.turns = [(turn(157), turn(3.7)), (turn(250), turn(3.9)), (turn(160), turn(3.8))]
+    known = program.figures_of(row)
+    assert 0.9 * known["step_ns"] < known["low_ns"] <= known["gain_ns"] <= known["high_ns"] < known["step_ns"]
+
+
 # --- results
 
 
