@@ -312,7 +312,7 @@ def test_json_has_the_proofs_and_what_was_left_out(monkeypatch, capsys, tmp_path
     told = json.loads(capsys.readouterr().out)
     assert (told["schema"], told["untried"]) == ("tracetui.proofs/1", [])
     assert told["proofs"][0]["changes"] == ["no_checkpoints"]
-    assert proofs.load(tmp_path)[0].gain_ns == 2 * MS
+    assert proofs.load(tmp_path)[0].gain_ns == pytest.approx(2 * MS)
 
 
 # --- in the program's process
