@@ -91,7 +91,7 @@ def _tf32(hand: Hand) -> None:
     import torch
 
     def allow() -> None:
-        if torch.get_float32_matmul_precision() == "highest":
+        if precision() == "highest":
             torch.set_float32_matmul_precision("high")
             hand.did()
 
@@ -331,6 +331,15 @@ def cores() -> int:
     with contextlib.suppress(AttributeError, OSError):
         return max(len(os.sched_getaffinity(0)), 1)
     return os.cpu_count() or 1
+
+
+def precision() -> str:
+    """Of fp32 products: ``highest``, ``high``, ``medium``; empty where the program sets it in a way of newer torch's."""
+    import torch
+
+    with contextlib.suppress(RuntimeError):
+        return torch.get_float32_matmul_precision()
+    return ""
 
 
 def workers() -> int:

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from .changes import BY_NAME, convolves, copies_to_gpu, cores, is_compiled, waits
+from .changes import BY_NAME, convolves, copies_to_gpu, cores, is_compiled, precision, waits
 from .hand import Hand, is_programs, replace
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class Outside:
             blocking=os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
             deterministic=torch.are_deterministic_algorithms_enabled() or backends.cudnn.deterministic,
             benchmark=backends.cudnn.benchmark,
-            precision=torch.get_float32_matmul_precision(),
+            precision=precision(),
             threads=torch.get_num_threads(),
             optimizers=[_about(each) for each in self._optimizers],
         )
@@ -350,6 +350,14 @@ def _epsilon(facts: dict[str, Any], types: list[Any]) -> float:
     ):
         used.add(2.0**-10)
     return float(max(used, default=torch.finfo(torch.float32).eps))
+
+
+def _convolves_in_tf32() -> bool:
+    import torch
+
+    with contextlib.suppress(RuntimeError):  # as in `precision`
+        return bool(torch.backends.cudnn.allow_tf32)
+    return True
 
 
 def _autocasts() -> bool:
