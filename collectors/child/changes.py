@@ -334,11 +334,11 @@ def cores() -> int:
 
 
 def precision() -> str:
-    """Of fp32 products: ``highest``, ``high``, ``medium``; empty where the program sets it in a way of newer torch's."""
+    """Of fp32 products: ``highest``, ``high``, ``medium``; empty where it is set in a newer way of torch."""
     import torch
 
     with contextlib.suppress(RuntimeError):
-        return torch.get_float32_matmul_precision()
+        return str(torch.get_float32_matmul_precision())
     return ""
 
 
