@@ -399,16 +399,16 @@ def _loaders(facts: Facts, **wanted: Any) -> bool:
 CHANGES: tuple[Change, ...] = (
     Change(
         "async_launches", "CUDA_LAUNCH_BLOCKING off", "unset CUDA_LAUNCH_BLOCKING",
-        lambda facts: facts["blocking"], _nothing, ("S2",),
+        lambda facts: facts["blocking"], _nothing, ("S32", "S2"),
         risk="errors of kernels show later", drops=("CUDA_LAUNCH_BLOCKING",),
     ),
     Change(
         "no_anomaly", "anomaly mode off", "torch.autograd.set_detect_anomaly(False)",
-        lambda facts: facts["anomaly"], _without_anomaly, ("S2",), risk="NaNs are not reported where they arise",
+        lambda facts: facts["anomaly"], _without_anomaly, ("S32", "S2"), risk="NaNs are not reported where they arise",
     ),
     Change(
         "not_deterministic", "deterministic mode off", "torch.use_deterministic_algorithms(False)",
-        lambda facts: facts["deterministic"], _not_deterministic, ("K2",),
+        lambda facts: facts["deterministic"], _not_deterministic, ("S32", "K2"),
         risk="runs are not repeatable bit for bit", drops=("CUBLAS_WORKSPACE_CONFIG",),
     ),
     Change(
@@ -423,7 +423,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "no_gc_collect", "gc.collect() left out", "remove gc.collect() from the step",
-        _per_step("gc_collect"), _without("gc", "collect"), ("S2",), risk="reference cycles live longer",
+        _per_step("gc_collect"), _without("gc", "collect"), ("S32", "S2"), risk="reference cycles live longer",
     ),
     Change(
         "no_checkpoints", "checkpointing off", "call the layer itself in place of checkpoint(layer, …)",
@@ -485,7 +485,7 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change(
         "gc_frozen", "garbage collector frozen", "gc.collect(); gc.freeze() after the first steps",
-        lambda facts: facts.get("gc_percent", 0.0) >= LITTLE_GC_PERCENT, _frozen, ("S2",),
+        lambda facts: facts.get("gc_percent", 0.0) >= LITTLE_GC_PERCENT, _frozen, ("S32", "S2"),
         risk="cycles made until then are never freed",
     ),
     Change(
