@@ -144,6 +144,7 @@ class Trying:
         try:
             self._first_round()
             self._more_rounds([row for row in self.rows if row.gain_percent >= WORTH_PERCENT])
+            self._shake()
             self._put_together()
         except Stopped:
             self._say("the time is used up (--budget)")
@@ -238,7 +239,13 @@ class Trying:
     # --- one run of the program
 
     def _original(self) -> Turn:
-        self.originals.append(self._turn(AS_IT_WAS))
+        try:
+            self.originals.append(self._turn(AS_IT_WAS))
+        except NotMeasured as problem:
+            if not self.originals:
+                raise
+            self._say(f"as it was: {problem}")
+            raise Stopped from None  # what was measured until then stays
         return self.originals[-1]
 
     def _pair(self, row: Row, before: Turn) -> None:
@@ -254,6 +261,8 @@ class Trying:
 
     def _shake(self) -> None:
         """Runs the first steps with disturbed weights, where it takes that to judge whether results stay."""
+        if self._shaken is not None:
+            return
         every = [*self.originals[1:], *(after for row in self.rows for _, after in row.turns)]
         if all(self._distance(turn) in (None, (0.0, 0.0)) for turn in every) or not self.facts["modules"]:
             return
@@ -270,7 +279,7 @@ class Trying:
         what = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or shake else "as it was")
         label = f"{self._place}{what}"
         make = partial(self._spec, names=names, learns=learns, shake=shake)
-        child = Child(self._limited(), Trial(label), self._tell)
+        child = Child(self._limited(names), Trial(label), self._tell)
         try:
             result = self._run(child, make)
         except NotMeasured:
@@ -279,7 +288,8 @@ class Trying:
                 raise
             self._most_warmup = calls // 2  # it ended in its warm-up
             result = self._run(child, make)
-        self._took[names] = time.monotonic() - begun
+        if not shake:  # that is shorter
+            self._took[names] = time.monotonic() - begun
         self._about.update(child.about)
         outside, measured = result["outside"], result["measurement"]
         missed = [BY_NAME[name].title for name in names if not outside["did"].get(name)]
@@ -290,12 +300,14 @@ class Trying:
             raise NotMeasured("no step was timed")
         return Turn(steps, host, outside["results"], outside["memory_bytes"], outside["facts"])
 
-    def _limited(self) -> ProveRequest:
+    def _limited(self, names: tuple[str, ...]) -> ProveRequest:
         """The request, so that no run takes more than half of the time that is left: some are compiled for ever."""
-        left = max(self._until - time.monotonic(), 0.0) / 2
-        if self._request.timeout_s is not None and self._request.timeout_s <= left:
+        left = max(self._until - time.monotonic(), 0.0)
+        usual = 2 * max(self._took.get(AS_IT_WAS, 0.0), self._took.get(names, 0.0))
+        limit = max(left / 2, min(usual, left))
+        if self._request.timeout_s is not None and self._request.timeout_s <= limit:
             return self._request
-        return replace(self._request, timeout_s=left, limited_by="--budget")
+        return replace(self._request, timeout_s=limit, limited_by="--budget")
 
     def _run(self, child: Child, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
         if not self._request.own_folders:

@@ -188,6 +188,18 @@ def test_a_change_that_fails_costs_nothing_else():
     assert program.asked.count("no_checkpoints") == 1
 
 
+def test_a_program_that_fails_once_as_it_was_ends_the_rounds_and_loses_nothing():
+    class FailsAtTheThird(Program):
+        def _turn(self, names, **how):
+            if not names and not how and self.asked.count("") == 3:
+                raise proving.NotMeasured("no more data")
+            return super()._turn(names, **how)
+
+    program = FailsAtTheThird({"": turn(10), "no_checkpoints": turn(8)}, names=("no_checkpoints",))
+    program.run()
+    assert by_name(program)["no_checkpoints"]["gain_ns"] == pytest.approx(2 * MS)
+
+
 def test_what_was_measured_until_ctrl_c_is_kept():
     program = Program(
         {"": turn(10), "no_checkpoints": turn(8), "fused_optimizer": KeyboardInterrupt()},
