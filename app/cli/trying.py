@@ -144,13 +144,13 @@ def table(trying: Trying, proofs: Sequence[dict[str, Any]], layout: Layout) -> l
     lines = layout.table(_COLUMNS, rows)
     if measured:
         lines += ["", *layout.paragraph(_about_results(trying))]
-    best = [proof for proof in measured if (proof["low_ns"] or 0.0) > 0]
-    if best:
+    good = {name for proof in measured if (proof["low_ns"] or 0.0) > 0 for name in proof["changes"]}
+    if good:
         lines += ["", "To write into the program:"]
-        for proof in best:
-            if len(proof["changes"]) == 1:
-                risk = f" ({'; '.join(proof['risks'])})" if proof["risks"] else ""
-                lines += layout.paragraph(f"{proof['change']}: {proof['write'][0]}{risk}", indent="  ")
+        for change in CHANGES:
+            if change.name in good:
+                risk = f" ({change.risk})" if change.risk else ""
+                lines += layout.paragraph(f"{change.title}: {change.write}{risk}", indent="  ")
     for proof in measured:
         if len(proof["changes"]) > 1:
             lines += layout.paragraph(f"Together: {proof['change']}.")
