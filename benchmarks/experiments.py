@@ -80,7 +80,7 @@ class Experiment:
     profile: tuple[str, ...]
     """Options of `tracetui profile`."""
     proofs: tuple[tuple[str, ...], ...] = ((),)
-    """Options of `tracetui prove`: the first that it can do counts."""
+    """Options of `tracetui try`: the first that it can do counts."""
     program: tuple[str, ...] = ()
     """After ``--``: a program of one's own."""
     changed: tuple[str, ...] = ()

@@ -82,6 +82,8 @@ class ProveRequest:
     rounds: int | None = None
     timeout_s: float | None = None
     """For each process."""
+    limited_by: str = "--timeout"
+    """The option that says so."""
     python: str = sys.executable
 
     @property
@@ -179,7 +181,7 @@ def add(folder: Path, proofs: Sequence[dict[str, Any]]) -> Path:
 
 
 def _key(proof: dict[str, Any]) -> str:
-    return json.dumps([proof.get("options"), proof.get("command")], sort_keys=True)
+    return json.dumps([proof.get("options"), proof.get("command"), proof.get("changes") or []], sort_keys=True)
 
 
 def _read(target: Path) -> list[dict[str, Any]]:
@@ -281,7 +283,7 @@ def measure(request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -
         "tracetui_version": tracetui_version(),
         "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-    child = _Child(request, trial, tell)
+    child = Child(request, trial, tell)
     try:
         if trial.command:
             pair, together = child.programs(), False
@@ -354,13 +356,15 @@ def _means(turns: Turns) -> list[float]:
     return [statistics.fmean(steps) for steps in turns if steps]
 
 
-class _Child:
+class Child:
     """Starts the processes of one change."""
 
     def __init__(self, request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -> None:
         self._request, self._trial, self._tell = request, trial, tell
         self.about: dict[str, Any] = {"device": "cpu" if request.device == "cpu" else None}
         """What the child said of itself, as a proof has it."""
+        self.result: dict[str, Any] = {}
+        """What the last process reported."""
 
     @property
     def _variants(self) -> list[dict[str, Any]]:
@@ -369,7 +373,7 @@ class _Child:
 
     def together(self) -> tuple[Timed, Timed]:
         """Both variants in one process."""
-        result = self._run(lambda folder: child_spec(self._request, folder, self._variants, self._trial))
+        result = self.run(lambda folder: child_spec(self._request, folder, self._variants, self._trial))
         first, second = (_timed(told) for told in result["variants"])
         return first, second
 
@@ -399,14 +403,18 @@ class _Child:
         whole = Timed([], []), Timed([], [])
         for number in range(self._request.processes_rounds):
             for place in (0, 1) if number % 2 == 0 else (1, 0):
-                turn = read(self._run(partial(spec, place)))
+                turn = read(self.run(partial(spec, place)))
                 whole[place].steps += turn.steps
                 whole[place].host += turn.host
                 whole[place].samples, whole[place].checked = turn.samples, turn.checked
         return whole
 
-    def _run(self, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    def run(self, make: Callable[[Path], dict[str, Any]], cwd: Path | None = None) -> dict[str, Any]:
         """One process from start to end; returns what it reported.
+
+        Args:
+            make: what it is to do, of its working folder.
+            cwd: where it runs, if not here.
 
         Raises:
             NotMeasured: it failed.
@@ -419,11 +427,12 @@ class _Child:
                 spec.write_text(json.dumps(make(folder)))
             except OSError as error:
                 raise ProfileError(f"{folder}: {(error.strerror or str(error)).lower()}") from error
-            code = self._followed(folder)
+            code = self._followed(folder, cwd)
             try:
                 result = json.loads((folder / f"result.{TOOL}.json").read_text())
             except (OSError, ValueError):
                 result = {}
+            self.result = result
             self._learn(result)
             problem = reasons.explain(TOOL, code, result, folder / "log.txt", "time the steps")
         if problem is None:
@@ -435,19 +444,19 @@ class _Child:
             out_of_memory=bool(result.get("out_of_memory")),
         )
 
-    def _followed(self, folder: Path) -> int:
+    def _followed(self, folder: Path, cwd: Path | None) -> int:
         follow = Follower(folder / profiler_commands.PROGRESS, Tick(TOOL, "starting"))
 
         def tick() -> None:
             state = follow.newest()
             limit = self._request.timeout_s
             if limit is not None and state.elapsed_s > limit:
-                raise NotMeasured(f"{state.phase} had not ended after {limit:g} s (--timeout)")
+                raise NotMeasured(f"{state.phase} had not ended after {limit:.3g} s ({self._request.limited_by})")
             self._tell(replace(state, tool=self._trial.change))
 
         words = _words_of(self._request, folder)
         try:
-            return process.run(words, folder / "log.txt", tick)
+            return process.run(words, folder / "log.txt", tick, cwd=cwd)
         except OSError as error:
             raise ProfileError(f"{words[0]}: {(error.strerror or str(error)).lower()}") from error
 

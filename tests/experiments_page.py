@@ -50,7 +50,7 @@ Made from `docs/reference/experiments/` by `make docs`; [prove.md](../prove.md#w
 PROOFS_HEAD = """\
 # proofs.json
 
-What `tracetui prove` keeps beside the recordings; [prove.md](../prove.md) is about it. Made from
+What `tracetui try` keeps beside the recordings; [prove.md](../prove.md) is about it. Made from
 `parsers/runs/proofs.py` by `make docs`.
 
 """

@@ -67,7 +67,7 @@ def test_version_and_help_need_nothing_heavy() -> None:
 def test_help_lists_the_commands_in_the_order_of_their_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == DONE
     listed = re.findall(r"^    (\w+)", capsys.readouterr().out.split("options:")[0], re.MULTILINE)
-    order = "open report check diff sweep ranks query profile prove scrub cut doctor serve mcp config reference"
+    order = "open report check diff sweep ranks query profile try scrub cut doctor serve mcp config reference"
     assert listed == order.split()
 
 

@@ -1,4 +1,4 @@
-"""What `tracetui prove` runs in the profiled Python, and the options that it sets; needs torch."""
+"""What `tracetui try` runs in the profiled Python, and the options that it sets; needs torch."""
 
 from __future__ import annotations
 

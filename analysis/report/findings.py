@@ -127,6 +127,7 @@ def proof_row(proof: Proof, claim: Claim | None = None) -> ProofRow:
             largest=compared.largest,
             scale=compared.scale,
             should_agree=compared.should_agree,
+            alike=compared.alike,
         ),
     )
 

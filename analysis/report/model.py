@@ -379,10 +379,11 @@ class Agreement(Struct, frozen=True, kw_only=True):
     largest: float | None
     scale: float | None
     should_agree: bool | None
+    alike: str | None
 
 
 class ProofRow(Struct, frozen=True, kw_only=True):
-    """What `tracetui prove` measured of a change, and what the finding promised."""
+    """What `tracetui try` measured of a change, and what the finding promised."""
 
     change: str | None
     explanation: str | None

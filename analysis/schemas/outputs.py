@@ -206,7 +206,7 @@ RULES = {
             "remark": str | None,
             "advice": str | None,
             "source": str | None,
-            "changes": Told([str], "options of `tracetui profile` that do what it advises, for `tracetui prove`"),
+            "changes": Told([str], "options of `tracetui profile` that do what it advises, for `tracetui try`"),
             "explanation": str,
             "silenced": str | None,
         }

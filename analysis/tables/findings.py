@@ -50,10 +50,10 @@ FINDINGS = Table(
         Field("advice", screen=False, about="what to try"),
         Field("next_command", screen=False, about="what to run next"),
         Field("changes", kind="list", screen=False,
-              about="options of the run that do what it advises, the best first: `tracetui prove` measures them"),
+              about="options of the run that do what it advises, the best first: `tracetui try` measures them"),
         Field(
             "proofs", kind="list", type="list", screen=False,
-            about="what `tracetui prove` measured: `change`, `gain_us` with its 95 % interval (`low_us`, `high_us`),"
+            about="what `tracetui try` measured: `change`, `gain_us` with its 95 % interval (`low_us`, `high_us`),"
             " the `bound_us` that the finding had then, `exceeds`, `compared`, …",
         ),
         Field("reference", screen=False, about="where to read more"),

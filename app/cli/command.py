@@ -27,7 +27,7 @@ COMMANDS = {
     "ranks": "compare the ranks of a large job",
     "query": "ask a recording in SQL (needs tracetui[query])",
     "profile": "launch a profiled run and open it",
-    "prove": "do what findings advise, and measure what it gains",
+    "try": "make changes, to your own program from outside, and measure what they gain",
     "scrub": "copy a recording without host names, paths, commands and environments",
     "cut": "copy part of a Chrome trace into a smaller one",
     "doctor": "check terminal, torch, profilers, permissions and machine state",
@@ -45,9 +45,9 @@ COMMANDS = {
 """Each command with its line in `--help`; the last word of its name is its module in `commands`."""
 GROUP = "reference"
 """The command that only holds others."""
-RENAMED = {name.split()[1]: name for name in COMMANDS if " " in name}
+RENAMED = {name.split()[1]: name for name in COMMANDS if " " in name} | {"prove": "try"}
 """What commands were called before they became part of another one, and still may be."""
-TAKE_PROGRAMS = ("profile", "prove")
+TAKE_PROGRAMS = ("profile", "try", "prove")
 """Commands after which `--` begins a program of the user's own."""
 HIDDEN = argparse.SUPPRESS
 EXIT_CODES = """\
@@ -125,6 +125,7 @@ def declared(options: type) -> Iterator[tuple[str, Argument]]:
 def module_of(name: str) -> Any:
     """Imports the module of a command; those of `reference` have a folder of their own."""
     path = name.replace(" ", ".") if name.startswith(GROUP) else name.split()[-1]
+    path = {"try": "prove"}.get(path, path)  # a word that Python keeps for itself
     return import_module(f"tracetui.app.cli.commands.{path}")
 
 

@@ -103,6 +103,12 @@ def number_of_seconds(text: str) -> float:
     return _above_0(text, sys.float_info.max, "is not a number of seconds")
 
 
+def duration(text: str) -> float:
+    """Returns the seconds of ``10m``, ``90s`` or ``600``."""
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
+    return number_of_seconds(text[:-1]) * unit if unit else number_of_seconds(text)
+
+
 def seconds_or_none(text: str) -> float:
     """Returns a time in seconds, which may be 0."""
     return 0.0 if text.strip() == "0" else number_of_seconds(text)

@@ -1,4 +1,4 @@
-"""The texts of a finding and of what `tracetui prove` measured, on the screen, in every report and the command line."""
+"""The texts of a finding and of what `tracetui try` measured, on the screen, in every report and the command line."""
 
 from __future__ import annotations
 
@@ -276,6 +276,15 @@ DISAGREE_PERCENT = 5.0
 """From this share of the largest number on, results that should agree are said to differ."""
 
 
+ALIKE = {
+    "same": "results are the same",
+    "rounding": "results are the same but for rounding",
+    "differ": "results differ: check them",
+    "unknown": "results can't be compared",
+}
+"""Of a change that was made from outside."""
+
+
 def proof_text(row: ProofRow, *, ascii: bool = False) -> str:
     """One proof in a sentence: ``27.3 ms (27.1 ms to 27.6 ms) of at most 27.4 ms per step, by --attention fused``.
 
@@ -330,6 +339,8 @@ def _results(row: ProofRow) -> str:
     found = row.compared
     if found is None:
         return ""
+    if found.alike is not None:
+        return f"; {ALIKE.get(found.alike, ALIKE['unknown'])}"
     if found.largest is None:
         return f"; its {found.what} hold what is no number: check them"
     if not found.scale:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import machine_torch, ranks
 from .marks import Marks, Pauses, synchronize
+from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
 from .sampling import Sampling
 
@@ -157,12 +158,20 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
                 "notes": recorder.notes(),
             }
         )
+        if outside is not None:
+            result["outside"] = outside.told()
 
     def tell_and_keep() -> None:
         tell()
         keep()
 
-    recorder = _Recorder(spec, progress, tell_and_keep)
+    def begin() -> None:
+        if outside is not None:
+            outside.install()
+        recorder.by_step()
+
+    outside = Outside(spec["outside"]) if spec.get("outside") else None
+    recorder = _Recorder(spec, progress, tell_and_keep, outside)
     argv = list(spec["script"])[1:]
     if not argv:
         raise Refused("no program to run")
@@ -170,7 +179,7 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
     if spec.get("window"):
         recorder.by_time(float(spec["window"][0]), float(spec["window"][1]))
     else:
-        recorder.by_step()
+        when_imported("torch", begin)
     code: Any = None
     try:
         _run_program(argv)
@@ -196,7 +205,7 @@ def _run_program(argv: Any) -> None:
 
 
 TIMES = "prove"
-"""The tool that records nothing: `tracetui prove` times a program with it."""
+"""The tool that records nothing: `tracetui try` times a program with it."""
 LEAST_STEPS = 5
 """Steps that such a turn times at least."""
 
@@ -211,9 +220,12 @@ class _Recorder:
     program has is not known, and recordings come first.
     """
 
-    def __init__(self, spec: dict[str, Any], progress: Progress, keep: Callable[[], None]) -> None:
+    def __init__(
+        self, spec: dict[str, Any], progress: Progress, keep: Callable[[], None], outside: Outside | None = None
+    ) -> None:
         self._spec = spec
         self._progress = progress
+        self._outside = outside
         self._keep = keep
         self._plan: Iterator[None] | None = None
         self._watch: Watch | None = None
@@ -281,6 +293,8 @@ class _Recorder:
             if torch.cuda.is_current_stream_capturing():  # the step becomes part of a CUDA graph, and is not run now
                 return
         self._calls += 1
+        if self._outside is not None and self._outside.stepped():
+            self._outside = None
         next(self._plan, None)
 
     def _follow(self) -> Iterator[None]:
@@ -333,8 +347,10 @@ class _Recorder:
 
     def _take_turn(self, device: str) -> Iterator[None]:
         """Times steps for a while and ends the program, whose next turn is another process."""
-        begun = time.monotonic()
-        while device != "cpu" and time.monotonic() - begun < self._spec["warmup_s"]:  # the clocks need that long
+        begun, most = time.monotonic(), self._spec.get("most_warmup") or sys.maxsize
+        # the GPU's clocks need that long, and what a loader's workers have made in advance is used up
+        warms = device != "cpu" or "outside" in self._spec
+        while warms and time.monotonic() - begun < self._spec["warmup_s"] and self._calls < most:
             yield
         synchronize(device)
         self._clean = Marks(device)
@@ -451,6 +467,7 @@ class _Recorder:
             "passes": self._passes,
             "sampled": None if self._sampling is None else self._sampling.measured(),
             "step_of": self._step_call() if self._calls else None,
+            **({"calls": self._calls} if self._spec["tool"] == TIMES else {}),
         }
 
     def _step_call(self) -> str:
@@ -493,7 +510,7 @@ class _Recorder:
         """Reports that the program ended before anything was recorded."""
         spec = self._spec
         if spec["tool"] == TIMES:
-            if not self._clean.steps:
+            if not self._clean.steps and not (self._spec.get("outside") or {}).get("ends"):
                 raise Refused(
                     f"the program ended before a step was timed: it called {self._step_call()} {self._calls} times"
                 )

@@ -1,4 +1,4 @@
-"""Reads `proofs.json`, what `tracetui prove` measured of a run: changes that findings advise, and what they gained.
+"""Reads `proofs.json`, what `tracetui try` measured of a run: changes that findings advise, and what they gained.
 
 Times are ns, of a step of the run as it was recorded; those of a changed step are of as many samples, so that a larger
 batch compares.
@@ -53,6 +53,12 @@ class Compared(Struct, frozen=True, gc=False):
     """The largest number of the unchanged run, by its size."""
     should_agree: bool | None = None
     """Whether the change leaves the arithmetic as it is, but for its order."""
+    moved_percent: Number | None = None
+    """Of a change made from outside: how far parameters are apart after the first steps, % of how far these moved
+    them."""
+    alike: str | None = None
+    """Of such a change: `same` (no further apart than two unchanged runs), `rounding` (no further than rounding errors
+    put them), `differ`, or `unknown` (nothing to compare, or unchanged runs are as far apart)."""
 
 
 class Proof(Struct, frozen=True, gc=False):
@@ -64,6 +70,16 @@ class Proof(Struct, frozen=True, gc=False):
     """The same by their names."""
     command: tuple[str, ...] = ()
     """Of a program of one's own: the changed command; what looks like a secret is `***`."""
+    changes: tuple[str, ...] = ()
+    """Of a program that was changed from outside: the names of the changes; `command` is then the program's own."""
+    write: tuple[str, ...] = ()
+    """The lines that make them in the program."""
+    risks: tuple[str, ...] = ()
+    """What they may break."""
+    memory_bytes: Whole | None = None
+    """The most memory of the GPU that tensors took as it was; on the CPU, of the process."""
+    changed_memory_bytes: Whole | None = None
+    """The same, changed."""
     claims: tuple[Claim, ...] = ()
     """The findings that advise it."""
     explanation: str | None = None

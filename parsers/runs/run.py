@@ -104,7 +104,7 @@ class Run:
     rank_files: tuple[RankFile, ...] = ()
     """Every recording of its ranks, light ones too. Of a job of many ranks, `traces` has only those that were read."""
     proofs: tuple[Proof, ...] = ()
-    """What `tracetui prove` measured of it."""
+    """What `tracetui try` measured of it."""
     cached: bool = True
     """Whether the user's cache may be used and filled."""
     summaries_in: Path | None = None

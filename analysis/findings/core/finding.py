@@ -74,7 +74,7 @@ class Finding:
     changes: tuple[Given, ...] = ()
     """Options of the run that do what it advises; `next_command` is the run with the first of them."""
     proofs: tuple[tuple[Proof, Claim], ...] = ()
-    """What `tracetui prove` measured of these changes, and what this finding promised then."""
+    """What `tracetui try` measured of these changes, and what this finding promised then."""
     reference: str = ""
     """Where the rule is explained: a section of docs/reference/rules.md, or a tool that has the same rule."""
     remarks: tuple[str, ...] = ()

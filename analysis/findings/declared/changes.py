@@ -1,4 +1,4 @@
-"""Changes of a run's options that do what rules advise: what `tracetui prove` tries, and the command a finding gives.
+"""Changes of a run's options that do what rules advise: what `tracetui try` tries, and the command a finding gives.
 
 Whether one fits a run, and the most that all of it can gain, `core.change` tells from the run.
 """

@@ -21,6 +21,7 @@ from tracetui.app.cli.options import Common
 from tracetui.app.cli.values import number_of_seconds, positive_number, seconds_or_none, share, whole_number
 from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable
+from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.request import TOOLS, Axis, Point, ProfileError, ProfileRequest, points, write_index
 from tracetui.models.options import ATTENTION, COMPILE_MODES, DTYPES, OPTIMIZERS, PARALLEL
 
@@ -424,7 +425,16 @@ def _one(request: ProfileRequest) -> Outcome:
         say(problem)
     size = sum(file.stat().st_size for file in outcome.folder.rglob("*") if file.is_file())
     say(f"{outcome.status}: {outcome.folder} ({format_bytes(size)})")
+    if request.command and request.tools[0] == "torch" and not outcome.exit_code and not _is_job(request.command):
+        told = shlex.join(masked(request.command))
+        say(f"to measure changes of it: tracetui try {shlex.quote(str(outcome.folder))} -- {told}")
     return outcome
+
+
+def _is_job(command: tuple[str, ...]) -> bool:
+    from tracetui.collectors.torchrun import ranked
+
+    return ranked(command) is not None
 
 
 def say(line: str) -> None:

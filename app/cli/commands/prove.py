@@ -1,20 +1,17 @@
-"""`tracetui prove`: measures what the findings of a run advise, and says what it gained."""
+"""`tracetui try`: makes changes, which findings of a run advise or which fit a program, and measures what they gain."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from tracetui.app.cli import headless
-from tracetui.app.cli.command import option, switch
+from tracetui.app.cli import headless, trying
 from tracetui.app.cli.commands.profile import followed, interpreter, say
-from tracetui.app.cli.options import Common, check_there, format_option
-from tracetui.app.cli.values import count, input_path, number_of_seconds
+from tracetui.app.cli.options import check_there
+from tracetui.app.cli.try_options import Options  # noqa: TC001  the parser takes it from here
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.request import ProfileError
@@ -31,94 +28,36 @@ if TYPE_CHECKING:
     from tracetui.parsers.runs.proofs import Claim
 
 
-def _rounds(text: str) -> int:
-    from tracetui.collectors.proving import LEAST_ROUNDS
-
-    number = count(text)
-    if number < LEAST_ROUNDS:
-        raise argparse.ArgumentTypeError(f"at least {LEAST_ROUNDS}, for an interval")
-    return number
-
-
-def _provable() -> Sequence[str]:
-    from tracetui.analysis.findings.catalogue import all_rules
-
-    return tuple(id for id, rule in all_rules().items() if rule.changes)
-
-
-@dataclass(kw_only=True)
-class Options(Common):
-    """Do what a run's findings advise, where options of the run do it, and measure the gain: the run as it was and the
-    changed one take turns, without a profiler. Without findings: all that have a change, largest bound first, each with
-    its best one. The proofs are written into the run and shown with its findings.
-    """
-
-    usage: ClassVar[str] = (
-        "tracetui prove RUN [FINDING ...] [options]\n       tracetui prove RUN [FINDING ...] -- python SCRIPT …"
-    )
-    path: Path = option(type=input_path, metavar="RUN", help="a run that `tracetui profile` made")
-    findings: list[str] = option(
-        nargs="*", default=[], metavar="FINDING", help="ids of findings, such as F6: all their changes", words=_provable
-    )
-    change: list[str] = option(
-        "--change",
-        action="append",
-        default=[],
-        metavar="OPTION=VALUE",
-        help="measure this change, such as dtype=bf16, whatever the findings say; commas for several options at once "
-        "(repeatable)",
-    )
-    run: str | None = option(
-        "--run", metavar="NAME", help="the run to use if a folder holds several, by letter or name"
-    )
-    rounds: int | None = option(
-        "--rounds", type=_rounds, metavar="N", help="turns of each variant (default: 12 in one process, else 3 of each)"
-    )
-    device: str | None = option(
-        "--device",
-        metavar="cpu|cuda|cuda:N",
-        help="default: the device that the run used",
-        words=lambda: ("cpu", "cuda"),
-    )
-    timeout: float | None = option(
-        "--timeout", type=number_of_seconds, metavar="SECONDS", help="end a process that takes longer"
-    )
-    python: str | None = option(
-        "--python", metavar="PATH", help="the Python that has torch (default: this one)", values="programs"
-    )
-    own_model: str | None = option(
-        "--model", metavar="MODULE:FACTORY", help="the run's model if it is your own: code is run only if you name it"
-    )
-    base: str | None = option(
-        "--base",
-        metavar="COMMAND",
-        help="for a program of your own: the command as it was, if run.json does not say it whole",
-    )
-    output: Path | None = option(
-        "--output", type=Path, metavar="DIR", help="write proofs.json there (default: into the run)"
-    )
-    format: str = format_option("text", "json")
-    dry_run: bool = switch("--dry-run", help="print what would be measured; run nothing")
-    program: tuple[str, ...] = ()
-
-
 def run(options: Options) -> int:
     """Measures the chosen changes of a run."""
-    check_there([options.path])
     try:
-        return _prove(options, options.program)
+        if options.path is None:
+            return _try_alone(options, options.program)
+        check_there([options.path])
+        return _prove(options, options.path, options.program)
     except ProfileError as problem:
         raise UsageError(str(problem)) from problem
 
 
-def _prove(options: Options, program: tuple[str, ...]) -> int:
+def _try_alone(options: Options, program: tuple[str, ...]) -> int:
+    """Tries changes of a program of which there is no run.
+
+    Raises:
+        UsageError: there is no program either.
+    """
+    if not program:
+        raise UsageError("try takes a program after `--`, such as -- python train.py, or a run")
+    return trying.tried(trying.request_of(options, program, {}), options)
+
+
+def _prove(options: Options, path: Path, program: tuple[str, ...]) -> int:
     """Measures the chosen changes; returns the exit code.
 
     Raises:
         UsageError: there is nothing that could be measured; says why.
         ProfileError: nothing can be written or started.
     """
-    facts, found = _findings(options)
+    facts, found = _findings(options, path)
     run = facts.run
     manifest = run.manifest
     if manifest is None:
@@ -126,6 +65,11 @@ def _prove(options: Options, program: tuple[str, ...]) -> int:
             f"{run.path}: no run.json in it, so its options are not known; `tracetui profile` makes runs that can be"
             " proved"
         )
+    if program and not options.base and _is_the_same(manifest, program):
+        recorded = tuple(one.name for one in manifest.device if one.name)
+        claims = _claims_of_changes(facts, found, options)
+        request = trying.request_of(options, program, claims, (manifest.workload.device, recorded))
+        return trying.tried(request, options)
     if program:
         trials: tuple[Trial, ...] = (_of_program(facts, found, options, program),)
     else:
@@ -134,21 +78,21 @@ def _prove(options: Options, program: tuple[str, ...]) -> int:
             say(line)
     if not trials:
         raise UsageError(_nothing(run, options))
-    request = _request(run, manifest, options, trials)
+    proving = _request(run, manifest, options, trials)
     if options.dry_run:
-        print("\n".join(map(printable, dry_run(request))))
+        print("\n".join(map(printable, dry_run(proving))))
         return DONE
-    return _measured(request, options)
+    return _measured(proving, options)
 
 
-def _findings(options: Options) -> tuple[Facts, Findings]:
+def _findings(options: Options, path: Path) -> tuple[Facts, Findings]:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.engine import findings_of
     from tracetui.analysis.scope import Scope
 
-    run = headless.open_run([options.path], options)
+    run = headless.open_run([path], options)
     facts = Facts(run, run.main, Scope())
-    return facts, findings_of(facts, headless.rules_config(options.path), options.on_error)
+    return facts, findings_of(facts, headless.rules_config(path), options.on_error)
 
 
 # --- which changes
@@ -243,6 +187,23 @@ def _nothing(run: Run, options: Options) -> str:
 # --- a program of one's own
 
 
+def _is_the_same(manifest: RunManifest, program: tuple[str, ...]) -> bool:
+    """Whether it is the recorded command; then it is changed from outside."""
+    from tracetui.collectors.machine.masking import masked
+
+    words = manifest.identity.command
+    return "--" in words and tuple(words[words.index("--") + 1 :]) in (program, tuple(masked(program)))
+
+
+def _claims_of_changes(facts: Facts, found: Findings, options: Options) -> dict[str, tuple[Claim, ...]]:
+    """By change from outside: the findings of the run that advise it, or those of them that were asked for."""
+    from tracetui.collectors.child.changes import CHANGES
+
+    wanted = {id.upper() for id in options.findings}
+    claims = {finding.id: _claimed(finding, facts) for finding in found.found if not wanted or finding.id in wanted}
+    return {change.name: tuple(claims[rule] for rule in change.rules if rule in claims) for change in CHANGES}
+
+
 def _of_program(facts: Facts, found: Findings, options: Options, program: tuple[str, ...]) -> Trial:
     from tracetui.collectors.proving import Trial
 
@@ -253,16 +214,6 @@ def _of_program(facts: Facts, found: Findings, options: Options, program: tuple[
         raise UsageError(f"{sorted(unknown)[0]}: is no finding of this run")
     claims = tuple(_claimed(finding, facts) for finding in found.found if finding.id in wanted)
     return Trial("another command", command=program, claims=claims)
-
-
-def check_program(program: tuple[str, ...]) -> None:
-    """Raises UsageError for a program that can't be timed step by step here."""
-    from tracetui.collectors.torchrun import ranked
-
-    if ranked(program) is not None:
-        raise UsageError("a job of many ranks can't be proved yet")
-    if len(program) < 2 or not program[0].rpartition("/")[2].startswith("python"):
-        raise UsageError("a program is timed by its calls of Optimizer.step in Python: -- python SCRIPT …")
 
 
 def base_command(manifest: RunManifest, options: Options, program: tuple[str, ...]) -> tuple[str, ...]:
@@ -306,7 +257,7 @@ def _request(run: Run, manifest: RunManifest, options: Options, trials: tuple[Tr
         "rounds": options.rounds, "timeout_s": options.timeout,
     }  # fmt: skip
     if trials[0].command:
-        check_program(trials[0].command)
+        trying.check_program(trials[0].command)
         command = base_command(manifest, options, trials[0].command)
         python = options.python or interpreter(trials[0].command)
         return ProveRequest(trials=trials, command=command, python=python, **common)

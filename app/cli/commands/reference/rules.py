@@ -44,7 +44,7 @@ Rules on the measurement (V, some T) are asked first, and stand first if they sp
 most `info` if it is critical, at most `warning` if it is one, and say first why they may not hold. A rule that lacks
 what it needs abstains and says how to record it. A finding's ceiling is the most that the step could shrink; advice
 below the one of K14 is set aside. *Changes* are options of the run that do what a rule advises, the best first, where
-they fit: `tracetui prove` measures them ([prove.md](prove.md)).
+they fit: `tracetui try` measures them ([prove.md](prove.md)).
 
 Set thresholds and silence rules in `.tracetui.toml` beside the recording, in the working directory, or above either:
 

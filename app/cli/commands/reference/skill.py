@@ -40,7 +40,10 @@ _STEPS = (
     ),
     ("reference rules", "Read a rule: `tracetui reference rules S2` says how a finding is judged, and its thresholds."),
     ("check", "What to record next: `tracetui check RUN --format json`."),
-    ("prove", "Prove a finding: `tracetui prove RUN S2`; a change of the program: `tracetui prove RUN -- COMMAND`."),
+    (
+        "try",
+        "Measure changes: `tracetui try -- python SCRIPT` of a program as it is, `tracetui try RUN S2` of a finding.",
+    ),
     ("diff", "Compare: `tracetui diff A B --format json` (B minus A, per step)."),
     ("ranks", "Many ranks: `tracetui ranks DIR --format json`; `job.said` says who is late."),
     ("sweep", "Many configurations: `tracetui sweep DIR --format json`."),

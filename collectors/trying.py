@@ -1,0 +1,442 @@
+"""Measures changes of an unmodified program: each is made from outside, in turns with the program as it is."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+
+from tracetui.collectors.child.changes import BY_NAME, CHANGES, Change
+from tracetui.collectors.machine.masking import masked
+from tracetui.collectors.machine.recording import tracetui_version
+from tracetui.collectors.proving import Child, NotMeasured, ProveRequest, Timed, Trial, figures, gain_of, program_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tracetui.collectors.process import Tick
+    from tracetui.parsers.runs.proofs import Claim
+
+BUDGET_S = 600.0
+WORTH_PERCENT = 1.0
+"""Of the step: a change that gains less in its first round gets no other."""
+MOST_TOGETHER = 3
+"""Attempts to add one more good change to those that are together so far."""
+HALF_PERCENT = 50.0
+"""From such a gain on, changes that gained nothing by themselves are tried beside it."""
+ROUNDING = 3.0
+"""Results may be so many times as far apart as weights that were disturbed by one rounding error make them."""
+WARMUP_S, TURN_S = 1.5, 2.0
+"""Of each run of the program, on a GPU; what takes longest is its start."""
+LEARN_WARMUP_S, LEARN_TURN_S = 0.3, 0.5
+AS_IT_WAS: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TryRequest(ProveRequest):
+    """What to try on a program of one's own, which `command` is."""
+
+    names: tuple[str, ...] = ()
+    """The changes to try; empty for all that fit."""
+    join: tuple[str, ...] = ()
+    """Changes that may become part of the best although they compute something else."""
+    claims: dict[str, tuple[Claim, ...]] = field(default_factory=dict)
+    """By change: the findings of the run that advise it."""
+    budget_s: float = BUDGET_S
+    own_folders: bool = False
+    """Whether each run of the program works in an empty folder of its own."""
+
+
+@dataclass
+class Row:
+    """The program with some changes: none, one, or several together."""
+
+    names: tuple[str, ...]
+    turns: list[tuple[Turn, Turn]] = field(default_factory=list)
+    """As it was in a round, and changed."""
+    problem: str | None = None
+    """Why it could not be measured."""
+
+    @property
+    def left_percent(self) -> float:
+        """Of the step as it was: the mean of the rounds so far; infinity if it was not measured."""
+        before, after = (sum(turn[place].step_ns for turn in self.turns) for place in (0, 1))
+        return 100 * after / before if self.turns else math.inf
+
+    @property
+    def gain_percent(self) -> float:
+        """How much less that is."""
+        return 100 - self.left_percent
+
+    @property
+    def changes(self) -> list[Change]:
+        """What is changed."""
+        return [BY_NAME[name] for name in self.names]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run of the program."""
+
+    steps: list[int]
+    host: list[int]
+    results: dict[str, Any]
+    memory: int | None
+    facts: dict[str, Any]
+
+    @property
+    def step_ns(self) -> float:
+        """The mean step."""
+        return statistics.fmean(self.steps)
+
+
+class Stopped(Exception):  # noqa: N818  an end, not an error
+    """The time is used up."""
+
+
+class Trying:
+    """Runs the program again and again; what is known so far can be asked at any moment."""
+
+    def __init__(self, request: TryRequest, tell: Callable[[Tick], None], say: Callable[[str], None]) -> None:
+        self._request, self._tell, self._say = request, tell, say
+        self._until = time.monotonic() + request.budget_s
+        self._took: dict[tuple[str, ...], float] = {}
+        """How long a run with these changes took, start included."""
+        self._most_warmup: int | None = None
+        self._about: dict[str, Any] = {}
+        self._place = ""
+        """How far it has come, before what is running now."""
+        self.facts: dict[str, Any] = {}
+        """What the first steps told of the program (`child.outside.Outside`)."""
+        self.rows: list[Row] = []
+        self.together: Row | None = None
+        self.untried: list[str] = []
+        """Changes that fit and were not tried, as the time was used up."""
+        self.originals: list[Turn] = []
+        self._shaken: Turn | None = None
+
+    def run(self) -> None:
+        """Does it all, as far as the time allows.
+
+        Raises:
+            NotMeasured: the program can't be timed as it is.
+            ProfileError: nothing can be started.
+            KeyboardInterrupt: it was stopped; what was measured stays.
+        """
+        self._say(
+            f"the program runs again and again, for at most {self._request.budget_s / 60:.3g} min (--budget), and"
+            " writes each time what it writes"
+        )
+        self.facts = self._turn(AS_IT_WAS, learns=True).facts
+        chosen = self.chosen()
+        titles = ", ".join(change.title for change in chosen)
+        self._say(f"{len(chosen)} changes fit: {titles}" if chosen else "no change fits")
+        self.rows = [Row((change.name,)) for change in chosen]
+        self.untried = [change.name for change in chosen]
+        try:
+            self._first_round()
+            self._more_rounds([row for row in self.rows if row.gain_percent >= WORTH_PERCENT])
+            self._shake()
+            self._put_together()
+        except Stopped:
+            self._say("the time is used up (--budget)")
+
+    def chosen(self) -> list[Change]:
+        """The changes to try: those that were asked for, or that fit; those that findings advise come first."""
+        wanted = self._request.names
+        found = [change for change in CHANGES if (change.name in wanted if wanted else change.fits(self.facts))]
+        largest = {
+            name: max((claim.bound_ns or 0.0 for claim in claims), default=0.0)
+            for name, claims in self._request.claims.items()
+        }
+        return sorted(found, key=lambda change: -largest.get(change.name, 0.0))
+
+    @property
+    def _rounds(self) -> int:
+        return self._request.processes_rounds
+
+    def _first_round(self) -> None:
+        before = self._original()
+        half = time.monotonic() + (self._until - time.monotonic()) / 2
+        for number, row in enumerate(self.rows, 1):
+            if time.monotonic() > half:  # the rest is for more rounds of those that gain
+                break
+            self._place = f"{number} of {len(self.rows)}, "
+            self._pair(row, before)
+            self.untried.remove(row.names[0])
+        if any(row.turns for row in self.rows):
+            again = self._original()  # to see what two of them differ by, and for what became slower meanwhile
+            both = replace(before, steps=before.steps + again.steps, host=before.host + again.host)
+            for row in self.rows:
+                row.turns = [(both, after) for _, after in row.turns]
+            self._shake()
+
+    def _more_rounds(self, rows: list[Row]) -> None:
+        for number in range(1, self._rounds):
+            rows = self._affordable([row for row in rows if row.problem is None])
+            if not rows:
+                return
+            self._place = f"round {number + 1} of {self._rounds}, "
+            before = self._original() if number % 2 == 0 else None
+            turns = [(row, self._attempt(row)) for row in rows]
+            before = before or self._original()
+            for row, after in turns:
+                if after is not None:
+                    row.turns.append((before, after))
+
+    def _affordable(self, rows: list[Row]) -> list[Row]:
+        """Those of a round that end in time, the most gainful first: half a round tells nothing."""
+        room = self._until - time.monotonic() - self._took[AS_IT_WAS]
+        chosen = []
+        for row in sorted(rows, key=lambda row: -row.gain_percent):
+            if self._took[row.names] <= room:
+                chosen.append(row)
+                room -= self._took[row.names]
+        if rows and not chosen:
+            raise Stopped
+        return chosen
+
+    def _put_together(self) -> None:
+        """Adds one change after another to the best, as long as each makes the step shorter."""
+        rows = sorted((row for row in self.rows if self._keeps(row)), key=lambda row: -row.gain_percent)
+        good = [row for row in rows if self._is_sure(row)]
+        if not good:
+            return
+        best, attempts = good[0], 0
+        # beside a step of twice the length, the gains of others may not have shown
+        others = [row for row in rows if row not in good] if best.gain_percent >= HALF_PERCENT else []
+        for row in [*good[1:], *others]:
+            kinds = {change.kind or change.name for change in best.changes}
+            if (row.changes[0].kind or row.names[0]) in kinds or (row in good and attempts == MOST_TOGETHER):
+                continue
+            attempts += 1
+            self._place = "together, "
+            more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *row.names)))
+            self._pair(more, self.originals[-1])
+            if more.left_percent < best.left_percent * (1 - WORTH_PERCENT / 100) and self._keeps(more):
+                best = self.together = more
+        if self.together is not None:
+            self._more_rounds([self.together])
+
+    def _is_sure(self, row: Row) -> bool:
+        return (self.figures_of(row).get("low_ns") or 0.0) > 0 and row.gain_percent >= WORTH_PERCENT
+
+    def _keeps(self, row: Row) -> bool:
+        """Whether results stay, or what changes them was asked to join."""
+        if any(not change.keeps and change.name not in self._request.join for change in row.changes):
+            return False
+        asked = any(name in self._request.join for name in row.names)
+        return asked or self.results_of(row)["alike"] in ("same", "rounding")
+
+    # --- one run of the program
+
+    def _original(self) -> Turn:
+        try:
+            self.originals.append(self._turn(AS_IT_WAS))
+        except NotMeasured as problem:
+            if not self.originals:
+                raise
+            self._say(f"as it was: {problem}")
+            raise Stopped from None  # what was measured until then stays
+        return self.originals[-1]
+
+    def _pair(self, row: Row, before: Turn) -> None:
+        if (after := self._attempt(row)) is not None:
+            row.turns.append((before, after))
+
+    def _attempt(self, row: Row) -> Turn | None:
+        try:
+            return self._turn(row.names)
+        except NotMeasured as problem:
+            row.problem = str(problem)
+            return None
+
+    def _shake(self) -> None:
+        """Runs the first steps with disturbed weights, where it takes that to judge whether results stay."""
+        if self._shaken is not None:
+            return
+        every = [*self.originals[1:], *(after for row in self.rows for _, after in row.turns)]
+        if all(self._distance(turn) in (None, (0.0, 0.0)) for turn in every) or not self.facts["modules"]:
+            return
+        try:
+            self._shaken = self._turn(AS_IT_WAS, shake=self.facts["epsilon"])
+        except NotMeasured as problem:
+            self._say(f"what rounding does to the results is not known: {problem}")
+
+    def _turn(self, names: tuple[str, ...], *, learns: bool = False, shake: float = 0.0) -> Turn:
+        """Runs the program with some changes until it has been timed for long enough."""
+        begun = time.monotonic()
+        if self._took and begun + self._took.get(names, max(self._took.values())) > self._until:
+            raise Stopped
+        what = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or shake else "as it was")
+        label = f"{self._place}{what}"
+        make = partial(self._spec, names=names, learns=learns, shake=shake)
+        child = Child(self._limited(names), Trial(label), self._tell)
+        try:
+            result = self._run(child, make)
+        except NotMeasured:
+            calls = (child.result.get("measurement") or {}).get("calls")
+            if not calls or self._most_warmup is not None or shake:
+                raise
+            self._most_warmup = calls // 2  # it ended in its warm-up
+            result = self._run(child, make)
+        if not shake:  # that is shorter
+            self._took[names] = time.monotonic() - begun
+        self._about.update(child.about)
+        outside, measured = result["outside"], result["measurement"]
+        missed = [BY_NAME[name].title for name in names if not outside["did"].get(name)]
+        if missed:
+            raise NotMeasured(f"there was nothing to change ({', '.join(missed)})")
+        steps, host = measured["clean_step_ns"], measured["clean_host_ns"]
+        if not steps and not shake:
+            raise NotMeasured("no step was timed")
+        return Turn(steps, host, outside["results"], outside["memory_bytes"], outside["facts"])
+
+    def _limited(self, names: tuple[str, ...]) -> ProveRequest:
+        """The request, so that no run takes more than half of the time that is left: some are compiled for ever."""
+        left = max(self._until - time.monotonic(), 0.0)
+        usual = 2 * max(self._took.get(AS_IT_WAS, 0.0), self._took.get(names, 0.0))
+        limit = max(left / 2, min(usual, left))
+        if self._request.timeout_s is not None and self._request.timeout_s <= limit:
+            return self._request
+        return replace(self._request, timeout_s=limit, limited_by="--budget")
+
+    def _run(self, child: Child, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+        if not self._request.own_folders:
+            return child.run(make)
+        with TemporaryDirectory(prefix="tracetui-try-", ignore_cleanup_errors=True) as folder:
+            return child.run(make, cwd=Path(folder))
+
+    def _spec(self, folder: Path, *, names: tuple[str, ...], learns: bool, shake: float) -> dict[str, Any]:
+        command = self._request.command
+        if self._request.own_folders:  # it is found from there too
+            command = tuple(str(Path(word).absolute()) if Path(word).is_file() else word for word in command)
+        spec = program_spec(self._request, folder, command)
+        return {
+            **spec,
+            "warmup_s": LEARN_WARMUP_S if learns else WARMUP_S,
+            "block_s": LEARN_TURN_S if learns else TURN_S,
+            "most_warmup": self._most_warmup,
+            "outside": {"changes": list(names), "shake": shake, "ends": bool(shake)},
+        }
+
+    # --- what it says
+
+    def figures_of(self, row: Row) -> dict[str, Any]:
+        """The numbers of a row, as a proof has them; empty where it was not measured."""
+        if not row.turns:
+            return {}
+        pairs = [
+            Timed([turn[place].steps for turn in row.turns], [turn[place].host for turn in row.turns])
+            for place in (0, 1)
+        ]
+        known = figures(*pairs, should_agree=all(change.keeps for change in row.changes))
+        # of ratios: what slows processes down does so in proportion, and a step may become a small part of what it was
+        logs = ([math.log(turn[place].step_ns) for turn in row.turns] for place in (0, 1))
+        gain, step = gain_of(*logs), known["step_ns"]
+
+        def saved(ratio: float | None) -> float | None:
+            return None if ratio is None else -step * math.expm1(-ratio)
+
+        return {**known, "gain_ns": saved(gain.value), "low_ns": saved(gain.low), "high_ns": saved(gain.high)}
+
+    def results_of(self, row: Row) -> dict[str, Any]:
+        """How the results of a row compare with those of the unchanged program, as `proofs.Compared` has it."""
+        kept = self.originals[0].results if self.originals else {"what": None, "numbers": []}
+        told: dict[str, Any] = {
+            "what": kept["what"],
+            "numbers": len(kept["numbers"]),
+            "largest": None,
+            "scale": max(map(abs, kept["numbers"]), default=None),
+            "should_agree": all(change.keeps for change in row.changes),
+            "moved_percent": None,
+            "alike": "unknown",
+        }
+        noise = self._largest(self.originals[1:])
+        found = self._largest([after for _, after in row.turns])
+        if noise is None or found is None:
+            return told
+        if all(map(math.isfinite, found)):
+            told.update(largest=found[0] * told["scale"], moved_percent=100 * found[1])
+        rounding = (self._distance(self._shaken) if self._shaken is not None else None) or (0.0, 0.0)
+        if any(each > ROUNDING * limit for each, limit in zip(noise, rounding, strict=True)):
+            return told  # unchanged runs are too far apart to tell anything
+        if all(each <= limit for each, limit in zip(found, noise, strict=True)):
+            told["alike"] = "same"
+        elif all(each <= ROUNDING * limit for each, limit in zip(found, rounding, strict=True)):
+            told["alike"] = "rounding"
+        else:
+            told["alike"] = "differ"
+        return told
+
+    def _largest(self, turns: Sequence[Turn]) -> tuple[float, float] | None:
+        found = [self._distance(turn) for turn in turns]
+        known = [each for each in found if each is not None]
+        if not known or len(known) < len(found):
+            return None
+        return max(losses for losses, _ in known), max(moved for _, moved in known)
+
+    def _distance(self, turn: Turn) -> tuple[float, float] | None:
+        return distance(self.originals[0].results, turn.results)
+
+    def proofs(self) -> list[dict[str, Any]]:
+        """What was measured, as `parsers.runs.proofs.Proof` reads it: each change, then those together."""
+        common = {
+            "options": {},
+            "command": list(masked(self._request.command)),
+            "tracetui_version": tracetui_version(),
+            "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "one_process": False,
+            **self._about,
+        }
+        rows = [row for row in [*self.rows, self.together] if row is not None and (row.turns or row.problem)]
+        return [{**common, **self._proof(row)} for row in rows]
+
+    def _proof(self, row: Row) -> dict[str, Any]:
+        claims = self._request.claims
+        return {
+            "change": ", ".join(change.title for change in row.changes),
+            "changes": list(row.names),
+            "write": [change.write for change in row.changes],
+            "risks": [change.risk for change in row.changes if change.risk],
+            "claims": to_builtins(claims.get(row.names[0], ()) if len(row.names) == 1 else ()),
+            "explanation": row.problem if not row.turns else None,
+            **self.figures_of(row),
+            "compared": self.results_of(row),
+            "memory_bytes": _most(before.memory for before, _ in row.turns),
+            "changed_memory_bytes": _most(after.memory for _, after in row.turns),
+        }
+
+
+def distance(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float] | None:
+    """How far two runs' results are apart: of the losses or outputs, and of how far parameters moved.
+
+    The first is the largest difference by the largest number, the second the length of the difference by the length
+    of the movement. None where they can't be put side by side.
+    """
+    losses, others = one["numbers"], other["numbers"]
+    if not losses or one["what"] != other["what"] or len(losses) != len(others):
+        return None
+    if len(one["moved"]) != len(other["moved"]) or not all(map(math.isfinite, losses)):
+        return None
+    if not all(map(math.isfinite, [*others, *one["moved"], *other["moved"]])):
+        return math.inf, math.inf
+    apart = max(abs(a - b) for a, b in zip(losses, others, strict=True))
+    moved = math.dist(one["moved"], other["moved"])
+    return _share(apart, max(map(abs, losses))), _share(moved, math.hypot(*one["moved"]))
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else (math.inf if part else 0.0)
+
+
+def _most(values: Any) -> int | None:
+    return max((value for value in values if value is not None), default=None)

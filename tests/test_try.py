@@ -1,0 +1,361 @@
+"""`tracetui try -- python SCRIPT`: which changes fit, what becomes of times and results, what is printed; no torch."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tracetui.app.cli import trying as words
+from tracetui.app.cli.commands.prove import lines_of
+from tracetui.app.cli.main import main
+from tracetui.app.cli.values import duration
+from tracetui.app.reports.layout import WIDTH, Layout
+from tracetui.collectors import proving, trying
+from tracetui.collectors.child.changes import BY_NAME, CHANGES, copies_to_gpu
+from tracetui.collectors.child.outside import when_imported
+from tracetui.parsers.runs import proofs
+from tracetui.parsers.runs.proofs import Claim
+
+MS = 1_000_000
+LOSSES, MOVED = [2.0, 1.5, 1.0], [0.1, -0.2, 0.2]
+FACTS = {
+    "steps": 3, "cuda": True, "blocking": False, "anomaly": False, "deterministic": False, "benchmark": False,
+    "precision": "high", "convolutions": False, "images_nchw": False, "modules": 0, "compiled": False, "fp32": False,
+    "autocast": False, "seeded": False, "calls": {}, "loaders": [], "optimizers": [], "threads": 4, "cores": 4,
+    "epsilon": 1e-7,
+}  # fmt: skip
+LOADER = {"workers": 64, "pinned": True, "persistent": True, "can_share": True}
+ADAM = {"kind": "Adam", "fused": True, "foreach": None, "can_fuse": True}
+
+
+def turn(ms, losses=(), moved=(), memory=1 << 30, facts=FACTS):
+    results = {"what": "losses", "numbers": list(losses or LOSSES), "moved": list(moved or MOVED)}
+    return trying.Turn([round(ms * MS)] * 5, [MS] * 5, results, memory, facts)
+
+
+class Program(trying.Trying):
+    """Answers instead of a process: by the names of the changes, a turn or what goes wrong."""
+
+    def __init__(self, answers, **options):
+        request = trying.TryRequest(Path(), (), command=("python", "x.py"), device="cpu", **{"rounds": 3, **options})
+        super().__init__(request, lambda _: None, lambda _: None)
+        self.answers, self.asked = answers, []
+
+    def _turn(self, names, *, learns=False, shake=0.0):
+        self.asked.append("shaken" if shake else "+".join(names))
+        self._took[names] = 0.0
+        found = self.answers["shaken" if shake else "+".join(names)]
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+
+def ran(answers, **options):
+    program = Program(
+        {
+            "": turn(10, facts={**FACTS, "modules": 1}),
+            "shaken": turn(10, [2.001, 1.5, 1.0], [0.1, -0.2, 0.201]),
+            **answers,
+        },
+        names=tuple(name for name in answers if name in BY_NAME),
+        **options,
+    )
+    program.run()
+    return program
+
+
+def by_name(program):
+    return {"+".join(proof["changes"]): proof for proof in program.proofs()}
+
+
+# --- which changes fit
+
+
+@pytest.mark.parametrize(
+    ("facts", "name"),
+    [
+        ({"blocking": True}, "async_launches"),
+        ({"anomaly": True}, "no_anomaly"),
+        ({"deterministic": True}, "not_deterministic"),
+        ({"calls": {"synchronize": 2}}, "no_synchronize"),
+        ({"calls": {"empty_cache": 3}}, "no_empty_cache"),
+        ({"calls": {"gc_collect": 3}}, "no_gc_collect"),
+        ({"calls": {"checkpoint": 24}}, "no_checkpoints"),
+        ({"loaders": [{**LOADER, "workers": 0}]}, "workers"),
+        ({"loaders": [{**LOADER, "persistent": False}] * 2}, "persistent_workers"),
+        ({"loaders": [{**LOADER, "pinned": False}]}, "pinned"),
+        ({"calls": {"pinned_blocking": 3}}, "non_blocking"),
+        ({"optimizers": [{**ADAM, "fused": False}]}, "fused_optimizer"),
+        ({"optimizers": [{**ADAM, "fused": False, "foreach": False, "can_fuse": False}]}, "foreach_optimizer"),
+        ({"calls": {"clip_single": 3}}, "clip_foreach"),
+        ({"calls": {"zero_grad_kept": 3}}, "set_to_none"),
+        ({"threads": 1}, "threads"),
+        ({"convolutions": True}, "cudnn_benchmark"),
+        ({"images_nchw": True}, "channels_last"),
+        ({"gc_percent": 3.0}, "gc_frozen"),
+        ({"fp32": True, "precision": "highest"}, "tf32"),
+        ({"fp32": True, "modules": 1, "compiled": True}, "bf16"),
+    ],
+)
+def test_a_change_fits_what_the_first_steps_did_and_nothing_else(facts, name):
+    assert not [change.name for change in CHANGES if change.fits(FACTS)]
+    assert [change.name for change in CHANGES if change.fits({**FACTS, **facts})] == [name]
+
+
+def test_what_is_not_compiled_may_be_and_graphs_need_a_gpu():
+    fits = {change.name for change in CHANGES if change.fits({**FACTS, "modules": 1})}
+    assert fits == {"compile", "compile_graphs"}
+    assert not BY_NAME["compile_graphs"].fits({**FACTS, "modules": 1, "cuda": False})
+
+
+def test_a_call_that_is_not_made_in_each_step_is_left_alone():
+    assert not BY_NAME["no_empty_cache"].fits({**FACTS, "calls": {"empty_cache": 1}})
+
+
+def test_every_change_names_rules_that_there_are():
+    from tracetui.analysis.findings.catalogue import all_rules
+
+    assert not {rule for change in CHANGES for rule in change.rules} - all_rules().keys()
+    assert len(BY_NAME) == len(CHANGES)
+
+
+def test_every_change_is_documented():
+    text = (Path(__file__).parent.parent / "docs" / "prove.md").read_text()
+    assert not [change.name for change in CHANGES if f"`{change.name}`" not in text]
+
+
+def test_what_a_finding_promises_most_comes_first():
+    claims = {"tf32": (Claim("F1", 5e6),), "workers": (Claim("S5", 9e6),)}
+    program = Program({}, names=("no_anomaly", "workers", "tf32"), claims=claims)
+    assert [change.name for change in program.chosen()] == ["workers", "tf32", "no_anomaly"]
+
+
+# --- turns
+
+
+def test_good_changes_are_put_together_and_those_that_compute_something_else_stand_apart():
+    program = ran(
+        {
+            "no_checkpoints": turn(8), "fused_optimizer": turn(9), "tf32": turn(5, [2.1, 1.5, 1.0]),
+            "set_to_none": turn(9.99), "no_checkpoints+fused_optimizer": turn(7.2),
+        }
+    )  # fmt: skip
+    found = by_name(program)
+    assert found["no_checkpoints+fused_optimizer"]["gain_ns"] == pytest.approx(2.8 * MS)
+    assert found["no_checkpoints+fused_optimizer"]["rounds"] == 3
+    assert found["tf32"]["compared"]["alike"] == "differ"
+    assert found["set_to_none"]["rounds"] == 1  # no gain, no other round
+    assert found["no_checkpoints"]["write"] == [BY_NAME["no_checkpoints"].write]
+    assert program.asked.count("set_to_none") == 1
+
+
+def test_a_change_that_computes_something_else_joins_on_request():
+    answers = {
+        "no_checkpoints": turn(8),
+        "tf32": turn(5, [2.1, 1.5, 1.0]),
+        "no_checkpoints+tf32": turn(4, [2.1, 1.5, 1]),
+    }
+    assert ran(answers).together is None
+    joined = ran(answers, join=("tf32",)).together
+    assert joined is not None
+    assert joined.names == ("no_checkpoints", "tf32")
+
+
+def test_beside_a_change_that_halves_the_step_those_are_tried_that_gained_nothing_alone():
+    program = ran({"no_gc_collect": turn(3), "set_to_none": turn(9.95), "no_gc_collect+set_to_none": turn(2.5)})
+    assert program.together is not None
+    assert program.together.names == ("no_gc_collect", "set_to_none")
+    assert len(program.together.turns) == 3
+
+
+def test_of_one_kind_only_the_best_is_put_together():
+    program = ran({"compile": turn(8), "compile_graphs": turn(5)})
+    assert program.together is None
+    assert not [names for names in program.asked if "compile+" in names]
+
+
+def test_a_change_that_fails_costs_nothing_else():
+    program = ran({"no_checkpoints": proving.NotMeasured("no memory"), "fused_optimizer": turn(8)})
+    found = by_name(program)
+    assert found["no_checkpoints"]["explanation"] == "no memory"
+    assert "gain_ns" not in found["no_checkpoints"]
+    assert found["fused_optimizer"]["rounds"] == 3
+    assert program.asked.count("no_checkpoints") == 1
+
+
+def test_a_program_that_fails_once_as_it_was_ends_the_rounds_and_loses_nothing():
+    class FailsAtTheThird(Program):
+        def _turn(self, names, **how):
+            if not names and not how and self.asked.count("") == 3:
+                raise proving.NotMeasured("no more data")
+            return super()._turn(names, **how)
+
+    program = FailsAtTheThird({"": turn(10), "no_checkpoints": turn(8)}, names=("no_checkpoints",))
+    program.run()
+    assert by_name(program)["no_checkpoints"]["gain_ns"] == pytest.approx(2 * MS)
+
+
+def test_what_was_measured_until_ctrl_c_is_kept():
+    program = Program(
+        {"": turn(10), "no_checkpoints": turn(8), "fused_optimizer": KeyboardInterrupt()},
+        names=("no_checkpoints", "fused_optimizer"),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        program.run()
+    assert list(by_name(program)) == ["no_checkpoints"]
+    assert program.untried == ["fused_optimizer"]
+
+
+def test_the_first_round_leaves_time_for_others_and_says_what_it_left_out():
+    program = ran({"no_checkpoints": turn(8), "fused_optimizer": turn(9)}, budget_s=-1.0)
+    assert program.untried == ["no_checkpoints", "fused_optimizer"]
+    assert program.proofs() == []
+
+
+def test_a_step_that_becomes_a_small_part_is_sure_however_the_whole_varies():
+    program = ran({"no_gc_collect": turn(4)})
+    (row,) = program.rows
+    row.turns = [(turn(157), turn(3.7)), (turn(250), turn(3.9)), (turn(160), turn(3.8))]
+    known = program.figures_of(row)
+    assert 0.9 * known["step_ns"] < known["low_ns"] <= known["gain_ns"] <= known["high_ns"] < known["step_ns"]
+
+
+# --- results
+
+
+@pytest.mark.parametrize(
+    ("losses", "moved", "alike"),
+    [
+        (LOSSES, MOVED, "same"),
+        ([2.002, 1.5, 1.0], MOVED, "rounding"),
+        ([2.01, 1.5, 1.0], MOVED, "differ"),
+        (LOSSES, [0.1, -0.2, 0.21], "differ"),  # the same losses do not make it the same
+        ([math.nan, 1.5, 1.0], MOVED, "differ"),
+        (LOSSES[:2], MOVED, "unknown"),
+        (LOSSES, MOVED[:2], "unknown"),
+    ],
+)
+def test_results_are_the_same_only_as_far_as_unchanged_runs_and_rounding_allow(losses, moved, alike):
+    program = ran({"no_checkpoints": turn(8, losses, moved)})
+    assert by_name(program)["no_checkpoints"]["compared"]["alike"] == alike
+
+
+def test_where_unchanged_runs_differ_more_than_rounding_explains_nothing_is_called_the_same():
+    program = ran({"no_checkpoints": turn(8)})
+    program.originals[1:] = [turn(10, [2.5, 1.5, 1.0])]
+    assert program.results_of(program.rows[0])["alike"] == "unknown"
+
+
+def test_without_numbers_there_is_nothing_to_compare():
+    assert trying.distance({"what": "losses", "numbers": [], "moved": []}, turn(1).results) is None
+
+
+# --- what is kept and shown
+
+
+def test_proofs_are_read_as_written_each_change_by_itself(tmp_path):
+    claims = {"no_checkpoints": (Claim("S30", 3.0 * MS, 30.0),)}
+    made = ran({"no_checkpoints": turn(8, memory=2 << 30), "no_anomaly": turn(10)}, claims=claims).proofs()
+    proving.add(tmp_path, made)
+    proving.add(tmp_path, made[:1])
+    read = {proof.changes: proof for proof in proofs.load(tmp_path)}
+    assert read.keys() == {("no_checkpoints",), ("no_anomaly",)}
+    proof = read["no_checkpoints",]
+    assert (proof.claims[0].id, proof.command, proof.changed_memory_bytes) == ("S30", ("python", "x.py"), 2 << 30)
+    (line,) = lines_of(next(one for one in made if one["claims"]))
+    assert line.startswith("S30: 2.000 ms (2.000 ms to 2.000 ms) of at most 3.000 ms per step, by checkpointing off")
+    assert line.endswith("results are the same")
+
+
+def test_the_table_tells_all_in_80_columns_and_says_what_to_write():
+    program = ran(
+        {
+            "no_checkpoints": turn(8), "fused_optimizer": turn(9), "compile": proving.NotMeasured("no compiler " * 9),
+            "no_checkpoints+fused_optimizer": turn(7),
+        }
+    )  # fmt: skip
+    program.untried = ["channels_last"]
+    lines = words.table(program, program.proofs(), Layout())
+    assert max(map(len, lines)) <= WIDTH
+    text = "\n".join(lines)
+    assert [line[2:10] for line in lines[1:5]] == ["as it wa", "checkpoi", "optimize", "together"]
+    assert "Together: checkpointing off, optimizer fused." in text
+    assert "+20.0 %" in text
+    assert "torch.optim.NAME(…, fused=True)" in text
+    assert "torch.compile: no compiler" in text
+    assert "Not tried: channels_last." in text
+
+
+# --- the command line
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("10m", 600), ("90s", 90), ("1.5h", 5400), ("600", 600)])
+def test_a_budget_has_a_unit_or_is_in_seconds(text, seconds):
+    assert duration(text) == seconds
+
+
+def test_what_can_not_be_tried_is_refused_with_a_reason(capsys):
+    assert main(["try"]) == 2
+    assert "try takes a program after `--`" in capsys.readouterr().err
+    assert main(["try", "--change", "magic", "--", sys.executable, "x.py"]) == 2
+    assert "magic: no such change; there are async_launches" in capsys.readouterr().err
+    assert main(["try", "--", "torchrun", "--nproc-per-node", "2", "x.py"]) == 2
+    assert "ranks" in capsys.readouterr().err
+
+
+def test_a_dry_run_lists_the_changes_also_by_the_old_word(capsys):
+    assert main(["prove", "--dry-run", "--change", "tf32", "--", sys.executable, "x.py"]) == 0
+    told = capsys.readouterr()
+    assert 'tf32: torch.set_float32_matmul_precision("high")' in told.out
+    assert "tracetui prove is now: tracetui try" in told.err
+
+
+def test_json_has_the_proofs_and_what_was_left_out(monkeypatch, capsys, tmp_path):
+    program = ran({"no_checkpoints": turn(8)})
+    monkeypatch.setattr(trying, "Trying", lambda *_: program)
+    monkeypatch.setattr("tracetui.collectors.requirements.check_modules", lambda *_: None)
+    arguments = ["try", "--format", "json", "--output", str(tmp_path), "--", sys.executable, "x.py"]
+    assert main(arguments) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["schema"], told["untried"]) == ("tracetui.proofs/1", [])
+    assert told["proofs"][0]["changes"] == ["no_checkpoints"]
+    assert proofs.load(tmp_path)[0].gain_ns == pytest.approx(2 * MS)
+
+
+# --- in the program's process
+
+
+@pytest.mark.parametrize(
+    ("at", "method", "args", "named", "copies"),
+    [
+        ("cpu", "to", ("cuda",), {}, True),
+        ("cpu", "to", (SimpleNamespace(type="cuda"),), {}, True),
+        ("cpu", "to", (SimpleNamespace(device=SimpleNamespace(type="cuda")),), {}, True),
+        ("cpu", "to", (), {"device": 1}, True),
+        ("cpu", "to", ("cpu",), {}, False),
+        ("cpu", "to", (True,), {}, False),
+        ("cpu", "cuda", (), {}, True),
+        ("cuda", "to", ("cuda",), {}, False),
+    ],
+)
+def test_only_copies_from_the_host_to_a_gpu_may_go_on_without_the_host(at, method, args, named, copies):
+    tensor, function = SimpleNamespace(device=SimpleNamespace(type=at)), SimpleNamespace(__name__=method)
+    assert copies_to_gpu(function, (tensor, *args), named) is copies
+
+
+def test_something_is_done_once_a_module_has_been_imported(tmp_path, monkeypatch):
+    (tmp_path / "made_up_torch.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen = []
+    when_imported("made_up_torch", lambda: seen.append(sys.modules["made_up_torch"].value))
+    assert seen == []
+    import made_up_torch  # noqa: F401
+
+    assert seen == [1]
+    when_imported("made_up_torch", lambda: seen.append(2))
+    assert seen == [1, 2]
