@@ -463,9 +463,7 @@ def session(tmp_path):
         one.close()
 
 
-@pytest.mark.parametrize(
-    ("size", "color"), [((80, 24), "truecolor"), ((120, 40), "256"), ((61, 18), "16"), ((80, 24), "never")]
-)
+@pytest.mark.parametrize(("size", "color"), [((80, 24), "truecolor"), ((120, 40), "16"), ((61, 18), "never")])
 def test_the_screen_is_the_same_as_with_textual_s_driver(session, size, color):
     screen = session(str(FP32), "--color", color, size=size, COLORTERM="truecolor")
     screen.until("Waits for the CPU, not the GPU")

@@ -52,21 +52,20 @@ RUNS: dict[str, Path] = {
     **{f"planted/{path.parent.name}": path.parent for path in sorted((OUTSIDE / "planted").glob("*/run.json"))[::3]},
     **{f"ranks4/{path.name}": path for path in sorted((OUTSIDE / "ranks4").glob("*")) if path.is_dir()},
 }
-SECTIONS = ["findings", "overview", "critical_path"]
 GPU = ("kernel", "communication", "memcpy", "memset")
 KINDS = {"clean": "without the profiler", "light": "in the light recording", "recorded": "as recorded"}
 
 
-@cache
+@cache  # a test's runs have the scope of the module, so that one process is asked for the same report
 def reported(name: str) -> dict[str, Any]:
-    return report(open_path(RUNS[name]), Scope(), SECTIONS)
+    return report(open_path(RUNS[name]), Scope())
 
 
 def traces(name: str) -> list[dict[str, Any]]:
     return [trace for trace in reported(name)["run"]["traces"] if trace.get("overview")]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", RUNS, scope="module")
 def test_parts_add_up_and_none_exceeds_the_whole(name: str) -> None:
     assert traces(name)
     for trace in traces(name):
@@ -94,7 +93,7 @@ def test_parts_add_up_and_none_exceeds_the_whole(name: str) -> None:
             assert sum(row["percent"] for row in path["resources"]) == pytest.approx(100)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", RUNS, scope="module")
 def test_the_step_is_the_headline_s_and_the_base_of_gains(name: str) -> None:
     for trace in traces(name):
         step, told = trace["overview"]["step"], trace["overview"]["waits_for"]
@@ -112,7 +111,7 @@ def test_the_step_is_the_headline_s_and_the_base_of_gains(name: str) -> None:
 _STEP = re.compile(r"^(The step|Critical path|Average|Waits|As recorded)", re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", RUNS, scope="module")
 def test_no_step_time_is_printed_but_the_page_s_and_the_recorded_one(name: str) -> None:
     """Neither the light recording's mean or median, nor that of the critical path, stands on a page of clean steps."""
     found = reported(name)
@@ -257,10 +256,10 @@ def _known_steps(trace: dict[str, Any]) -> list[float]:
     return [us for us in (*known, *each) if us is not None]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", RUNS, scope="module")
 def test_the_whole_report_has_one_step(name: str) -> None:
     """Every share of every section is a part of its whole, and every step time is one that the page names."""
-    found = report(open_path(RUNS[name]), Scope())
+    found = reported(name)
     job = found["run"].get("job") or {}
     for trace in found["run"]["traces"]:
         if not trace.get("overview"):

@@ -91,7 +91,7 @@ def test_the_mouse_can_be_asked_for_over_ssh(terminal):
     assert MOUSE_ON in screen.seen
 
 
-@pytest.mark.parametrize("arguments", [(), ("--theme", "light"), ("--theme", "high-contrast")])
+@pytest.mark.parametrize("arguments", [(), ("--theme", "light")])
 def test_no_color_means_none(terminal, arguments):
     screen = terminal(str(FP32), *arguments, NO_COLOR="1", COLORTERM="truecolor")
     screen.until("The step")
