@@ -129,7 +129,7 @@ def test_a_mode_without_a_trace_of_it_is_named_without_a_gain(tmp_path: Path) ->
     found = finding("S32", made.facts(tmp_path, _manifest(deterministic=True, memory_history=True)))
     assert found.impact_ns is None
     assert found.severity == "info"
-    assert "Deterministic algorithms" in found.title
+    assert "deterministic algorithms" in found.title
     assert "history of memory" in found.title
     assert silent("S32", made.facts(tmp_path, _manifest(deterministic=False, anomaly=False)))
 

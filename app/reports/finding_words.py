@@ -158,11 +158,14 @@ def brief(
     rest = details(row, whole, width, clean=clean, ascii=ascii)
     if len(title) + len(rest) > lines and len(rest) > 2:
         _, gains, known = rest
-        where = place(row, width - len(known) - 2, ascii=ascii)
-        both = f"{where}; {known[:1].lower()}{known[1:]}"
-        # the headline says too what steps these are, but not what speaks against one finding
-        fits = row.doubted_by or cell_width(printable(both, ascii=ascii)) <= width
-        rest = [gains, both if fits else place(row, width, ascii=ascii)]
+        if row.doubted_by:
+            known = f"May not hold ({', '.join(row.doubted_by)})"
+            both = f"{known}; {uncapitalized(place(row, width - len(known) - 2, ascii=ascii))}"
+            rest = [gains, both]
+        else:  # what steps these are the headline says too
+            both = f"{place(row, width - len(known) - 2, ascii=ascii)}; {uncapitalized(known)}"
+            fits = cell_width(printable(both, ascii=ascii)) <= width
+            rest = [gains, both if fits else place(row, width, ascii=ascii)]
     elif not row.impact_us and rest:  # what to do takes the lines that are left
         told = wrapped(printable(rest.pop(), ascii=ascii), width)
         room = lines - len(title) - len(rest)
@@ -174,9 +177,15 @@ def details(
     row: FindingRow, whole: str = STEP, width: int | None = None, *, clean: bool, ascii: bool = False
 ) -> list[str]:
     """Where it is, what it gains and how sure that is, or what to do where no gain is promised."""
-    gains = gain(row, whole, ascii=ascii)
+    gains, known = gain(row, whole, ascii=ascii), sure(row, clean=clean)
     at = place(row, width, ascii=ascii)
-    texts = (at, gains, sure(row, clean=clean)) if gains else (at, row.advice)
+    if gains and row.shared_with:
+        shared = f", shared with {', '.join(row.shared_with)}"
+        if width is None or len(gains) + len(shared) <= width:
+            gains += shared
+        else:
+            known += shared
+    texts = (at, gains, known) if gains else (at, row.advice)
     return [text for text in texts if text]
 
 
@@ -190,21 +199,35 @@ def more(number: int) -> str:
     return f"{f'{number} more, and what' if number else 'What'} they rest on: --all (or tab Findings)"
 
 
+NEARLY_THE_SAME = 0.99
+"""Ends of a range that differ by less are one number."""
+MOST_OF_IT = 50.0
+"""A place with less than this part of a finding's work or time is not all that it is about."""
+
+
+def uncapitalized(text: str) -> str:
+    """The text as it goes on after a semicolon."""
+    return f"{text[:1].lower()}{text[1:]}"
+
+
 def place(row: FindingRow, width: int | None = None, *, ascii: bool = False) -> str:
     """Where it is: its first place in the program, else the kernel, operator or call that its evidence names first."""
     if row.where:
-        return f"At {place_text(row.where[0], None if width is None else width - 3, ascii=ascii)}"
+        at = "At" if (row.where[0].percent or 100) >= MOST_OF_IT else "Most at"
+        return f"{at} {place_text(row.where[0], None if width is None else width - len(at) - 1, ascii=ascii)}"
     # rows of the path are resources, not places
     named = next((item.row for item in row.evidence if item.row and item.tab != "host:critical path"), "")
     return f"At {short_name(named)}" if named and short_name(named) not in row.title else ""
 
 
 def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
-    """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (49.3 %)``; of a range the percentage is the upper end."""
-    most, least, share = row.impact_us, row.impact_least_us, row.ceiling_percent
+    """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (41.6 to 49.5 %)``; ``at most`` without a known lower end."""
+    most, least, share = row.impact_us, row.impact_least_us or None, row.ceiling_percent
     whole = "mean step" if row.impact_of == MEAN_STEP else whole
     if not most:
         return ""
+    if least is not None and least > NEARLY_THE_SAME * most:
+        least = most
     times = [format_us(time, ascii=ascii) for time in (least, most) if time is not None]
     said = f"{' to '.join(dict.fromkeys(times))}" if least is not None else f"at most {times[0]}"
     if not share:
@@ -215,14 +238,14 @@ def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
         of = f"a {base} {whole}".replace("  ", " ")
     else:
         of = f"{base}, {whole.removeprefix('time from ')}" if base else f"the {whole}"
-    return f"{said} of {of} ({format_percent(share)})"
+    from_share = f"{format_percent(share * least / most)[:-2]} to " if least is not None and least < most else ""
+    return f"{said} of {of} ({from_share}{format_percent(share)})"
 
 
 def sure(row: FindingRow, *, clean: bool) -> str:
-    """What speaks against a finding, or what it is known from; which others gain the same time."""
+    """What speaks against a finding, or what it is known from."""
     said = " ".join(row.remarks[:1]) if row.doubted_by else SURE[clean]
-    shared = f", shared with {', '.join(row.shared_with)}" if row.shared_with else ""
-    return f"{said[:1].upper()}{said[1:]}{shared}"
+    return f"{said[:1].upper()}{said[1:]}"
 
 
 NEARLY_ALL_PERCENT = 90

@@ -303,7 +303,11 @@ def _step(writer: Writer, overview: Overview) -> list[Text]:
     step, recorded = page_step(overview), overview.as_recorded or overview
     what = "The step" if overview.steps else whole_words(overview)
     beside = step.of != "recorded"
-    of = {"clean": "clean", "light": "light", "recorded": f"as recorded, {overview.base}"}[step.of]
+    of = {
+        "clean": "clean",
+        "light": "light",
+        "recorded": f"as recorded, {overview.base if overview.steps else 'no steps'}",
+    }[step.of]
     head = writer.head(f"{what} {writer.time(step.ns)}", of)
     if beside:
         head.pad_right(max(RECORDED_AT - 9 - head.cell_len, 1))

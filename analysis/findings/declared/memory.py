@@ -31,7 +31,7 @@ G5 = Rule(
     needs=("memory", "timeline", "gpu"),
     rests_on=("gpu", "whole"),
     thresholds={"used_percent": chosen(50, "%", "peak, of the GPU's memory")},
-    advice="Try a larger batch: the launches stay the same, each does more, so throughput rises until the GPU is busy."
+    advice="The launches stay the same, each does more, so throughput rises until the GPU is busy."
     " Stop where it no longer does; a latency target may forbid it.",
     changes=(changes.LARGER_BATCH,),
     source="torch-tb-profiler, DLProf, which do not ask whether the GPU has time left",

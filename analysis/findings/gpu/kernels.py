@@ -306,7 +306,9 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         unsure = at_roof is None and found.severity == "critical"
         attains = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ""
         proof = Query("kernels", row=first["name"])
-        return replace(found, claimed=found.claimed and not healthy).finding(
+        # how far a kernel is from what the GPU can do, only its roof tells
+        least = found.least_ns if at_roof else 0.0
+        return replace(found, claimed=found.claimed and not healthy, least_ns=least).finding(
             f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{attains}"
             if healthy
             else f"Speed up {short(first['name'])}: {words.percent(hot)} of the kernel time{attains}",

@@ -44,7 +44,9 @@ class Mode(NamedTuple):
     is_on: Callable[[RunManifest], bool | None]
     """As run.json has it."""
     name: str
-    """The end of a sentence that begins with what it costs."""
+    """In a list of modes."""
+    change: str
+    """What to change, and why: the title of a finding."""
     advice: str
     cost: Callable[[Facts], Gain | None] = lambda _: None
     """What the step would be shorter without it; None where nothing shows it."""
@@ -184,7 +186,8 @@ _CONVOLUTION = re.compile(r"aten::(?:(?:cudnn|miopen)_convolution\w*|convolution
 MODES: tuple[Mode, ...] = (
     Mode(
         lambda run: run.workload.modes.anomaly,
-        "Autograd's anomaly detection is on",
+        "autograd's anomaly detection",
+        "Switch off autograd's anomaly detection: each operator keeps a traceback",
         "Leave out torch.autograd.set_detect_anomaly and detect_anomaly: each operator stores a traceback, and the"
         " backward pass waits for the GPU to look for NaN. Switch it on for a few steps when a NaN has come.",
         # the search for NaN is autograd's alone; tracebacks are kept by others too
@@ -194,14 +197,16 @@ MODES: tuple[Mode, ...] = (
     ),
     Mode(
         lambda run: run.workload.modes.launch_blocking,
-        "Each launch waits until its kernel ends (CUDA_LAUNCH_BLOCKING)",
+        "CUDA_LAUNCH_BLOCKING",
+        "Unset CUDA_LAUNCH_BLOCKING: each launch waits until its kernel ends",
         "Unset CUDA_LAUNCH_BLOCKING: it is for finding the launch that fails. The host then runs ahead of the GPU.",
         _blocking,
         shows=True,
     ),
     Mode(
         lambda run: run.workload.deterministic,
-        "Deterministic algorithms are on",
+        "deterministic algorithms",
+        "Switch off deterministic algorithms (torch.use_deterministic_algorithms)",
         "Leave out torch.use_deterministic_algorithms(True) where equal results of two runs are not needed, or at least"
         " set torch.utils.deterministic.fill_uninitialized_memory = False.",
         lambda facts: _calls(facts, r"^aten::(fill_|_?index_put_|_index_put_impl_)$",
@@ -211,14 +216,16 @@ MODES: tuple[Mode, ...] = (
     Mode(
         # on, it costs nothing where shapes stay
         lambda run: None if run.workload.cudnn_benchmark is not False else False,
-        "cuDNN searches for the fastest convolution within the steps (torch.backends.cudnn.benchmark)",
+        "torch.backends.cudnn.benchmark",
+        "Pad to few sizes, or set cudnn.benchmark = False: cuDNN searches in each step",
         "Each new shape is searched for: pad to few sizes, or set torch.backends.cudnn.benchmark = False.",
         _searching,
         shows=True,
     ),
     Mode(
         lambda _: None,
-        "Operators prepare themselves anew for each new shape: the first call with it takes long",
+        "operators that prepare for each new shape",
+        "Pad to few sizes: operators prepare themselves anew for each new shape",
         "Pad to few sizes. A cache of keys and values can have its full length from the start, with a mask; or take an"
         " attention without plans: torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION).",
         _preparing,
@@ -226,21 +233,24 @@ MODES: tuple[Mode, ...] = (
     ),
     Mode(
         lambda run: run.workload.modes.uncached_memory,
-        "The caching allocator is off (PYTORCH_NO_CUDA_MEMORY_CACHING)",
+        "no caching allocator (PYTORCH_NO_CUDA_MEMORY_CACHING)",
+        "Unset PYTORCH_NO_CUDA_MEMORY_CACHING: the caching allocator is off",
         "Unset PYTORCH_NO_CUDA_MEMORY_CACHING: it is for hunting memory errors. Without it cudaMalloc and cudaFree,"
         " which wait for the GPU, are not called in every step.",
         lambda facts: _calls(facts, r"^(cuda|hip)(Malloc|Free)(Async)?$"),
     ),
     Mode(
         lambda run: run.workload.modes.python_profile,
-        "sys.setprofile is on: Python calls it for each call of a function",
+        "sys.setprofile",
+        "Leave out sys.setprofile: Python calls it for each call of a function",
         "Leave the profiler of Python out of the run (sys.setprofile(None)): a sampler such as py-spy costs next to"
         " nothing.",
         _python,
     ),
     Mode(
         lambda run: run.workload.modes.python_trace,
-        "sys.settrace is on: Python calls it for each line",
+        "sys.settrace",
+        "Leave out sys.settrace: Python calls it for each line",
         "Run without the debugger or coverage (sys.settrace(None)).",
         _python,
     ),
@@ -271,7 +281,7 @@ def slowing_modes(facts: Facts, limits: Limits) -> Iterator[Finding]:
         elif is_on or (bound.ceiling_percent or 0.0) >= limits.share_percent:
             source = "run.json" if is_on else "what was recorded"
             spent = Evidence(f"at most, {program.per(facts)}", bound.ns, "ns", Query("host:critical path"))
-            yield bound.finding(mode.name, (Evidence("seen in", source), spent), bound.why, advice=mode.advice)
+            yield bound.finding(mode.change, (Evidence("seen in", source), spent), bound.why, advice=mode.advice)
     if untold:
         yield Finding(
             "info",

@@ -209,7 +209,7 @@ def _use_of_light(light: LightRecording | None) -> str:
     if light is None:
         return ""
     if not light.used:
-        return f"its times are in no table: {light.problem}"
+        return f"no table of kernels has its times: {light.problem}"
     found, every = format_count(light.matched), format_count(light.launches)
     text = f"all {every} launches found" if found == every else f"{found} of {every} launches found"
     text += " in the rich recording"
