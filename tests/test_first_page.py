@@ -111,3 +111,13 @@ def test_where_it_can_not_be_told_the_likelier_side_is_said(name: str) -> None:
     assert side == UNDECIDED[name]
     called = {"host": "the CPU", "gpu": "the GPU", "ranks": "other ranks"}[side]
     assert facts.verdict.sentence.endswith(f" Likelier {called}: {why}.")
+
+
+def test_what_is_known_of_the_file_stands_below_the_answer() -> None:
+    """The first screen of a report is for what is slow, why, and what to do."""
+    lines = report_text(report_of(RECORDINGS[0])).splitlines()
+    said = [
+        next(at for at, line in enumerate(lines) if line.startswith(words)) for words in ("Waits", "Findings", "File")
+    ]
+    assert said == sorted(said)
+    assert said[0] < 6

@@ -80,8 +80,7 @@ def run_parts(found: Report, layout: Layout) -> Iterator[Part]:
     for trace in shown:
         if len(shown) > 1:
             yield Title(Path(trace.source.path).name, level=2)
-        yield facts_of(run, trace)
-        yield from sections.parts(trace, layout)
+        yield from sections.parts(trace, facts_of(run, trace), layout)
     if run.counters_compared:
         from tracetui.app.reports.content.counters import compared_blocks
 

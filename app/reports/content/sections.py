@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.report.model import Cost, PageStep, Row, TensorCores, Trace
     from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
+    from tracetui.app.reports.parts import Facts, Part
 
 BAR_WIDTH, NARROW_BAR = 24, 12
 MUCH_PERCENT = 3.0
@@ -60,12 +60,22 @@ CHART_WIDTH = WIDTH - 2
 EXAMPLE_WIDTH = 60
 
 
-def parts(trace: Trace, layout: Layout) -> Iterator[Part]:
-    """The trace's sections in the order of reading: the verdict first, what is missing last."""
-    if trace.overview and trace.overview.waits_for is not None:
-        yield Sentences((trace.overview.waits_for.sentence,), lead=True)
+def parts(trace: Trace, about: Facts, layout: Layout) -> Iterator[Part]:
+    """The trace's sections in the order of reading: the verdict and what to do first, what is missing last.
+
+    What is known of the recording itself stands behind the answer where there is one.
+    """
+    lead = trace.overview and trace.overview.waits_for
+    answered = lead and has(trace, "findings") and not _in_full(trace, layout)
+    if not answered:
+        yield about
+    if lead:
+        yield Sentences((lead.sentence,), lead=True)
+    if answered:
+        yield from findings(trace, layout)
+        yield about
     for name, section in SECTIONS.items():
-        if has(trace, name):
+        if has(trace, name) and not (answered and name == "findings"):
             if name == "overview" and trace.overview and trace.overview.kinds:
                 yield _kinds(trace.overview, layout)
             words = PASSES.get((trace.rests_on or {}).get(name, ""), "")
@@ -109,9 +119,14 @@ def _kinds(found: Overview, layout: Layout) -> Block:
     return listed(STEP_KINDS, found.kinds, replace(layout, limit=None), base=base, whole=0, after=after)
 
 
+def _in_full(trace: Trace, layout: Layout) -> bool:
+    """Whether findings come with all that they rest on."""
+    return layout.all_findings or list(trace.sections()) == ["findings"]
+
+
 def findings(trace: Trace, layout: Layout) -> Iterator[Part]:
     """What to do first; where nothing else was asked for, all findings and what could not be judged."""
-    whole = layout.all_findings or list(trace.sections()) == ["findings"]
+    whole = _in_full(trace, layout)
     waits = trace.overview.waits_for if trace.overview else None
     clean = waits is not None and waits.clean_us is not None
     yield FindingList(trace.judged, trace.base, whole=whole, brief=not whole, clean=clean)
