@@ -32,7 +32,8 @@ def row(path: Path, name: str) -> str:
     try:
         run = open_path(path, cache=False)
     except TraceError as error:
-        return f"| {name} | | | | | refused: {_cell(str(error).removeprefix(f'{path}: '))} |"
+        why = str(error).removeprefix(f"{path}: ").replace(str(path), path.name)
+        return f"| {name} | | | | | refused: {_cell(why)} |"
     return said(run, name)
 
 
