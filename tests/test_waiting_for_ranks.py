@@ -141,7 +141,7 @@ def test_a_rank_that_waits_for_a_late_one_waits_for_nothing_else(tmp_path: Path)
     job = made(tmp_path, Plant(2, "gpu", 14_000))
     said = in_its_job(OWN, job, 0)
     assert said.kind == "ranks"
-    assert said.sentence.startswith("Waits for rank 2, which is late in the program: of a step of ")
+    assert said.sentence.startswith("Waits for rank 2, which is late in the program: of a step as recorded it waits ")
     assert "GPU" not in said.sentence
     assert in_its_job(OWN, job, 2) is OWN  # nobody is who it waits for
     assert in_its_job(OWN, job, 9) is OWN
@@ -158,13 +158,15 @@ def test_a_rank_that_comes_last_in_the_recording_alone_is_said_so() -> None:
     rich, _ = recorded_jobs("fsdp", "rich", "light")
     said = in_its_job(OWN, rich, 3)
     assert said.kind == "ranks"
-    assert said.sentence.startswith("Waits for rank 0, which comes last in this recording: of a step of ")
+    assert said.sentence.startswith(
+        "Waits for rank 0, which comes last in this recording: of a step as recorded it waits "
+    )
     assert "can't be told" in said.sentence
     assert in_its_job(OWN, rich, 0) is OWN
     unsure = replace(OWN, kind="unknown", why="recording_cost")
     kept = in_its_job(unsure, rich, 3)
     assert (kept.kind, kept.why) == ("unknown", "recording_cost")
-    assert "In its job, of a step of " in kept.sentence
+    assert "In its job, of a step as recorded it waits " in kept.sentence
 
 
 @pytest.mark.parametrize(("kind", "amount"), [("gpu", 14_000), ("host", 12_000)])

@@ -73,9 +73,9 @@ def _longest(job: Job, rank: int, late: list[int]) -> tuple[int | None, float]:
 
 
 def _waited(job: Job, step_ns: float, waits_ns: float) -> str:
-    """``of a step of 20.87 ms as recorded it waits 15.88 ms``."""
+    """``of a step as recorded it waits 15.88 ms``: how long that step is the page says."""
     what = "a step" if job.step_count else "a recording"
-    return f"of {what} of {format_ns(step_ns)} as recorded it waits {format_ns(min(waits_ns, step_ns))}"
+    return f"of {what} as recorded it waits {format_ns(min(waits_ns, step_ns))}"
 
 
 _TIMES = ("recorded_begin", "recorded_end")

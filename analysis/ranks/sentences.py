@@ -67,7 +67,9 @@ def in_program(job: Job, *, short: bool = False) -> str:
         most = at_the_median(late[0], job)
         if most is not None and len(late) == 1:
             like = "Without that" if short else f"At the median rank's {_of_what(late[0])}"
-            of = f"{format_percent(most)} of {format_ns(base_ns(late[0], job) or 0.0)} {_as(late[0], job)}"
+            # the page of one rank has a step of its own
+            step = "the job's step" if short else format_ns(base_ns(late[0], job) or 0.0)
+            of = f"{format_percent(most)} of {step} {_as(late[0], job)}"
             more = f". {like} a step would be at most {format_ns(late[0].named_ns)} shorter ({of})"
         return f"In the program {'; '.join(said)}{more}."
     if job.answers.largest_excess_ns is None:
