@@ -17,6 +17,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.gpu.sampled_steps import what_takes_longer
 from tracetui.analysis.report.findings import finding_row
+from tracetui.analysis.scope import Scope
 from tracetui.app.reports.finding_words import places as printed
 from tracetui.collectors.child import machine_torch
 from tracetui.collectors.child.marks import Marks, Pauses
@@ -210,12 +211,16 @@ def test_layers_and_their_parts_are_none(tmp_path: Path, name: str, parent: str)
     assert silent("S29", made.facts(tmp_path))
 
 
-def looped(made: Made, inner: str, *, modules: str = "", operator: str = "aten::mul_", calls: int = 20) -> None:
-    """A function that another one calls again and again."""
+def looped(
+    made: Made, inner: str, *, modules: str = "", operator: str = "aten::mul_", calls: int = 20, within: str = ""
+) -> None:
+    """A function that another one calls again and again, itself or `within` one of a library that it calls."""
     now = 0.0
     for step in range(3):
         begin = now
         made.host("python_function", "train.py(10): step", now, now + calls * 50 + 5)
+        if within:
+            made.host("python_function", within, now + 1, now + calls * 50 + 4)
         for number in range(calls):
             at = now + 2 + number * 50
             made.host("python_function", inner, at, at + 45)
@@ -240,6 +245,31 @@ def test_calls_of_an_own_function_are_a_repetition_and_a_comprehension_is_part_o
     title = finding("S29", made.facts(tmp_path)).title
     assert "20 × aten::mul_" in title
     assert "20 × aten::add_" in title
+
+
+@pytest.mark.parametrize(
+    ("within", "calls", "repeated"),
+    [
+        ("torch/nn/utils/parametrizations.py(456): _power_method", 20, True),
+        ("torch/nn/utils/parametrizations.py(456): _power_method", 15, False),  # so many may stand there without a loop
+        ("torch/optim/adam.py(400): _single_tensor_adam", 20, False),  # is F4's
+    ],
+)
+def test_a_loop_within_a_library_is_the_program_s_that_led_there(
+    tmp_path: Path, within: str, calls: int, repeated: bool
+) -> None:
+    made = Made()
+    looped(made, "torch/nn/functional.py(5520): normalize", calls=calls, within=within)
+    facts = made.facts(tmp_path)
+    assert silent("S29", facts) if not repeated else "train.py(10): step does" in (found := finding("S29", facts)).title
+    assert not repeated or "20 × normalize (functional.py)" in found.title
+
+
+def test_one_step_can_not_tell_a_new_shape_from_a_first_one() -> None:
+    run = run_of("causes/topp_decode")
+    assert "anew for each new shape" in finding("S32", Facts(run)).title
+    assert "anew for each new shape" in finding("S32", Facts(run, scope=Scope(steps=(0, 1)))).title
+    assert silent("S32", Facts(run, scope=Scope(steps=(1, 1))))
 
 
 @pytest.mark.parametrize(("layer", "repeated"), [("Block_{}", False), ("Cell_0", True)])

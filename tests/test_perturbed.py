@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chosen import pairs
 from judged import find
-from perturbed import FAULTS, rewritten
+from perturbed import FAULTS, _shifted, rewritten
 from sample_runs import OUTSIDE, VIM, recorded, run_of
 
 from tracetui.analysis.findings.catalogue import all_rules
@@ -128,6 +128,16 @@ def test_a_sound_recording_sets_nothing_off(name: str) -> None:
     found = {each.id for each in said} & NEW
     old = name.startswith(("chrome/hta_trace_diff", "chrome/kineto_samples"))
     assert found == ({"V23"} if old else set()), "torch wrote whole microseconds until 2022, which is said"
+
+
+def test_a_clock_that_is_early_by_little_more_than_its_limit_is_named() -> None:
+    """The faults above are of milliseconds, which a limit ten times as high would still see."""
+    limit = all_rules("run")["V19"].thresholds["early_us"].value
+    trace = sound("chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz")  # its program waits for all of its work
+    for times, by in ((3, ["V19"]), (0, [])):
+        made = _shifted(trace, lambda place, ns=1000 * limit * times: 0 * place - ns)
+        assert made is not None
+        assert named(judged(made, "V", only=frozenset({"V19"})), frozenset({"V19"})) == by
 
 
 def test_the_samples_set_nothing_off() -> None:

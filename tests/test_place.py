@@ -45,7 +45,7 @@ OF_STACKS = "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz"
     [
         ("train.py(12): step", True),
         ("mypackage/models/net.py(8): forward", True),
-        ("~/work/train.py(3): <module>", True),
+        ("~/code/train.py(3): <module>", True),
         ("<ipython-input-3-0f>(5): train", True),
         ("profile.py(7): <module>", True),
         ("torch/nn/modules/module.py(1783): _call_impl", False),

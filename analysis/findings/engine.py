@@ -101,6 +101,8 @@ def _particular(findings: Findings, rules: Mapping[str, Rule]) -> Findings:
     found, aside = findings.found, list[Suppressed]()
     for place, shared in _on_host(found):
         mine = found[place]
+        if not rules[mine.id].general:
+            continue
         by = [
             found[other].id
             for share, other in sorted(shared, reverse=True)
@@ -109,7 +111,7 @@ def _particular(findings: Findings, rules: Mapping[str, Rule]) -> Findings:
             and 100 * (found[other].impact_ns or 0) >= SAME_PERCENT * (mine.impact_ns or 0)
             and (mine.doubted_by or not found[other].doubted_by)
         ]
-        if by and rules[mine.id].general:
+        if by:
             aside.append(Suppressed(mine, by[0]))
     left = tuple(finding for finding in found if not any(finding is each.finding for each in aside))
     return replace(findings, found=left, suppressed=(*findings.suppressed, *aside))

@@ -302,7 +302,8 @@ S29 = Rule(
     },
     advice="One call over all of them: a batch dimension, a foreach or fused variant.",
     source="the foreach variants of torch.optim, and cuDNN's of recurrent networks",
-    compared="{calls:g} calls or more in one call of a function, and {share_percent} of the step or more",
+    compared="{calls:g} calls or more in one call of a function ({library_calls:g} in a library's), and {share_percent}"
+    " of the step or more",
     several=True,
     explanation="""
     One function of the program calls the same operator, module or library function many times where one call would do.
@@ -370,8 +371,10 @@ S32 = Rule(
     ``tracetui profile`` records a fixed list of such modes while the steps run (`workload.modes` in run.json), and the
     collector's pauses in the clean steps. In other recordings some show by what they do: the search for NaN in the
     backward pass, kernels of 20 µs or more that have all ended when their launch returns, new tensors that are filled,
-    and convolutions that wait for events, by which cuDNN times its algorithms. The gain is how much earlier the steps
-    end in a replay without what the mode does; of a tracer of Python, without all of Python's own time. The collector's
+    convolutions that wait for events, by which cuDNN times its algorithms, and operators whose first call with a shape
+    takes five times as long as the next with it, in each step after the first: a plan is made, or something compiled.
+    The gain is how much earlier the steps end in a replay without what the mode does; of a tracer of Python, without
+    all of Python's own time. The collector's
     is measured: of steps that wait for the GPU only as far as they are longer than the others. What no recording shows
     is named without a gain.""",
 )

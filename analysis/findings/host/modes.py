@@ -158,10 +158,10 @@ MANY_TIMES = 5.0
 
 
 def _preparing(facts: Facts) -> Gain | None:
-    """The gain if first calls with a shape took no longer than the next; None where only the first step has such."""
+    """The gain if first calls with a shape took no longer than the next; None unless all steps but one have such."""
     host = facts.trace.host
     rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
-    if not rows.size or not facts.sel.steps.height:
+    if not rows.size or facts.sel.steps.height < 2:  # one step alone may be the first
         return None
     calls = host[rows].select("name", "input_shapes", "start", "duration")
     same = ["name", "input_shapes"]
