@@ -17,7 +17,16 @@ from msgspec import to_builtins
 from tracetui.collectors.child.changes import BY_NAME, CHANGES, Change
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.recording import tracetui_version
-from tracetui.collectors.proving import Child, NotMeasured, ProveRequest, Timed, Trial, figures, gain_of, program_spec
+from tracetui.collectors.proving import (
+    Child,
+    NotMeasured,
+    ProveRequest,
+    Timed,
+    Trial,
+    figures,
+    gain_by_scatter,
+    program_spec,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -340,13 +349,18 @@ class Trying:
         ]
         known = figures(*pairs, should_agree=all(change.keeps for change in row.changes))
         # of ratios: what slows processes down does so in proportion, and a step may become a small part of what it was
-        logs = ([math.log(turn[place].step_ns) for turn in row.turns] for place in (0, 1))
-        gain, step = gain_of(*logs), known["step_ns"]
+        before, after = ([math.log(turn[place].step_ns) for turn in row.turns] for place in (0, 1))
+        gain, step = gain_by_scatter(before, after, self._variants()), known["step_ns"]
 
         def saved(ratio: float | None) -> float | None:
             return None if ratio is None else -step * math.expm1(-ratio)
 
         return {**known, "gain_ns": saved(gain.value), "low_ns": saved(gain.low), "high_ns": saved(gain.high)}
+
+    def _variants(self) -> list[list[float]]:
+        """Logarithm of the mean step of each run: of the program as it is, then of each row."""
+        every = [self.originals, *([after for _, after in row.turns] for row in (*self.rows, self.together) if row)]
+        return [[math.log(turn.step_ns) for turn in turns] for turns in every]
 
     def results_of(self, row: Row) -> dict[str, Any]:
         """How the results of a row compare with those of the unchanged program, as `proofs.Compared` has it."""

@@ -165,8 +165,8 @@ def _run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep:
 
 
 def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else "no message"
+    text = str(error).strip()  # torch puts its frames into the line
+    return text.splitlines()[0].partition(" Stack trace: ")[0] if text else "no message"
 
 
 def _write(path: Path, result: dict[str, Any]) -> None:
