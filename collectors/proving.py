@@ -236,7 +236,7 @@ def gain_by_scatter(before: Sequence[float], after: Sequence[float], variants: S
     """As `gain_of`, where few rounds tell less of the interval than runs of other variants do.
 
     Below six rounds, how far two runs are apart is taken from all variants that ran more than once, each around its own
-    mean: they are processes of one program on one machine.
+    mean: they are processes of one program on one machine. From one pair alone no interval follows.
 
     Args:
         before: of each round as it was.
@@ -245,10 +245,12 @@ def gain_by_scatter(before: Sequence[float], after: Sequence[float], variants: S
     """
     count = len(before)
     freedom = sum(len(runs) - 1 for runs in variants if runs)
-    if count >= FEWEST_BY_ORDER or not freedom:
+    if count >= FEWEST_BY_ORDER:
         return gain_of(before, after)
-    squares = sum((one - statistics.fmean(runs)) ** 2 for runs in variants if runs for one in runs)
     mean = statistics.fmean(one - other for one, other in zip(before, after, strict=True))
+    if freedom < 2:
+        return Gain(mean, None, None)
+    squares = sum((one - statistics.fmean(runs)) ** 2 for runs in variants if runs for one in runs)
     return _by_t(mean, math.sqrt(squares / freedom * 2 / count), freedom)
 
 

@@ -179,7 +179,7 @@ def _row(proof: dict[str, Any], layout: Layout) -> list[str]:
         "together" if len(proof["changes"]) > 1 else proof["change"],
         format_ns(proof["changed_ns"], ascii=layout.ascii),
         percent(proof["gain_ns"]),
-        "one round" if low is None else f"{percent(low)[:-2]} to {percent(high)}",
+        "too few rounds" if low is None else f"{percent(low)[:-2]} to {percent(high)}",
         format_bytes(proof["changed_memory_bytes"]),
         ALIKE[proof["compared"]["alike"]],
     ]
