@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
-from tracetui.collectors.child.changes import BY_NAME, CHANGES, Change
+from tracetui.collectors.child.changes import BY_NAME, CHANGES, Change, workers
+from tracetui.collectors.child.outside import FIRST_STEPS
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.recording import tracetui_version
 from tracetui.collectors.proving import (
@@ -46,6 +47,10 @@ ROUNDING = 3.0
 WARMUP_S, TURN_S = 1.5, 2.0
 """Of each run of the program, on a GPU; what takes longest is its start."""
 LEARN_WARMUP_S, LEARN_TURN_S = 0.3, 0.5
+PREFETCHED = 2
+"""Batches that a loader's worker makes in advance; it delivers them in rounds of all workers."""
+MOST_FIRST_STEPS, MOST_TURN_S = 16, 8.0
+"""However many workers a loader has."""
 AS_IT_WAS: tuple[str, ...] = ()
 
 
@@ -114,12 +119,27 @@ class Stopped(Exception):  # noqa: N818  an end, not an error
 class Trying:
     """Runs the program again and again; what is known so far can be asked at any moment."""
 
-    def __init__(self, request: TryRequest, tell: Callable[[Tick], None], say: Callable[[str], None]) -> None:
-        self._request, self._tell, self._say = request, tell, say
+    def __init__(
+        self,
+        request: TryRequest,
+        tell: Callable[[Tick], None],
+        say: Callable[[str], None],
+        keep: Callable[[dict[str, Any]], None] = lambda _: None,
+    ) -> None:
+        """Begins the budget's time.
+
+        Args:
+            request: what to try.
+            tell: told how far it has come.
+            say: told what a person should know.
+            keep: given each proof as soon as there is one.
+        """
+        self._request, self._tell, self._say, self._keep = request, tell, say, keep
         self._until = time.monotonic() + request.budget_s
         self._took: dict[tuple[str, ...], float] = {}
         """How long a run with these changes took, start included."""
         self._most_warmup: int | None = None
+        self._first_steps, self._warmup_s, self._turn_s = FIRST_STEPS, WARMUP_S, TURN_S
         self._about: dict[str, Any] = {}
         self._place = ""
         """How far it has come, before what is running now."""
@@ -144,7 +164,9 @@ class Trying:
             f"the program runs again and again, for at most {self._request.budget_s / 60:.3g} min (--budget), and"
             " writes each time what it writes"
         )
-        self.facts = self._turn(AS_IT_WAS, learns=True).facts
+        learned = self._turn(AS_IT_WAS, learns=True)
+        self.facts = learned.facts
+        self._reckon(learned.step_ns / 1e9)
         chosen = self.chosen()
         titles = ", ".join(change.title for change in chosen)
         self._say(f"{len(chosen)} changes fit: {titles}" if chosen else "no change fits")
@@ -157,6 +179,14 @@ class Trying:
             self._put_together()
         except Stopped:
             self._say("the time is used up (--budget)")
+
+    def _reckon(self, step_s: float) -> None:
+        """Sets how long runs are: batches of a loader come in rounds of its workers, each of which draws its own."""
+        loaders = [loader["workers"] for loader in self.facts["loaders"]]
+        if loaders:
+            self._first_steps = min(max(FIRST_STEPS, max(loaders) + 1), MOST_FIRST_STEPS)
+            in_advance_s = PREFETCHED * max(*loaders, workers()) * step_s
+            self._warmup_s, self._turn_s = (min(max(s, in_advance_s), MOST_TURN_S) for s in (WARMUP_S, TURN_S))
 
     def chosen(self) -> list[Change]:
         """The changes to try: those that were asked for, or that fit; those that findings advise come first."""
@@ -260,6 +290,7 @@ class Trying:
     def _pair(self, row: Row, before: Turn) -> None:
         if (after := self._attempt(row)) is not None:
             row.turns.append((before, after))
+            self._keep(self._whole_proof(row))
 
     def _attempt(self, row: Row) -> Turn | None:
         try:
@@ -331,10 +362,15 @@ class Trying:
         spec = program_spec(self._request, folder, command)
         return {
             **spec,
-            "warmup_s": LEARN_WARMUP_S if learns else WARMUP_S,
-            "block_s": LEARN_TURN_S if learns else TURN_S,
+            "warmup_s": LEARN_WARMUP_S if learns else self._warmup_s,
+            "block_s": LEARN_TURN_S if learns else self._turn_s,
             "most_warmup": self._most_warmup,
-            "outside": {"changes": list(names), "shake": shake, "ends": bool(shake)},
+            "outside": {
+                "changes": list(names),
+                "shake": shake,
+                "ends": bool(shake),
+                "first_steps": self._first_steps,
+            },
         }
 
     # --- what it says
@@ -403,25 +439,22 @@ class Trying:
 
     def proofs(self) -> list[dict[str, Any]]:
         """What was measured, as `parsers.runs.proofs.Proof` reads it: each change, then those together."""
-        common = {
+        rows = [row for row in [*self.rows, self.together] if row is not None and (row.turns or row.problem)]
+        return list(map(self._whole_proof, rows))
+
+    def _whole_proof(self, row: Row) -> dict[str, Any]:
+        return {
             "options": {},
             "command": list(masked(self._request.command)),
             "tracetui_version": tracetui_version(),
             "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "one_process": False,
             **self._about,
-        }
-        rows = [row for row in [*self.rows, self.together] if row is not None and (row.turns or row.problem)]
-        return [{**common, **self._proof(row)} for row in rows]
-
-    def _proof(self, row: Row) -> dict[str, Any]:
-        claims = self._request.claims
-        return {
             "change": ", ".join(change.title for change in row.changes),
             "changes": list(row.names),
             "write": [change.write for change in row.changes],
             "risks": [change.risk for change in row.changes if change.risk],
-            "claims": to_builtins(claims.get(row.names[0], ()) if len(row.names) == 1 else ()),
+            "claims": to_builtins(self._request.claims.get(row.names[0], ()) if len(row.names) == 1 else ()),
             "explanation": row.problem if not row.turns else None,
             **self.figures_of(row),
             "compared": self.results_of(row),

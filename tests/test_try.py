@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -225,6 +226,33 @@ def test_a_step_that_becomes_a_small_part_is_sure_however_the_whole_varies():
     assert 0.9 * known["step_ns"] < known["low_ns"] <= known["gain_ns"] <= known["high_ns"] < known["step_ns"]
 
 
+def test_few_rounds_take_their_interval_from_all_variants():
+    program = ran({"no_checkpoints": turn(8), "fused_optimizer": turn(9), "no_checkpoints+fused_optimizer": turn(9)})
+    program.together = None
+    first, second = program.rows
+    program.originals[:] = [turn(10), turn(10.4), turn(9.6)]
+    first.turns, second.turns = [(turn(10), turn(8))], [(turn(10), turn(9)), (turn(10), turn(9.2))]
+    known = program.figures_of(first)
+    scatter = statistics.pvariance([math.log(ms) for ms in (10, 10.4, 9.6)]) * 3 + math.log(9.2 / 9) ** 2 / 2
+    wide = 3.1824 * math.sqrt(scatter / 3 * 2)  # of 2 + 1 degrees of freedom
+    assert known["gain_ns"] == pytest.approx(2 * MS)
+    assert known["low_ns"] == pytest.approx(10 * MS * (1 - 0.8 * math.exp(wide)))
+    program.originals[:], second.turns = [turn(10), turn(11)], []
+    assert program.figures_of(first)["low_ns"] is None, "two numbers tell no interval"
+
+
+@pytest.mark.parametrize(
+    ("loaders", "first_steps", "seconds"), [([], 3, 2.0), ([0], 3, 4.0), ([4], 5, 4.0), ([40], 16, 8.0)]
+)
+def test_a_loader_is_timed_over_whole_rounds_of_its_workers(monkeypatch, loaders, first_steps, seconds):
+    monkeypatch.setattr(trying, "workers", lambda: 8)
+    facts = {**FACTS, "loaders": [{**LOADER, "workers": workers} for workers in loaders]}
+    program = Program({"": turn(250, facts=facts)}, names=("no_anomaly",), budget_s=-1.0)
+    program.run()
+    spec = program._spec(Path(), names=(), learns=False, shake=0.0)
+    assert (spec["outside"]["first_steps"], spec["block_s"]) == (first_steps, seconds)
+
+
 # --- results
 
 
@@ -283,11 +311,11 @@ def test_the_table_tells_all_in_80_columns_and_says_what_to_write():
     lines = words.table(program, program.proofs(), Layout())
     assert max(map(len, lines)) <= WIDTH
     text = "\n".join(lines)
-    assert [line[2:10] for line in lines[1:5]] == ["as it wa", "checkpoi", "optimize", "together"]
+    assert [line[2:10] for line in lines[2:6]] == ["as it wa", "checkpoi", "optimize", "together"]
     assert "Together: checkpointing off, optimizer fused." in text
-    assert "+20.0 %" in text
+    assert "+20.0" in text
     assert "torch.optim.NAME(…, fused=True)" in text
-    assert "torch.compile: no compiler" in text
+    assert "- torch.compile: no compiler" in text
     assert "Not tried: channels_last." in text
 
 

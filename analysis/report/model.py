@@ -19,7 +19,7 @@ Row: TypeAlias = Json
 SECTIONS = (
     "overview", "critical_path", "kernels", "memops", "operators", "modules", "host_functions", "host_lines", "api",
     "ranges", "range_tree", "launches", "communication", "collectives", "counters", "roofline", "memory", "findings",
-    "source_lines", "gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory",
+    "tried", "source_lines", "gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory",
 )  # fmt: skip
 """Every section of a trace, in the order of the report; each is a field of `Trace`."""
 
@@ -521,6 +521,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     roofline: Annotated[list[Row], of_table("roofline")] | UnsetType = UNSET
     memory: Memory | UnsetType | None = UNSET
     findings: Annotated[list[FindingRow], of_table("findings")] | UnsetType = UNSET
+    tried: Annotated[list[Row], of_table("tried")] | UnsetType = UNSET
     source_lines: Annotated[list[Row], of_table("source_lines")] | UnsetType = UNSET
     gaps: Annotated[list[Row], of_table("gaps")] | UnsetType = UNSET
     threads: Annotated[list[Row], of_table("threads")] | UnsetType = UNSET

@@ -42,6 +42,7 @@ from tracetui.analysis.report.model import (
 from tracetui.analysis.report.rows import rows, table_rows
 from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, STRETCHES
+from tracetui.analysis.tables.findings import TRIED
 from tracetui.analysis.tables.kernels import COMMUNICATION, KERNEL_GROUPS, KERNELS, MEMOPS, UNCLEAR
 from tracetui.analysis.tables.nsight import system
 from tracetui.analysis.tables.nsight.counters import ROOFLINE, SOURCE_LINES
@@ -377,6 +378,13 @@ class Sections:
     def host_lines_extras(self) -> Json:
         """How the lines were sampled; null where they were not."""
         return {"host_lines_sampled": host_samples(self.sel.trace, *self._sampled)}
+
+    def tried(self) -> Section:
+        """The changes of the program that were measured."""
+        from tracetui.analysis.tried import tried
+
+        is_main = self.run is not None and self.sel.trace is self.run.main
+        return self._table(tried(self.run.proofs if self.run is not None and is_main else ()), TRIED)
 
     def api(self) -> Section:
         """CUDA runtime and driver API calls by name."""

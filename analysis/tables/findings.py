@@ -78,6 +78,48 @@ FINDINGS = Table(
     key="id",
     drill="evidence",
 )  # fmt: skip
+TRIED = Table(
+    "tried",
+    "Changes tried",
+    "changes",
+    (
+        Field("name", "Change", width=16, priority=0, flex=True, about="what was changed; the first row is as it was"),
+        Field(
+            "step_ns", "Step", "time", priority=0, main=True, null=True,
+            about="a step without a profiler, of as many samples: the median of the rounds",
+        ),
+        Field(
+            "gain_percent", "Gain %", "change", width=6, priority=0, main=True, null=True,
+            about="by which it is shorter, % of the step as it was in the same rounds",
+        ),
+        Field(
+            "low_percent", "Least %", "change", width=6, priority=1, null=True,
+            about="lower end of the gain's 95 % interval; none with too few rounds",
+        ),
+        Field("high_percent", "Most %", "change", width=6, priority=1, null=True, about="its upper end"),
+        Field("rounds", "Rounds", "count", width=6, priority=3, null=True, about="how often both took their turn"),
+        Field(
+            "memory_bytes", "Memory", "bytes", priority=2, null=True,
+            about="the most memory of the GPU that tensors took; on the CPU, of the process",
+        ),
+        Field(
+            "results", "Results", width=8, priority=0, null=True,
+            about="`same`: as near as two unchanged runs; `rounding`: as near as rounding errors leave them; `differ`;"
+            " `not comparable`",
+        ),
+        Field("write", "To write", width=12, priority=4, flex=True, null=True, about="what makes it in the program"),
+        Field("risk", "Risk", width=12, priority=5, flex=True, null=True, about="what it may break"),
+        Field("problem", "Problem", width=12, priority=4, flex=True, null=True, about="why it could not be measured"),
+    ),
+    data=(
+        "name", "step_ns", "gain_percent", "low_percent", "high_percent", "rounds", "memory_bytes", "results", "write",
+        "risk", "problem",
+    ),
+    reports=("name", "step_ns", "gain_percent", "low_percent", "high_percent", "memory_bytes", "results"),
+    base="gain: % of the step as it was",
+    key="name",
+    section="tried",
+)  # fmt: skip
 SET_ASIDE = Table(
     "findings_aside",
     "Set aside",

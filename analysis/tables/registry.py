@@ -51,7 +51,7 @@ SECTIONS: dict[str, Table] = {
         "kernels", "kernel_groups", "memops", "operators", "modules", "module_kernels", "host_functions", "host_lines",
         "api", "ranges", "range_tree", "range_tree_kernels", "communication", "collectives", "critical_path", "gaps",
         "counters", "configurations", "roofline", "findings", "source_lines", "threads", "cpu_functions", "os_calls",
-        "gpu_samples", "unified_memory", "ranks", "waiting", "stragglers", "transfers", "stages",
+        "gpu_samples", "unified_memory", "tried", "ranks", "waiting", "stragglers", "transfers", "stages",
     )
 }  # fmt: skip
 """The table whose rows a section of the report lists."""

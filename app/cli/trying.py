@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent
+from msgspec import convert
+
+from tracetui.analysis.base.number_format import format_ns
 from tracetui.app.cli.commands.profile import followed, interpreter, say
-from tracetui.app.reports.layout import Layout, Shown
+from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.collectors.child.changes import BY_NAME, CHANGES
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
     from tracetui.app.cli.try_options import Options
     from tracetui.collectors.trying import Trying, TryRequest
     from tracetui.parsers.runs.proofs import Claim
-
-ALIKE = {"same": "same", "rounding": "rounding", "differ": "differ", "unknown": "not comparable"}
-_COLUMNS = (
-    Shown("Change", right=False, share=1),
-    Shown("Step"),
-    Shown("Gain"),
-    Shown("Interval"),
-    Shown("Memory"),
-    Shown("Results", right=False),
-)
 
 
 def check_program(program: tuple[str, ...]) -> None:
@@ -115,8 +106,16 @@ def tried(request: TryRequest, options: Options) -> int:
         print("\n".join(map(printable, dry_run(request))))
         return DONE
     check_modules(request.python, None, "timing a program")
+    output = kept_in(options)
+
+    def keep(proof: dict[str, Any]) -> None:
+        before, after = format_ns(proof["step_ns"]), format_ns(proof["changed_ns"])
+        say(f"{proof['change']}: a step takes {after}, as it was {before}")
+        if output is not None:
+            add(output, [proof])
+
     with followed() as report:
-        trying = Trying(request, report, say)
+        trying = Trying(request, report, say, keep)
         stopped: KeyboardInterrupt | None = None
         try:
             trying.run()
@@ -125,7 +124,7 @@ def tried(request: TryRequest, options: Options) -> int:
         except KeyboardInterrupt as stop:
             stopped = stop
     proofs = trying.proofs()
-    if (output := kept_in(options)) is not None and proofs:
+    if output is not None and proofs:
         say(f"written to {add(output, proofs)}")
     if options.format == "json":
         print(json.dumps({"schema": "tracetui.proofs/1", "proofs": proofs, "untried": trying.untried}, indent=1))
@@ -137,52 +136,20 @@ def tried(request: TryRequest, options: Options) -> int:
 
 
 def table(trying: Trying, proofs: Sequence[dict[str, Any]], layout: Layout) -> list[str]:
-    """One table: as it was, each change, those together; below it what failed, what to write, what was left out."""
-    measured = [proof for proof in proofs if proof.get("gain_ns") is not None]
-    measured.sort(key=lambda proof: (len(proof["changes"]) > 1, -proof["gain_ns"]))
-    rows = [_original(trying, layout), *(_row(proof, layout) for proof in measured)]
-    lines = layout.table(_COLUMNS, rows)
-    if measured:
-        lines += ["", *layout.paragraph(_about_results(trying))]
-    good = {name for proof in measured if (proof["low_ns"] or 0.0) > 0 for name in proof["changes"]}
-    if good:
-        lines += ["", "To write into the program:"]
-        for change in CHANGES:
-            if change.name in good:
-                risk = f" ({change.risk})" if change.risk else ""
-                lines += layout.paragraph(f"{change.title}: {change.write}{risk}", indent="  ")
-    for proof in measured:
-        if len(proof["changes"]) > 1:
-            lines += layout.paragraph(f"Together: {proof['change']}.")
-    for proof in proofs:
-        if proof["explanation"]:
-            lines += layout.paragraph(f"{proof['change']}: {proof['explanation']}")
+    """As it was, each change, those together; below it what to write, what failed and what was left out."""
+    from tracetui.analysis.report.rows import table_rows
+    from tracetui.analysis.tables.findings import TRIED
+    from tracetui.analysis.tried import tried
+    from tracetui.app.reports.content.tried import tried as parts
+    from tracetui.app.reports.text import text
+    from tracetui.parsers.runs.proofs import Proof
+
+    rows = table_rows(tried(convert(proofs, list[Proof])), TRIED)
+    lines = text(parts(rows, layout, _about_results(trying) if trying.originals else ""), layout).splitlines()
     if trying.untried:
         names = ", ".join(BY_NAME[name].title for name in trying.untried)
-        lines += layout.paragraph(f"Not tried: {names}.")
+        lines += ["", *layout.paragraph(f"Not tried: {names}.")]
     return lines
-
-
-def _original(trying: Trying, layout: Layout) -> list[str]:
-    turns = trying.originals
-    step = statistics.median([turn.step_ns for turn in turns]) if turns else None
-    memory = max((turn.memory for turn in turns if turn.memory is not None), default=None)
-    return ["as it was", format_ns(step, ascii=layout.ascii), "", "", format_bytes(memory), ""]
-
-
-def _row(proof: dict[str, Any], layout: Layout) -> list[str]:
-    def percent(value: float) -> str:
-        return format_percent(100 * value / proof["step_ns"], signed=True)
-
-    low, high = proof["low_ns"], proof["high_ns"]
-    return [
-        "together" if len(proof["changes"]) > 1 else proof["change"],
-        format_ns(proof["changed_ns"], ascii=layout.ascii),
-        percent(proof["gain_ns"]),
-        "too few rounds" if low is None else f"{percent(low)[:-2]} to {percent(high)}",
-        format_bytes(proof["changed_memory_bytes"]),
-        ALIKE[proof["compared"]["alike"]],
-    ]
 
 
 def _about_results(trying: Trying) -> str:

@@ -20,8 +20,9 @@ TABS = {
     "threads": "host", "cpu_functions": "host", "os_calls": "host", "modules": "modules", "ranges": "modules",
     "range_tree": "modules",
     "counters": "counters", "roofline": "counters", "configurations": "counters", "source_lines": "counters",
-    "memory": "memory", "unified_memory": "memory", "findings": "findings", "collectives": "collectives",
-    "ranks": "ranks", "waiting": "ranks", "stragglers": "ranks", "transfers": "ranks", "stages": "ranks",
+    "memory": "memory", "unified_memory": "memory", "findings": "findings", "tried": "findings",
+    "collectives": "collectives", "ranks": "ranks", "waiting": "ranks", "stragglers": "ranks", "transfers": "ranks",
+    "stages": "ranks",
 }  # fmt: skip
 """The tab of a section."""
 

@@ -14,8 +14,10 @@ from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
 from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.report.findings import finding_row, judged, stable_key
 from tracetui.analysis.report.model import SilencedRow, SuppressedRow
-from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE
+from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE, TRIED
+from tracetui.analysis.tried import tried
 from tracetui.app import tabs
+from tracetui.app.reports.content.tried import NOTHING_TRIED
 from tracetui.app.reports.finding_words import (
     LABEL_WIDTH,
     evidence_text,
@@ -28,6 +30,7 @@ from tracetui.app.reports.finding_words import (
 )
 from tracetui.app.session.facts import compared_findings, session_findings
 from tracetui.app.text.fitting import pad, printable, wrapped
+from tracetui.app.views.common.counted import filled
 from tracetui.app.views.common.messages import ShowEvidence
 from tracetui.app.views.common.page import Page
 from tracetui.app.views.common.table_view import TableView
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.findings.core.finding import Finding, Findings
     from tracetui.analysis.report.model import FindingRow
+    from tracetui.app.session.session import Session
 
 
 def finding_text(row: FindingRow, width: int, base: str, *, comment: str = "", ascii: bool = False) -> Text:
@@ -117,7 +121,7 @@ class FindingsView(TableView):
 
     TAB = "findings"
     OF_SUMMARIES = True
-    TABLES = ("findings", "set aside", "abstained", "A and B")
+    TABLES = ("findings", "tried", "set aside", "abstained", "A and B")
     KEEPS_DETAIL = True
 
     def __init__(self) -> None:
@@ -135,6 +139,8 @@ class FindingsView(TableView):
         """One of the tables."""
         if self.kind == "A and B":
             return _compared_page(compared_findings(self.session, self.host.log_error))
+        if self.kind == "tried":
+            return _tried_page(self.session)
         findings = session_findings(self.session, self.host.log_error)
         if self.kind == "set aside":
             return _aside_page(findings)
@@ -286,6 +292,11 @@ def _list_page(findings: Findings, base: str) -> Page:
 def _compared_page(findings: Findings) -> Page:
     page = _list_page(findings, "what B shows beside A; both in the Diff tab")
     return replace(page, id="findings_compared", title="A and B", noun="findings of both")
+
+
+def _tried_page(session: Session) -> Page:
+    rows = tried(session.runs["a"].proofs)
+    return Page.of(TRIED, rows, columns=filled(TRIED.columns, rows), note=TRIED.base, empty=NOTHING_TRIED)
 
 
 def _aside_page(findings: Findings) -> Page:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FIRST_STEPS = 3
-"""Steps whose results are kept and compared; what the program does is looked at in the same ones."""
+"""Steps whose results are kept and compared, unless the parent asks for more; the program is looked at in the same
+ones."""
 SEED = 0
 MOST_NUMBERS, MOST_OF_ONE = 8192, 64
 """Numbers that are kept of all parameters, and of one tensor."""
@@ -65,10 +66,11 @@ class Outside:
         """Drops variables of the environment; `install` does the rest.
 
         Args:
-            spec: ``changes`` (names), ``shake`` (relative size of a disturbance of the weights, or null) and ``ends``
-                (whether the program ends after its first steps).
+            spec: ``changes`` (names), ``shake`` (relative size of a disturbance of the weights, or null), ``ends``
+                (whether the program ends after its first steps) and ``first_steps`` (how many that are).
         """
         self._spec = spec
+        self._first: int = spec.get("first_steps", FIRST_STEPS)
         self._hands = {name: Hand() for name in spec["changes"]}
         self._undo: list[Callable[[], None]] = []
         self._steps = 0
@@ -113,7 +115,7 @@ class Outside:
         """Told of each of the program's steps; whether the first steps are over now."""
         self._steps += 1
         self._settle()
-        if self._steps < FIRST_STEPS:
+        if self._steps < self._first:
             return False
         self._learn()
         for undo in self._undo:
@@ -166,7 +168,7 @@ class Outside:
             result = call(*args, **named)
         finally:
             self._depth -= 1
-        if not self._depth and self._steps < FIRST_STEPS and not _is_capturing():
+        if not self._depth and self._steps < self._first and not _is_capturing():
             self._outputs += _numbers(_first_tensor(result))
         return result
 

@@ -30,6 +30,7 @@ from tracetui.app.reports.content.charts import (
     steps_words,
     whole_words,
 )
+from tracetui.app.reports.content.tried import tried as tried_parts
 from tracetui.app.reports.layout import WIDTH, Shown
 from tracetui.app.reports.parts import Block, FindingList, Sentences, listed, shown, value_cell
 from tracetui.app.tables.columns import own_time
@@ -376,6 +377,11 @@ def host_lines(trace: Trace, layout: Layout) -> Iterator[Part]:
         yield listed(HOST_LINES, others, layout, fields=fields, heading="Lines of other threads meanwhile")
 
 
+def tried(trace: Trace, layout: Layout) -> Iterator[Part]:
+    """The changes that were measured."""
+    yield from tried_parts(trace.tried or [], layout)
+
+
 def modules(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The module tree."""
     from tracetui.app.reports.content import trees
@@ -507,6 +513,7 @@ def unknowns(trace: Trace) -> Sentences:
 
 SECTIONS: dict[str, Callable[[Trace, Layout], Iterable[Part]]] = {
     "findings": findings,
+    "tried": tried,
     "overview": overview,
     "critical_path": critical_path,
     "gaps": gaps,
