@@ -335,7 +335,8 @@ class Trying:
         missed = [BY_NAME[name].title for name in names if not outside["did"].get(name)]
         if missed:
             raise NotMeasured(f"there was nothing to change ({', '.join(missed)})")
-        steps, host = measured["clean_step_ns"], measured["clean_host_ns"]
+        samples = math.prod(BY_NAME[name].samples for name in names)
+        steps, host = ([ns / samples for ns in measured[f"clean_{what}_ns"]] for what in ("step", "host"))
         if not steps and not shake:
             raise NotMeasured("no step was timed")
         return Turn(steps, host, outside["results"], outside["memory_bytes"], outside["facts"])

@@ -77,7 +77,7 @@ def test_the_first_steps_tell_what_a_training_does(program):
     assert not any(facts[name] for name in ("cuda", "autocast", "compiled", "seeded"))
     assert facts["calls"].pop("checkpoint") >= 3
     assert facts["calls"] == {"clip_single": 3, "zero_grad_kept": 3, "gc_collect": 2}
-    assert facts["loaders"] == [{"workers": 0, "pinned": False, "persistent": False, "can_share": True}]
+    assert facts["loaders"] == [{"workers": 0, "batch": 4, "pinned": False, "persistent": False, "can_share": True}]
     assert facts["optimizers"] == [{"kind": "AdamW", "fused": False, "foreach": False, "can_fuse": True}]
 
 
@@ -93,6 +93,8 @@ def test_changes_are_made_and_results_tell_what_they_did(program):
     assert moved <= trying.ROUNDING * shaken[1]
     other = trying.distance(before.results, tried._turn(("foreach_optimizer", "bf16")).results)
     assert other[0] > trying.ROUNDING * shaken[0]
+    doubled = tried._turn(("batch",))
+    assert trying.distance(before.results, doubled.results)[0] > 0, "other samples"
     with pytest.raises(NotMeasured, match="nothing to change"):
         tried._turn(("persistent_workers",))
 

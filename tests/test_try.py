@@ -25,12 +25,12 @@ from tracetui.parsers.runs.proofs import Claim
 MS = 1_000_000
 LOSSES, MOVED = [2.0, 1.5, 1.0], [0.1, -0.2, 0.2]
 FACTS = {
-    "steps": 3, "cuda": True, "blocking": False, "anomaly": False, "deterministic": False, "benchmark": False,
-    "precision": "high", "convolutions": False, "images_nchw": False, "modules": 0, "compiled": False, "fp32": False,
-    "autocast": False, "seeded": False, "calls": {}, "loaders": [], "optimizers": [], "threads": 4, "cores": 4,
-    "epsilon": 1e-7,
+    "steps": 3, "cuda": True, "blocking": False, "uncached": False, "attention_off": [], "anomaly": False,
+    "deterministic": False, "benchmark": False, "precision": "high", "convolutions": False, "images_nchw": False,
+    "modules": 0, "compiled": False, "fp32": False, "autocast": False, "seeded": False, "calls": {}, "loaders": [],
+    "optimizers": [], "threads": 4, "cores": 4, "epsilon": 1e-7,
 }  # fmt: skip
-LOADER = {"workers": 64, "pinned": True, "persistent": True, "can_share": True}
+LOADER = {"workers": 64, "batch": None, "pinned": True, "persistent": True, "can_share": True}
 ADAM = {"kind": "Adam", "fused": True, "foreach": None, "can_fuse": True}
 
 
@@ -81,6 +81,10 @@ def by_name(program):
     ("facts", "name"),
     [
         ({"blocking": True}, "async_launches"),
+        ({"uncached": True}, "caching_allocator"),
+        ({"attention_off": ["flash"]}, "attention"),
+        ({"calls": {"sdpa_kernel": 12}}, "attention"),
+        ({"loaders": [{**LOADER, "batch": 8}]}, "batch"),
         ({"anomaly": True}, "no_anomaly"),
         ({"deterministic": True}, "not_deterministic"),
         ({"calls": {"synchronize": 2}}, "no_synchronize"),

@@ -45,6 +45,8 @@ class Change(NamedTuple):
     """Of those of one kind only one can be made at a time; empty for its name."""
     drops: tuple[str, ...] = ()
     """Variables of the environment that are taken away, also when the program sets them."""
+    samples: int = 1
+    """How many times as many samples a step then has."""
 
 
 # --- how they are made
@@ -222,8 +224,9 @@ def _zero_grad(hand: Hand) -> None:
     hand.replace(torch.nn.Module, "zero_grad", around)
 
 
-_LOADER_WORKERS, _LOADER_PIN = 6, 8
-"""Places of `num_workers` and `pin_memory` among the arguments of `DataLoader.__init__`, self included."""
+_LOADER_BATCH, _LOADER_SAMPLER, _LOADER_WORKERS, _LOADER_PIN = 2, 5, 6, 8
+"""Places of `batch_size`, `batch_sampler`, `num_workers` and `pin_memory` among the arguments of `DataLoader.__init__`,
+self included."""
 
 
 def _workers(hand: Hand) -> None:
@@ -241,6 +244,41 @@ def _workers(hand: Hand) -> None:
         return original(*args, **named)
 
     hand.replace(DataLoader, "__init__", around)
+
+
+def _batch(hand: Hand) -> None:
+    from torch.utils.data import DataLoader
+
+    at = _LOADER_BATCH
+
+    def around(original: Any, args: Any, named: Any) -> Any:
+        size = args[at] if len(args) > at else named.get("batch_size", 1)
+        if size is not None and named.get("batch_sampler") is None and len(args) <= _LOADER_SAMPLER:
+            hand.did()
+            if len(args) > at:
+                args = (*args[:at], 2 * size, *args[at + 1 :])
+            else:
+                named["batch_size"] = 2 * size
+        return original(*args, **named)
+
+    hand.replace(DataLoader, "__init__", around)
+
+
+def _attention(hand: Hand) -> None:
+    import torch
+    from torch.nn import attention
+
+    def free() -> None:
+        for name in attention_off():
+            getattr(torch.backends.cuda, f"enable_{name}_sdp")(True)
+            hand.did()
+
+    def around(original: Any, args: Any, named: Any) -> Any:
+        hand.did()
+        return contextlib.nullcontext()
+
+    hand.keep_set(free)
+    hand.replace(attention, "sdpa_kernel", around)
 
 
 def _persistent(hand: Hand) -> None:
@@ -333,6 +371,15 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def attention_off() -> list[str]:
+    """The fast kernels of `scaled_dot_product_attention` that are switched off."""
+    import torch
+
+    cuda = torch.backends.cuda
+    names = ("flash", "mem_efficient", "cudnn")
+    return [name for name in names if not getattr(cuda, f"{name}_sdp_enabled", lambda: True)()]
+
+
 def precision() -> str:
     """Of fp32 products: ``highest``, ``high``, ``medium``; empty where it is set in a newer way of torch."""
     import torch
@@ -401,6 +448,16 @@ CHANGES: tuple[Change, ...] = (
         "async_launches", "CUDA_LAUNCH_BLOCKING off", "unset CUDA_LAUNCH_BLOCKING",
         lambda facts: facts["blocking"], _nothing, ("S32", "S2"),
         risk="errors of kernels show later", drops=("CUDA_LAUNCH_BLOCKING",),
+    ),
+    Change(
+        "caching_allocator", "PyTorch's caching allocator", "unset PYTORCH_NO_CUDA_MEMORY_CACHING",
+        lambda facts: facts["uncached"], _nothing, ("S32",), risk="memory stays reserved between steps",
+        drops=("PYTORCH_NO_CUDA_MEMORY_CACHING",),
+    ),
+    Change(
+        "attention", "all attention kernels allowed", "remove sdpa_kernel(…) and enable_*_sdp(False)",
+        lambda facts: _gpu(facts) and bool(facts["attention_off"] or _per_step("sdpa_kernel")(facts)), _attention,
+        ("F6",),
     ),
     Change(
         "no_anomaly", "anomaly mode off", "torch.autograd.set_detect_anomaly(False)",
@@ -497,6 +554,12 @@ CHANGES: tuple[Change, ...] = (
         "bf16", "autocast to bf16", "with torch.autocast(device, torch.bfloat16): the forward pass",
         lambda facts: facts["fp32"] and not facts["autocast"] and facts["modules"], _bf16, ("F1", "F2"),
         keeps=False, risk="products with 7 bits of mantissa", kind="type",
+    ),
+    Change(
+        "batch", "batch doubled", "DataLoader(…, batch_size=2 * N)",
+        lambda facts: any(loader["batch"] for loader in facts["loaders"]), _batch, ("G5", "K3", "S2", "S12"),
+        keeps=False, risk="another training: fewer, larger steps, other learning rates; more memory",
+        samples=2,
     ),
     Change(
         "compile", "torch.compile", "model.compile()",

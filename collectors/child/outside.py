@@ -15,7 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from .changes import BY_NAME, convolves, copies_to_gpu, cores, is_compiled, precision, waits
+from .changes import BY_NAME, attention_off, convolves, copies_to_gpu, cores, is_compiled, precision, waits
 from .hand import Hand, is_programs, replace
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class Outside:
         self._moved: list[float] = []
         self._gc_begun, self._gc_s, self._since = 0.0, 0.0, 0.0
         self._facts: dict[str, Any] = {
-            "steps": 0, "cuda": False, "blocking": False, "anomaly": False, "deterministic": False, "benchmark": False,
+            "steps": 0, "cuda": False, "blocking": False, "uncached": False, "attention_off": [], "anomaly": False,
             "precision": "highest", "convolutions": False, "images_nchw": False, "modules": 0, "compiled": False,
             "fp32": False, "autocast": False, "seeded": False, "calls": {}, "loaders": [], "optimizers": [],
-            "threads": 0, "cores": cores(), "epsilon": 0.0,
+            "deterministic": False, "benchmark": False, "threads": 0, "cores": cores(), "epsilon": 0.0,
         }  # fmt: skip
         for name, hand in self._hands.items():
             for variable in BY_NAME[name].drops:
@@ -246,6 +246,7 @@ class Outside:
             self._facts["loaders"].append(
                 {
                     "workers": loader.num_workers,
+                    "batch": loader.batch_size,
                     "pinned": bool(loader.pin_memory),
                     "persistent": bool(loader.persistent_workers),
                     "can_share": not isinstance(loader.dataset, IterableDataset),
@@ -264,6 +265,7 @@ class Outside:
         for owner in (torch.optim.Optimizer, torch.nn.Module):
             self._look(owner, "zero_grad", count("zero_grad_kept", keeps))
         self._look(checkpoint, "checkpoint", count("checkpoint", lambda *_: True))
+        self._look(torch.nn.attention, "sdpa_kernel", count("sdpa_kernel", lambda *_: True))
         self._look(torch.cuda, "synchronize", count("synchronize", programs))
         self._look(torch.cuda, "empty_cache", count("empty_cache", programs))
         self._look(gc, "collect", count("gc_collect", programs))
@@ -280,6 +282,8 @@ class Outside:
             steps=self._steps,
             cuda=torch.cuda.is_initialized(),
             blocking=os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
+            uncached=bool(os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING")),
+            attention_off=attention_off(),
             deterministic=torch.are_deterministic_algorithms_enabled() or backends.cudnn.deterministic,
             benchmark=backends.cudnn.benchmark,
             precision=precision(),
