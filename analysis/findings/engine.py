@@ -9,7 +9,7 @@ Findings about the same GPU work or the same time of the host say so: their gain
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,8 @@ def find(
         if not silent:
             checked.append(rule.id)
         found += [(rule, answer) for answer in answers if isinstance(answer, Finding)]
-    findings = _particular(_sifted(found, abstained, checked, config), rules)
+    limit = subject.verdict.kind if isinstance(subject, Facts) and any(rule.limit for rule, _ in found) else ""
+    findings = _particular(_sifted(found, abstained, checked, config, limit), rules)
     if not any(finding.work is not None or finding.host is not None for finding in findings.found):
         return findings
     # only rules on one recording know its GPU work
@@ -182,6 +183,7 @@ def _sifted(
     abstained: list[Abstention],
     checked: list[str],
     config: Config,
+    limit: str,
 ) -> Findings:
     """Sets aside what was silenced or rests on a refuted base; takes severity from what rests on a doubted one."""
     silence = config.silenced
@@ -200,7 +202,8 @@ def _sifted(
             suppressed.append(Suppressed(finding, finding.aside))
         else:
             kept.append(against.doubted(finding, bases))
-    kept.sort(key=place)
+    of_limit = {rule.id for rule, _ in heard if limit and rule.limit == limit}
+    kept.sort(key=lambda finding: place(finding, of_limit))
     return Findings(tuple(kept), tuple(suppressed), tuple(silenced), tuple(abstained), tuple(checked))
 
 
@@ -235,10 +238,11 @@ class _Against:
         )
 
 
-def place(finding: Finding) -> tuple[int, bool, float, int, str]:
+def place(finding: Finding, of_limit: Collection[str] = ()) -> tuple[int, bool, bool, float, int, str]:
     """Where a finding stands: what refutes the measurement, then gains, other findings, remarks on the measurement.
 
-    Of gains, those that nothing doubts come first, each by the most that it promises.
+    Of gains, those that nothing doubts come first; of these what is about the limit that the headline names, then each
+    by the most that it promises.
     """
     severity, gain = SEVERITIES.index(finding.severity), finding.impact_ns or 0.0
     if finding.severity == "invalid":
@@ -247,7 +251,7 @@ def place(finding: Finding) -> tuple[int, bool, float, int, str]:
         group = 1
     else:
         group = 3 if is_remark(finding) else 2
-    return (group, bool(finding.doubted_by), -gain, severity, finding.id)
+    return (group, bool(finding.doubted_by), finding.id not in of_limit, -gain, severity, finding.id)
 
 
 def is_remark(finding: Finding) -> bool:

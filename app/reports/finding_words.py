@@ -94,6 +94,9 @@ def places(row: FindingRow, *, ascii: bool = False) -> list[str]:
     return [place_text(place, ascii=ascii) for place in large or row.where[:1]]
 
 
+_COMPILED_GRAPH = re.compile(r"^## Call CompiledFxGraph (\w{6})\w* ##$")
+
+
 def place_text(place: PlaceRow, width: int | None = None, *, ascii: bool = False) -> str:
     """One place, what is called there, and its time per step; what tells least goes where the width is too small."""
     # a recording names a function by its first line
@@ -104,8 +107,10 @@ def place_text(place: PlaceRow, width: int | None = None, *, ascii: bool = False
     calls = f"{format_count(round(place.calls))} {times} " if round(place.calls) > 1 else ""
     called = f"{calls}{place.operator}" if place.operator else None
     time = f"{format_us(place.us, ascii=ascii)} of the {'GPU' if place.on_gpu else 'host'}"
-    told = [text for text in (place.frame, line, module, place.range, called, time) if text]
-    for least in (module, place.range, time):
+    # the hash of a compiled graph tells nobody where it is, its first signs tell it from others
+    range = _COMPILED_GRAPH.sub(r"compiled graph \1", place.range or "")
+    told = [text for text in (place.frame, line, module, range, called, time) if text]
+    for least in (module, range, time):
         is_place = told[:1] == [least]
         if width is not None and not is_place and least in told and len(", ".join(told)) > width:
             told.remove(least)

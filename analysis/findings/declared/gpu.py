@@ -193,6 +193,7 @@ S14 = Rule(
     advice="Start collectives earlier and in other sizes, so that computation runs beside them; send fewer bytes.",
     source="torch-tb-profiler (communication above 10 % of the step), HTA (overlap of communication and computation)",
     compared="exposed for {exposed_percent} of the step or more",
+    limit="communication",
     explanation="""
     A GPU runs collectives and computes nothing meanwhile, for a good part of the step.
 

@@ -39,6 +39,7 @@ S5 = Rule(
     changes=(changes.MORE_WORKERS,),
     source="torch-tb-profiler (5 %), gpuprof (15 %, 30 %)",
     compared="above {share_percent} of the step; a warning from {warning_percent}, critical from {critical_percent}",
+    limit="dataloader",
     explanation="""
     The host waits for the next batch while the GPU has nothing to do.
 
@@ -146,6 +147,7 @@ S8 = Rule(
     advice="Pinned memory and non_blocking=True.",
     source="nsys analyze (cuda_memcpy_async); 64 KiB as the CUDA runtime's documentation on synchronisation has it",
     compared="any copy of {copy_kib:g} KiB or more",
+    limit="copies",
     explanation="""
     Copies that were asked to be asynchronous, from or to memory that the system may page out.
 
@@ -167,6 +169,7 @@ S10 = Rule(
     advice="A second stream with pinned memory, prefetching the next batch.",
     source="nsys-ai (overlap of copies)",
     compared="below {overlap_percent} of what could overlap, copies of {step_percent} of the step or more",
+    limit="copies",
     explanation="""
     The copy engines could carry the next batch while kernels compute the present one; here they take turns.
 
@@ -189,6 +192,7 @@ S27 = Rule(
     " copies.",
     source="a replay of the dependency graph (docs/metrics.md)",
     compared="the verdict is that the run waits for copies",
+    limit="copies",
     explanation="""
     The verdict is that the run waits for copies to or from the GPU: says how much, how fast, and what would help.
 

@@ -11,6 +11,7 @@ S20 = Rule(
     rests_on=("gpu",),
     advice="Give all ranks the same work.",
     several=True,
+    limit="ranks",
     explanation="""
     The others wait for a rank that has more to do, by what a profiler cannot add.
 
