@@ -94,9 +94,10 @@ TRIED = Table(
         ),
         Field(
             "low_percent", "Least %", "change", width=6, priority=1, null=True,
-            about="lower end of the gain's 95 % interval; none with too few rounds",
+            about="lower end of the gain's 95 % interval, % of the step as it was; none with too few rounds",
         ),
-        Field("high_percent", "Most %", "change", width=6, priority=1, null=True, about="its upper end"),
+        Field("high_percent", "Most %", "change", width=6, priority=1, null=True,
+              about="its upper end, % of the step as it was"),
         Field("rounds", "Rounds", "count", width=6, priority=3, null=True, about="how often both took their turn"),
         Field(
             "memory_bytes", "Memory", "bytes", priority=2, null=True,

@@ -158,8 +158,10 @@ class FindingsView(TableView):
 
     @property
     def _next_kind(self) -> str:
-        """Skips the table about both runs if there is no second run."""
+        """Skips the table about both runs if there is no second run, and that of changes if none was tried."""
         kind = super()._next_kind
+        if kind == "tried" and not self.session.runs["a"].proofs:
+            return "set aside"
         return self.TABLES[0] if kind == "A and B" and "b" not in self.session.runs else kind
 
     def reload(self) -> None:
