@@ -113,8 +113,8 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
                 **_named(line, NO_LINE),
                 **of.spent(ns),
                 "path_percent": path.get(line) if line and of.file.threads[thread].steps else None,
-                "mostly_in": None if inner is None else _short(inner),
-                "called_from": " > ".join(map(_short, outer)) or None,
+                "mostly_in": None if inner is None else frame_words(inner),
+                "called_from": " > ".join(map(frame_words, outer)) or None,
                 "thread": of.file.threads[thread].name,
                 "other": not of.file.threads[thread].steps,
                 "thread_at": thread,
@@ -208,5 +208,6 @@ def _named(frame: Frame | None, otherwise: str) -> dict[str, str | None]:
     return {"name": name, "short_name": name.rpartition("/")[2], "function": frame.function}
 
 
-def _short(frame: Frame) -> str:
+def frame_words(frame: Frame) -> str:
+    """A line and its function: `train.py:12 step`."""
     return f"{frame.file.rpartition('/')[2]}:{frame.line} {frame.function}"

@@ -17,7 +17,8 @@ from tracetui.parsers.runs.comments import Comment
 Row: TypeAlias = Json
 """A row of a declared table, by the keys of its fields."""
 SECTIONS = (
-    "overview", "critical_path", "kernels", "memops", "operators", "modules", "host_functions", "host_lines", "api",
+    "overview", "critical_path", "kernels", "memops", "operators", "modules", "host_functions", "host_lines",
+    "host_stacks", "api",
     "ranges", "range_tree", "launches", "communication", "collectives", "counters", "roofline", "memory", "findings",
     "tried", "source_lines", "gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory",
 )  # fmt: skip
@@ -511,6 +512,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     modules: Annotated[list[Row], of_table("modules")] | UnsetType = UNSET
     host_functions: Annotated[list[Row], of_table("host")] | UnsetType = UNSET
     host_lines: Annotated[list[Row], of_table("host_lines")] | UnsetType = UNSET
+    host_stacks: Annotated[list[Row], of_table("host_stacks")] | UnsetType = UNSET
     api: Annotated[list[Row], of_table("api")] | UnsetType = UNSET
     ranges: Annotated[list[Row], of_table("ranges")] | UnsetType = UNSET
     range_tree: Annotated[list[Row], of_table("range_tree")] | UnsetType = UNSET

@@ -181,7 +181,7 @@ def _by_default(run: Run) -> list[str]:
         return [SOURCE_LINES]
     left_out = {*report_sections.ON_REQUEST} | (set() if any(map(has_lines, run.traces)) else {SOURCE_LINES})
     if run.manifest is None or not (run.main.source.path.parent / SAMPLES).exists():
-        left_out.add("host_lines")
+        left_out |= {"host_lines", "host_stacks"}
     if not run.proofs:
         left_out.add("tried")
     return [name for name in SECTIONS if name not in left_out]

@@ -50,6 +50,7 @@ from tracetui.analysis.tables.program import (
     API_CALLS,
     HOST_FUNCTIONS,
     HOST_LINES,
+    HOST_STACKS,
     MODULE_KERNELS,
     MODULES,
     OPERATORS,
@@ -82,7 +83,8 @@ Section = tuple[object, "int | None"]
 ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
 """The sections that read the file again (what nsys recorded beside CUDA), and the list of gaps: where asked for."""
 NEED_TIMELINE = {
-    "overview", "critical_path", "operators", "modules", "host_functions", "host_lines", "api", "ranges", "range_tree",
+    "overview", "critical_path", "operators", "modules", "host_functions", "host_lines", "host_stacks", "api", "ranges",
+    "range_tree",
     "launches",
     "communication", "collectives", *ON_REQUEST,
 }  # fmt: skip
@@ -378,6 +380,12 @@ class Sections:
     def host_lines_extras(self) -> Json:
         """How the lines were sampled; null where they were not."""
         return {"host_lines_sampled": host_samples(self.sel.trace, *self._sampled)}
+
+    def host_stacks(self) -> Section:
+        """The stacks in which its threads were, as a tree."""
+        from tracetui.analysis.host_stacks import host_stacks
+
+        return self._table(host_stacks(self._sampled[0]), HOST_STACKS)
 
     def tried(self) -> Section:
         """The changes of the program that were measured."""

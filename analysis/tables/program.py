@@ -456,6 +456,31 @@ LINE_FRAMES = Table(
     drill="frames",
 )
 
+HOST_STACKS = Table(
+    "host_stacks",
+    "Stacks",
+    "frames",
+    (
+        Field(
+            "name", "Stack", width=24, priority=0, flex=True,
+            about="the program's own frames, each below the one that called it, and what a library did below them",
+        ),
+        *HOST_LINES.chosen(("step_ns", "percent")),
+        Field(
+            "self_percent", "Self%", "percent", width=5, priority=1, main=True, null=True,
+            about="of it without what is below, % of the sampled steps",
+        ),
+        *HOST_LINES.chosen(("samples", "thread", "other")),
+        Field("path", screen=False, about="thread and names of the frames around it, `/` between them"),
+        Field("depth", kind="count", screen=False, about="number of frames around it"),
+    ),
+    data=("path", "name", "depth", "step_ns", "percent", "self_percent", "samples", "thread", "other"),
+    reports=("step_ns", "percent", "self_percent", "name"),
+    base="% of the sampled steps",
+    key="path",
+    drill="frames below",
+)  # fmt: skip
+
 API_CALLS = Table(
     "api",
     "API calls",

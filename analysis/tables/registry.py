@@ -48,10 +48,11 @@ _BY_KEY |= {"communication": kernels.COMMUNICATION, "critical_path": critical_pa
 SECTIONS: dict[str, Table] = {
     name: _BY_KEY[name]
     for name in (
-        "kernels", "kernel_groups", "memops", "operators", "modules", "module_kernels", "host_functions", "host_lines",
-        "api", "ranges", "range_tree", "range_tree_kernels", "communication", "collectives", "critical_path", "gaps",
-        "counters", "configurations", "roofline", "findings", "source_lines", "threads", "cpu_functions", "os_calls",
-        "gpu_samples", "unified_memory", "tried", "ranks", "waiting", "stragglers", "transfers", "stages",
+        "kernels", "kernel_groups", "memops", "operators", "modules", "module_kernels", "host_functions",
+        "host_lines", "host_stacks", "api", "ranges", "range_tree", "range_tree_kernels", "communication",
+        "collectives", "critical_path", "gaps", "counters", "configurations", "roofline", "findings", "source_lines",
+        "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory", "tried", "ranks", "waiting",
+        "stragglers", "transfers", "stages",
     )
 }  # fmt: skip
 """The table whose rows a section of the report lists."""

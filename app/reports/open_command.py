@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 TABS = {
     "overview": "overview", "critical_path": "overview", "timeline": "timeline", "steps": "overview",
     "kernels": "kernels", "durations": "kernels", "memops": "kernels", "launches": "kernels",
-    "communication": "kernels", "operators": "operators", "host_functions": "host", "host_lines": "host", "api": "host",
+    "communication": "kernels", "operators": "operators", "host_functions": "host", "host_lines": "host",
+    "host_stacks": "host", "api": "host",
     "threads": "host", "cpu_functions": "host", "os_calls": "host", "modules": "modules", "ranges": "modules",
     "range_tree": "modules",
     "counters": "counters", "roofline": "counters", "configurations": "counters", "source_lines": "counters",

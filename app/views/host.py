@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -11,6 +12,7 @@ from tracetui.analysis.dependencies.critical_path import CriticalPath, critical_
 from tracetui.analysis.dependencies.model import model
 from tracetui.analysis.host import api_calls, host_functions, launches
 from tracetui.analysis.host_lines import Sampled, frames_below, host_lines, sampled
+from tracetui.analysis.host_stacks import host_stacks
 from tracetui.analysis.matching.light_times import launching
 from tracetui.analysis.nsys.gpu_samples import gpu_samples
 from tracetui.analysis.nsys.threads import cpu_functions, os_calls, threads
@@ -20,7 +22,15 @@ from tracetui.analysis.report.sections import host_samples
 from tracetui.analysis.sampled_calls import path_by_line
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS, LANE_EVENTS, LANES, STRETCHES
 from tracetui.analysis.tables.nsight import system
-from tracetui.analysis.tables.program import API_CALLS, API_LAUNCHES, HOST_FUNCTIONS, HOST_LINES, LINE_FRAMES, RANGES
+from tracetui.analysis.tables.program import (
+    API_CALLS,
+    API_LAUNCHES,
+    HOST_FUNCTIONS,
+    HOST_LINES,
+    HOST_STACKS,
+    LINE_FRAMES,
+    RANGES,
+)
 from tracetui.analysis.timeline.facts import events_within, lanes_within
 from tracetui.analysis.timeline.gaps import MOST, longest_gaps
 from tracetui.analysis.timeline.timeline import Timeline, timeline
@@ -294,6 +304,19 @@ def lines_page(session: Session) -> Page:
     )
 
 
+def stacks_page(session: Session, within: str = "") -> Page:
+    """The stacks as a tree; Enter shows what is below one alone."""
+    found, problem = session_samples(session)
+    frame = session.cached("host stacks", lambda: host_stacks(found))
+    if within:
+        frame = frame.filter((pl.col("path") == within) | pl.col("path").str.starts_with(within + "/"))
+        frame = frame.with_columns(pl.col("depth") - pl.col("depth").first())
+    return Page.of(
+        HOST_STACKS, frame, columns=filled(HOST_STACKS.columns, frame), note=HOST_STACKS.base,
+        title=within.rpartition("/")[2], empty=problem or NO_SAMPLES,
+    )  # fmt: skip
+
+
 def inside_frames(session: Session, row: Mapping[str, Any]) -> Callable[[], Page] | None:
     """The frames below the row's."""
     path = row["frames"]
@@ -365,6 +388,7 @@ def ranges_page(session: Session) -> Page:
 PAGES: dict[str, Callable[[Session], Page]] = {
     "functions": functions_page,
     "lines": lines_page,
+    "stacks": stacks_page,
     "critical path": path_page,
     "API calls": api_page,
     "launches": launches_page,
@@ -394,7 +418,7 @@ class HostView(CountedView):
         if "a" in self.session.runs and not self.session.trace().has_timeline:
             there = [table for table in there if table not in ("gaps", "lanes")]
         if "a" not in self.session.runs or session_samples(self.session) == (None, None):
-            there.remove("lines")
+            there = [table for table in there if table not in ("lines", "stacks")]
         return there[(there.index(self.kind) + 1) % len(there)] if self.kind in there else there[0]
 
     def inside(self, page: Page, row: Mapping[str, Any]) -> Callable[[], Page] | None:
@@ -403,6 +427,8 @@ class HostView(CountedView):
             return inside_lane(self.session, row)
         if page.id in (HOST_LINES.id, LINE_FRAMES.id):
             return inside_frames(self.session, row)
+        if page.id == HOST_STACKS.id:
+            return partial(stacks_page, self.session, str(row["path"]))
         return inside_path(self.session, row) if page.id == "critical_path" else None
 
     def action_drill(self) -> None:

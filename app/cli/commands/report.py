@@ -41,6 +41,8 @@ RANGE_KERNELS = 3
 """How many kernels `report --kernels` shows under each range."""
 LIKES = ("torch", "ncu", "guide", "nsys", "variants")
 """`app.reports.content.drafts.kinds.LIKES`."""
+STACKS = ("collapsed", "speedscope")
+"""`app.reports.stacks`: formats of the sampled program's stacks alone."""
 USUAL_PICTURE = "timeline"
 """The picture where none is asked for."""
 
@@ -109,7 +111,7 @@ class Options(Printed, Recordings, Covered, Common):
         metavar="N",
         help="shorten by importance to about N tokens (of 3 bytes), and say what is left out: text, markdown, json",
     )
-    format: str = format_option(*FORMATS, *PICTURES, last=True)
+    format: str = format_option(*FORMATS, *PICTURES, *STACKS, last=True)
 
 
 def run(options: Options) -> int:
@@ -125,7 +127,25 @@ def run(options: Options) -> int:
         from tracetui.app.cli.commands.ranks import print_summaries
 
         return print_summaries(paths[0], options)
+    if options.format in STACKS:
+        return print_stacks(paths, options)
     return print_report(paths, options)
+
+
+def print_stacks(paths: Sequence[Path], request: Request) -> int:
+    """Prints the stacks of the sampled program as other tools read them."""
+    from tracetui.analysis.host_lines import sampled
+    from tracetui.app.reports.stacks import collapsed, speedscope
+    from tracetui.app.text.sample_words import NO_SAMPLES
+
+    headless.check_output(request, paths)
+    run, _ = headless.opened(paths, request)
+    found, problem = sampled(run.main)
+    if found is None:
+        raise UsageError(problem or NO_SAMPLES)
+    text = collapsed(found) if request.format == "collapsed" else speedscope(found, run.path.name)
+    headless.write(text, request, paths)
+    return DONE
 
 
 def print_report(paths: Sequence[Path], request: Request) -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 8
 SAMPLES_ROWS = 7
-HISTOGRAM_ROWS, ICICLE_LEVELS, MEMORY_ROWS = 9, 7, 9
+HISTOGRAM_ROWS, ICICLE_LEVELS, STACK_LEVELS, MEMORY_ROWS = 9, 7, 12, 9
 FINE = 330
 """Spans of time that a picture's memory curve has."""
 TOO_FAR = 4
@@ -181,6 +181,17 @@ def _boxes_chart(rows: Sequence[TreeRow], gpu: Sequence[float], what: str, width
     title = f"The same as boxes, the largest first (share of {what if any(gpu) else 'host time'})"
     drawn = icicle(tree.roots, tree.children, width, ICICLE_LEVELS, ascii=ascii)
     return _chart(title, drawn if len(drawn) > 1 else [], lambda: boxes_svg(tree, ICICLE_LEVELS, title))
+
+
+def stacks_chart(rows: Sequence[Row], width: int, *, ascii: bool = False) -> Chart:
+    """Stacks of one thread as boxes, by the time of the sampled steps."""
+    from tracetui.app.charts.icicle import IcicleTree, boxes_svg, icicle
+
+    values = [row["percent"] for row in rows]
+    tree = IcicleTree.of([row["name"] for row in rows], [row["depth"] for row in rows], values, ascii=ascii)
+    title = "The same as boxes, the largest first (share of the sampled steps)"
+    drawn = icicle(tree.roots, tree.children, width, STACK_LEVELS, ascii=ascii)
+    return _chart(title, drawn if len(drawn) > 1 else [], lambda: boxes_svg(tree, STACK_LEVELS, title))
 
 
 def samples_chart(row: Row, width: int, *, ascii: bool = False) -> Chart:

@@ -134,6 +134,7 @@ PICTURES: Mapping[str, Callable[[Trace, Layout], tuple[str, str] | None]] = {
     "operators": _bars("operators"),
     "host_functions": _bars("host_functions"),
     "host_lines": _bars("host_lines"),
+    "host_stacks": _own_chart("host_stacks"),
     "modules": _own_chart("modules"),
     "range_tree": _own_chart("range_tree"),
     "ranges": _bars("ranges"),

@@ -16,6 +16,7 @@ from tracetui.analysis.tables.program import (
     API_CALLS,
     HOST_FUNCTIONS,
     HOST_LINES,
+    HOST_STACKS,
     OPERATORS,
     OPERATORS_BY_MEMORY,
     RANGES,
@@ -26,6 +27,7 @@ from tracetui.app.reports.content.charts import (
     KernelRow,
     lanes_chart,
     launches_chart,
+    stacks_chart,
     steps_chart,
     steps_words,
     whole_words,
@@ -377,6 +379,17 @@ def host_lines(trace: Trace, layout: Layout) -> Iterator[Part]:
         yield listed(HOST_LINES, others, layout, fields=fields, heading="Lines of other threads meanwhile")
 
 
+def host_stacks(trace: Trace, layout: Layout) -> Iterator[Part]:
+    """The stacks of the thread that runs the steps as a tree, and as boxes."""
+    rows = [row for row in trace.host_stacks or () if not row["other"]]
+    if rows:
+        largest = {row["path"] for row in sorted(rows, key=lambda row: -row["percent"])[: layout.limit]}
+        shown = [row for row in rows if row["path"] in largest]
+        block = listed(HOST_STACKS, shown, replace(layout, limit=None), whole=len(rows))
+        chart = stacks_chart(rows, CHART_WIDTH, ascii=layout.ascii)
+        yield replace(block, depths=tuple(row["depth"] for row in shown), chart=chart)
+
+
 def tried(trace: Trace, layout: Layout) -> Iterator[Part]:
     """The changes that were measured."""
     yield from tried_parts(trace.tried or [], layout)
@@ -524,6 +537,7 @@ SECTIONS: dict[str, Callable[[Trace, Layout], Iterable[Part]]] = {
     "collectives": collectives,
     "host_functions": host_functions,
     "host_lines": host_lines,
+    "host_stacks": host_stacks,
     "modules": modules,
     "operators": operators,
     "range_tree": range_tree,
