@@ -19,6 +19,8 @@ from tracetui.parsers.names.range_roles import (
     MADE_BY_LIBRARY,
     NUMBERS,
     PARTS_OF_STEPS,
+    is_layer,
+    is_pass,
     means_step,
     role_of,
     spoken,
@@ -39,6 +41,9 @@ ABOUT_THE_SAME = 0.9
 FAR_LONGER, DEVIATIONS = 2.0, 5.0
 """A first step is a warm-up if it is so many times the median of those after it, and so many of their deviations (the
 median absolute one, scaled to a normal distribution's) above it."""
+CUT_OFF, SILENT, LEAST_STEPS = 0.7, 0.1, 3
+"""A step was cut off if it has so much less than the others' kernels, at least two others, and nothing begins in such a
+part of it at its outer end."""
 MOST_FAMILIES, MOST_LABELS = 64, 2_000
 """How many families are weighed, and how many names are looked at for them, those with the most time first."""
 WORK = ("kernel", "memcpy", "memset", "graph")
@@ -101,6 +106,48 @@ def as_recorded(trace: Trace, *, keep_own: bool = True) -> Trace:
     return replace(
         trace, steps=trace.steps.clear(), device=trace.device.with_columns(none.alias("step")), marked_by=None
     )
+
+
+def whole_steps(trace: Trace) -> Trace:
+    """The trace without a first or last step that the recording cut off, and a note that says so.
+
+    It has far fewer kernels than the others, which have about the same number, and nothing happens at its outer end.
+    """
+    if trace.steps.height < LEAST_STEPS:
+        return trace
+    step = trace.device.filter(pl.col("kind") == "kernel")["step"].drop_nulls().cast(pl.Int64).to_numpy()
+    kernels = np.bincount(step, minlength=trace.steps.height)
+    start = trace.steps["start"].to_numpy()
+    end = start + trace.steps["duration"].to_numpy()
+    keep = np.ones(start.size, np.bool_)
+    for at, others in ((0, kernels[1:]), (start.size - 1, kernels[:-1])):
+        alike = others.min() >= ABOUT_THE_SAME * others.max()
+        if alike and kernels[at] < CUT_OFF * others.min() and _silent(trace, int(start[at]), int(end[at]), last=at > 0):
+            keep[at] = False
+    if keep.all():
+        return trace
+    number = np.append(np.where(keep, np.cumsum(keep) - 1, _NONE), _NONE)
+    moved = pl.Series(number[trace.device["step"].cast(pl.Int64).fill_null(_NONE).to_numpy()])
+    gone = np.flatnonzero(~keep).tolist()
+    example = f"{trace.steps['name'][gone[0]]}: {kernels[gone[0]]} kernels, not {round(np.median(kernels[keep]))}"
+    note = Note("missing", "a step at the recording's end was cut off, and is left out", len(gone), example)
+    return replace(
+        trace,
+        steps=trace.steps.filter(pl.Series(keep)),
+        device=trace.device.with_columns(
+            pl.select(pl.when(moved >= 0).then(moved).cast(schema.RowId)).to_series().alias("step")
+        ),
+        notes=(*trace.notes, note),
+    )
+
+
+def _silent(trace: Trace, start: int, end: int, *, last: bool) -> bool:
+    """Whether nothing begins in the outer `SILENT` part of a step at an end of the recording."""
+    edge = round((end - start) * SILENT)
+    low, high = (end - edge, end) if last else (start + 1, start + edge)
+    within = (pl.col("start") >= low) & (pl.col("start") < high)
+    calls = trace.host.filter(within & (pl.col("kind") != "annotation")).height
+    return not calls and not trace.device.filter(within).height
 
 
 class _Work(Struct, frozen=True):
@@ -228,7 +275,7 @@ def _families(ranges: pl.DataFrame, work: _Work, *, by: str | None, any_name: bo
 
 
 def _usable(label: str) -> bool:
-    if MADE_BY_LIBRARY.match(label):
+    if MADE_BY_LIBRARY.match(label) or (is_layer(label) and not means_step(label)):
         return False
     return role_of(label.replace("#", " ")) not in {*PARTS_OF_STEPS, "warmup"}
 
@@ -249,8 +296,9 @@ def _family(group: pl.DataFrame, work: _Work) -> _Family:
     group = group.sort("start", "end", descending=[False, True])
     start, end = group["start"].to_numpy(), group["end"].to_numpy()
     outermost = np.ones(start.size, np.bool_)
-    outermost[1:] = start[1:] >= np.maximum.accumulate(end)[:-1]
+    outermost[1:] = end[1:] > np.maximum.accumulate(end)[:-1]
     start, end = start[outermost], end[outermost]
+    end = np.minimum(end, np.append(start[1:], end[-1:]))  # siblings: what goes on beyond the next one's start is cut
     names = group["name"].filter(pl.Series(outermost)).cast(pl.String)
     covered = work.inside(start, end) if work.total else int((end - start).sum())
     return _Family(group["label"][0], group["process"][0], names, start, end, covered)
@@ -278,13 +326,13 @@ def _may_be_steps(family: _Family, work: _Work) -> bool:
 
 
 def _without_parts(families: list[_Family], ranges: pl.DataFrame) -> list[_Family]:
-    """The families without those that the program itself makes a part of a step, even of its only one."""
-    likely = ranges.filter(pl.col("label").str.contains("(?i)step|iter|batch"))
-    told = [text for text in likely["label"].unique().to_list() if means_step(text)]
+    """The families without those that the program itself makes a part of a step or of a pass, even of its only one."""
+    likely = ranges.filter(pl.col("label").str.contains("(?i)step|iter|batch|forward|fwd"))
+    told = [text for text in likely["label"].unique().to_list() if means_step(text) or is_pass(text)]
     meant = likely.filter(pl.col("label").is_in(told))
     kept = []
     for family in families:
-        around = meant.filter(process=family.process).sort("start")
+        around = meant.filter((pl.col("process") == family.process) & (pl.col("label") != family.label)).sort("start")
         at = np.searchsorted(around["start"].to_numpy(), family.start, side="right") - 1
         reached = np.maximum.accumulate(np.append(around["end"].to_numpy(), np.iinfo(np.int64).min))
         inside = (at >= 0) & (family.start < reached[at])

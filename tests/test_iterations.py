@@ -120,8 +120,10 @@ def test_ranges_that_repeat_are_the_steps(read: Read, name: str, said: str, inde
 
 
 @pytest.mark.parametrize(
-    "name", ["train_step", "optimizer_step {}", "backward", "attention {}", "aten::mm", "nccl:all_reduce"]
-)
+    "name",
+    ["train_step", "optimizer_step {}", "backward", "attention {}", "aten::mm", "nccl:all_reduce", "DecoderLayer_{}",
+     "model.layers.{}", "encoder block {}", "expert {}", "stage{}"],
+)  # fmt: skip
 def test_what_occurs_once_or_is_only_a_part_is_no_step(read: Read, name: str) -> None:
     trace = read(Program().steps(name, 1 if name == "train_step" else 4))
     assert (marked(trace), trace.steps.height, trace.device["step"].null_count()) == (None, 0, trace.device.height)
@@ -151,6 +153,51 @@ def test_a_part_of_the_only_step_is_no_step(read: Read) -> None:
     program = Program().range("forward", 1000, 1090).work(1010, 1020, 1080)
     program.range("train_step", 1100, 1200).range("forward", 1101, 1190).work(1110, 1120, 1180)
     assert marked(read(program)) is None
+
+
+def test_parts_of_the_only_pass_are_no_steps_and_those_of_an_epoch_are(read: Read) -> None:
+    assert marked(read(Program().steps("part {}", 6).range("MyModel.forward", 990, 1700))) is None
+    for name in ("train", "epoch_0", "[pl][profile]run_training_epoch"):
+        assert marked(read(Program().steps("part {}", 6).range(name, 990, 1700))) == ("part", [1, 2, 3, 4, 5, 6])
+    assert marked(read(Program().steps("decoder step {}", 4))) == ("decoder step", [1, 2, 3, 4])
+
+
+def test_steps_that_touch_are_cut_where_the_next_one_begins(tmp_path: Path) -> None:
+    for name in ("ProfilerStep#{}", "train_step {}"):
+        program = Program().steps(name, 4)
+        program.ranges = [(text, start, start + 102, *lane) for text, start, _, *lane in program.ranges]
+        trace = program.chrome(tmp_path)
+        assert trace.steps["duration"].to_list() == [100 * US] * 3 + [102 * US], name
+        assert trace.device["step"].to_list() == [0, 1, 2, 3]
+        assert [note.count for note in trace.notes if note.reason.startswith("range ended after")] == [3]
+
+
+@pytest.mark.parametrize("at", [0, 4])
+def test_a_step_that_the_recording_cut_off_is_left_out(read: Read, at: int) -> None:
+    def program(kernels: int, ends: int) -> Program:
+        made = Program()
+        for number in range(5):
+            start, cut = 1000 + 200 * number, number == at
+            made.range(f"train_step {number}", start, start + 190)
+            times = range(start + 1, start + 181, 10)
+            chosen = [*times][:kernels] if at else [*times][-kernels:]
+            for when in (chosen[:ends] if at else chosen[-ends:]) if cut else times:
+                made.work(when, when + 2, when + 9)
+        return made
+
+    trace = read(program(10, 10))
+    assert trace.steps["index"].to_list() == [number for number in range(5) if number != at]
+    assert trace.device["step"].null_count() == 10
+    assert trace.device["step"].drop_nulls().max() == 3
+    (note,) = [note for note in trace.notes if "cut off" in note.reason]
+    assert (note.count, note.example) == (1, f"train_step {at}: 10 kernels, not 18")
+    assert read(program(14, 14)).steps.height == 5, "one that does somewhat less"
+    spread = program(18, 18)
+    gone = 1000 + 200 * at
+    spread.launches = [
+        one for one in spread.launches if not gone <= one[0] < gone + 190 or (one[0] - gone) % 20 == (11 if at else 1)
+    ]
+    assert read(spread).steps.height == 5, "less, but to its end"
 
 
 def test_ranges_around_little_of_the_work_are_no_steps(read: Read) -> None:

@@ -63,7 +63,7 @@ def step_slots(sel: Selection, conventions: Conventions = TRACETUI) -> StepSlots
     elif trace.steps.height:
         whole = _steps(trace)
     else:
-        whole = (_work_span(sel) if conventions.named_steps else None) or _whole_file(trace)
+        whole = (_work_span(sel) if conventions.named_steps else None) or _whole_file(trace, conventions)
     start, end = whole.start, whole.end
     chosen = np.ones(start.size, np.bool_)
     if whole.marked:
@@ -162,10 +162,10 @@ def _work_span(sel: Selection) -> StepSlots | None:
     return StepSlots((0,), ("first to last GPU work",), np.array([span[0]]), np.array([span[1]]), marked=False)
 
 
-def _whole_file(trace: Trace) -> StepSlots:
+def _whole_file(trace: Trace, conventions: Conventions) -> StepSlots:
     kind = trace.host["kind"].to_physical().to_numpy()
     rows = np.isin(kind, np.array(_EXTENT, np.uint8))
-    if not rows.any():
+    if conventions.named_steps or not rows.any():  # other tools leave Python's functions out
         rows[:] = True
     low, high = _EVER, _NEVER
     # a recording of durations only has no extent
@@ -199,7 +199,7 @@ def _torch_tb_steps(trace: Trace, conventions: Conventions) -> StepSlots:
             "start", end=pl.col("start") + pl.col("duration")
         )
         if not operators.height:
-            return _whole_file(trace)
+            return _whole_file(trace, conventions)
         low, high = int(operators["start"].min()), int(operators["end"].max())  # type: ignore[arg-type]
         marks = pl.DataFrame({"index": [0], "name": ["0"], "start": [low], "duration": [high - low]})
     start = marks["start"].to_numpy()

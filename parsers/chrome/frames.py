@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ RUNTIME, DRIVER = schema.HOST_KINDS.index("runtime"), schema.HOST_KINDS.index("d
 METRIC, SAMPLE = (np.uint8(schema.COUNTER_KINDS.index(kind)) for kind in ("metric", "sample"))
 STEP_PREFIX = "ProfilerStep#"
 _STEP = rf"^{STEP_PREFIX}\d{{1,18}}$"
+_NUMBERS = re.compile(r"\d+")
 PROFILERS_OWN = "^profiler::"
 """Operators that open and close ranges."""
 _LAUNCHES_KERNEL = r"^(cuda|cu|hip)\w*Launch\w*Kernel"
@@ -44,6 +46,7 @@ def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -
     host, device = events.groups.pop("host"), events.groups.pop("device")
     memory, flows = events.groups.pop("memory"), events.groups.pop("flows")
 
+    _part_ranges(host, tally)
     external = links.external_ids_usable(host["correlation"], host["external_id"], NULL)
     lane, threads = _lanes(host, external, tally)
     clock = LaneClock(3 * threads.size, host["start"], host["start"] + host["duration"])
@@ -180,6 +183,28 @@ def _step_marks(host: Columns) -> Ints:
     marks = np.flatnonzero(host["kind"] == ANNOTATION)
     found: Ints = marks[categories.matching(host["name"][marks], _STEP)]
     return found
+
+
+def _part_ranges(host: Columns, tally: Tally) -> None:
+    """Ends each range where the next one of its thread and name, numbers left out, begins before it ends.
+
+    Unless it holds that one: steps and the like follow each other, and times since 1970 in µs have a resolution of a
+    quarter of one.
+    """
+    marks = np.flatnonzero(host["kind"] == ANNOTATION)
+    names = categories.texts(host["name"][marks])
+    labels = {label: number for number, label in enumerate({_NUMBERS.sub("#", name) for name in names.values()})}
+    number = columns.by_name(host["name"][marks], lambda name: labels.get(_NUMBERS.sub("#", name), NONE))
+    group = columns.mixed(columns.mixed(host["process"][marks], host["thread"][marks]), number)
+    order = np.lexsort((host["start"][marks], group))
+    marks, group = marks[order], group[order]
+    start, end = host["start"][marks], host["start"][marks] + host["duration"][marks]
+    over = (group[:-1] == group[1:]) & (start[1:] > start[:-1]) & (end[:-1] > start[1:]) & (end[1:] > end[:-1])
+    cut = marks[:-1][over]
+    if cut.size:
+        host["duration"][cut] = (start[1:] - start[:-1])[over]
+        tally.repaired("range ended after the next one of its name began, and was cut there", cut.size,
+                       names[int(host["name"][cut[0]])])  # fmt: skip
 
 
 def _numbered_steps(host: Columns) -> pl.DataFrame:

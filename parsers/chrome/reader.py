@@ -24,7 +24,7 @@ from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.iterations import with_steps
+from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.names.collectives import MOST_RANKS
 from tracetui.parsers.names.people import without_home, without_users
 from tracetui.parsers.progress import Progress, Watch
@@ -199,7 +199,7 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
     info = trace_info(events)
     if info.kind == "jax" and 0 <= events.total - xla.EVENT_LIMIT <= len(events.metadata):
         tally.missing("XLA's profiler stops at a million events: what came later is not in the file")
-    return with_steps(build_trace(events, info, source, tally))
+    return whole_steps(with_steps(build_trace(events, info, source, tally)))
 
 
 def read_events(path: Path, tally: Tally, watch: Watch) -> Events:

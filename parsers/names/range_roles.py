@@ -32,6 +32,7 @@ MADE_BY_TORCH = re.compile(
     r"(Optimizer\.|DistributedDataParallel|nccl:|gloo:|enumerate\(DataLoader\)|ProfilerStep|\w+::|## Call Compiled)"
 )
 """Ranges that PyTorch and what runs in it set, not the user."""
+_LAYER = re.compile(r"\b(layers?|(de|en)coders?|blocks?|stages?|experts?)\b")
 _STEP = re.compile(r"(train|training|optimization)? ?(step|iter|iteration|batch)( \d+)?")
 _WORDS = re.compile(r"[^a-z0-9]+")
 _WORDS_OF_LINES = re.compile(r"[^a-z0-9\n]+")
@@ -81,6 +82,16 @@ def means_step(label: str) -> bool:
     """Whether a name without its numbers (``train step: #/#``) is one for an iteration of the program."""
     role = role_of(label.replace("#", " 1").strip())
     return role == "step" or (role is None and _COUNTED.fullmatch(label.strip()) is not None)
+
+
+def is_layer(label: str) -> bool:
+    """Whether a name without its numbers is one for a part of a model (``DecoderLayer_#``), which repeats in a pass."""
+    return "::" not in label and _LAYER.search(_words(label)) is not None
+
+
+def is_pass(label: str) -> bool:
+    """Whether it is one for a pass through the model, forward or backward."""
+    return role_of(label.replace("#", " 1").strip()) in ("forward", "backward")
 
 
 def spoken(label: str) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tracetui.parsers import resources
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.iterations import with_steps
+from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import metadata, names, nccl, tables
 from tracetui.parsers.nsys.compact import Store
@@ -59,7 +59,7 @@ def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> T
     watch.report(Progress("linking", size, size, events.parsed, path))
     source = Source(path, size, events.total, events.parsed, events.partial)
     info = _info(events, tally)
-    return with_steps(build_trace(events, info, source, tally))
+    return whole_steps(with_steps(build_trace(events, info, source, tally)))
 
 
 def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) -> Events:
