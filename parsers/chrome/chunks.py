@@ -81,7 +81,10 @@ class ChunkReader(Struct):
             if form is None or held > RESNIFF_BYTES:  # no event could be seen yet, or the file has changed its layout
                 form = layout.sniff(bytes(buffer[: min(filled, layout.SNIFF_BYTES)]))
             self.is_kineto &= form == layout.KINETO and self.in_object
-            cut = _last(buffer, filled, form.separator) if form else -1
+            limit = filled
+            if filled < wanted:  # objects in lists behind the events look like events
+                limit = layout.array_end(bytes(buffer[:filled])) or filled
+            cut = _last(buffer, limit, form.separator) if form else -1
             if cut < 0 and held > RESNIFF_BYTES:
                 form, cut = None, _last_event(buffer, filled)
             if filled < wanted:
@@ -103,15 +106,18 @@ class ChunkReader(Struct):
         while len(found) < HEADER_LIMIT:
             count = self.source.read_into(piece, 0, piece.size)
             found += piece[:count].tobytes()
+            ended = count < piece.size
             start = layout.events_start(found, searched)
             searched = max(len(found) - KEY_BYTES, 0)
+            if start is None and ended:
+                start = layout.any_events_start(found)
             if start is not None:
                 head = bytes(found)
                 self.head = head[:start]
                 self.header = layout.header(head[:start])
                 self.in_object = b"{" in head[:start]
                 return head[start:], start, layout.sniff(head[start:])
-            if count < piece.size:
+            if ended:
                 break
         raise TraceError(self.source.path, *no_events(bytes(found), self.source.damage))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
     from tracetui.parsers.tally import Tally
     from tracetui.parsers.trace import TraceInfo
 
-_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_EVENTS_KEY = re.compile(
+    b'"' + b"".join(b"(?:%c|\\\\u00(?i:%02x))" % (letter, letter) for letter in b"traceEvents") + rb'"\s*:\s*\['
+)
+"""The key of the events, however it is spelled."""
+_NESTING = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
+_ARRAY_END = re.compile(rb'\}\s*(\]\s*,\s*")')
 _LIST_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _BETWEEN = re.compile(r"[\s,]*")
 _SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"')
@@ -59,10 +65,34 @@ KINETO = Layout(b'},\n  {\n    "')
 
 def events_start(head: bytes | bytearray, searched: int = 0) -> int | None:
     """The position where the content of the events array starts, or None; the first `searched` bytes are skipped."""
-    if match := _EVENTS_KEY.search(head, searched):
-        return match.end()
+    for match in _EVENTS_KEY.finditer(head, searched):
+        if _is_top_level(head, match.start()):
+            return match.end()
     if match := _LIST_START.match(head):
         return match.end()
+    return None
+
+
+def any_events_start(head: bytes | bytearray) -> int | None:
+    """The same of a file whose text before the events is damaged, or holds them within another key."""
+    match = _EVENTS_KEY.search(head)
+    return match.end() if match else None
+
+
+def _is_top_level(head: bytes | bytearray, position: int) -> bool:
+    """Whether a key at this position is one of the whole object's; text that is damaged says nothing against it."""
+    depth = 0
+    for token in _NESTING.finditer(head, 0, position):
+        sign = token.group()[0]
+        depth += (sign in b"{[") - (sign in b"}]")
+    return depth <= 1
+
+
+def array_end(text: bytes) -> int | None:
+    """Where the events' closing bracket stands in a file's last bytes, if other keys follow it; None if none do."""
+    for match in _ARRAY_END.finditer(text):
+        if trailer(text[match.start(1) :])[1]:
+            return match.start(1)
     return None
 
 
@@ -138,11 +168,14 @@ def trailer(tail: bytes) -> tuple[dict[str, Any], bool]:
 
 
 def whole(value: Any) -> int | None:
-    """A whole number of the header that fits 64 bits, or None."""
+    """A whole number that fits 64 bits, however JSON may spell it (``128``, ``128.0``, ``1.28e2``), or None."""
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        return None
+        try:
+            number = int(Decimal(value)) if isinstance(value, str) and abs(float(value)) < 2**63 else 2**63
+        except (ValueError, ArithmeticError):
+            return None
     return number if -(2**63) <= number < 2**63 else None
 
 

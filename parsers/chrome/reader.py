@@ -66,7 +66,7 @@ def trace_info(events: Events) -> TraceInfo:
         rank=whole(distributed.get("rank")),
         world_size=whole(distributed.get("world_size")),
         devices=_described_devices(header) or _jax_devices(processes.values()),
-        captured=tuple((key, encodable(str(header[key]))) for key in CAPTURE_KEYS if key in header),
+        captured=tuple((key, encodable(_said(header[key]))) for key in CAPTURE_KEYS if key in header),
         window=events.window,
         base_time=whole(header.get("baseTimeNanoseconds")),
         processes=tuple((pid, without_users(name)) for pid, name in sorted(processes.items())),
@@ -93,6 +93,10 @@ def _groups(config: Any) -> tuple[ProcessGroup, ...]:
     return tuple(found)
 
 
+def _said(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
@@ -110,9 +114,10 @@ def _named(metadata: list[dict[str, Any]], kind: str) -> Iterable[tuple[int, int
 
 
 def _thread(value: Any) -> int | None:
-    if isinstance(value, str) and (digits := re.search(r"(?<!\d)\d{1,18}(?!\d)", value)):
+    number = whole(value)
+    if number is None and isinstance(value, str) and (digits := re.search(r"(?<!\d)\d{1,18}(?!\d)", value)):
         return int(digits.group())
-    return whole(value)
+    return number
 
 
 def _jax_devices(names: Iterable[str]) -> tuple[DeviceInfo, ...]:
@@ -288,8 +293,13 @@ def _respace(host: Columns, only: str) -> None:
 
 
 def _spelled(text: str) -> str:
-    """JSON text as the slow path writes it."""
-    return json.dumps(json.loads(text, strict=False), ensure_ascii=False)
+    """JSON text as the slow path writes it; whole numbers without a fraction or exponent."""
+    return json.dumps(json.loads(text, strict=False, parse_float=_plain_number), ensure_ascii=False)
+
+
+def _plain_number(text: str) -> int | float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 def _rewrite(codes: Codes, plain: Callable[[str], str]) -> None:

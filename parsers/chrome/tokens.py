@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -154,6 +155,10 @@ _ENDS_VALUE = np.zeros(256, np.bool_)
 _ENDS_VALUE[[_COMMA, _CLOSE_BRACE, *range(_SPACE + 1)]] = True
 
 
+_NEEDLESS = re.compile(rb"\\u00(?:3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|20|2[3EeDd])|\\/")
+"""Escapes of what keys and categories consist of: letters, digits, blanks, ``_``, ``.``, ``-``, ``/``."""
+
+
 class Irregular(Exception):  # noqa: N818  a change of path, not a failure
     """The fast path can't read the chunk exactly; its events are decoded one by one."""
 
@@ -189,6 +194,8 @@ class Tokens:
         quotes = np.flatnonzero(text == _QUOTE)
         self.has_escapes = bool((text == _BACKSLASH).any())
         if self.has_escapes:
+            if _NEEDLESS.search(text.data):
+                raise Irregular("letters written as escapes, which keys and categories are not compared with")
             quotes = quotes[~self._escaped(quotes)]
         if quotes.size % 2:
             raise Irregular("odd number of quotes")
