@@ -91,9 +91,7 @@ def report_of(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.parametrize("seeds", [range(1, 11), range(11, 21)], ids=str)
-def test_twenty_spellings_have_one_report(
-    seeds: range, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_twenty_spellings_have_one_report(seeds: range, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "one.json"
     path.write_text(json.dumps(RECORDING))
     expected = report_of(path, capsys)

@@ -172,7 +172,11 @@ def _without_model(sel: Selection) -> tuple[Why, str]:
         if not sel.trace.host.height:
             return "no_gpu", "Nothing was recorded: the file holds no event of the host or of a GPU"
         others = " and other ranks" if _exchanges(sel.trace) else ""
-        return "no_gpu", f"No GPU work was recorded: there is nothing to wait for but the CPU{others}"
+        return (
+            "no_gpu",
+            "No GPU work is in this recording: unless the profiler left the GPU out, there is nothing to wait for but"
+            f" the CPU{others}",
+        )
     if not sel.trace.has_timeline:
         return "durations", "Durations alone can't tell what the run waits for"
     if sel.trace.info.kind == "jax":

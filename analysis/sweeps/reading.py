@@ -31,6 +31,7 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.sniff import looks_like_ncu
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import PEEK_BYTES, comparable_files
+from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
@@ -306,9 +307,7 @@ def _index(path: Path, notes: list[str]) -> list[tuple[dict[str, Value], Path, s
     """Axes, folder and outcome of each run, as sweep.json has them; None without one."""
     file = path / INDEX
     try:
-        if file.stat().st_size > MAX_INDEX_BYTES:
-            return None
-        content = json.loads(file.read_text(encoding="utf-8", errors="replace"))
+        content = json.loads(read_text(file, MAX_INDEX_BYTES))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:

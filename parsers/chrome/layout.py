@@ -68,15 +68,14 @@ def events_start(head: bytes | bytearray, searched: int = 0) -> int | None:
     for match in _EVENTS_KEY.finditer(head, searched):
         if _is_top_level(head, match.start()):
             return match.end()
-    if match := _LIST_START.match(head):
-        return match.end()
-    return None
+    listed = _LIST_START.match(head)
+    return listed.end() if listed else None
 
 
 def any_events_start(head: bytes | bytearray) -> int | None:
     """The same of a file whose text before the events is damaged, or holds them within another key."""
-    match = _EVENTS_KEY.search(head)
-    return match.end() if match else None
+    found = _EVENTS_KEY.search(head)
+    return found.end() if found else None
 
 
 def _is_top_level(head: bytes | bytearray, position: int) -> bool:

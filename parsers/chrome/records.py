@@ -46,6 +46,10 @@ _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _DIGITS = re.compile(r"-?\d+")
 
 
+_ASYNC = frozenset("bneSTF")
+"""Begins, instants and ends that are joined by an id; the capital ones are an older form."""
+
+
 class Collector:
     """Turns decoded events into columns, and keeps what they say about the whole file."""
 
@@ -83,6 +87,8 @@ class Collector:
             self._counter(event)
         elif phase in ("B", "E"):
             self._begin_or_end(phase, position, event)
+        elif phase in _ASYNC:
+            self._lost("async event (its range may overlap others of its thread)", event)
 
     def finish(self) -> dict[str, Columns]:
         """All rows as columns, by group; empty groups are left out."""

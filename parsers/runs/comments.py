@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.parsers.errors import TraceError
+from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.written import read_only
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ def _place(comment: Comment) -> tuple[str, str, str]:
 def _all(file: Path) -> list[tuple[Comment, str]]:
     """Every line, with the text that it replaces; empty if it replaces none."""
     try:
-        if not file.is_file() or file.stat().st_size > MOST_BYTES:
-            return []
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_text(file, MOST_BYTES).splitlines()
     except OSError:
         return []
     return [found for line in lines if (found := _comment(line)) is not None]

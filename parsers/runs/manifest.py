@@ -14,6 +14,7 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from tracetui.parsers.runs.json_records import WRONG, Number, Whole, members, record, value
+from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import Note
 
@@ -403,6 +404,12 @@ class Pass(Struct, frozen=True, gc=False):
     """What it recorded: operators, record_shapes, with_stack, profile_memory, cuda_sync_events."""
 
 
+UNREAD = "everything"
+"""What is missing of a file that can't be read."""
+OWN = ("noted", "contradicted")
+"""Fields that are no keys of the file."""
+
+
 class Measurement(Struct, frozen=True, gc=False):
     """How it was measured."""
 
@@ -514,11 +521,18 @@ class RunManifest(Struct, frozen=True, gc=False):
     outcome: Outcome = field(default_factory=Outcome)
     noted: tuple[Note, ...] = ()
     """What of the file could not be used, but for the samples; no key of the file."""
+    contradicted: str | None = None
+    """How the recording beside it contradicts it (`claims`), of which nothing is then used; no key of the file."""
 
     def clean_steps(self, rank: int | None) -> tuple[int, ...]:
         """A rank's steps without a profiler, ns; those of `measurement` where the ranks are not told apart."""
         own = self._rank(rank)
         return self.measurement.clean_step_ns if own is None else own.clean_step_ns
+
+    def profiled_steps(self, rank: int | None) -> tuple[int, ...]:
+        """A rank's steps under the profiler, ns."""
+        own = self._rank(rank)
+        return self.measurement.profiled_step_ns if own is None else own.profiled_step_ns
 
     def host_of(self, rank: int | None) -> str | None:
         """The machine that a rank ran on; that of the run where the ranks are not told apart."""
@@ -543,19 +557,20 @@ def load(path: Path) -> RunManifest | None:
     """
     file = path / FILE if path.is_dir() else path
     try:
-        if file.stat().st_size > MAX_BYTES:
-            return None
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = read_text(file, MAX_BYTES)
+    except FileNotFoundError:
         return None
-    text = text.removeprefix("\ufeff")
+    except OSError as error:
+        tally = Tally()
+        tally.missing(f"{UNREAD}: {error.strerror or error}")
+        return RunManifest(noted=tally.notes())
     try:
         found = members(text)
     except (ValueError, RecursionError) as error:
         if _FAMILY not in text[:4096]:
             return None
         tally = Tally()
-        tally.missing("everything: run.json is damaged", 1, str(error))
+        tally.missing(f"{UNREAD}: run.json is damaged", 1, str(error))
         return RunManifest(noted=tally.notes())
     return None if found is None else _manifest(found)
 
@@ -577,7 +592,7 @@ def _manifest(found: dict[str, Raw]) -> RunManifest | None:
         return None
     if schema != SCHEMA:
         tally.missing(f"what a later version added: the file is {schema[:40]}, known is {SCHEMA}")
-    manifest: RunManifest = record(RunManifest, {key: raw for key, raw in found.items() if key != "noted"}, tally)
+    manifest: RunManifest = record(RunManifest, {key: raw for key, raw in found.items() if key not in OWN}, tally)
     if manifest.status is not None and manifest.status not in STATUSES:
         tally.skipped("status that is none", 1, manifest.status)
         manifest = replace(manifest, status=None)

@@ -17,8 +17,8 @@ from tracetui.parsers.bytes_source import GZIP_MAGIC, INFLATED_RATIO, read_all
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs import cache as trace_cache
+from tracetui.parsers.runs import claims, proofs
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.runs import proofs
 from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trace
 from tracetui.parsers.runs.finding import UNFINISHED, find, light_beside, main_file, unfinished
 from tracetui.parsers.runs.run import LIGHT, RICH, LightPass, RankFile, Run
@@ -180,6 +180,13 @@ def open_path(
     traces = _open_some(files, rank, watch, cache, problems)
     if manifest is not None and manifest.status in UNFINISHED:
         problems.append(TraceError(files[0].path.parent, unfinished(manifest), manifest.outcome.explanation or ""))
+    if manifest is not None:
+        if (why := claims.contradiction(manifest, traces)) is not None:
+            manifest = claims.without_claims(manifest, why)
+        beside = files[0].path.parent / run_manifest.FILE
+        problems += [
+            TraceError(beside, note.reason) for note in manifest.noted if note.reason.startswith(run_manifest.UNREAD)
+        ]
     first = Path(paths[0])
     whole = len(paths) == 1 and not found.others and manifest is None
     path = first if whole else _path_of(files, [*files, *found.lights.values()])

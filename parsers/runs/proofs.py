@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from tracetui.parsers.runs.json_records import Number, Whole, members, record
+from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:
@@ -164,10 +165,7 @@ def load(folder: Path) -> tuple[Proof, ...]:
     """What was proved of the run in a folder; empty where nothing was, or the file can't be read."""
     file = folder / FILE
     try:
-        if file.stat().st_size > _MAX_BYTES:
-            return ()
-        text = file.read_text(encoding="utf-8", errors="replace")
-        found = members(text)
+        found = members(read_text(file, _MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return ()
     if found is None:

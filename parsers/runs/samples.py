@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tracetui.parsers.runs.json_records import Number, Whole, members, record
+from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:
@@ -116,12 +116,7 @@ def load(folder: Path) -> tuple[Samples | None, str | None]:
     """The samples of the run in a folder, if it has them, and one line if they can't be read."""
     path = folder / FILE
     try:
-        about = path.stat()
-        if not S_ISREG(about.st_mode):
-            return None, f"{path}: left out, since it is not a file"
-        if about.st_size > _MAX_BYTES:
-            return None, f"{path}: left out, since it is larger than {_MAX_BYTES >> 20} MiB"
-        found = members(path.read_text(encoding="utf-8", errors="replace"))
+        found = members(read_text(path, _MAX_BYTES))
     except FileNotFoundError:
         return None, None
     except OSError as error:

@@ -373,6 +373,20 @@ V24 = Rule(
     share a GPU, its times are no program's. The rule counts launches by the process that made them.""",
 )
 
+V31 = Rule(
+    "V31",
+    "run.json is of another run",
+    needs=("manifest",),
+    advice="Put the run.json that was written with this recording beside it, or none.",
+    explanation="""
+    What `tracetui profile` says of a run is held against the recording beside it: the GPU's name; the sum of the steps
+    under the profiler against that of the recorded ones, where there are as many; the type of a known model against
+    that of the matrix products; a step without the profiler against what the busiest stream of the GPU works in a
+    recorded one, collectives left out. A range is not synchronised: 2 % and 1 ms for each step are allowed. A step
+    can't be shorter than its GPU work; a fifth is left for other clocks and the recording's own cost.
+
+    Of a file that contradicts the recording, no step and no setting of the measurement is used.""",
+)
 V25 = Rule(
     "V25",
     "Recordings of different runs side by side",

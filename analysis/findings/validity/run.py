@@ -20,7 +20,7 @@ from tracetui.analysis.captures.observed_batch import (
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.findings.declared.validity import V1, V8, V14, V18, V24, V25
+from tracetui.analysis.findings.declared.validity import V1, V8, V14, V18, V24, V25, V31
 from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.matching.one_program import COMMON_PERCENT, apart
 
@@ -235,6 +235,15 @@ def reference_backend(facts: Facts, limits: Limits) -> Finding | Abstention | No
 
 KINDS = ("chrome", "nsys", "ncu")
 """What records kernels with the size of their launches."""
+
+
+@looks_for(V31)
+def of_another_run(facts: Facts, limits: Limits) -> Finding | None:
+    assert facts.manifest is not None
+    if (why := facts.manifest.contradicted) is None:
+        return None
+    title = f"run.json is not of this recording: {why}; nothing of its steps is used"
+    return Finding("invalid", title, evidence(("run.json", why)), why)
 
 
 @looks_for(V25)

@@ -1,0 +1,96 @@
+"""What run.json says of a recording, held against it: a file of another run is not believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+from msgspec.structs import replace
+
+from tracetui.parsers.runs.manifest import Measurement
+from tracetui.parsers.runs.run import LIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tracetui.parsers.runs.manifest import RunManifest
+    from tracetui.parsers.trace import Trace
+
+STEPS_PERCENT, STEP_NS = 2.0, 1_000_000
+"""By which the sum of the profiled steps may differ from that of the recorded ones, and by how much for each: a range
+is not synchronised (46 true pairs: below 0.75 ms for each)."""
+GPU_SHARE = 0.8
+"""Of the GPU work of a recorded step, what a clean step takes at least: recording makes kernels little longer, and
+other clocks of the GPU are no other program."""
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
+TYPES = {"fp32": "float", "tf32": "float", "fp16": "c10::Half", "bf16": "c10::BFloat16"}
+"""What a profiler calls the type of an operand, by `workload.dtype`."""
+FEW_PERCENT = 10.0
+"""Of the matrix products, those of the type that was asked for."""
+
+
+def contradiction(manifest: RunManifest, traces: Iterable[Trace]) -> str | None:
+    """How run.json contradicts a recording that lies beside it, in words; None if it does not."""
+    for trace in traces:
+        if (
+            trace.has_timeline
+            and (found := _device(manifest, trace) or _type(manifest, trace) or _steps(manifest, trace)) is not None
+        ):
+            return found
+    return None
+
+
+def without_claims(manifest: RunManifest, why: str) -> RunManifest:
+    """The manifest of another run, without what it says of steps."""
+    ranks = tuple(replace(rank, clean_step_ns=(), clean_host_ns=(), profiled_step_ns=()) for rank in manifest.ranks)
+    return replace(manifest, measurement=Measurement(tool=manifest.measurement.tool), ranks=ranks, contradicted=why)
+
+
+def _device(manifest: RunManifest, trace: Trace) -> str | None:
+    told = {device.name for device in manifest.device if device.name}
+    recorded = {device.name for device in trace.info.devices if device.name}
+    if not told or not recorded or any(_alike(one, other) for one in told for other in recorded):
+        return None
+    return f"it ran on {', '.join(sorted(told))}, the recording is of {', '.join(sorted(recorded))}"
+
+
+def _alike(one: str, other: str) -> bool:
+    first, second = (" ".join(name.casefold().replace("nvidia", "").split()) for name in (one, other))
+    return first in second or second in first
+
+
+def _type(manifest: RunManifest, trace: Trace) -> str | None:
+    asked = TYPES.get(manifest.workload.dtype or "")
+    products = trace.host.filter(pl.col("name").cast(pl.String).is_in(PRODUCTS))["input_types"].cast(pl.String)
+    of = products.drop_nulls().str.extract(r'"([\w:]+)"', 1).drop_nulls()
+    most = of.mode().sort()
+    if asked is None or not most.len() or 100 * (of == asked).sum() / of.len() >= FEW_PERCENT:
+        return None
+    return f"it computes in {manifest.workload.dtype}, the recorded products in {most[0].removeprefix('c10::')}"
+
+
+def _steps(manifest: RunManifest, trace: Trace) -> str | None:
+    if trace.marked_by is not None or not trace.steps.height or trace.info.recorded_pass == LIGHT:
+        return None
+    profiled = manifest.profiled_steps(trace.info.rank)
+    if len(profiled) == trace.steps.height:
+        told, recorded = sum(profiled), int(trace.steps["duration"].sum())
+        if abs(told - recorded) > STEPS_PERCENT / 100 * recorded + STEP_NS * len(profiled):
+            return f"its {len(profiled)} profiled steps take {_ms(told)}, the recorded ones {_ms(recorded)}"
+    clean = manifest.clean_steps(trace.info.rank)
+    busy = _busy_ns(trace)
+    if clean and busy and sum(clean) / len(clean) < GPU_SHARE * busy:
+        return f"its step takes {_ms(sum(clean) / len(clean))}, and the GPU alone works {_ms(busy)} in a recorded one"
+    return None
+
+
+def _busy_ns(trace: Trace) -> float:
+    """How long the busiest stream works in a step, without waiting for other ranks in collectives."""
+    work = trace.device.filter((pl.col("kind") == "kernel") & pl.col("step").is_not_null())
+    work = work.filter(~pl.col("name").cast(pl.String).str.contains("(?i)nccl|rccl"))
+    of_streams = work.group_by("device", "stream").agg(pl.col("duration").sum())["duration"].max()
+    return float(of_streams or 0) / trace.steps.height  # type: ignore[arg-type]
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.4g} ms"

@@ -1,0 +1,132 @@
+"""What lies beside a recording is not believed: files that are none, and a run.json of another run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_runs import DATA
+
+from tracetui.app.cli.main import main
+from tracetui.parsers import Run, open_path
+from tracetui.parsers.runs import manifest, proofs, samples
+from tracetui.parsers.runs.side_files import read_text
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SAMPLES / "vim_tiny_fp16", tmp_path / "run"))
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> Run:
+    """The run with its run.json changed."""
+    file = folder / "run.json"
+    said = json.loads(file.read_text())
+    change(said)
+    file.write_text(json.dumps(said))
+    return open_path(folder)
+
+
+ODD: dict[str, Callable[[Path], object]] = {
+    "not a file": lambda path: os.mkfifo(path),
+    "a link out of its folder": lambda path: path.symlink_to("/dev/zero"),
+    "larger than": lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY), 10 << 30),
+}
+
+
+@pytest.mark.parametrize("why", ODD)
+def test_a_side_file_that_is_none_is_left_out_with_a_line(folder: Path, why: str) -> None:
+    for name in ("run.json", "proofs.json", "samples.json"):
+        (folder / name).unlink(missing_ok=True)
+        ODD[why](folder / name)
+        with pytest.raises(OSError, match=why):
+            read_text(folder / name)
+    run = open_path(folder)
+    assert run.main.device.height
+    assert run.main.clean_step_ns == ()
+    (line,) = [line for line in run.warnings if "run.json" in line]
+    assert why in line
+    assert proofs.load(folder) == ()
+    found, problem = samples.load(folder)
+    assert found is None
+    assert why in str(problem)
+
+
+def test_brackets_without_end_are_damage(folder: Path) -> None:
+    (folder / "run.json").write_text('{"schema":"tracetui.run/1","device":' + "[" * 3_000_000)
+    run = open_path(folder)
+    assert any("run.json is damaged" in line for line in run.warnings)
+
+
+def other_gpu(said: dict[str, Any]) -> None:
+    said["device"][0]["name"] = "NVIDIA A100-SXM4-80GB"
+
+
+def other_type(said: dict[str, Any]) -> None:
+    said["workload"]["dtype"] = "bf16"
+
+
+def longer(said: dict[str, Any]) -> None:
+    steps = said["measurement"]["profiled_step_ns"]
+    said["measurement"]["profiled_step_ns"] = [round(1.2 * ns) for ns in steps]
+
+
+def shorter_than_the_gpu(said: dict[str, Any]) -> None:
+    said["measurement"]["clean_step_ns"] = [ns // 20 for ns in said["measurement"]["clean_step_ns"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (other_gpu, "it ran on NVIDIA A100-SXM4-80GB, the recording is of NVIDIA H200"),
+        (other_type, "it computes in bf16, the recorded products in Half"),
+        (longer, "its 3 profiled steps take 1"),
+        (shorter_than_the_gpu, "and the GPU alone works 2.4"),
+    ],
+)
+def test_a_claim_that_the_recording_contradicts_is_told_first_and_not_used(
+    folder: Path, capsys: pytest.CaptureFixture[str], change: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    assert open_path(folder).main.clean_step_ns
+    run = changed(folder, change)
+    assert run.manifest is not None
+    assert said in str(run.manifest.contradicted)
+    assert run.main.clean_step_ns == ()
+    assert run.manifest.measurement.clean_step_ns == ()
+    assert main(["report", str(folder), "--format", "json", "--section", "findings", "--no-cache"]) == 0
+    (trace,) = json.loads(capsys.readouterr().out)["run"]["traces"]
+    assert (trace["findings"][0]["id"], trace["findings"][0]["severity"]) == ("V31", "invalid")
+    assert said in trace["findings"][0]["title"]
+
+
+def test_what_varies_in_true_pairs_is_no_contradiction(folder: Path) -> None:
+    def slightly(said: dict[str, Any]) -> None:
+        said["device"][0]["name"] = "H200"
+        said["measurement"]["profiled_step_ns"] = [ns + 900_000 for ns in said["measurement"]["profiled_step_ns"]]
+
+    run = changed(folder, slightly)
+    assert run.manifest is not None
+    assert run.manifest.contradicted is None
+    assert run.main.clean_step_ns
+
+
+def test_no_true_pair_is_contradicted() -> None:
+    files = [*DATA.rglob("run.json"), *SAMPLES.glob("*/run.json")]
+    assert len(files) > 15
+    for file in files:
+        run = open_path(file.parent)
+        assert run.manifest is None or run.manifest.contradicted is None, file
+
+
+def test_a_file_can_not_say_that_it_is_contradicted(folder: Path) -> None:
+    run = changed(folder, lambda said: said.update(contradicted="by itself"))
+    assert run.manifest is not None
+    assert run.manifest.contradicted is None
+    assert manifest.load(folder / "nowhere") is None
