@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from msgspec.structs import replace
 
+from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.runs.manifest import Measurement
 from tracetui.parsers.runs.run import LIGHT
 
@@ -87,7 +88,9 @@ def _steps(manifest: RunManifest, trace: Trace) -> str | None:
 def _busy_ns(trace: Trace) -> float:
     """How long the busiest stream works in a step, without waiting for other ranks in collectives."""
     work = trace.device.filter((pl.col("kind") == "kernel") & pl.col("step").is_not_null())
-    work = work.filter(~pl.col("name").cast(pl.String).str.contains("(?i)nccl|rccl"))
+    names = work["name"].cast(pl.String)
+    waiting = [name for name in names.unique().drop_nulls() if is_collective_kernel(name)]
+    work = work.filter(~names.is_in(waiting))
     of_streams = work.group_by("device", "stream").agg(pl.col("duration").sum())["duration"].max()
     return float(of_streams or 0) / trace.steps.height  # type: ignore[arg-type]
 
