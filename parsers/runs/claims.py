@@ -62,10 +62,12 @@ def _alike(one: str, other: str) -> bool:
 
 def _type(manifest: RunManifest, trace: Trace) -> str | None:
     asked = TYPES.get(manifest.workload.dtype or "")
+    if asked is None:
+        return None
     products = trace.host.filter(pl.col("name").cast(pl.String).is_in(PRODUCTS))["input_types"].cast(pl.String)
     of = products.drop_nulls().str.extract(r'"([\w:]+)"', 1).drop_nulls()
     most = of.mode().sort()
-    if asked is None or not most.len() or 100 * (of == asked).sum() / of.len() >= FEW_PERCENT:
+    if not most.len() or 100 * (of == asked).sum() / of.len() >= FEW_PERCENT:
         return None
     return f"it computes in {manifest.workload.dtype}, the recorded products in {most[0].removeprefix('c10::')}"
 
@@ -88,9 +90,9 @@ def _steps(manifest: RunManifest, trace: Trace) -> str | None:
 def _busy_ns(trace: Trace) -> float:
     """How long the busiest stream works in a step, without waiting for other ranks in collectives."""
     work = trace.device.filter((pl.col("kind") == "kernel") & pl.col("step").is_not_null())
-    names = work["name"].cast(pl.String)
-    waiting = [name for name in names.unique().drop_nulls() if is_collective_kernel(name)]
-    work = work.filter(~names.is_in(waiting))
+    waiting = [name for name in work["name"].unique().cast(pl.String).drop_nulls() if is_collective_kernel(name)]
+    if waiting:
+        work = work.filter(~pl.col("name").cast(pl.String).is_in(waiting))
     of_streams = work.group_by("device", "stream").agg(pl.col("duration").sum())["duration"].max()
     return float(of_streams or 0) / trace.steps.height  # type: ignore[arg-type]
 
