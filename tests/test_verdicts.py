@@ -36,7 +36,7 @@ REVIEWED: dict[str, tuple[str, str | None]] = {
     "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz": ("host", "S2"),
     "chrome/ddp_vit_small_2ranks/rank1.pt.trace.json.gz": ("host", "S2"),
     # the same program without and with workers
-    "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": ("dataloader", "S2"),
+    "chrome/kineto_samples/resnet50_num_workers_0.pt.trace.json.gz": ("dataloader", "S5"),
     "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz": (UNTOLD, "F2"),
     "jax/h200.trace.json.gz": (UNTOLD, None),
     "chrome/forms/torch213_cpu_mlp_modules.pt.trace.json.gz": (UNTOLD, None),
