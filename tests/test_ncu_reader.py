@@ -165,8 +165,10 @@ def test_a_raw_page_without_its_units_row(read: Callable[..., Trace], saved: str
         csv.writer(out).writerows(csv.reader(io.StringIO(text)))
         text = out.getvalue()
     trace = read(text)
-    assert trace.device.select(pl.col("name").cast(pl.String), "duration").row(0) == ("f(int, int)", 1234)
+    # a time without its unit is unknown, not ns
+    assert trace.device.select(pl.col("name").cast(pl.String), "duration").row(0) == ("f(int, int)", None)
     assert metric(trace, "launch__x") == (None, "", None, "all")
+    assert [note.count for note in trace.notes if note.reason.startswith("units row")] == [1]
 
 
 def test_metrics_on_the_command_line(read: Callable[..., Trace]) -> None:

@@ -181,6 +181,8 @@ INVOCATIONS = ("Summary", "Invocations")
 """The section and metric that tell how many launches a summary row covers."""
 EXTREMES = {"Minimum": " (minimum)", "Maximum": " (maximum)"}
 """Columns of a summary, and the suffixes of their metrics; the mean has none."""
+_DIMENSIONAL = re.compile(r"time|duration|bytes|per_second|frequency|_mem_|size")
+"""Metrics whose values ncu scales, so that they say nothing without their unit."""
 DURATIONS = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max", "Duration")
 REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
 STATIC_SHARED = ("launch__shared_mem_per_block_static", "Static Shared Memory Per Block")
@@ -324,6 +326,11 @@ def _wide(table: Table, rows: list[int], tally: Tally) -> list[pl.DataFrame]:
     metrics = pl.Series([table.header[place] for place in places], dtype=pl.String).cast(schema.Name)
     units, factors = _units([table.units[place] if place < len(table.units) else "" for place in places])
     units = units.cast(schema.Name)
+    if not table.units:
+        unknown = np.array([_DIMENSIONAL.search(table.header[place]) is not None for place in places], np.bool_)
+        factors[unknown] = np.nan
+        if unknown.any():
+            tally.missing("units row: times, sizes and rates are unknown", int(unknown.sum()))
     frames: list[pl.DataFrame] = []
     comma = bool(table.cells) and decimal_comma(table.cells[0])
     first = 0
@@ -447,7 +454,7 @@ def _units(spelled: list[str]) -> tuple[pl.Series, np.ndarray[tuple[int, ...], n
 def _times(value: pl.Series, factors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> pl.Series:
     """The values in base units, without the rounding error of multiplying decimals."""
     factor = pl.Series(factors)
-    exact: pl.Series = (value * factor).round_sig_figs(15)
+    exact: pl.Series = (value * factor).round_sig_figs(15).fill_nan(None)
     return pl.select(pl.when(factor == 1).then(value).otherwise(exact)).to_series()
 
 
