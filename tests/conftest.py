@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from sample_runs import run_of
-from shared_analyses import Sharing
+from shared_analyses import Sharing, begin_for_reports
 
-from tracetui.parsers import open_path
+begin_for_reports()
+
+from tracetui.parsers import open_path  # noqa: E402 # the shared one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -99,6 +101,7 @@ settings.load_profile("tracetui")
 def _computes_itself(request: pytest.FixtureRequest) -> Iterator[None]:
     """Has a test that changes the program compute everything itself; other screens share what they compute."""
     Sharing.allowed = "monkeypatch" not in request.fixturenames
+    Sharing.taken.clear()
     yield
     Sharing.allowed = False
 
