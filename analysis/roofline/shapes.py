@@ -122,7 +122,7 @@ def _inputs(shapes: str, types: str) -> tuple[Tensor | tuple[Tensor, ...] | None
     return tuple(found)
 
 
-def _is_shape(value: Any) -> bool:
+def _is_shape(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(size, int) and 0 <= size < 1 << 48 for size in value)
 
 

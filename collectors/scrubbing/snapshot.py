@@ -59,7 +59,7 @@ class _Walk:
             owner[place] = self._one(value, key, waiting)
         return top[0]
 
-    def _one(self, value: Any, key: str, waiting: list[tuple[Any, Any, Any, str]]) -> Any:
+    def _one(self, value: object, key: str, waiting: list[tuple[Any, Any, Any, str]]) -> Any:
         if isinstance(value, str):
             return self._text(value, key)
         if isinstance(value, bytes):

@@ -93,7 +93,7 @@ def _answering(function: Callable[..., str], refused: type[Exception]) -> Callab
     """The function, whose errors are one line for the program that asked; it prints nothing between the answers."""
 
     @functools.wraps(function)
-    def answer(*given: Any, **named: Any) -> str:
+    def answer(*given: object, **named: Any) -> str:
         from tracetui.parsers.errors import TraceError
 
         try:

@@ -170,7 +170,7 @@ def _typed(text: str) -> dict[str, Any]:
     return options
 
 
-def _flag(name: str, value: Any) -> str:
+def _flag(name: str, value: object) -> str:
     flag = f"--{name.replace('_', '-')}"
     return flag if value is True else f"{flag} {value}"
 
