@@ -117,7 +117,7 @@ def decoded(text: str | bytes) -> Any:
     return value
 
 
-def _inside(value: object) -> Iterable[Any]:
+def _inside(value: object) -> Iterable[object]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 

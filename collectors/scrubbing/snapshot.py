@@ -52,7 +52,7 @@ class _Walk:
 
     def cleaned(self, root: Any) -> Any:
         """The value without its private parts; works without recursion, so nesting may be deep."""
-        top: list[Any] = [None]
+        top: list[object] = [None]
         waiting: list[tuple[Any, Any, Any, str]] = [(top, 0, root, "value")]
         while waiting:
             owner, place, value, key = waiting.pop()

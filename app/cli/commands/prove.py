@@ -164,7 +164,7 @@ def _typed(text: str) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if not name or (equals and not value):
             raise UsageError(f"--change {text}: give OPTION=VALUE, such as dtype=bf16")
-        known: Any = {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
+        known: object = {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
         known = int(value) if value.isdecimal() else known
         options[name.strip().lstrip("-").replace("-", "_")] = known if equals else True
     return options
