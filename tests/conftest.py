@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from sample_runs import run_of
-from shared_analyses import Sharing, begin_for_reports
+from shared_analyses import Sharing
 
-begin_for_reports()
-
-from tracetui.parsers import open_path  # noqa: E402 # the shared one
+from tracetui.parsers import open_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -101,7 +99,6 @@ settings.load_profile("tracetui")
 def _computes_itself(request: pytest.FixtureRequest) -> Iterator[None]:
     """Has a test that changes the program compute everything itself; other screens share what they compute."""
     Sharing.allowed = "monkeypatch" not in request.fixturenames
-    Sharing.taken.clear()
     yield
     Sharing.allowed = False
 
