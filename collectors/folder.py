@@ -153,7 +153,7 @@ def manifest_text(manifest: dict[str, Any]) -> str:
     return text + "\n"
 
 
-def _known(value: Any) -> Any:
+def _known(value: object) -> Any:
     """Returns the value without the keys that hold nothing."""
     if isinstance(value, dict):
         return {key: _known(held) for key, held in value.items() if held is not None}

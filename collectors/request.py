@@ -78,7 +78,7 @@ class Axis:
     """An option and the values it takes."""
 
     name: str
-    values: tuple[Any, ...]
+    values: tuple[object, ...]
 
 
 @dataclass(frozen=True)

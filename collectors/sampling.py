@@ -177,7 +177,7 @@ class Sampler:
         self._stop()
         self._say(refused=why)
 
-    def _say(self, **what: Any) -> None:
+    def _say(self, **what: object) -> None:
         scratch = self._answer.with_name(f".{ANSWER}")
         scratch.write_text(json.dumps(what))
         scratch.replace(self._answer)

@@ -88,7 +88,7 @@ class Answer:
     """What it read."""
     columns: tuple[Column, ...]
     """Their names differ: of two that are called alike, the second has a number."""
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[tuple[object, ...], ...]
     """Values as JSON has them; times in the unit of the column that they come from."""
     more: bool
     """Whether there are more rows than were asked for."""

@@ -244,7 +244,7 @@ def _rows(result: Any, limit: int, ends: float) -> dict[str, Any]:
     return {"columns": columns, "rows": rows[:limit], "more": len(rows) > limit}
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -253,7 +253,7 @@ def _size(whole: Any) -> int:
     return len(whole.__struct_fields__ if isinstance(whole, Struct) else whole)
 
 
-def _shorter(name: str, value: Any, rows: int, of: int | None, left: list[LeftOut]) -> Any:
+def _shorter(name: str, value: object, rows: int, of: int | None, left: list[LeftOut]) -> Any:
     """A section without its details, its list (or the lists in an object) cut to so many rows."""
     details = DETAILS.get(name, ())
     if isinstance(value, (Struct, dict)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 from msgspec import Struct
@@ -65,6 +65,10 @@ class Tensor(Struct, frozen=True):
         return self.count * self.size
 
 
+Given: TypeAlias = Tensor | tuple[Tensor, ...] | None
+"""An argument of an operator."""
+
+
 def work(name: str, shapes: str, types: str, kernel: str = "", after: Sequence[Shape] = ()) -> Work | None:
     """The work that one call of an operator must do; None where it is not known.
 
@@ -100,7 +104,7 @@ def work(name: str, shapes: str, types: str, kernel: str = "", after: Sequence[S
 
 
 @lru_cache(8192)
-def _inputs(shapes: str, types: str) -> tuple[Tensor | tuple[Tensor, ...] | None, ...] | None:
+def _inputs(shapes: str, types: str) -> tuple[Given, ...] | None:
     """Every input: a tensor, a list of tensors, or None for what is neither."""
     try:
         listed, kinds = json.loads(shapes), json.loads(types)
@@ -109,7 +113,7 @@ def _inputs(shapes: str, types: str) -> tuple[Tensor | tuple[Tensor, ...] | None
     if not isinstance(listed, list) or not isinstance(kinds, list):
         return None
     kinds += [""] * (len(listed) - len(kinds))
-    found: list[Tensor | tuple[Tensor, ...] | None] = []
+    found: list[Given] = []
     members = next((kind for kind in kinds if kind in KINETO_TYPES), "")
     for shape, kind in zip(listed, kinds, strict=False):
         if isinstance(shape, list) and shape and all(isinstance(one, list) for one in shape):
@@ -122,7 +126,7 @@ def _inputs(shapes: str, types: str) -> tuple[Tensor | tuple[Tensor, ...] | None
     return tuple(found)
 
 
-def _is_shape(value: Any) -> bool:
+def _is_shape(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(size, int) and 0 <= size < 1 << 48 for size in value)
 
 
@@ -131,7 +135,7 @@ def _tensor(shape: list[int], kind: str) -> Tensor:
     return Tensor(tuple(shape), precision, size)
 
 
-def _given(value: Tensor | tuple[Tensor, ...] | None, rank: int | None = None) -> Tensor:
+def _given(value: Given, rank: int | None = None) -> Tensor:
     if not isinstance(value, Tensor) or (rank is not None and len(value.shape) != rank):
         raise ValueError
     return value
@@ -145,7 +149,7 @@ def _product(a: Tensor, b: Tensor, batch: int, m: int, k: int, n: int) -> Work:
     return Work(2.0 * batch * m * k * n, float(a.bytes + b.bytes + out), a.type, product=True)
 
 
-def _mm(inputs: Sequence[Any]) -> Work:
+def _mm(inputs: Sequence[Given]) -> Work:
     a, b = _given(inputs[0], 2), _given(inputs[1], 2)
     (m, k), (same, n) = a.shape, b.shape
     if k != same:
@@ -153,7 +157,7 @@ def _mm(inputs: Sequence[Any]) -> Work:
     return _product(a, b, 1, m, k, n)
 
 
-def _bmm(inputs: Sequence[Any]) -> Work:
+def _bmm(inputs: Sequence[Given]) -> Work:
     a, b = _given(inputs[0], 3), _given(inputs[1], 3)
     (batch, m, k), (other, same, n) = a.shape, b.shape
     if k != same or batch != other:
@@ -161,17 +165,17 @@ def _bmm(inputs: Sequence[Any]) -> Work:
     return _product(a, b, batch, m, k, n)
 
 
-def _added(product: Callable[[Sequence[Any]], Work]) -> Callable[[Sequence[Any]], Work]:
+def _added(product: Callable[[Sequence[Given]], Work]) -> Callable[[Sequence[Given]], Work]:
     """A product whose first input is the tensor that is added to it."""
 
-    def whole(inputs: Sequence[Any]) -> Work:
+    def whole(inputs: Sequence[Given]) -> Work:
         added, found = _given(inputs[0]), product(inputs[1:])
         return Work(found.flops, found.bytes + added.bytes, found.precision, product=True)
 
     return whole
 
 
-def _linear(inputs: Sequence[Any]) -> Work:
+def _linear(inputs: Sequence[Given]) -> Work:
     a, b = _given(inputs[0]), _given(inputs[1], 2)
     n, k = b.shape
     if not a.shape or a.shape[-1] != k:
@@ -179,12 +183,12 @@ def _linear(inputs: Sequence[Any]) -> Work:
     return _product(a, b, 1, a.count // k, k, n)
 
 
-def _mv(inputs: Sequence[Any]) -> Work:
+def _mv(inputs: Sequence[Given]) -> Work:
     a, b = _given(inputs[0], 2), _given(inputs[1], 1)
     return _product(a, b, 1, a.shape[0], a.shape[1], 1)
 
 
-_PRODUCTS: dict[str, Callable[[Sequence[Any]], Work]] = {
+_PRODUCTS: dict[str, Callable[[Sequence[Given]], Work]] = {
     "mm": _mm, "_int_mm": _mm, "_scaled_mm": _mm, "bmm": _bmm, "addmm": _added(_mm), "_addmm_activation": _added(_mm),
     "baddbmm": _added(_bmm), "linear": _linear, "mv": _mv, "addmv": _added(_mv),
 }  # fmt: skip
@@ -201,7 +205,7 @@ _CONVOLUTIONS = frozenset(
 )  # fmt: skip
 
 
-def _convolution(inputs: Sequence[Any], after: Sequence[Shape]) -> Work | None:
+def _convolution(inputs: Sequence[Given], after: Sequence[Shape]) -> Work | None:
     """Strides and paddings are not recorded: a later operator that takes its images and channels tells the output size.
 
     That operator is the addition of the bias, or the normalisation.
@@ -228,14 +232,14 @@ def _convolved(x: Tensor, weight: Tensor, out: Shape, passes: int = 1) -> Work:
     return Work(flops, moved, x.type, product=True)
 
 
-def _convolution_backward(inputs: Sequence[Any]) -> Work:
+def _convolution_backward(inputs: Sequence[Given]) -> Work:
     gradient, x, weight = _given(inputs[0]), _given(inputs[1]), _given(inputs[2])
     found = _convolved(x, weight, gradient.shape, passes=2)
     note = "counts the gradients of both input and weight"
     return Work(found.flops, found.bytes, found.precision, product=True, note=note)
 
 
-def _causal_conv(inputs: Sequence[Any]) -> Work:
+def _causal_conv(inputs: Sequence[Given]) -> Work:
     """A depthwise convolution: (batch, channels, length) with (channels, width), or (channels, 1, width)."""
     x, weight = _given(inputs[0], 3), _given(inputs[1])
     channels = weight.shape[0]
@@ -265,7 +269,7 @@ _ATTENTIONS = {
 }
 
 
-def _attention(inputs: Sequence[Any], form: tuple[int, int, bool]) -> Work:
+def _attention(inputs: Sequence[Given], form: tuple[int, int, bool]) -> Work:
     heads, tokens, backward = form
     q, k, v = (_given(one, 4) for one in inputs[1 if backward else 0 :][:3])
     flops = 2.0 * q.shape[0] * q.shape[heads] * q.shape[tokens] * k.shape[tokens] * (q.shape[3] + v.shape[3])
@@ -282,7 +286,7 @@ def _attention(inputs: Sequence[Any], form: tuple[int, int, bool]) -> Work:
 _SCANS = frozenset(("MambaInnerFn", "MambaInnerFnNoOutProj", "BiMambaInnerFn", "SelectiveScanFn"))
 
 
-def _scan(inputs: Sequence[Any]) -> Work:
+def _scan(inputs: Sequence[Given]) -> Work:
     """``SelectiveScanFn(u, delta, A, …)``, or an inner function of Mamba: ``(xz, conv, bias, x_proj, …, A, …)``.
 
     The bytes moved are those of u, delta, the gate z, the outputs with and without it, B and C, and the kept states.
@@ -348,7 +352,7 @@ _STREAMS: dict[str, tuple[int, str]] = {
 norms."""
 
 
-def _stream(inputs: Sequence[Any], operations: int, form: str) -> Work | None:
+def _stream(inputs: Sequence[Given], operations: int, form: str) -> Work | None:
     tensors = [one for value in inputs for one in (value if isinstance(value, tuple) else (value,)) if one is not None]
     if not tensors or not all(isinstance(one, Tensor) for one in tensors):
         return None

@@ -334,7 +334,7 @@ def _leaves(path: Path, folder: str) -> bool:
     return os.path.commonpath([root, os.path.realpath(path / folder)]) != root
 
 
-def _plain(value: Any) -> Value:
+def _plain(value: object) -> Value:
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else str(value)
 
 

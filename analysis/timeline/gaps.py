@@ -125,13 +125,12 @@ GAPS: dict[str, pl.DataType] = {
 }
 
 
-def longest_gaps(sel: Selection, model: Model | None = None, most: int = MOST) -> pl.DataFrame:
+def longest_gaps(sel: Selection, model: Model | None = None) -> pl.DataFrame:
     """The longest gaps of whole GPUs in scope, the longest first, with what the host did and what ended each.
 
     Args:
         sel: the recording.
         model: its replay (`dependencies.model.model`), which knows the critical path; None if there is none.
-        most: how many gaps.
 
     Returns:
         A row per gap: device; step (its index; null outside of all steps); start (ns on the trace's clock) and at_ns
@@ -148,7 +147,7 @@ def longest_gaps(sel: Selection, model: Model | None = None, most: int = MOST) -
     total = pl.col("duration_ns").sum().over("device")
     longest = every.with_columns(percent=100 * pl.col("duration_ns") / total)
     # equal lengths in the order of time, so that the list is the same each time
-    longest = longest.sort("duration_ns", "start", "device", descending=[True, False, False]).head(most)
+    longest = longest.sort("duration_ns", "start", "device", descending=[True, False, False]).head(MOST)
     if not longest.height:
         return pl.DataFrame(schema=GAPS)
     trace, window = sel.trace, sel.trace.info.window

@@ -21,8 +21,8 @@ LINE = 16
 class Drawing:
     """Collects shapes; every name becomes text that neither ends an element nor misleads."""
 
-    def __init__(self, height: float, about: str, *, width: float = WIDTH) -> None:
-        self.width, self.height, self.about = width, height, about
+    def __init__(self, height: float, about: str) -> None:
+        self.height, self.about = height, about
         self._shapes: list[str] = []
 
     def rect(self, x: float, y: float, width: float, height: float, style: str, title: str = "") -> None:
@@ -69,8 +69,8 @@ class Drawing:
     def svg(self) -> str:
         """The whole picture."""
         about = escape(printable(self.about), quote=True)
-        box = f"0 0 {decimal(self.width)} {decimal(self.height)}"
-        head = f'<svg class="chart" viewBox="{box}" width="{decimal(self.width)}" height="{decimal(self.height)}"'
+        box = f"0 0 {WIDTH} {decimal(self.height)}"
+        head = f'<svg class="chart" viewBox="{box}" width="{WIDTH}" height="{decimal(self.height)}"'
         return f'{head} role="img" aria-label="{about}">' + "".join(self._shapes) + "</svg>"
 
 

@@ -15,6 +15,7 @@ from tracetui.app.text.exit_codes import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
 Values: TypeAlias = Literal["none", "any", "words", "list", "pairs", "files", "folders", "programs"]
 """What follows an option: nothing, anything, one of some words, several with commas, ``name=…``, a path."""
@@ -84,7 +85,7 @@ class Argument(NamedTuple):
 
 def option(
     *flags: str,
-    default: Any = None,
+    default: object = None,
     opposite: tuple[str, str, object] | None = None,
     either: str = "",
     last: bool = False,
@@ -122,7 +123,7 @@ def declared(options: type) -> Iterator[tuple[str, Argument]]:
     yield from sorted(arguments.items(), key=lambda item: item[1].last)
 
 
-def module_of(name: str) -> Any:
+def module_of(name: str) -> ModuleType:
     """Imports the module of a command; those of `reference` have a folder of their own."""
     path = name.replace(" ", ".") if name.startswith(GROUP) else name.split()[-1]
     path = {"try": "prove"}.get(path, path)  # a word that Python keeps for itself

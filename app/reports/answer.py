@@ -127,14 +127,14 @@ def _cells(answer: Answer, layout: Layout) -> list[list[str]]:
     ]
 
 
-def value_text(value: Any, kind: Kind, scale: int, *, ascii: bool) -> str:
+def value_text(value: object, kind: Kind, scale: int, *, ascii: bool) -> str:
     """A value of a result as text."""
     if scale != 1 and isinstance(value, (int, float)):
         value = round(value * scale, 6)  # whole ns, which a product may miss by the last bit
     return cell_text(unnested(value), kind, ascii=ascii)
 
 
-def unnested(value: Any) -> Any:
+def unnested(value: object) -> Any:
     """A value without nesting: a launch's size as 4x384x1, a list as words, an object as JSON."""
     if isinstance(value, list):
         if all(isinstance(item, int) for item in value):

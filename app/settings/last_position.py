@@ -10,7 +10,7 @@ import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracetui.app import tabs
 from tracetui.app.settings import state
@@ -94,7 +94,7 @@ def _key(origin: Path) -> str:
     return os.path.abspath(origin)  # noqa: PTH100  a link keeps the name that the user gave
 
 
-def _seal(file: Path) -> list[Any]:
+def _seal(file: Path) -> list[object]:
     """Returns values that change when a file changes."""
     try:
         stat = file.stat()

@@ -147,7 +147,7 @@ def _hz(mhz: Any) -> int | None:
     return mhz * MHZ if isinstance(mhz, int) else None
 
 
-def _float(value: Any) -> float | None:
+def _float(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 

@@ -117,11 +117,11 @@ def decoded(text: str | bytes) -> Any:
     return value
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _inside(value: object) -> Iterable[object]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def document(value: Any, redactor: Redactor, kind: str = VALUE) -> Any:
+def document(value: object, redactor: Redactor, kind: str = VALUE) -> Any:
     """A decoded JSON document without its private parts; numbers stay the same."""
     if isinstance(value, dict):
         if kind in EMPTIED:

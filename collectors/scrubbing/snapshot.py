@@ -52,14 +52,14 @@ class _Walk:
 
     def cleaned(self, root: Any) -> Any:
         """The value without its private parts; works without recursion, so nesting may be deep."""
-        top: list[Any] = [None]
+        top: list[object] = [None]
         waiting: list[tuple[Any, Any, Any, str]] = [(top, 0, root, "value")]
         while waiting:
             owner, place, value, key = waiting.pop()
             owner[place] = self._one(value, key, waiting)
         return top[0]
 
-    def _one(self, value: Any, key: str, waiting: list[tuple[Any, Any, Any, str]]) -> Any:
+    def _one(self, value: object, key: str, waiting: list[tuple[Any, Any, Any, str]]) -> Any:
         if isinstance(value, str):
             return self._text(value, key)
         if isinstance(value, bytes):

@@ -93,7 +93,7 @@ class Loaded(Struct, frozen=True):
     """Null if the pickle ends early."""
     damage: str = ""
     """Why it could not be loaded whole: ``truncated after 1,234 bytes``."""
-    pieces: tuple[Any, ...] = ()
+    pieces: tuple[object, ...] = ()
     """For a damaged pickle: every object that was started, in order; containers may be incomplete."""
 
 
@@ -229,16 +229,16 @@ def _number(text: bytes) -> int:
     return int(text) if text.isdigit() and len(text) < 20 else 1 << 62
 
 
-def recovered(pieces: Sequence[Any]) -> dict[str, Any] | None:
+def recovered(pieces: Sequence[object]) -> dict[str, Any] | None:
     """The snapshot as far as it was read, marked ``cut`` if the end of its history is lost; None if it has nothing.
 
     Entries are dicts in the memo, in file order. The list of a device's history precedes its entries, and an entry's
     own list of frames follows it. So an empty list right before an entry starts the next device's history, unless it is
     the previous entry's list of frames.
     """
-    segments: list[Any] = []
-    histories: list[list[Any]] = []
-    annotations: list[Any] = []
+    segments: list[object] = []
+    histories: list[list[object]] = []
+    annotations: list[object] = []
     before: Any = None
     last: dict[Any, Any] = {}
     seen_entry = False
@@ -264,5 +264,5 @@ def recovered(pieces: Sequence[Any]) -> dict[str, Any] | None:
     return found
 
 
-def _begins(history: list[Any], entry: dict[Any, Any]) -> bool:
+def _begins(history: list[object], entry: dict[Any, Any]) -> bool:
     return not history or history[0] is entry

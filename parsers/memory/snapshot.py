@@ -249,7 +249,7 @@ def end_rows(segments: Iterable[Any], device: int, device_type: int, stacks: Sta
     return _frame(filled, device, device_type)
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """The value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
@@ -511,7 +511,7 @@ def _snapshot(path: Path, loaded: Loaded, content: int, damage: str, tally: Tall
     raise TraceError(path, f"a pickle, but no CUDA memory snapshot: it holds {_described(value)}", HOW)
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if value == _TORCH_SAVE:
         return "the beginning of a torch.save file"
     if isinstance(value, dict):

@@ -107,7 +107,7 @@ class SmallTables:
         ]
 
 
-def _decoded(value: Any) -> Any:
+def _decoded(value: object) -> Any:
     """A text of the file, whatever its bytes are; a number as it is."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 

@@ -370,8 +370,6 @@ def spills(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
         )
 
 
-SECTOR = 32
-"""Bytes that a cache moves at least."""
 _NO_SECTORS = "sectors of global accesses: ncu --section SourceCounters --section MemoryWorkloadAnalysis_Tables"
 WIDEST = 16
 """Sectors that a warp's widest load needs: 32 threads × 16 bytes. Loads of 4 bytes each need 4."""

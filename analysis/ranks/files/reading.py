@@ -148,7 +148,7 @@ class _Processes(Executor):
         self._pools: list[ProcessPoolExecutor | None] = [None] * count
         self._last: list[Future[Any] | None] = [None] * count
 
-    def submit(self, function: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
+    def submit(self, function: Callable[..., T], /, *arguments: Any, **named: object) -> Future[T]:
         """Hands work to a process that has none: no more may be in hand than there are processes."""
         free = next(number for number, last in enumerate(self._last) if last is None or last.done())
         pool = self._pools[free]

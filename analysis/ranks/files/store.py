@@ -173,7 +173,7 @@ def _summary(values: dict[str, Any], frames: dict[str, pl.DataFrame]) -> RankSum
     return RankSummary(**{**frames, **values})
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracetui.analysis.findings.config import find, user_file
 from tracetui.analysis.tables.kernels import KERNELS, MEASURED
@@ -19,8 +19,13 @@ from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import printable, to_ascii
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tracetui.analysis.tables.table import Field
     from tracetui.app.settings.schema import Option, Settings
+
+Shown = TypeVar("Shown")
+"""What one of the options asks to see."""
 
 
 @dataclass(kw_only=True)
@@ -65,7 +70,7 @@ def run(options: Options) -> int:
     return DONE
 
 
-def _show(content: Any, *, as_json: bool, text: Any, ascii: bool) -> None:
+def _show(content: Shown, *, as_json: bool, text: Callable[[Shown], list[str]], ascii: bool) -> None:
     if as_json:
         json.dump(content, sys.stdout, indent=2)
         print()

@@ -13,7 +13,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracetui.app.cli import headless
 from tracetui.app.cli.command import option, switch
@@ -93,7 +93,7 @@ def _answering(function: Callable[..., str], refused: type[Exception]) -> Callab
     """The function, whose errors are one line for the program that asked; it prints nothing between the answers."""
 
     @functools.wraps(function)
-    def answer(*given: Any, **named: Any) -> str:
+    def answer(*given: object, **named: object) -> str:
         from tracetui.parsers.errors import TraceError
 
         try:

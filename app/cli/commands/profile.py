@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.cli import headless
@@ -51,7 +51,7 @@ _AXES = (
 )  # fmt: skip
 
 
-def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
+def _axis(text: str) -> tuple[str, tuple[object, ...]]:
     name, equals, values = text.partition("=")
     name = name.replace("-", "_")
     if not equals or name not in _AXES:
@@ -185,7 +185,7 @@ class _Measured:
 @dataclass(kw_only=True)
 class _Several:
     group: ClassVar[tuple[str, ...]] = ("several runs",)
-    sweep: list[tuple[str, tuple[Any, ...]]] = option(
+    sweep: list[tuple[str, tuple[object, ...]]] = option(
         "--sweep",
         action="append",
         type=_axis,

@@ -164,13 +164,13 @@ def _typed(text: str) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if not name or (equals and not value):
             raise UsageError(f"--change {text}: give OPTION=VALUE, such as dtype=bf16")
-        known: Any = {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
+        known: object = {"true": True, "yes": True, "false": False, "no": False}.get(value.lower(), value)
         known = int(value) if value.isdecimal() else known
         options[name.strip().lstrip("-").replace("-", "_")] = known if equals else True
     return options
 
 
-def _flag(name: str, value: Any) -> str:
+def _flag(name: str, value: object) -> str:
     flag = f"--{name.replace('_', '-')}"
     return flag if value is True else f"{flag} {value}"
 

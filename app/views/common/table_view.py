@@ -475,6 +475,6 @@ class TableView(RowsView):
             self.table.stand_on(rows[0])
         self.call_after_refresh(self.take_focus)
 
-    def on_job_done(self, event: jobs.JobDone[Any]) -> None:
+    def on_job_done(self, event: jobs.JobDone[object]) -> None:
         """Removes the message about waiting; Textual then calls the handler of `View`."""
         self.host.unsay(WAITING)

@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.declared.needs import NEEDS
@@ -230,6 +230,6 @@ def _origin(limit: Threshold) -> str:
     return f"{limit.about}{' (own)' if limit.own else ''}"
 
 
-def _place(rule: Rule) -> tuple[Any, ...]:
+def _place(rule: Rule) -> tuple[object, ...]:
     """Sorts V before S before T …, then by number."""
     return (*GROUPS, rule.id[0]).index(rule.id[0]), int("".join(filter(str.isdigit, rule.id)) or 0), rule.id
