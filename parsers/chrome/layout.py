@@ -43,6 +43,8 @@ _DECODER = json.JSONDecoder(strict=False)
 UNDECODABLE = (ValueError, RecursionError)
 """What the JSON decoder raises for text that is not JSON, or is nested too deep."""
 SNIFF_BYTES = 1 << 16
+MOST_LOOKS = 4
+"""How often a file's last bytes are looked at, to find where its events end."""
 BOM = b"\xef\xbb\xbf"
 
 
@@ -88,11 +90,18 @@ def _is_top_level(head: bytes | bytearray, position: int) -> bool:
 
 
 def array_end(text: bytes) -> int | None:
-    """Where the events' closing bracket stands in a file's last bytes, if other keys follow it; None if none do."""
-    for match in _ARRAY_END.finditer(text):
+    """Where the events' closing bracket stands in a file's last bytes, if other keys follow it; None if none do.
+
+    From there to the end the file is what follows its events; lists of objects within events and behind them are not.
+    """
+    found, looked = None, 0
+    for match in reversed(list(_ARRAY_END.finditer(text))):
+        looked += len(text) - match.start(1)
+        if looked > MOST_LOOKS * len(text):  # lists of objects in each event
+            break
         if trailer(text[match.start(1) :])[1]:
-            return match.start(1)
-    return None
+            found = match.start(1)
+    return found
 
 
 def is_list(head: bytes | bytearray) -> bool:
