@@ -41,9 +41,9 @@ ABOUT_THE_SAME = 0.9
 FAR_LONGER, DEVIATIONS = 2.0, 5.0
 """A first step is a warm-up if it is so many times the median of those after it, and so many of their deviations (the
 median absolute one, scaled to a normal distribution's) above it."""
-CUT_OFF, SILENT, LEAST_STEPS = 0.7, 0.1, 3
-"""A step was cut off if it has so much less than the others' kernels, at least two others, and nothing begins in such a
-part of it at its outer end."""
+CUT_OFF, SILENT, LEAST_STEPS, LEAST_KERNELS = 0.7, 0.1, 3, 10
+"""A step was cut off if it has so much less than the kernels of the others, two at least with so many each, and nothing
+begins in such a part of it at its outer end."""
 MOST_FAMILIES, MOST_LABELS = 64, 2_000
 """How many families are weighed, and how many names are looked at for them, those with the most time first."""
 WORK = ("kernel", "memcpy", "memset", "graph")
@@ -121,7 +121,7 @@ def whole_steps(trace: Trace) -> Trace:
     end = start + trace.steps["duration"].to_numpy()
     keep = np.ones(start.size, np.bool_)
     for at, others in ((0, kernels[1:]), (start.size - 1, kernels[:-1])):
-        alike = others.min() >= ABOUT_THE_SAME * others.max()
+        alike = others.min() >= max(ABOUT_THE_SAME * others.max(), LEAST_KERNELS)
         if alike and kernels[at] < CUT_OFF * others.min() and _silent(trace, int(start[at]), int(end[at]), last=at > 0):
             keep[at] = False
     if keep.all():

@@ -539,7 +539,7 @@ def test_counted_kernels_of_a_trace_that_looks_like_jaxs(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("types", "read"), [('[1e+308, -1, "x"]', '[1e+308, -1, "x"]'), ("[0.50, 1E2, -0]", "[0.5, 100.0, 0]")]
+    ("types", "read"), [('[1e+308, -1, "x"]', '[1e+308, -1, "x"]'), ("[0.50, 1E2, -0]", "[0.5, 100, 0]")]
 )
 def test_numbers_among_types_are_read_alike_on_both_paths(
     tmp_path: Path, path_of_reading: None, types: str, read: str

@@ -486,7 +486,15 @@ def test_another_tools_recording_has_no_section_computed_that_is_not_printed(run
     assert there["nsys"] == set()
     assert there["ncu"] == {"counters", "findings"}
     assert there["memory_snapshot"] == {"memory", "findings"}
-    assert there["chrome"] == set(SECTIONS) - {"captures", *OF_RUNS, *ON_REQUEST, "source_lines", "host_lines", "tried"}
+    assert there["chrome"] == set(SECTIONS) - {
+        "captures",
+        *OF_RUNS,
+        *ON_REQUEST,
+        "source_lines",
+        "host_lines",
+        "host_stacks",
+        "tried",
+    }
 
 
 @pytest.mark.parametrize("kinds", [CALLS, ("operator", "module"), ("runtime",)])

@@ -46,7 +46,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
     return lambda name: reported.reported(made[name] if name in made else recorded(name))
 
 
-UNASKED = {*ON_REQUEST, "source_lines", "host_lines", "tried"}
+UNASKED = {*ON_REQUEST, "source_lines", "host_lines", "host_stacks", "tried"}
 """Sections that a report has only where they are asked for."""
 ALWAYS = {"source", "device", "base", "totals_base", "light", "rests_on", "counts"}
 BESIDE = {
@@ -135,6 +135,7 @@ NEVER_NULL = {
     # only with proofs beside a run: test_try
     "tried": "step_us gain_percent low_percent high_percent rounds memory_bytes results write risk problem",
     # only with samples beside a run: test_sampling
+    "host_stacks": "step_us percent self_percent samples",
     "host_lines": "function step_us percent path_percent samples mostly_in called_from",
     # read on request only: test_nsys_beside
     "source_lines": "percent stall stall_percent sectors_per_request surplus_percent",

@@ -297,9 +297,13 @@ def _spelled(text: str) -> str:
     return json.dumps(json.loads(text, strict=False, parse_float=_plain_number), ensure_ascii=False)
 
 
+_EXACT = 2**53
+"""Below it a float holds each whole number."""
+
+
 def _plain_number(text: str) -> int | float:
     value = float(text)
-    return int(value) if value.is_integer() else value
+    return int(value) if value.is_integer() and abs(value) < _EXACT else value
 
 
 def _rewrite(codes: Codes, plain: Callable[[str], str]) -> None:
