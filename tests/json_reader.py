@@ -9,7 +9,7 @@ import gzip
 import json
 import re
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,14 +35,12 @@ def text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
 
 
-@lru_cache(None, typed=True)
 def ns(value: Any) -> int:
     if MANY_DIGITS.search(str(value)):
         value = Decimal(str(value)).quantize(Decimal("1e-6"), rounding="ROUND_HALF_UP")
     return int((Decimal(str(value)) * 1000).to_integral_value(rounding="ROUND_DOWN"))
 
 
-@lru_cache(None, typed=True)  # True is not 1
 def whole(value: Any) -> int:
     """A number, or the text of one, to 64 bits."""
     if value is None or value == "" or isinstance(value, bool):
