@@ -61,13 +61,24 @@ def no_gpu_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         ),
         f"{words.count(calls)} launches, {words.count(kernels.height)} kernels, "
         f"{words.ns(int(kernels['duration'].sum()))} of kernel time",
-        advice="Counters were asked for (profiler_metrics in torch.profiler's experimental_config), and CUPTI then"
-        " records no kernel's time: record again without them, and counters with Nsight Compute."
-        if counted
-        else "Ask for the GPU (ProfilerActivity.CUDA), and let CUPTI see it: run as root on a Jetson before CUDA 13, "
-        "end other profilers, and use a torch whose CUPTI fits the driver.",
+        advice=_COUNTERS if counted else _OF_TOOL.get(trace.info.kind, _KINETO),
         next_command="" if counted else "tracetui doctor",
     )
+
+
+_COUNTERS = (
+    "Counters were asked for (profiler_metrics in torch.profiler's experimental_config), and CUPTI then records no"
+    " kernel's time: record again without them, and counters with Nsight Compute."
+)
+_KINETO = (
+    "Ask for the GPU (ProfilerActivity.CUDA), and let CUPTI see it: run as root on a Jetson before CUDA 13, end other"
+    " profilers, and use a torch whose CUPTI fits the driver."
+)
+_OF_TOOL = {
+    "nsys": "Record with nsys profile --trace=cuda, and let the program end by itself or flush before it is ended"
+    " (--cuda-flush-interval=100, cudaProfilerStop()); in WSL and containers the GPU may not be traced.",
+}
+"""What to do, by the tool that recorded; else `_KINETO`."""
 
 
 def _gpu_of(facts: Facts) -> str | None:
