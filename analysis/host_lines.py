@@ -55,6 +55,17 @@ class Sampled(Struct, frozen=True):
         return {frame: at for at, frame in enumerate(self.file.frames)}
 
     @property
+    def threads(self) -> list[str]:
+        """The name of each thread, with a number where several have the same."""
+        names = [thread.name for thread in self.file.threads]
+        seen: Counter[str] = Counter()
+        told = []
+        for name in names:
+            seen[name] += 1
+            told.append(f"{name} {seen[name]}" if names.count(name) > 1 else name)
+        return told
+
+    @property
     def whole_ns(self) -> float:
         """How long these steps took on the host: the base of all shares."""
         return sum(self.file.host_ns)

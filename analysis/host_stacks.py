@@ -54,16 +54,17 @@ def host_stacks(of: Sampled | None) -> pl.DataFrame:
         way = ((-kept[thread, names[:depth]], names[depth - 1]) for depth in range(1, len(names) + 1))
         return (not of.file.threads[thread].steps, thread, *(part for step in way for part in step))
 
+    told = of.threads
     rows = []
     for thread, names in sorted(kept, key=order):
         rows.append(
             {
                 **of.spent(kept[thread, names]),
                 "self_percent": 100 * own_time[thread, names] / of.whole_ns,
-                "thread": of.file.threads[thread].name,
+                "thread": told[thread],
                 "other": not of.file.threads[thread].steps,
                 "name": names[-1],
-                "path": "/".join((of.file.threads[thread].name, *names)),
+                "path": "/".join((told[thread], *names)),
                 "depth": len(names) - 1,
             }
         )

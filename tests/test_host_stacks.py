@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sample_runs import DATA
 from tui_pilot import opened, press, screen_text
 
@@ -90,6 +91,24 @@ def test_other_tools_read_the_same_times(run: Path, capsys: pytest.CaptureFixtur
 def test_without_samples_one_line_says_how_to_take_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(DATA / "mlp_profiled"), "--format", "speedscope"]) == 2
     assert "tracetui profile takes them" in capsys.readouterr().err
+
+
+def test_a_speedscope_file_alone_is_named_and_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.speedscope.json"
+    file.write_text(speedscope(sampled_of(RUNS[0]), "a"))
+    assert main(["report", str(file)]) == 1
+    assert "a speedscope profile: stacks of the host and no GPU work; give the trace" in capsys.readouterr().err
+
+
+def test_threads_of_one_name_are_told_apart() -> None:
+    of = sampled_of(RUNS[0])
+    first, second = of.file.threads[:2]
+    alike = replace(of, file=replace(of.file, threads=(replace(first, name="a"), replace(second, name="a"))))
+    rows = host_stacks(alike)
+    assert rows["thread"].unique().sort().to_list() == ["a 1", "a 2"]
+    assert rows["path"].n_unique() == rows.height
+    profiles = json.loads(speedscope(alike, "x"))["profiles"]
+    assert [profile["name"] for profile in profiles] == [f"a {2 - first.steps}", f"a {1 + first.steps}"]
 
 
 async def test_the_tree_opens_behind_the_lines_and_enter_shows_one_alone() -> None:

@@ -17,9 +17,9 @@ _SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
 
 def collapsed(of: Sampled) -> str:
     """A line per thread and stack, as flamegraph.pl and inferno read them; its number is µs of the sampled steps."""
-    lines = []
+    lines, threads = [], of.threads
     for (thread, stack), ns in _spent(of).items():
-        words = [f"thread {of.file.threads[thread].name}", *map(_words, stack)]
+        words = [f"thread {threads[thread]}", *map(_words, stack)]
         lines.append(f"{';'.join(word.replace(';', ':') for word in map(printable, words))} {round(ns / 1e3)}")
     return "\n".join(sorted(lines)) + "\n"
 
@@ -28,13 +28,13 @@ def speedscope(of: Sampled, name: str) -> str:
     """A profile per thread, the one that runs the steps first; weights are ns within the sampled steps."""
     profiles = []
     spent = _spent(of)
-    for number, thread in enumerate(of.file.threads):
+    for number in sorted(range(len(of.threads)), key=lambda number: not of.file.threads[number].steps):
         mine = [([of.places[frame] for frame in stack], ns) for (at, stack), ns in spent.items() if at == number]
         if mine:
             profiles.append(
                 {
                     "type": "sampled",
-                    "name": printable(thread.name),
+                    "name": printable(of.threads[number]),
                     "unit": "nanoseconds",
                     "startValue": 0,
                     "endValue": sum(ns for _, ns in mine),
@@ -42,8 +42,6 @@ def speedscope(of: Sampled, name: str) -> str:
                     "weights": [ns for _, ns in mine],
                 }
             )
-    order = {printable(thread.name): not thread.steps for thread in of.file.threads}
-    profiles.sort(key=lambda profile: order[str(profile["name"])])
     frames = [
         {"name": printable(frame.function), "file": printable(frame.file), "line": frame.line}
         for frame in of.file.frames

@@ -194,7 +194,9 @@ def no_events(head: bytes, damage: str | None) -> tuple[str, str]:
         return ("the file is empty", "record the trace again") if damage is None else (
             f"the gzip stream is damaged at its beginning ({damage})", "copy the file again")  # fmt: skip
     try:
-        json.loads(head)
+        whole = json.loads(head)
     except layout.UNDECODABLE:
         return "not a trace (no traceEvents)", "give a Chrome trace as torch.profiler writes it"
+    if isinstance(whole, dict) and {"shared", "profiles"} <= whole.keys():
+        return "a speedscope profile: stacks of the host and no GPU work", "give the trace, and this to speedscope.app"
     return "JSON, but not a trace (no traceEvents)", "give a Chrome trace as torch.profiler writes it"
