@@ -37,6 +37,7 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> Run:
 ODD: dict[str, Callable[[Path], object]] = {
     "not a file": lambda path: os.mkfifo(path),
     "a link out of its folder": lambda path: path.symlink_to("/dev/zero"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
     "larger than": lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY), 10 << 30),
 }
 

@@ -475,18 +475,22 @@ def test_py_spy_names_the_planted_lines(tmp_path: Path) -> None:
     put_program(tmp_path)
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
-    sampler = Sampler(ProfileRequest(tmp_path / "out", sample_seconds=3.0), tmp_path)
-    follow = Follower(tmp_path / "progress.jsonl", Tick("torch", "starting"))
-    with subprocess.Popen([sys.executable, str(program), str(tmp_path), str(os.getpid())]) as process:
-        while process.poll() is None:
-            sampler.look(follow.newest())
-            time.sleep(0.05)
-    told, skipped, spent = json.loads((tmp_path / "told.json").read_text())
-    if skipped:
+    for _attempt in range(3):  # on a busy machine the sampler may begin after the steps, and says so
+        sampler = Sampler(ProfileRequest(tmp_path / "out", sample_seconds=3.0), tmp_path)
+        (tmp_path / "progress.jsonl").unlink(missing_ok=True)
+        follow = Follower(tmp_path / "progress.jsonl", Tick("torch", "starting"))
+        with subprocess.Popen([sys.executable, str(program), str(tmp_path), str(os.getpid())]) as process:
+            while process.poll() is None:
+                sampler.look(follow.newest())
+                time.sleep(0.05)
+        told, skipped, spent = json.loads((tmp_path / "told.json").read_text())
+        problem = None if skipped else sampler.write("run-1", told)
         sampler.close()
-        pytest.skip(f"this machine lets no program look into another: {skipped}")
-    assert sampler.write("run-1", told) is None
-    sampler.close()
+        if skipped:
+            pytest.skip(f"this machine lets no program look into another: {skipped}")
+        if problem is None:
+            break
+    assert problem is None
     found, problem = samples.load(tmp_path)
     assert problem is None
     assert found is not None

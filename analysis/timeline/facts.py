@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
-from tracetui.analysis.attribution.place import frames_around
+from tracetui.analysis.attribution.place import frames_around, launching_rows
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.critical_path import path_within
 from tracetui.analysis.kernels import operator_names
@@ -130,6 +130,11 @@ def module(timeline: Timeline, place: Place) -> str:
     return timeline.modules.paths[number] if number != NONE else ""
 
 
+def _called_by(timeline: Timeline, place: Place) -> int:
+    """The host row of the call that launched a device event, or of the operator around it; -1 for none."""
+    return int(launching_rows(timeline.trace.device.slice(timeline.event(place), 1))[0])
+
+
 def _frames(timeline: Timeline, row: int) -> str:
     """The program's own frames that led to a host event, the innermost first; -1 has none."""
     return ", from ".join(frames_around(timeline.trace, row)) if row != NONE else ""
@@ -150,7 +155,7 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
         Fact("Kind", record["kind"], "text"),
         Fact("Operator", _with_shapes(timeline, place, record), "text"),
         Fact("Module", module(timeline, place), "text"),
-        Fact("Line", _frames(timeline, int(launch)), "text"),
+        Fact("Line", _frames(timeline, _called_by(timeline, place)), "text"),
         Fact("Range", _range(timeline, record["range"]), "text"),
         Fact("Operation", record["operation"], "text"),
         Fact("Scope", record["scope"], "text"),

@@ -34,9 +34,9 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "communication",
             r"^(nccl|rccl|msccl|hccl|hcom_|SenRdma)|nvshmem|cross_device_reduce|_shot_all_reduce|multimem_all"
-            r"|shotAllReduce|all_?reduce_fusion",
+            r"|shotAllReduce|all_?reduce_fusion|^moeA2A(Dispatch|Combine)|^allreduce_prototype",
         ),
-        ("elementwise", r"rotary|rope_"),
+        ("elementwise", r"rotary|rope_|_rope$|^cast_mxfp\d"),
         (
             "other",
             r"embedding|_embs?_|embs_|sort|top_?k|loss|criterion|unique|histogram|bounds_check|linearize_index|sum_and_scatter"
@@ -45,16 +45,17 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("copy", r"reshape_and_cache|store_kvcache"),
         (
             "attention",
-            r"flash(?!infer)|fmha|attention|attn|sdpa|dot_do_o|convert_dq|(prefill|decode)\w*kv|_mha(_v\d|$)|MergeStates"
+            r"flash(?!infer)|fmha|attention|attn|sdpa|dot_do_o|convert_dq|(prefill|decode)\w*kv|_mha(_v\d|$)|MergeStates|^merge_state|mqa_logits"
             # of SGLang and LightLLM, whose names say no more
             r"|^_fwd(_grouped)?_kernel(_stage\d)?$",
         ),
         ("scan", r"scan|cumsum|cumprod|chunk_state|state_passing|delta_rule|fused_recurrent|^chunk_(fwd|bwd)_"),
+        ("reduce", r"BiasAddGrad"),
         (
             "conv",
             r"fprop|dgrad|wgrad|convol|conv\d|conv_(?!indices)|_conv(?!ert|_indices)|conv2d|winograd|cudnn.*gemm|scudnn|hcudnn|im2col|col2im"
             r"|cask_cudnn|igemm_(fwd|bwd|wrw)|depthwise|gemmconv|sp3asmconv|\d{3}cudnn_|fft2d_|gfx\d+_f\dx\d_|im\dd2col"
-            r"|GcnAsmConv",
+            r"|GcnAsmConv|^computeOffsetsKernel",
         ),
         (
             "norm",
@@ -66,7 +67,7 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("optimizer", r"adam|sgd|lamb|adagrad|rmsprop|optimizer|lion_"),
         (
             "gemm",
-            r"gemm|gemv|nvjet|^cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm_|^mm_(?!ids)|^_?bmm_|dot_kernel|xmma|884|1688"
+            r"gemm|gemv|nvjet|^(Custom_)?cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm_|^mm_(?!ids)|^_?bmm_|dot_kernel|xmma|884|1688"
             r"|^marlin$|fused_moe_kernel|triton_b?mm$|^mul_mat|csr_?(mm|mv)|^sp(mm|mv)|wvsplitk|mfma_moe|mlp_fused",
         ),
         (
@@ -87,7 +88,10 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 _OF_INDUCTOR = re.compile(r"triton_(?P<sort>poi(?=_)|[a-z]{3}(?=_fused))")
 """What Inductor's generated kernels begin with: pointwise, a reduction (also one in one piece), a template, foreach."""
-_REDUCED = (("norm", re.compile("norm|welford")), ("softmax", re.compile("softmax")))
+_REDUCED = (
+    ("norm", re.compile("norm|welford|(mean|var)_.*rsqrt")),
+    ("softmax", re.compile("softmax|amax_.*exp_.*sum|exp_.*amax_.*sum")),
+)
 _TEMPLATES = (("attention", re.compile("attention|sdpa")), ("conv", re.compile("conv")))
 
 _OF_MYELIN = re.compile(r"__my[le]_(?!.*gemm)(?P<fused>\w+)")
@@ -121,8 +125,9 @@ def by_myelin(name: str) -> str | None:
         return None
     if "Fc" in fused:
         return "gemm"
-    if {"Mea", "Sum", "Red"} & {*fused}:
-        return "softmax" if "Exp" in fused else "norm" if "Sqr" in fused else "reduce"
+    sorts = {text[:3] for text in fused}
+    if {"Mea", "Sum", "Red"} & sorts:
+        return "softmax" if "Exp" in sorts else "norm" if "Sqr" in sorts else "reduce"
     return "copy" if _MOVES.issuperset(fused) else "elementwise"
 
 

@@ -181,7 +181,10 @@ INVOCATIONS = ("Summary", "Invocations")
 """The section and metric that tell how many launches a summary row covers."""
 EXTREMES = {"Minimum": " (minimum)", "Maximum": " (maximum)"}
 """Columns of a summary, and the suffixes of their metrics; the mean has none."""
-_DIMENSIONAL = re.compile(r"time|duration|bytes|per_second|frequency|_mem_|size")
+_DIMENSIONAL = re.compile(
+    r"^(?!.*pct_of_peak|.*\.pct$|launch__(grid|block|cluster)_size|device__attribute_(warp|max_)).*"
+    r"(time|duration|bytes|per_second|frequency|shared_mem|size)"
+)
 """Metrics whose values ncu scales, so that they say nothing without their unit."""
 DURATIONS = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max", "Duration")
 REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")

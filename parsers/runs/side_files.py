@@ -20,7 +20,11 @@ def read_text(file: Path, most: int = MOST_BYTES) -> str:
         OSError: it can't be read, with the reason as its `strerror`: no file (a pipe, a device), a link out of its
             folder, or too large.
     """
-    if not file.resolve().is_relative_to(file.parent.resolve()):
+    try:
+        inside = file.resolve().is_relative_to(file.parent.resolve())
+    except RuntimeError as error:  # before Python 3.13
+        raise OSError(0, "left out, since it is a link to itself", str(file)) from error
+    if not inside:
         raise OSError(0, "left out, since it is a link out of its folder", str(file))
     # a pipe without a writer would hold up the opening
     descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
