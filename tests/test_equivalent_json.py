@@ -12,6 +12,7 @@ import pytest
 from sample_runs import DATA
 
 from tracetui.app.cli.main import main
+from tracetui.parsers import open_path
 
 RECORDING = json.loads(gzip.decompress((DATA / "ops/ops.trace.json.gz").read_bytes()))
 
@@ -100,3 +101,16 @@ def test_twenty_spellings_have_one_report(seeds: range, tmp_path: Path, capsys: 
         path.write_text(Writer(seed).whole(RECORDING), encoding="utf-8")
         assert json.loads(path.read_text()).items() >= RECORDING.items() or Writer(seed).moves
         assert report_of(path, capsys) == expected, f"spelled by seed {seed}"
+
+
+def test_a_key_is_the_same_whichever_of_its_letters_is_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    plain = json.dumps(RECORDING)
+    path.write_text(plain)
+    device = open_path(path, cache=False).main.device.drop("offset", strict=False)
+    assert device["occupancy_percent"].drop_nulls().len()
+    for key in ("est. achieved occupancy %", "blocks per SM", "cat", "correlation"):
+        for at in range(len(key)):
+            escaped = f"{key[:at]}\\u{ord(key[at]):04x}{key[at + 1 :]}"
+            path.write_text(plain.replace(f'"{key}"', f'"{escaped}"'))
+            assert open_path(path, cache=False).main.device.drop("offset", strict=False).equals(device), escaped

@@ -155,8 +155,8 @@ _ENDS_VALUE = np.zeros(256, np.bool_)
 _ENDS_VALUE[[_COMMA, _CLOSE_BRACE, *range(_SPACE + 1)]] = True
 
 
-_NEEDLESS = re.compile(rb"\\(?:u00(?:3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|20|2[3EeDd])|/)")
-"""Escapes of what keys and categories consist of: letters, digits, blanks, ``_``, ``.``, ``-``, ``/``."""
+_NEEDLESS = re.compile(rb"\\(?:u00(?:3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|2[035DdEeFf])|/)")
+"""Escapes of what keys and categories consist of: letters, digits, blanks, ``_``, ``.``, ``-``, ``#``, ``%``, ``/``."""
 
 
 class Irregular(Exception):  # noqa: N818  a change of path, not a failure

@@ -39,7 +39,8 @@ FOCUS = """<script>
 </script>
 </body>"""
 """Keys reach the screen without a click."""
-_MOST = 10_000
+_MOST = 2_000
+"""Columns or rows that a browser may ask for: a picture of them all is a few megabytes."""
 INSTALL = "the browser view needs textual-serve: pip install 'tracetui[web]'"
 
 
