@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from sample_runs import FP16, FP32, linked
@@ -333,3 +335,27 @@ async def test_of_one_run_there_is_no_such_table():
         assert "v findings" in lines(app)[-1]
         await press(pilot, "v")
         assert lines(app)[2].startswith(" Findings ")
+
+
+async def test_changes_that_were_tried_are_a_table_with_what_to_write(tmp_path):
+    run = shutil.copytree(Path(__file__).parent / "data" / "mlp_profiled", tmp_path / "run")
+    proof = {
+        "change": "checkpointing off", "changes": ["no_checkpoints"], "write": ["call the layer itself"],
+        "risks": ["more memory"], "step_ns": 36e6, "changed_ns": 21e6, "gain_ns": 15e6, "low_ns": 14e6, "high_ns": 16e6,
+        "rounds": 3, "memory_bytes": 1 << 30, "changed_memory_bytes": 2 << 30, "compared": {"alike": "same"},
+    }  # fmt: skip
+    failed = {"change": "torch.compile", "changes": ["compile"], "explanation": "no compiler"}
+    (run / "proofs.json").write_text(json.dumps({"schema": "tracetui.proofs/1", "proofs": [proof, failed]}))
+    async with opened(run, tab="findings") as (app, pilot):
+        await press(pilot, "v")
+        text = screen_text(app)
+        assert "as it was" in text
+        assert "+41.7" in text
+        await press(pilot, "down")
+        text = screen_text(app)
+        assert "Write  call the layer itself" in text
+        assert "more memory" in text
+        await press(pilot, "down")
+        assert "no compiler" in screen_text(app)
+        await press(pilot, "y", "enter")
+        assert "Changes tried" in screen_text(app)

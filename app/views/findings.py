@@ -79,6 +79,17 @@ def _aside(row: FindingRow) -> list[tuple[str, str]]:
     return [("Aside", f"{row.by} refutes what it rests on" + (f": {rule.title}" if rule is not None else ""))]
 
 
+def change_text(row: Mapping[str, Any], width: int, *, ascii: bool = False) -> Text:
+    """What a change that was tried is, how to write it, and what it may break."""
+    text = Text()
+    _add(text, "", str(row["name"]), width, ascii=ascii, style="bold")
+    for label, said in (("Write", row["write"]), ("Risk", row["risk"]), ("Failed", row["problem"])):
+        if said:
+            _add(text, label, str(said), width, ascii=ascii)
+    text.rstrip()
+    return text
+
+
 def abstention_text(id: str, missing: str, width: int, *, ascii: bool = False) -> Text:
     """Why a rule could not judge, and what it would have looked for."""
     text = Text()
@@ -248,6 +259,8 @@ class FindingsView(TableView):
         finding, _ = self._current()
         if finding is not None:
             self.detail.show_text(finding_text(finding, width, self._base(), comment=self.comment, ascii=ascii))
+        elif state is not None and row is not None and state.page.id == TRIED.id:
+            self.detail.show_text(change_text(row, width, ascii=ascii))
         elif state is not None and row is not None:
             self.detail.show_text(abstention_text(str(row["id"]), str(row["name"]), width, ascii=ascii))
         else:
