@@ -18,6 +18,7 @@ from msgspec import Struct
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.module_tree import PREFIX, module_tree
 from tracetui.analysis.base.names import distinct, mapped, matching, of_kinds
+from tracetui.analysis.base.own_code import LIBRARY
 from tracetui.analysis.base.remembered import kept
 from tracetui.parsers.nesting import LaneClock, nearest, nest
 
@@ -46,16 +47,13 @@ LIBRARIES = frozenset(
 )  # fmt: skip
 """Import packages that are installed: a profiler leaves out the folder they are in."""
 FRAME = re.compile(r"(?P<file>.+\.py|<ipython-input[^>]*>|<stdin>)\((?P<line>\d+)\): (?P<function>.*)")
-_INSTALLED = re.compile(
-    r"(?:^|/)(?:site-packages|dist-packages|tracetui_child|torch)/|/lib/python\d|(?:^|/)child/start\.py$"
-)
 _TASK = "autograd::engine::evaluate_function: "
 
 
 def is_own(frame: str) -> bool:
     """Whether a Python frame is the program's own, and no library's, Python's or the profiler's."""
     match = FRAME.fullmatch(frame)
-    if match is None or _INSTALLED.search(match["file"]):
+    if match is None or LIBRARY.search(match["file"]):
         return False
     if match["function"] == "<module>":  # a script that runs, whatever it is called
         return True
@@ -82,7 +80,7 @@ class Frames(Struct, frozen=True):
     called: Ints
     """Of a unit: the operator in it if it is the only one, or itself; not of a module, and one more for no row."""
     running: Nesting | None
-    """The functions of the thread that runs most of them."""
+    """The functions of the thread that launches most GPU work, of those that run such functions."""
     rows: Ints
     """Their host rows."""
 
@@ -105,13 +103,21 @@ def own_frames(trace: Trace) -> Frames:
     running = None
     if rows.size:
         lane = lanes_of(host)[rows]
-        rows = rows[lane == np.bincount(lane).argmax()]
+        rows = rows[lane == _launching_lane(trace, lane)]
         start, duration = host["start"].to_numpy()[rows], host["duration"].to_numpy()[rows]
         running = nest(np.zeros(rows.size, np.int64), start, duration, LaneClock(1, start, start + duration))
     unit = np.where(own | (frame < 0), NONE, top)
     called = _what_is_called(host, unit, outermost)
     frame = np.append(_first_calls(host, parent, own), NONE)[frame]
     return Frames(own, frame, unit, outermost, called, running, rows)
+
+
+def _launching_lane(trace: Trace, lanes: Ints) -> int:
+    """Of these lanes, one for each function: the one that launches most, or with most functions where none does."""
+    launching = launching_rows(trace.device)
+    launched = np.bincount(lanes_of(trace.host)[launching[launching >= 0]], minlength=int(lanes.max()) + 1)
+    functions = np.bincount(lanes, minlength=launched.size)
+    return int(np.lexsort((functions, np.where(functions > 0, launched, NONE)))[-1])
 
 
 def _climbed(above: Ints) -> Ints:

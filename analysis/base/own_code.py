@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+COMPILED = re.compile(r"(?:^|/)torchinductor_[^/]*/|(?:^|/)(\w\w)/c\1\w{45,52}\.py\b")
+"""Matches what torch.compile wrote, which lies in a folder named by the first letters of its hash, wherever that is."""
 LIBRARY = re.compile(
-    r"(?:^|/)(?:site-packages|dist-packages|torchinductor_[^/]*)/|/lib/python\d|^<(?:frozen|__array_function__|string)"
+    rf"{COMPILED.pattern}|(?:^|/)(?:site-packages|dist-packages|tracetui_child)/|/lib/python\d|(?:^|/)child/start\.py$"
+    r"|^<(?:frozen|__array_function__|string)"
     r"|(?:^|/)torch/(?:nn|optim|utils|autograd|distributed|ao|amp|cuda|jit|fx|profiler|export|_\w+|\w+\.py)"
 )
 """Matches what is installed (site-packages), Python's own, torch wherever it stands, and generated code."""

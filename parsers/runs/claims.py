@@ -77,7 +77,7 @@ def _steps(manifest: RunManifest, trace: Trace) -> str | None:
         return None
     profiled = manifest.profiled_steps(trace.info.rank)
     if len(profiled) == trace.steps.height:
-        told, recorded = sum(profiled), int(trace.steps["duration"].sum())
+        told, recorded = sum(profiled), int(trace.steps["duration"].sum()) - _beginning_ns(trace)
         if abs(told - recorded) > STEPS_PERCENT / 100 * recorded + STEP_NS * len(profiled):
             return f"its {len(profiled)} profiled steps take {_ms(told)}, the recorded ones {_ms(recorded)}"
     clean = manifest.clean_steps(trace.info.rank)
@@ -85,6 +85,13 @@ def _steps(manifest: RunManifest, trace: Trace) -> str | None:
     if clean and busy and sum(clean) / len(clean) < GPU_SHARE * busy:
         return f"its step takes {_ms(sum(clean) / len(clean))}, and the GPU alone works {_ms(busy)} in a recorded one"
     return None
+
+
+def _beginning_ns(trace: Trace) -> int:
+    """How long the first recorded step has lasted when anything happens in it: the profiler begins within its range."""
+    first = int(trace.steps["start"].min())  # type: ignore[arg-type]
+    calls = trace.host.filter(pl.col("kind").cast(pl.String).is_in(("operator", "runtime", "driver")))["start"]
+    return int(calls.filter(calls >= first).min() or first) - first  # type: ignore[arg-type]
 
 
 def _busy_ns(trace: Trace) -> float:

@@ -14,6 +14,7 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import FRAME, call_name, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.base.own_code import COMPILED
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
@@ -74,8 +75,8 @@ class Units(Struct, frozen=True):
 _PART = re.compile(r": <(?:listcomp|genexpr|dictcomp|setcomp|lambda)>$")
 """Functions that are a part of the one that they are written in."""
 _CALLS_HOOKS = re.compile(r"^torch/nn/modules/module\.py\(\d+\): (?:_call_impl|inner)$")
-_OPTIMIZERS = "torch/optim/"
-"""What these do one by one is F4's."""
+_NO_LOOP = re.compile(rf"torch/optim/|.*(?:{COMPILED.pattern})")
+"""What optimizers do one by one is F4's, and a compiled function is a network, written out."""
 _BACKWARD = r"^torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward$"
 _WEIGHED = re.compile(r"^aten::(?:linear|matmul|mm|bmm|addmm|baddbmm|einsum|conv\w*|scaled_dot_product_attention)$")
 """What multiplies by weights; in a function, which of its calls have which weights is not known."""
@@ -148,7 +149,7 @@ def _looped(
     called = np.union1d(operators, holding[library[holding] & (holding >= 0)])
     above = nearest(parent, function, parent[called])
     called, above = called[above >= 0], above[above >= 0]
-    loops = library & ~names.matching(host["name"], lambda name: name.startswith(_OPTIMIZERS))
+    loops = library & ~names.matching(host["name"], lambda name: bool(_NO_LOOP.match(name)))
     called, above = called[loops[above]], above[loops[above]]
     table = pl.DataFrame({"row": called, "frame": above, "name": host["name"].gather(called)})
     table = table.filter(pl.len().over("frame", "name") >= looping)
