@@ -416,15 +416,22 @@ def test_a_thread_that_runs_python_holds_the_others_up(tmp_path: Path, call: str
     assert found.least_ns == 0
 
 
+@pytest.mark.parametrize("lookup", ["embedding", "embedding_bag"])
 @pytest.mark.parametrize(("ids", "tied"), [([512, 8], False), ([512, 8], True), ([512, 800], False)])
-def test_a_dense_gradient_of_a_table_of_which_little_is_read(tmp_path: Path, ids: list[int], tied: bool) -> None:
+def test_a_dense_gradient_of_a_table_of_which_little_is_read(
+    tmp_path: Path, ids: list[int], tied: bool, lookup: str
+) -> None:
     made, now, busy, table = Made(), 0.0, 0.0, [1_000_000, 64]
     for step in range(3):
         begin = now
         for name, dims, last in (
-            ("aten::embedding", [table, ids, [], [], []], 10),
+            (f"aten::{lookup}", [table, ids, [], [], []], 10),
             ("aten::linear", [[512, 64], table if tied else [256, 64], []], 10),
-            ("aten::embedding_dense_backward", [[512, 8, 64], ids, [], [], []], 400),
+            (
+                f"{'aten::' if lookup == 'embedding' else 'aten::_'}{lookup}_dense_backward",
+                [[512, 8, 64], ids, [], [], []],
+                400,
+            ),
             ("torch::autograd::AccumulateGrad", [table], 10),
             ("torch::autograd::AccumulateGrad", [[256, 64]], 10),
             ("Optimizer.step#Adam.step", [], 600),

@@ -181,7 +181,7 @@ def test_k16_and_v27_on_the_operations() -> None:
     assert set(time) == {"fp64", "fp32", "tf32", "fp16", "bf16", None}
     mixed = fires("V27", facts(OPS))
     assert mixed.title.startswith("The capture mixes precisions: fp32 44.7 %, fp64 38.4 %")
-    assert fires("K16", facts(OPS)).title == "37.7 % of the kernel time computes in double precision"
+    assert fires("K16", facts(OPS)).title == "Compute in fp32: double precision takes 37.7 % of kernel time"
     for name in (RAW, DETAILS, "ncu/mlp/mlp_bs64_bf16.csv.gz"):
         assert silent("V27", facts(name))
         assert silent("K16", facts(name))

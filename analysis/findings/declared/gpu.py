@@ -250,11 +250,12 @@ F23 = Rule(
         "share_percent": chosen(5, "%", "what the step would be shorter without it"),
         "factor": chosen(8, "x", "the table's rows, of those that a step reads"),
     },
-    advice="nn.Embedding(sparse=True) with an optimizer for it (SparseAdam, Adagrad, SGD), or a fused one (torchrec).",
+    advice="nn.Embedding(sparse=True), or EmbeddingBag, with an optimizer for it (SparseAdam, Adagrad, SGD).",
     source="PyTorch's documentation of nn.Embedding",
     compared="{share_percent} of the step, for tables of {factor:g} times the rows that a step reads",
     explanation="""
-    ``nn.Embedding`` fills a gradient of the whole table with zeros, and the optimizer then updates every row of it.
+    ``nn.Embedding`` and ``nn.EmbeddingBag`` fill a gradient of the whole table with zeros, and the optimizer then
+    updates every row of it.
 
     Counted are tables that embeddings read and whose gradients are accumulated, by shape; not those that a product
     reads too, as an output layer with tied weights does. The gain is that of a replay without the kernels that make

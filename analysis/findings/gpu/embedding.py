@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,16 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.declared.rule import Limits
 
 Shape = tuple[int, ...]
-EMBEDDING, GRADIENT = "aten::embedding", "torch::autograd::AccumulateGrad"
+EMBEDDINGS, GRADIENT = ("aten::embedding", "aten::embedding_bag"), "torch::autograd::AccumulateGrad"
+_MAKES_GRADIENT = re.compile(r"^aten::_?embedding\w*_dense_backward$")
 _PRODUCTS = frozenset({"aten::linear", "aten::matmul", "aten::mm", "aten::addmm", "aten::t"})
 
 
 @looks_for(F23)
 def dense_gradients(facts: Facts, limits: Limits) -> Finding | None:
     read: dict[Shape, float] = {}
-    for table, ids in (given for given in _shapes(facts, EMBEDDING) if len(given) > 1 and given[0]):
+    lookups = (given for name in EMBEDDINGS for given in _shapes(facts, name))
+    for table, ids in (given for given in lookups if len(given) > 1 and given[0]):
         read[table] = read.get(table, 0.0) + facts.per_step(prod(ids))
     # a table that a product reads too (tied weights) has a gradient for every row
     used = {shape for name in _PRODUCTS for given in _shapes(facts, name) for shape in given}
@@ -48,7 +51,9 @@ def dense_gradients(facts: Facts, limits: Limits) -> Finding | None:
     host, optimizer = facts.trace.host, kernel_kinds.optimizer(facts)
     backward = launched_by(
         facts,
-        np.flatnonzero(names.matching(host["name"], "aten::embedding_dense_backward".__eq__) & scope_mask(facts.sel)),
+        np.flatnonzero(
+            names.matching(host["name"], lambda name: bool(_MAKES_GRADIENT.match(name))) & scope_mask(facts.sel)
+        ),
     )
     updates = np.empty(0, np.int64) if optimizer is None else facts.launches["row"].to_numpy()[optimizer.kernels]
     bound = gain.of_kernels(facts, backward, others=[(updates, 1 - part)])
@@ -61,7 +66,7 @@ def dense_gradients(facts: Facts, limits: Limits) -> Finding | None:
         f"Make the gradient of a table sparse: {program.per(facts)} {words.count(read[table])} of"
         f" {words.count(table[0])} rows are read, and all are written",
         (
-            Evidence("table", " × ".join(map(str, table)), "", Query("operators", row=EMBEDDING)),
+            Evidence("table", " × ".join(map(str, table)), "", Query("operators", row=EMBEDDINGS[0])),
             Evidence("of the elements that the optimizer updates", 100 * part, "%"),
         ),
         f"without the dense gradient, and without its part of the optimizer's kernels: {bound.why}",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -149,6 +150,26 @@ def casts(facts: Facts) -> Bools:
     target, source = found.struct.field("1"), found.struct.field("2")
     told = (copying & (target != "") & (source != "")).fill_null(value=False).to_numpy()
     return np.where(told, (target != source).fill_null(value=False).to_numpy(), cast)
+
+
+def in_double(facts: Facts) -> Bools:
+    """Marks the launches with a tensor in double precision: by the operator's inputs if recorded, else by name."""
+    launched, host = facts.launches, facts.trace.host
+    inputs = [host[column].gather(launched["operator"]).cast(pl.String) for column in ("input_types", "input_shapes")]
+    told = pl.DataFrame(inputs)
+    known = {each: _has_double(*each) for each in told.unique().iter_rows()}
+    found = [known[each] for each in told.iter_rows()]
+    named = by_name(launched, kernel_names.fp64_work)
+    return np.array([name if each is None else each for name, each in zip(named, found, strict=True)], np.bool_)
+
+
+def _has_double(types: str | None, shapes: str | None) -> bool | None:
+    """Whether an operator has a tensor of double precision, which numbers of Python (without a shape) are not."""
+    try:
+        given = msgspec.json.decode(types or "", type=list[str]), msgspec.json.decode(shapes or "", type=list[Any])
+    except msgspec.MsgspecError:
+        return None
+    return any(kind == "double" and shape for kind, shape in zip(*given, strict=False))
 
 
 class Attention(Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
@@ -389,17 +390,28 @@ def _idle_pipe(name: str, busy: float, row: dict[str, Any], share: float) -> Fin
 
 @looks_for(K16)
 def double_precision(facts: Facts, limits: Limits) -> Finding | None:
-    part = Part(facts, kernel_kinds.by_name(facts.launches, kernel_names.fp64_work))
+    part = Part(facts, kernel_kinds.in_double(facts))
     if part.percent <= limits.share_percent:
         return None
-    slow, fast = (ratio(facts, name) for name in ("fp64", "fp32"))
-    bound = stake(facts, _names(part), slow.value / fast.value if slow and fast else 0.0)
+    if facts.trace.has_timeline:
+        half = gain.of_kernels(facts, part.rows, factor=HALF_THE_BYTES)
+        bound = gain.of_kernels(facts, part.rows)
+        bound = replace(bound, least_ns=half.least_ns, sure_percent=half.sure_percent)
+        base = f"in half of that time, or in none: {bound.why}"
+    else:
+        slow, fast = (ratio(facts, name) for name in ("fp64", "fp32"))
+        bound = stake(facts, _names(part), slow.value / fast.value if slow and fast else 0.0)
+        base = f"as fast as fp32: {bound.why}"
     return bound.finding(
-        f"{words.percent(part.percent)} of the {kernel_kinds.base(facts)} computes in double precision",
-        (part.share(), Evidence("launches", part.launches, "", Query("counters"))),
-        f"{part.worked_out}; as fast as fp32: {bound.why}",
+        f"Compute in fp32: double precision takes {words.percent(part.percent)} of {kernel_kinds.base(facts)}",
+        (part.spent("kernels with fp64"), part.share(), Evidence("launches", part.launches, "", part.proof)),
+        f"{part.worked_out}; {base}",
         advice=facts.program.say(
-            pytorch="tensor.float(), and dtype=torch.float32 where NumPy arrays (float64) become tensors.",
-            other="float in place of double, and literals with f (1.0f).",
+            pytorch="NumPy's arrays are float64: convert where they enter (astype(np.float32), torch.as_tensor(x,"
+            " dtype=torch.float32)), buffers too. One such operand makes all that follows double.",
+            other="float in place of double, literals with f (1.0f): one such operand makes an expression double.",
         ),
     )
+
+
+HALF_THE_BYTES = 0.5
