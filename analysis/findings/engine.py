@@ -88,19 +88,20 @@ def find(
             checked.append(rule.id)
         found += [(rule, answer) for answer in answers if isinstance(answer, Finding)]
     limit = subject.verdict.kind if isinstance(subject, Facts) and any(rule.limit for rule, _ in found) else ""
-    findings = _particular(_sifted(found, abstained, checked, config, limit), rules)
+    findings = _sifted(found, abstained, checked, config, limit)
     if not any(finding.work is not None or finding.host is not None for finding in findings.found):
         return findings
     # only rules on one recording know its GPU work
     duration = subject.trace.device["duration"].fill_null(0).to_numpy()  # type: ignore[attr-defined]
+    findings = _particular(findings, rules, duration)
     placed = tuple(_placed(finding, subject, on_error) for finding in told(findings.found, duration))
     return replace(findings, found=placed)
 
 
-def _particular(findings: Findings, rules: Mapping[str, Rule]) -> Findings:
-    """The findings without general ones that a particular one says too, of nearly the same time of the host."""
+def _particular(findings: Findings, rules: Mapping[str, Rule], duration: Ints) -> Findings:
+    """The findings without general ones that a particular one says too, of nearly the same time of the host or GPU."""
     found, aside = findings.found, list[Suppressed]()
-    for place, shared in _on_host(found):
+    for place, shared in (*_on_host(found), *_on_gpu(found, duration)):
         mine = found[place]
         if not rules[mine.id].general:
             continue
@@ -112,7 +113,7 @@ def _particular(findings: Findings, rules: Mapping[str, Rule]) -> Findings:
             and 100 * (found[other].impact_ns or 0) >= SAME_PERCENT * (mine.impact_ns or 0)
             and (mine.doubted_by or not found[other].doubted_by)
         ]
-        if by:
+        if by and not any(mine is each.finding for each in aside):
             aside.append(Suppressed(mine, by[0]))
     left = tuple(finding for finding in found if not any(finding is each.finding for each in aside))
     return replace(findings, found=left, suppressed=(*findings.suppressed, *aside))

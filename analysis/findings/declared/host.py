@@ -322,6 +322,25 @@ S29 = Rule(
     is an upper end.""",
 )
 
+S34 = Rule(
+    "S34",
+    "No gradient flows through it",
+    needs=("timeline", "gpu", "frames"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"share_percent": chosen(8, "%", "what the step would be shorter without it")},
+    advice="Compute once what stays the same, and metrics in every n-th step only.",
+    source="PyTorch's notes on autograd mechanics",
+    compared="from {share_percent} of the step on",
+    several=True,
+    general=True,
+    explanation="""
+    A training step spends long in a function of the program of which nothing is learned.
+
+    Named is the outermost function of the program whose calls launch GPU work, none of which has a backward pass, is
+    one, or is the optimizer's: metrics, statistics, masks, an encoder that is frozen, augmentation. Not every step may
+    need that anew, so the gain, of a replay without these calls and what they launch, is an upper end.""",
+)
+
 S30 = Rule(
     "S30",
     "Activations are computed twice",

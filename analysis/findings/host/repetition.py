@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
@@ -18,8 +19,9 @@ from tracetui.analysis.base.own_code import COMPILED
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
-from tracetui.analysis.findings.declared.host import S29, S30
+from tracetui.analysis.findings.declared.host import S29, S30, S34
 from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
 
@@ -263,6 +265,58 @@ def _in_place_of(labels: list[str]) -> str:
     """What to do about these calls, the one that takes most first."""
     fitting = [advice for label in labels for pattern, advice in INSTEAD if re.search(pattern, label)]
     return " ".join(list(dict.fromkeys(fitting))[:2]) or IN_GENERAL
+
+
+@looks_for(S34)
+def without_gradient(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    host, parent = facts.trace.host, parents_of(facts.trace.host)
+    if facts.host_model is None or not host["forward"].count():
+        return
+    function = own_frames(facts.trace).own & of_kinds(host["kind"], "python")
+    function &= ~names.matching(host["name"], lambda name: bool(_PART.search(name)))
+    calls = _without_gradient(facts, function)
+    called = pl.DataFrame({"row": calls, "function": host["name"].gather(calls).cast(pl.String)})
+    for (name,), rows in called.group_by("function", maintain_order=True):
+        at = rows["row"].to_numpy()
+        start, marked = host["start"].to_numpy()[at], np.zeros(host.height, np.bool_)
+        marked[at] = True
+        work = np.flatnonzero(nearest(parent, marked, row_ids(facts.trace.device["launch"])) >= 0)
+        bound = gain.of_calls(facts, start, start + host["duration"].to_numpy()[at], work)
+        bound = replace(gain.of_the_step(bound, facts.host_model), least_ns=0.0, sure_percent=0.0)
+        if (bound.ceiling_percent or 0.0) < limits.share_percent:
+            continue
+        spent = facts.per_step(float(facts.trace.device["duration"].gather(work).sum()))
+        yield bound.finding(
+            f"Do {name} less often: no gradient flows through it",
+            (
+                Evidence("calls", facts.per_step(at.size), "", Query("host", row=str(name))),
+                Evidence("their GPU work", spent, "ns", Query("kernels")),
+            ),
+            f"without its calls: {bound.why}",
+            advice="Compute once what does not change between steps: masks, positions, a graph's structure, the output"
+            " of a frozen encoder. Metrics and statistics: in every n-th step. Augmentation: in the loader's workers.",
+        )
+
+
+def _without_gradient(facts: Facts, function: Bools) -> Ints:
+    """The outermost calls of these functions that launch work, all of it neither learned from nor the optimizer's."""
+    host, parent = facts.trace.host, parents_of(facts.trace.host)
+    backward = row_ids(host["forward"])
+    learned = backward >= 0
+    learned[backward[learned]] = True
+    launch = row_ids(facts.launches["launch"])
+    needed = nearest(parent, learned, launch) >= 0
+    if (optimizer := kernel_kinds.optimizer(facts)) is not None:
+        needed[optimizer.kernels] = True
+    holds, keeps = np.zeros(host.height + 1, np.bool_), np.zeros(host.height + 1, np.bool_)
+    at = nearest(parent, function, launch)
+    while (at >= 0).any():
+        holds[at], keeps[at[needed]] = True, True
+        at = nearest(parent, function, np.append(parent, NONE)[at])
+    spare = holds & ~keeps
+    spare[NONE] = False
+    rows = np.flatnonzero(spare[:-1] & scope_mask(facts.sel))
+    return rows[~spare[nearest(parent, function, parent[rows])]]
 
 
 @looks_for(S30)
