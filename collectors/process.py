@@ -105,7 +105,8 @@ class Tick:
 
     tool: str
     phase: str
-    """``building``, ``warm-up``, ``clean``, ``sampling``, ``light``, ``profiling``, ``writing``, ``exporting``"""
+    """``building``, ``warm-up``, ``clean``, ``light``, ``profiling``, ``writing``, ``sampling``, ``comparing``,
+    ``exporting``"""
     step: int = 0
     of: int = 0
     pid: int | None = None

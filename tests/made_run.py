@@ -74,6 +74,12 @@ class Made:
         lane = {"stream": stream, "device": 0}
         self._event(kind, name, *runs, {"pid": 0, "tid": stream}, known | lane | args)
 
+    def flow(self, number: int, forward: float, backward: float, thread: int = 2) -> None:
+        """Says that an operator of the first thread led to one of another thread, which computes its gradients."""
+        for phase, at, of in (("s", forward, 1), ("f", backward, thread)):
+            row = {"ph": phase, "cat": "fwdbwd", "name": "fwdbwd", "id": number, "pid": 1, "tid": of, "ts": at}
+            self.events.append(row | ({"bp": "e"} if phase == "f" else {}))
+
     def replay(self, name: str, call: tuple[float, float], runs: list[tuple[float, float]]) -> None:
         """A CUDA graph: one call, many kernels."""
         self._correlation += 1

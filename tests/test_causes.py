@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_torch import FakeTorch
 from made_run import HGEMM, SGEMM, Made, facts_of, finding, silent
+from msgspec.structs import replace as replaced
 from sample_runs import run_of
 
 from tracetui.analysis.findings.core.facts import Facts
@@ -21,7 +22,14 @@ from tracetui.analysis.scope import Scope
 from tracetui.app.reports.finding_words import places as printed
 from tracetui.collectors.child import machine_torch
 from tracetui.collectors.child.marks import Marks, Pauses
-from tracetui.parsers.runs.manifest import Measurement, Modes, RunManifest, Workload
+from tracetui.parsers.runs.manifest import (
+    Measurement,
+    Modes,
+    OperatorCalls,
+    RunManifest,
+    Unchanged,
+    Workload,
+)
 from tracetui.parsers.runs.samples import Frame, Samples, Stack, Stay, Thread
 
 if TYPE_CHECKING:
@@ -414,6 +422,62 @@ def test_a_thread_that_runs_python_holds_the_others_up(tmp_path: Path, call: str
     found = finding("S33", facts)
     assert "export (metrics.py)" in found.title
     assert found.least_ns == 0
+
+
+def trained(made: Made, *, of_backward: str = "autograd::engine::evaluate_function: ReluBackward0") -> None:
+    """Steps of a forward pass, a metric of the program's own, and the forward pass's gradients on another thread."""
+    now = 0.0
+    for step in range(3):
+        begin = now
+        made.host("python_function", "train.py(10): step", now, now + 900)
+        for number, (function, names) in enumerate(
+            (("model.py(3): forward", ("aten::mm", "aten::relu")), ("metric.py(7): update", ("aten::mm", "aten::sum")))
+        ):
+            made.host("python_function", function, now + 10 + number * 400, now + 390 + number * 400)
+            for place, name in enumerate(names):
+                at = now + 20 + number * 400 + place * 100
+                made.host("cpu_op", name, at, at + 90, **{"Sequence number": 2 * step if name == "aten::relu" else -1})
+                made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 75))
+                if name == "aten::relu":
+                    made.flow(2 * step, at, now + 905)
+        made.host("cpu_op", of_backward, now + 905, now + 1000, thread=2)
+        made.launch(SGEMM, (now + 910, now + 920), (now + 925, now + 990), thread=2)
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now + 905, now + 1000)
+        now += 1010
+        made.step(step, begin, now)
+
+
+def test_what_no_gradient_flows_through_is_told(tmp_path: Path) -> None:
+    made = Made()
+    trained(made)
+    facts = made.facts(tmp_path)
+    found = finding("S34", facts)
+    assert "metric.py(7): update" in found.title
+    assert found.least_ns == 0, "it may be needed"
+    assert found.work is not None
+    assert found.work.size == 2 * 3
+    made = Made()
+    trained(made, of_backward="aten::relu")
+    made.events = [event for event in made.events if event["ph"] == "X"]  # nothing is learned
+    assert silent("S34", made.facts(tmp_path))
+
+
+def test_what_has_the_same_result_in_each_step_is_told_by_its_operators(tmp_path: Path) -> None:
+    made = Made()
+    trained(made)
+    whole = Unchanged("metric.py", 7, "update", whole=True, operators=(
+        OperatorCalls("aten::mm", of=2, calls=(1,)), OperatorCalls("aten::sum", of=1, calls=(0,)),
+    ))  # fmt: skip
+    measured = Measurement(unchanged=(whole,))
+    found = finding("S35", made.facts(tmp_path, RunManifest(measurement=measured)))
+    assert "metric.py:7, update" in found.title
+    assert found.work is not None
+    assert set(facts_of(made.trace(tmp_path)).trace.device["start"].gather(found.work)) == {
+        round((step * 1010 + at) * 1e3) for step in range(3) for at in (435, 535)
+    }
+    other = replaced(whole, operators=(OperatorCalls("aten::mm", of=3, calls=(1,)), *whole.operators[1:]))
+    said = RunManifest(measurement=Measurement(unchanged=(other,)))
+    assert silent("S35", made.facts(tmp_path, said)), "the recorded steps have not as many"
 
 
 @pytest.mark.parametrize("lookup", ["embedding", "embedding_bag"])

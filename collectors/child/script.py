@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import machine_torch, ranks
+from . import machine_torch, ranks, unchanged
 from .marks import Marks, Pauses, synchronize
 from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
@@ -237,6 +237,8 @@ class _Recorder:
         self.settings: dict[str, Any] | None = None
         """As they were when the steps began that are timed or recorded: a program may change them before and after."""
         self._sampling: Sampling | None = None
+        self._looked: unchanged.Unchanged | None = None
+        self._unchanged: list[dict[str, Any]] = []
         self._calls = 0
         self._done = False
         self._passes: list[dict[str, Any]] = []
@@ -312,11 +314,13 @@ class _Recorder:
             yield from self._record(device)
             yield from self._time(device)
             yield from self._sample(device)
+            yield from self._compare()
             return
         yield from self._time(device)
         yield from self._record_lightly(device)
         yield from self._record(device)
         yield from self._sample(device)
+        yield from self._compare()
 
     def _time(self, device: str) -> Iterator[None]:
         if not self._spec["clean_steps"]:
@@ -344,6 +348,19 @@ class _Recorder:
         self._refused += self._sampling.skipped
         if self._sampling.steps:
             self._keep()
+
+    def _compare(self) -> Iterator[None]:
+        """Looks, last of all since it is slow, for what each step computes anew with the same result."""
+        if not self._spec["clean_steps"] or self._spec.get("rank") is not None or not unchanged.is_eager():
+            return
+        self._looked = looked = unchanged.Unchanged()
+        for number in range(unchanged.STEPS):
+            yield
+            looked.step()
+            self._progress.say("comparing", number + 1, unchanged.STEPS)
+        looked.end()
+        self._unchanged = looked.found()
+        self._keep()
 
     def _take_turn(self, device: str) -> Iterator[None]:
         """Times steps for a while and ends the program, whose next turn is another process."""
@@ -430,6 +447,8 @@ class _Recorder:
 
         if self._sampling is not None:
             self._sampling.end()
+        if self._looked is not None:
+            self._looked.end()
         if self._light is not None:
             self._end_light()
         profiler, self._profiler = self._profiler, None
@@ -465,6 +484,7 @@ class _Recorder:
             "clean_gc_ns": self._clean.spent_ns(self._pauses),
             "profiled_step_ns": rich["step_ns"] if rich else [],
             "passes": self._passes,
+            "unchanged": self._unchanged,
             "sampled": None if self._sampling is None else self._sampling.measured(),
             "step_of": self._step_call() if self._calls else None,
             **({"calls": self._calls} if self._spec["tool"] == TIMES else {}),

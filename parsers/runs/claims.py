@@ -89,9 +89,10 @@ def _steps(manifest: RunManifest, trace: Trace) -> str | None:
 
 def _beginning_ns(trace: Trace) -> int:
     """How long the first recorded step has lasted when anything happens in it: the profiler begins within its range."""
-    first = int(trace.steps["start"].min())  # type: ignore[arg-type]
+    first = trace.steps["start"].sort()[0]
     calls = trace.host.filter(pl.col("kind").cast(pl.String).is_in(("operator", "runtime", "driver")))["start"]
-    return int(calls.filter(calls >= first).min() or first) - first  # type: ignore[arg-type]
+    later = calls.filter(calls >= first).sort()
+    return int(later[0] - first) if later.len() else 0
 
 
 def _busy_ns(trace: Trace) -> float:

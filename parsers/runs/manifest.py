@@ -410,6 +410,29 @@ OWN = ("noted", "contradicted")
 """Fields that are no keys of the file."""
 
 
+class OperatorCalls(Struct, frozen=True, gc=False):
+    """Some calls of an operator in a step, on the thread that runs the program."""
+
+    name: str
+    of: Whole
+    """How many calls of it a step has."""
+    calls: tuple[Whole, ...] = ()
+    """Which of them, counted from 0."""
+
+
+class Unchanged(Struct, frozen=True, gc=False):
+    """What some steps in a row computed anew with the same result, bit for bit."""
+
+    file: str
+    """In the folder that the program ran in, else without its folders."""
+    line: Whole
+    """The line of the program; of a whole function its first."""
+    function: str
+    whole: bool = False
+    """Whether all that the function does is the same."""
+    operators: tuple[OperatorCalls, ...] = ()
+
+
 class Measurement(Struct, frozen=True, gc=False):
     """How it was measured."""
 
@@ -436,6 +459,8 @@ class Measurement(Struct, frozen=True, gc=False):
     """How long Python's collector paused the process in each of them."""
     profiled_step_ns: tuple[Whole, ...] = ()
     """Each step under the profiler, by the clock of `clean_step_ns`; of two recordings the rich one."""
+    unchanged: tuple[Unchanged, ...] = ()
+    """The places of the program whose operators yield the same in each step."""
     passes: tuple[Pass, ...] = ()
     """The recordings of torch.profiler, in order."""
     commands: tuple[tuple[str, ...], ...] = ()

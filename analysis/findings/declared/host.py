@@ -341,6 +341,25 @@ S34 = Rule(
     need that anew, so the gain, of a replay without these calls and what they launch, is an upper end.""",
 )
 
+S35 = Rule(
+    "S35",
+    "The same result in each step",
+    needs=("timeline", "gpu", "operators"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"share_percent": chosen(3, "%", "what the step would be shorter without it")},
+    advice="Compute it once before the loop and keep the result.",
+    source="the operators' results, compared bit by bit while the program ran",
+    compared="from {share_percent} of the step on",
+    several=True,
+    explanation="""
+    A function or line of the program computes in each step what it computed in the step before.
+
+    `tracetui profile` compares what the operators of the program's own thread yield in three steps, after all
+    recordings (`unchanged` in run.json), where nothing is compiled. Named are places all of whose operators yield the
+    same, apart from new tensors that are only filled. Where nearly all of a step yields the same, it had the same input
+    again, and nothing is said. Their calls are found in the recording by name and number within the step.""",
+)
+
 S30 = Rule(
     "S30",
     "Activations are computed twice",

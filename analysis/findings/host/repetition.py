@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
+from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import FRAME, call_name, own_frames
 from tracetui.analysis.base import intervals, names
@@ -19,7 +19,7 @@ from tracetui.analysis.base.own_code import COMPILED
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
-from tracetui.analysis.findings.declared.host import S29, S30, S34
+from tracetui.analysis.findings.declared.host import S29, S30, S34, S35
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.selection import step_at
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.declared.rule import Limits
+    from tracetui.parsers.runs.manifest import Unchanged
 
 LEAST_PART = 0.01
 """Calls that take less than this part of the step are not named."""
@@ -317,6 +318,66 @@ def _without_gradient(facts: Facts, function: Bools) -> Ints:
     spare[NONE] = False
     rows = np.flatnonzero(spare[:-1] & scope_mask(facts.sel))
     return rows[~spare[nearest(parent, function, parent[rows])]]
+
+
+@looks_for(S35)
+def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    told = () if facts.manifest is None else facts.manifest.measurement.unchanged
+    host, parent = facts.trace.host, parents_of(facts.trace.host)
+    if not told or facts.host_model is None:
+        return
+    known = _numbered_operators(facts)
+    for each in told:
+        rows = _calls_of(known, each)
+        if not rows.size:
+            continue
+        start, marked = host["start"].to_numpy()[rows], np.zeros(host.height, np.bool_)
+        marked[rows] = True
+        work = np.flatnonzero(nearest(parent, marked, row_ids(facts.trace.device["launch"])) >= 0)
+        bound = gain.of_calls(facts, start, start + host["duration"].to_numpy()[rows], work)
+        bound = gain.of_the_step(bound, facts.host_model)
+        if (bound.ceiling_percent or 0.0) < limits.share_percent:
+            continue
+        spent = facts.per_step(float(facts.trace.device["duration"].gather(work).sum()))
+        what = f"all of {each.function}" if each.whole else f"line {each.line} of {each.function}"
+        yield bound.finding(
+            f"Compute once {each.file}:{each.line}, {each.function}: its result is the same in each step",
+            (
+                Evidence("the same bits in each of the steps compared", what),
+                Evidence("operators", sum(len(of.calls) for of in each.operators), "", Query("operators")),
+                Evidence("their GPU work, as recorded", spent, "ns", Query("kernels")),
+            ),
+            f"without these operators: {bound.why}",
+            advice="Compute it before the loop over steps, or at the first one, and keep the result (register_buffer,"
+            " functools.cache); if it changes now and then, compute it when it does.",
+        )
+
+
+def _numbered_operators(facts: Facts) -> pl.DataFrame:
+    """Operators within the steps: row, lane, step, name, and the number of each among its lane's, step's and name's."""
+    host, same = facts.trace.host, ("lane", "step", "name")
+    rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
+    table = pl.DataFrame(
+        {
+            "row": rows,
+            "lane": lanes_of(host)[rows],
+            "step": step_at(facts.sel.steps, host["start"].to_numpy()[rows]),
+            "name": host["name"].gather(rows).cast(pl.String),
+        }
+    )
+    return table.drop_nulls().with_columns(number=pl.int_range(pl.len()).over(same), of=pl.len().over(same))
+
+
+def _calls_of(known: pl.DataFrame, told: Unchanged) -> Ints:
+    """The rows of these calls, in the steps of the thread that have as many of each of these operators."""
+    asked = pl.DataFrame(
+        [(of.name, of.of, number) for of in told.operators for number in of.calls],
+        schema={"name": pl.String, "of": pl.UInt32, "number": pl.Int64},
+        orient="row",
+    )
+    found = known.join(asked, on=["name", "of", "number"])
+    rows: Ints = found.filter(pl.len().over("lane", "step") == asked.height)["row"].sort().to_numpy()
+    return rows
 
 
 @looks_for(S30)

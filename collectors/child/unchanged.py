@@ -1,0 +1,211 @@
+"""What a program computes anew in each step although the result is the same: operators are compared bit by bit.
+
+For some steps after everything is recorded, each operator of the program's own thread is followed by sums of its
+results, kept on the device. Where the operators of a line or function of the program yield the same in all of these
+steps, that place is told, and which calls of the step they are: of each operator's name so many, counted from 0.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import sysconfig
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any, Tuple
+
+STEPS = 3
+MOST_PLACES, MOST_OPERATORS = 16, 20_000
+LEAST_CHANGING = 0.2
+"""Of a step's operators: where fewer yield something new, the program was given the same input again."""
+SAMPLED = 16
+"""Numbers of each result that are compared as they are, since sums of what was put into another order are equal."""
+_MAKES_SPACE = re.compile(r"^aten::(new_)?(empty|zeros|ones|full)|::(fill|zero)_$")
+"""What is written into afterwards must be made anew."""
+_LIBRARIES = tuple(
+    {str(Path(sysconfig.get_paths()[name])) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    | {str(Path(__file__).parent)}
+)
+
+_BACKWARD = ("backward", "grad", "_engine_run_backward")
+
+Place = Tuple[str, int, str, int]
+"""A file, the first line of a function, its name, and the line that runs there, or 0 for all of them."""
+
+
+def is_eager() -> bool:
+    """Whether the program's operators can be looked at one by one: nothing of it is compiled or captured."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return not (dynamo is not None and dynamo.utils.counters["frames"]) and not _is_capturing()
+
+
+def _is_capturing() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
+class Unchanged:
+    """Compares the results of the operators of some steps of the thread that makes it."""
+
+    def __init__(self) -> None:
+        """Begins to look at the thread's operators."""
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        looker, thread = self, threading.get_ident()
+
+        class Mode(TorchDispatchMode):
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                result = func(*args, **(kwargs or {}))
+                if threading.get_ident() == thread and looker.problem is None:
+                    looker.seen(func, result)
+                return result
+
+        self.problem: str | None = None
+        self._steps: list[list[tuple[tuple[Place, ...], str, list[Any]]]] = [[]]
+        self._mode: Any = Mode()
+        self._mode.__enter__()
+
+    def step(self) -> None:
+        """A step has ended."""
+        self._steps.append([])
+
+    def end(self) -> None:
+        """Looks no more."""
+        mode, self._mode = self._mode, None
+        if mode is not None:
+            mode.__exit__(None, None, None)
+
+    def seen(self, func: Any, result: Any) -> None:
+        """Keeps what tells the results of an operator from others, unless it only looks at what is there."""
+        try:
+            returns = func._schema.returns
+            if returns and all(each.alias_info is not None and not each.alias_info.is_write for each in returns):
+                return
+            if len(self._steps[-1]) >= MOST_OPERATORS or _is_capturing():
+                self.problem = "a CUDA graph is captured" if _is_capturing() else "too many operators"
+                return
+            outputs = [
+                each for each in (result if isinstance(result, (tuple, list)) else (result,)) if _is_tensor(each)
+            ]
+            if outputs:
+                self._steps[-1].append((_frames(), func._schema.name, [_told(each) for each in outputs]))
+        except Exception as error:  # whatever happens, the program goes on
+            self.problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+    def found(self) -> list[dict[str, Any]]:
+        """The places, the outermost of each, those with most operators first."""
+        steps = [[(frames, name, _numbers(told)) for frames, name, told in step] for step in self._steps[:STEPS]]
+        first, others = steps[0], [_by_frames(step) for step in steps[1:]]
+        if self.problem is not None or not others:
+            return []
+        alike = {
+            frames for frames, done in _by_frames(first).items() if all(step.get(frames) == done for step in others)
+        }
+        calls, same = [call[:2] for call in first], [frames in alike for frames, _, _ in first]
+        work = [not _MAKES_SPACE.search(name) for _, name in calls]
+        if sum(not each for each, counts in zip(same, work) if counts) < LEAST_CHANGING * sum(work):
+            return []
+        changing = {part for (frames, _), each in zip(calls, same) if not each for part in _parts(frames)}
+        places: dict[tuple[Place, ...], list[int]] = {}
+        for place, ((frames, _), each) in enumerate(zip(calls, same)):
+            outermost = next((part for part in _parts(frames) if part not in changing), None) if each else None
+            if outermost:
+                places.setdefault(outermost, []).append(place)
+        number, seen = [], Counter()  # type: ignore[var-annotated]
+        for _, name in calls:
+            number.append(seen[name])
+            seen[name] += 1
+        told = [
+            {
+                **_named(_within(frames, [calls[place][0] for place in at])),
+                "operators": _ranges(at, calls, number, seen),
+            }
+            for frames, at in places.items()
+            if any(work[place] for place in at)
+        ]
+        return sorted(told, key=lambda each: -sum(len(of["calls"]) for of in each["operators"]))[:MOST_PLACES]
+
+
+def _by_frames(step: Any) -> dict[tuple[Place, ...], Any]:
+    found: dict[tuple[Place, ...], Any] = {}
+    for frames, *done in step:
+        found.setdefault(frames, []).append(done)
+    return found
+
+
+def _parts(frames: tuple[Place, ...]) -> list[tuple[Place, ...]]:
+    """The beginnings of a stack, the shortest first: to a function and all of its lines, then to one line of it."""
+    found = []
+    for size, place in enumerate(frames):
+        found += [(*frames[:size], (*place[:3], 0)), frames[: size + 1]]
+    return found
+
+
+def _within(outermost: tuple[Place, ...], stacks: list[tuple[Place, ...]]) -> Place:
+    """The innermost function that all of it is in, where that is further in; else the place itself."""
+    common = [part for part in _parts(stacks[0]) if all(part in _parts(stack) for stack in stacks)]
+    functions = [part for part in common[common.index(outermost) :] if not part[-1][3]]
+    return functions[-1][-1] if functions else outermost[-1]
+
+
+def _named(place: Place) -> dict[str, Any]:
+    file, first, function, line = place
+    folder = Path.cwd()
+    path = Path(file)
+    return {
+        "file": str(path.relative_to(folder)) if folder in path.parents else path.name,
+        "line": line or first,
+        "function": function,
+        "whole": not line,
+    }
+
+
+def _ranges(at: list[int], calls: Any, number: list[int], seen: Any) -> list[dict[str, Any]]:
+    """Of each operator's name: which calls of the step they are, of how many."""
+    found: dict[str, list[int]] = {}
+    for place in at:
+        found.setdefault(calls[place][1], []).append(number[place])
+    return [{"name": name, "of": seen[name], "calls": which} for name, which in found.items()]
+
+
+def _frames() -> tuple[Place, ...]:
+    """The program's own functions that led here, the outermost first; none of what a backward pass does."""
+    frame: Any = sys._getframe(2)
+    found = []
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name in _BACKWARD and "/torch/autograd/" in code.co_filename:
+            return ()
+        if not code.co_filename.startswith((*_LIBRARIES, "<")):
+            found.append((code.co_filename, code.co_firstlineno, code.co_name, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(reversed(found))
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def _told(value: Any) -> Any:
+    """The sum of a tensor's bits as whole numbers, and some of these; of what has none in memory its shape."""
+    import torch
+
+    if value.layout is not torch.strided or not value.numel() or value.device.type == "meta":
+        return (str(value.layout), tuple(value.shape))
+    flat = value.detach().contiguous().reshape(-1)
+    if flat.is_complex() or flat.element_size() not in _WHOLE:
+        flat = flat.view(torch.uint8)
+    bits = flat.view(getattr(torch, _WHOLE[flat.element_size()]))
+    some = bits[:: max(1, bits.numel() // SAMPLED)][:SAMPLED]
+    return torch.cat((bits.sum(dtype=torch.int64).reshape(1), some.to(torch.int64)))
+
+
+_WHOLE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+def _numbers(told: list[Any]) -> Any:
+    return [each.tolist() if hasattr(each, "tolist") else each for each in told]

@@ -1,0 +1,79 @@
+"""What a real program computes anew in each step with the same result; needs torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="operators are compared inside torch")
+
+from tracetui.collectors.child import unchanged  # noqa: E402
+
+WORDS = torch.randn(4, 8)
+FROZEN, LEARNED = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+
+def encoded() -> Any:
+    with torch.no_grad():
+        return FROZEN(WORDS).relu()
+
+
+def scored(x: Any) -> Any:
+    return x.softmax(-1)
+
+
+def found(step: Any) -> list[dict[str, Any]]:
+    optimizer = torch.optim.SGD(LEARNED.parameters(), 0.1)
+    looked = unchanged.Unchanged()
+    for _ in range(unchanged.STEPS):
+        optimizer.zero_grad()
+        step()
+        optimizer.step()
+        looked.step()
+    looked.end()
+    assert looked.problem is None
+    assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+    return looked.found()
+
+
+def test_a_function_and_a_line_with_the_same_results_are_told_with_their_operators() -> None:
+    def step() -> None:
+        mask = torch.ones(8, 8).triu()
+        buffer = torch.zeros(4, 8)  # is written into, so it must be new
+        buffer += LEARNED(torch.randn(4, 8)) + encoded()
+        scored(buffer @ mask).sum().backward()
+
+    line, whole = sorted(found(step), key=lambda each: each["whole"])
+    assert (whole["function"], whole["whole"]) == ("encoded", True)
+    assert whole["operators"] == [
+        {"name": "aten::addmm", "of": 2, "calls": [1]},
+        {"name": "aten::relu", "of": 1, "calls": [0]},
+    ]
+    assert (line["function"], line["whole"], line["line"]) == ("step", False, step.__code__.co_firstlineno + 1)
+    assert [of["name"] for of in line["operators"]] == ["aten::ones", "aten::triu"]
+    assert line["file"].endswith("test_models_unchanged.py")
+
+
+def test_the_same_input_again_says_nothing_of_the_program() -> None:
+    assert found(lambda: scored(encoded() @ WORDS.T)) == []
+
+
+def test_steps_of_another_number_of_operators_are_compared_place_by_place() -> None:
+    number = iter(range(1, 9))
+
+    def step() -> None:
+        for _ in range(next(number)):
+            scored(torch.randn(3, 3))
+        encoded()
+
+    assert [each["function"] for each in found(step)] == ["encoded"]
+
+
+def test_what_another_order_of_the_same_numbers_yields_is_not_the_same() -> None:
+    def step() -> None:
+        encoded()
+        order = torch.arange(64)[torch.randperm(64)]
+        scored(LEARNED(torch.randn(64, 8))[order] * torch.randn(64, 8))
+
+    assert [each["function"] for each in found(step)] == ["encoded"]
