@@ -56,14 +56,21 @@ class Sampled(Struct, frozen=True):
 
     @property
     def threads(self) -> list[str]:
-        """The name of each thread, with a number where several have the same."""
+        """The name of each thread, with a number where several have the same; one for all other processes."""
         names = [thread.name for thread in self.file.threads]
+        for at in self.workers:
+            names[at] = "another process" if len(self.workers) == 1 else f"{len(self.workers)} other processes, mean"
         seen: Counter[str] = Counter()
-        told = []
+        told: list[str] = []
         for name in names:
             seen[name] += 1
-            told.append(f"{name} {seen[name]}" if names.count(name) > 1 else name)
+            told.append(f"{name} {seen[name]}" if names.count(name) > 1 and len(told) not in self.workers else name)
         return told
+
+    @property
+    def workers(self) -> list[int]:
+        """The threads of processes that the program started, which are told as their mean, in the first one's place."""
+        return [at for at, thread in enumerate(self.file.threads) if thread.process is not None]
 
     @property
     def whole_ns(self) -> float:
@@ -73,9 +80,11 @@ class Sampled(Struct, frozen=True):
     def stays(self, thread: int | None = None) -> Iterator[tuple[int, Path, int]]:
         """Thread, stack and time of what was seen; of one thread, or of all."""
         stacks = [tuple(self.file.frames[at] for at in stack.frames) for stack in self.file.stacks]
+        workers = self.workers
         for stay in self.file.stays:
-            if thread in (None, stay.thread):
-                yield stay.thread, stacks[stay.stack], stay.ns
+            at, ns = (workers[0], round(stay.ns / len(workers))) if stay.thread in workers else (stay.thread, stay.ns)
+            if thread in (None, at):
+                yield at, stacks[stay.stack], ns
 
     def spent(self, ns: float) -> dict[str, float | int | None]:
         """The columns that say how long something took."""
@@ -113,7 +122,7 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
         library = next((frame for frame in stack[-1:] if not is_own(frame)), None)
         below.setdefault(key, Counter())[library] += ns
         above.setdefault(key, Counter())[tuple(frame for frame in stack[: at or 0] if is_own(frame))] += ns
-    places = {} if of is None else of.places
+    places, threads = ({}, []) if of is None else (of.places, of.threads)
     rows = []
     for (thread, line), ns in spent.items():
         assert of is not None
@@ -126,7 +135,7 @@ def host_lines(of: Sampled | None, path: Mapping[Frame, float | None] = MappingP
                 "path_percent": path.get(line) if line and of.file.threads[thread].steps else None,
                 "mostly_in": None if inner is None else frame_words(inner),
                 "called_from": " > ".join(map(frame_words, outer)) or None,
-                "thread": of.file.threads[thread].name,
+                "thread": threads[thread],
                 "other": not of.file.threads[thread].steps,
                 "thread_at": thread,
                 "frames": [] if line is None else [places[line]],
@@ -158,10 +167,23 @@ def line_times(trace: Trace) -> Mapping[str, float]:
 
 
 @kept
+def workers_line(trace: Trace) -> Line | None:
+    """The program's line that processes which it started are in for longest, of the sampled steps, by their mean."""
+    of = sampled(trace)[0]
+    if of is None or not of.workers:
+        return None
+    return _longest(host_lines(of).filter(pl.col("thread_at") == of.workers[0]))
+
+
+@kept
 def longest_line(trace: Trace) -> Line | None:
     """The program's line that takes most of a step by the samples; None where it was not sampled."""
-    table = host_lines(sampled(trace)[0]).filter(~pl.col("other") & (pl.col("name") != NO_LINE))
-    for row in table.filter(pl.col("percent").is_not_null()).head(1).iter_rows(named=True):
+    return _longest(host_lines(sampled(trace)[0]).filter(~pl.col("other")))
+
+
+def _longest(table: pl.DataFrame) -> Line | None:
+    table = table.filter((pl.col("name") != NO_LINE) & pl.col("percent").is_not_null())
+    for row in table.head(1).iter_rows(named=True):
         function = row["function"].rpartition(".<locals>.")[2]
         return Line(row["name"], f"{row['short_name']}, {function}", row["step_ns"], row["percent"])
     return None

@@ -111,6 +111,8 @@ class Tick:
     of: int = 0
     pid: int | None = None
     """While it waits for a sampler, the process to sample; 0 when that has ended."""
+    workers: bool = False
+    """Whether that has processes of its own, which are to be sampled too."""
     elapsed_s: float = 0.0
     power: dict[str, Any] | None = None
     """The newest sample of the machine's state (`parsers.runs.manifest.PowerState`)."""
@@ -158,6 +160,7 @@ class Follower:
                     int(said["step"]),
                     int(said["of"]),
                     pid if isinstance(pid, int) else None,
+                    workers=said.get("workers") is True,
                 )
         return replace(self._state, elapsed_s=time.monotonic() - self._begun)
 

@@ -91,7 +91,7 @@ class Sampler:
         waits = state.phase == PHASE and bool(state.pid)
         if self._runs is None:
             if waits and state.pid and not self._answer.exists():
-                self._start(state.pid)
+                self._start(state.pid, workers=state.workers)
             return
         if state.phase != PHASE or state.pid == 0:
             self._stop()
@@ -142,11 +142,12 @@ class Sampler:
             return f"no samples: {(error.strerror or str(error)).lower()}"
         return None
 
-    def _start(self, pid: int) -> None:
+    def _start(self, pid: int, *, workers: bool) -> None:
         self._rate = self._rates.pop(0) if self._rates else self._rate
         seconds = round(self._seconds + _LONGER_S)
         words = [self._program(), "record", "--pid", str(pid), "--output", str(self._output), "--rate", str(self._rate)]
         words += ["--format", "chrometrace", "--threads", "--idle", "--full-filenames", "--nonblocking"]
+        words += ["--subprocesses"] if workers else []
         for left in (self._output, self._log):
             left.unlink(missing_ok=True)
         self._ended.clear()
@@ -221,6 +222,7 @@ class Event(msgspec.Struct):
     ph: str
     ts: int
     """µs after the sampler began."""
+    pid: int
     tid: int
     name: str
     args: Where
@@ -232,21 +234,28 @@ class _Seen:
 
     start: int
     end: int
-    thread: int
+    thread: tuple[int, int]
+    """Its process, and the thread as Python numbers it."""
     name: str
     frames: tuple[Frame, ...]
 
 
+_PROCESS = re.compile(r"process \d+:")
+_MAIN = "MainThread"
+
+
 def _seen(events: list[Event]) -> Iterator[_Seen]:
-    """What was seen of each thread. The first frame of each stack is the thread's name."""
-    stacks: dict[int, list[tuple[str, Frame]]] = {}
-    since: dict[int, int] = {}
+    """What was seen of each thread. A stack begins with the processes that led to it, if asked for, and its thread."""
+    stacks: dict[tuple[int, int], list[tuple[str, Frame]]] = {}
+    since: dict[tuple[int, int], int] = {}
     for event in events:
-        stack = stacks.setdefault(event.tid, [])
-        begun = since.get(event.tid, event.ts)
+        thread = event.pid, event.tid
+        stack = stacks.setdefault(thread, [])
+        begun = since.get(thread, event.ts)
+        named, *frames = [each for each in stack if not _PROCESS.match(each[0])] or [("", Frame())]
         if event.ts > begun and stack:
-            yield _Seen(begun * 1000, event.ts * 1000, event.tid, stack[0][0], tuple(frame for _, frame in stack[1:]))
-        since[event.tid] = event.ts
+            yield _Seen(begun * 1000, event.ts * 1000, thread, named[0], tuple(frame for _, frame in frames))
+        since[thread] = event.ts
         if event.ph == "B":
             stack.append((event.name, Frame(event.args.filename, event.args.line, event.name)))
         elif stack:
@@ -260,14 +269,16 @@ def samples_of(events: list[Event], sampled: dict[str, Any]) -> Samples:
         ValueError: the sampler did not see the steps begin and end.
         KeyError, TypeError: the child's words are not as they should be.
     """
-    seen = list(_seen(events))
+    own = sampled["pid"], sampled["thread"]
+    # other threads of workers hand over what they have made
+    seen = [stay for stay in _seen(events) if stay.thread[0] == own[0] or _name(stay.name) == _MAIN]
     offset = _offset(seen, sampled)
     bounds = [moment + offset for moment in sampled["marks"]]
     stays: dict[tuple[int, int, int], int] = {}
     frames: dict[Frame, int] = {}
     stacks: dict[Stack, int] = {}
-    threads: dict[int, int] = {}
-    named: dict[int, str] = {}
+    threads: dict[tuple[int, int], int] = {}
+    named: dict[tuple[int, int], str] = {}
     for stay in seen:
         for step, spent in _in_steps(stay, bounds):
             places = tuple(frames.setdefault(frame, len(frames)) for frame in _of_program(stay.frames))
@@ -283,7 +294,10 @@ def samples_of(events: list[Event], sampled: dict[str, Any]) -> Samples:
         host_ns=tuple(sampled["host_ns"]),
         frames=tuple(frames),
         stacks=tuple(stacks),
-        threads=tuple(Thread(_name(named[thread]), thread == sampled["thread"]) for thread in threads),
+        threads=tuple(
+            Thread(_name(named[thread]), thread == own, thread[0] if thread[0] != own[0] else None)
+            for thread in threads
+        ),
         stays=tuple(Stay(*key, ns) for key, ns in sorted(stays.items())),
     )
 
@@ -298,7 +312,7 @@ def _offset(seen: list[_Seen], sampled: dict[str, Any]) -> int:
 
     It sees a change in the sample after that, which a busy machine may delay: the smaller of the two is nearer.
     """
-    own = [stay for stay in seen if stay.thread == sampled["thread"]]
+    own = [stay for stay in seen if stay.thread == (sampled["pid"], sampled["thread"])]
     before = [stay.end for stay in own if _stands(stay, "_stand_before")]
     after = [stay.start for stay in own if _stands(stay, "_stand_after")]
     moments = sampled["moments"]

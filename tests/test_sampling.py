@@ -50,17 +50,18 @@ MODEL = ("forward", "/run.partial/child/tracetui_models/networks/vim.py", 3)
 Seen = list[tuple[int, tuple[tuple[str, str, int], ...]]]
 
 
-def events(tid: int, name: str, seen: Seen, end: int) -> list[Event]:
+def events(tid: int, name: str, seen: Seen, end: int, pid: int = 7) -> list[Event]:
     """What py-spy writes of a thread that was seen in these stacks from these µs on."""
     found, before = [], ()
-    for at, stack in [*((at, (("", "", 0), *stack)) for at, stack in seen), (end, ())]:
+    started = (('process 7:"python"', "", 0), (f'process {pid}:"python"', "", 0))
+    for at, stack in [*((at, (*started[: pid - 6], ("", "", 0), *stack)) for at, stack in seen), (end, ())]:
         same = next(
             (n for n, (a, b) in enumerate(zip(before, stack, strict=False)) if a != b), min(len(before), len(stack))
         )
         for function, file, line in reversed(before[same:]):
-            found.append(Event("E", at, tid, function or name, Where(file, line)))
+            found.append(Event("E", at, pid, tid, function or name, Where(file, line)))
         for function, file, line in stack[same:]:
-            found.append(Event("B", at, tid, function or name, Where(file, line)))
+            found.append(Event("B", at, pid, tid, function or name, Where(file, line)))
         before = stack
     return found
 
@@ -79,7 +80,8 @@ def sampled_run(seen: Seen, last: int, *others: list[Event], marks: tuple[int, .
         begin + 1_000 + (last + 50) * 1000,
     )
     told = {
-        "thread": 1, "moments": {"began": marks[0] * MS, "ended": last * MS}, "marks": [at * MS for at in marks],
+        "pid": 7, "thread": 1, "moments": {"began": marks[0] * MS, "ended": last * MS},
+        "marks": [at * MS for at in marks],
         "step_ns": [(b - a) * MS for a, b in pairwise(marks)], "host_ns": [(b - a) * MS for a, b in pairwise(marks)],
     }  # fmt: skip
     return samples_of([*own_thread, *(event for each in others for event in each)], told)
@@ -105,6 +107,23 @@ def test_stacks_are_put_into_steps_by_the_program_s_clock() -> None:
     assert by_line(found, 1) == {(0, "data.py:3"): 10, (1, "data.py:3"): 10}
     assert [(thread.name, thread.steps) for thread in found.threads] == [("MainThread", True), ("loader", False)]
     assert found.frames[0] == Frame("/home/ann/train.py", 40, "<module>"), "what starts the program is no frame of it"
+
+
+def test_workers_are_told_as_their_mean_by_the_line_that_makes_the_batches() -> None:
+    """Threads of other processes have the same numbers; those that hand over what was made say nothing."""
+    pack, wait = ("pack", "/home/ann/data.py", 39), ("get", "/usr/lib/python3.12/multiprocessing/queues.py", 9)
+    busy = events(1, "thread (8): MainThread", [(0, (pack,))], 2_000_000, 8)
+    half = events(1, "thread (9): MainThread", [(0, (wait,)), (1_011_000, (pack,))], 2_000_000, 9)
+    feeder = events(2, "thread (9): QueueFeederThread", [(0, (pack,))], 2_000_000, 9)
+    found = sampled_run([(0, (USER, STEP))], 20, busy, half, feeder)
+    assert [(thread.steps, thread.process) for thread in found.threads] == [(True, None), (False, 8), (False, 9)]
+    of = sampled_of(found, 10 * MS)
+    lines = host_lines(of).filter("other")
+    assert lines.select("short_name", "thread", "percent").rows() == [
+        ("data.py:39", "2 other processes, mean", 75.0),
+        (NO_LINE, "2 other processes, mean", 25.0),
+    ]
+    assert frames_below(of, lines["thread_at"][0], lines["frames"][0])["percent"].to_list() == [75.0]
 
 
 def test_a_known_model_s_files_have_names_of_their_own() -> None:
@@ -155,7 +174,7 @@ def test_libraries_count_for_the_line_that_called_them() -> None:
 
 
 def test_what_the_sampler_did_not_see_begin_is_refused() -> None:
-    told = {"thread": 1, "moments": {"began": 0, "ended": 9}, "marks": [0, 9], "step_ns": [9], "host_ns": [9]}
+    told = {"pid": 7, "thread": 1, "moments": {"began": 0, "ended": 9}, "marks": [0, 9], "step_ns": [9], "host_ns": [9]}
     with pytest.raises(ValueError, match="did not see the steps begin"):
         samples_of(events(1, "thread (7)", [(0, (USER,))], 100), told)
 
@@ -316,8 +335,8 @@ def answered(sampler: Sampler, folder: Path, *, gone: bool = False) -> dict[str,
     return {} if gone else json.loads((folder / ANSWER).read_text())
 
 
-TOLD = {
-    "thread": 1, "moments": {"began": 0, "ended": 20 * MS}, "marks": [0, 20 * MS], "step_ns": [20 * MS],
+TOLD = {"pid": 7, 
+    "pid": 7, "thread": 1, "moments": {"began": 0, "ended": 20 * MS}, "marks": [0, 20 * MS], "step_ns": [20 * MS],
     "host_ns": [20 * MS], "rank": None,
 }  # fmt: skip
 BEGUN = "Sampling process 500 times a second"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import math
+import multiprocessing
 import os
 import threading
 import time
@@ -154,7 +155,7 @@ class Sampling:
     def _asked(self) -> dict[str, Any]:
         until = time.monotonic() + WAIT_S
         while time.monotonic() < until:
-            self._progress.say(PHASE, 0, 0, pid=os.getpid())
+            self._progress.say(PHASE, 0, 0, pid=os.getpid(), workers=bool(multiprocessing.active_children()))
             if _stand_before(self._answer):
                 try:
                     return dict(json.loads(self._answer.read_text()))

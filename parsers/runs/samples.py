@@ -46,6 +46,8 @@ class Thread(Struct, frozen=True, gc=False):
     name: str = ""
     steps: bool = False
     """Whether it runs the steps."""
+    process: Whole | None = None
+    """Of a process that the program started, such as a loader's worker: its number."""
 
 
 class Stay(Struct, frozen=True, gc=False):

@@ -10,6 +10,7 @@ import numpy as np
 
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding
+from tracetui.analysis.findings.core.where import by_workers
 from tracetui.analysis.findings.declared.host import S28
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.sampled_steps import HALF
@@ -25,9 +26,13 @@ _UNTOLD = (
     "Nothing recorded tells why: watch the process itself (py-spy dump, nsys profile with OS calls): the disk,"
     " swapping, a lock, gc, another process."
 )
+LOADER = "DataLoader"
 _UNNAMED = "Record one of them, to see what it does: tracetui profile --steps {}."
 _ADVICE = (
-    (r"DataLoader", "More loader workers, prefetching, persistent_workers=True."),
+    (
+        LOADER,
+        "Faster code where the workers are; more loader workers, prefetching, persistent_workers=True.",
+    ),
     (
         r"serialization\.py.*(: |_)save\b|torch\.save|save_(checkpoint|pretrained|state)|checkpoint.*save",
         "Save less often, only what is needed, or in a thread or process beside the training"
@@ -57,7 +62,7 @@ def rare_steps(facts: Facts, limits: Limits) -> Finding | None:
     span = words.ns(longest) if len(kinds.rare) == 1 else f"{words.ns(shortest)} to {words.ns(longest)}"
     verb, what = ("takes" if number == 1 else "take"), _collected(facts, kinds) or kinds.rare[0].particular
     step_ns = kinds.typical.median_ns if facts.model is None else facts.model.step_ns
-    doing = f" ({what})" if what else ""
+    doing = f" ({what}{by_workers(facts) if LOADER in what else ''})" if what else ""
     return Finding(
         _severity(share, number),
         f"{number} of {kinds.steps} steps {verb} {span}, the others {words.ns(step_ns)}{doing}",
