@@ -174,9 +174,12 @@ class Trying:
         self.untried = [change.name for change in chosen]
         try:
             self._first_round()
-            self._more_rounds([row for row in self.rows if row.gain_percent >= WORTH_PERCENT])
+            good = [row for row in self.rows if row.gain_percent >= WORTH_PERCENT]
+            self._round(good, reserved=MOST_TOGETHER)
             self._shake()
             self._put_together()
+            for _ in range(self._rounds - 1):  # the best of all has had one by then
+                self._round([*good, *([self.together] if self.together is not None else [])])
         except Stopped:
             self._say("the time is used up (--budget)")
 
@@ -218,28 +221,31 @@ class Trying:
                 row.turns = [(both, after) for _, after in row.turns]
             self._shake()
 
-    def _more_rounds(self, rows: list[Row]) -> None:
-        for number in range(1, self._rounds):
-            rows = self._affordable([row for row in rows if row.problem is None])
-            if not rows:
-                return
-            self._place = f"round {number + 1} of {self._rounds}, "
-            before = self._original() if number % 2 == 0 else None
-            turns = [(row, self._attempt(row)) for row in rows]
-            before = before or self._original()
-            for row, after in turns:
-                if after is not None:
-                    row.turns.append((before, after))
+    def _round(self, rows: list[Row], reserved: int = 0) -> None:
+        """Measures these once more, as far as the time allows that `reserved` further runs do not need."""
+        rows = [row for row in rows if row.problem is None and len(row.turns) < self._rounds]
+        rows = self._affordable(rows, reserved)
+        if not rows:
+            return
+        number = 1 + max(len(row.turns) for row in rows)
+        self._place = f"round {number} of {self._rounds}, "
+        before = self._original() if number % 2 else None
+        turns = [(row, self._attempt(row)) for row in rows]
+        before = before or self._original()
+        for row, after in turns:
+            if after is not None:
+                row.turns.append((before, after))
 
-    def _affordable(self, rows: list[Row]) -> list[Row]:
-        """Those of a round that end in time, the most gainful first: half a round tells nothing."""
-        room = self._until - time.monotonic() - self._took[AS_IT_WAS]
+    def _affordable(self, rows: list[Row], reserved: int) -> list[Row]:
+        """Those of a round that end in time: the most gainful first, of those that may become part of the best."""
+        usual = self._took[AS_IT_WAS]
+        room = self._until - time.monotonic() - (1 + reserved) * usual
         chosen = []
-        for row in sorted(rows, key=lambda row: -row.gain_percent):
+        for row in sorted(rows, key=lambda row: (not self._may_join(row), -row.gain_percent)):
             if self._took[row.names] <= room:
                 chosen.append(row)
                 room -= self._took[row.names]
-        if rows and not chosen:
+        if rows and not chosen and not reserved:
             raise Stopped
         return chosen
 
@@ -262,18 +268,19 @@ class Trying:
             self._pair(more, self.originals[-1])
             if more.left_percent < best.left_percent * (1 - WORTH_PERCENT / 100) and self._keeps(more):
                 best = self.together = more
-        if self.together is not None:
-            self._more_rounds([self.together])
 
     def _is_sure(self, row: Row) -> bool:
         return (self.figures_of(row).get("low_ns") or 0.0) > 0 and row.gain_percent >= WORTH_PERCENT
 
     def _keeps(self, row: Row) -> bool:
         """Whether results stay, or what changes them was asked to join."""
-        if any(not change.keeps and change.name not in self._request.join for change in row.changes):
+        if not self._may_join(row):
             return False
         asked = any(name in self._request.join for name in row.names)
         return asked or self.results_of(row)["alike"] in ("same", "rounding")
+
+    def _may_join(self, row: Row) -> bool:
+        return all(change.keeps or change.name in self._request.join for change in row.changes)
 
     # --- one run of the program
 

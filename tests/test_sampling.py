@@ -335,7 +335,7 @@ def answered(sampler: Sampler, folder: Path, *, gone: bool = False) -> dict[str,
     return {} if gone else json.loads((folder / ANSWER).read_text())
 
 
-TOLD = {"pid": 7, 
+TOLD = {
     "pid": 7, "thread": 1, "moments": {"began": 0, "ended": 20 * MS}, "marks": [0, 20 * MS], "step_ns": [20 * MS],
     "host_ns": [20 * MS], "rank": None,
 }  # fmt: skip
