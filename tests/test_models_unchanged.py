@@ -77,3 +77,23 @@ def test_what_another_order_of_the_same_numbers_yields_is_not_the_same() -> None
         scored(LEARNED(torch.randn(64, 8))[order] * torch.randn(64, 8))
 
     assert [each["function"] for each in found(step)] == ["encoded"]
+
+
+def test_inference_mode_that_begins_and_ends_in_each_step_hides_nothing() -> None:
+    looked: list[unchanged.Unchanged] = []
+
+    @torch.inference_mode()
+    def step() -> None:
+        scored(encoded() @ torch.randn(8, 8))
+        if looked:
+            looked[0].step()
+        else:  # as a hook of a module does that is called there
+            looked.append(unchanged.Unchanged())
+
+    for _ in range(unchanged.STEPS + 1):
+        step()
+    looked[0].end()
+    assert looked[0].problem is None
+    assert [each["function"] for each in looked[0].found()] == ["encoded"]
+    with torch.inference_mode():
+        assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()

@@ -47,6 +47,8 @@ LIBRARIES = frozenset(
 )  # fmt: skip
 """Import packages that are installed: a profiler leaves out the folder they are in."""
 FRAME = re.compile(r"(?P<file>.+\.py|<ipython-input[^>]*>|<stdin>)\((?P<line>\d+)\): (?P<function>.*)")
+PART = re.compile(r": <(?:listcomp|genexpr|dictcomp|setcomp|lambda)>$")
+"""Functions that are a part of the one that they are written in."""
 _TASK = "autograd::engine::evaluate_function: "
 
 

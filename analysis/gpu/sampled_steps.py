@@ -20,7 +20,8 @@ HALF = 0.5
 def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[str, bool]:
     """The function in which the rare steps spend what they take longer, and whether only they call it.
 
-    Of those that only they call it is the outermost, the program's own before a library's; else the innermost of all.
+    Of those that only they call it is the outermost, the program's own before a library's; else what the innermost of
+    the program's own calls there.
     Empty where no function takes `HALF` of it.
 
     Args:
@@ -52,7 +53,12 @@ def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[s
         return "", False
     new = [function for function in longer if ns[False][function] <= stray]
     own = [function for function in new if not LIBRARY.search(function[0])]
-    told = min(own or new, key=seen.__getitem__) if new else max(longer, key=seen.__getitem__)
+    if new:
+        told = min(own or new, key=seen.__getitem__)
+    else:
+        within = max((seen[function] for function in longer if not LIBRARY.search(function[0])), default=(-1, ""))
+        below = [function for function in longer if seen[function] > within and LIBRARY.search(function[0])]
+        told = min(below, key=seen.__getitem__) if below else max(longer, key=seen.__getitem__)
     return f"{_file(told[0])}: {told[1]}{seen[told][1]}", bool(new)
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tracetui.analysis.attribution.place import call_name
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
@@ -288,23 +289,20 @@ def _sampled(found: StepKinds, trace: Trace) -> StepKinds:
     """The kinds with what a sampler saw of the sampled steps that are like them, where no such step was recorded."""
     of, _ = samples.of_trace(trace)
     lengths = np.array([] if of is None else of.step_ns or of.host_ns, np.float64)
-    groups = grouped(lengths) if lengths.size > 1 else []
-    if of is None or len(groups) < 2:
+    if of is None or not lengths.size:
         return found
-    made = [
-        Kind((), fmean(values.tolist()), median(values.tolist()), 0.0) for values in map(lengths.__getitem__, groups)
-    ]
+    apart = [np.abs(np.log(np.maximum(lengths, 1) / one.mean_ns)) for one in found.kinds]
+    nearest = np.argmin(apart, axis=0)
+    alike = [set(np.flatnonzero(nearest == at).tolist()) for at in range(len(found.kinds))]
 
-    def told(one: Kind) -> Kind:
-        near = min(range(1, len(made)), key=lambda at: abs(np.log(made[at].mean_ns / one.mean_ns)))
-        often = groups[near].size / lengths.size / (len(one.steps) / found.steps)
-        alike = 1 / OFTEN < often < OFTEN and _nearer(one, made[near], found.typical)
-        if one.particular is not None or one not in found.rare or not alike:
+    def told(one: Kind, sampled: set[int]) -> Kind:
+        often = len(sampled) / lengths.size / (len(one.steps) / found.steps)
+        if one.particular is not None or one not in found.rare or not alike[0] or not 1 / OFTEN < often < OFTEN:
             return one
-        what, is_new = what_takes_longer(of, set(groups[near].tolist()), set(groups[0].tolist()))
+        what, is_new = what_takes_longer(of, sampled, alike[0])
         return replace(one, particular=what if is_new or not what else f"{HELD} {what}")
 
-    return replace(found, kinds=tuple(map(told, found.kinds)))
+    return replace(found, kinds=tuple(map(told, found.kinds, alike)))
 
 
 def _nearer(one: Kind, other: Kind, typical: Kind) -> bool:
@@ -355,10 +353,15 @@ def _particular(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> 
         return _on_gpu(sel, slots, typical, rare)
     new = told.filter("is_new")
     if not new.height:
-        return f"{HELD} {told['name'][-1]}"
-    name, row = str(new["name"][0]), int(new["row"][0])
+        return f"{HELD} {_words(told['name'][-1])}"
+    name, row = _words(new["name"][0]), int(new["row"][0])
     own = _own_frame(sel.trace.host, row)
     return name if own in ("", name) else f"{name}, under {own}"
+
+
+def _words(name: str) -> str:
+    """Of a built-in function what a program calls it."""
+    return call_name(name) if name.startswith("<built-in") else name
 
 
 def _host_rows(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> pl.LazyFrame:

@@ -15,6 +15,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Tuple
 
+from .hand import replace
+
 STEPS = 3
 MOST_PLACES, MOST_OPERATORS = 16, 20_000
 LEAST_CHANGING = 0.2
@@ -51,14 +53,15 @@ class Unchanged:
 
     def __init__(self) -> None:
         """Begins to look at the thread's operators."""
+        import torch
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        looker, thread = self, threading.get_ident()
+        looker, self._thread = self, threading.get_ident()
 
         class Mode(TorchDispatchMode):
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 result = func(*args, **(kwargs or {}))
-                if threading.get_ident() == thread and looker.problem is None:
+                if threading.get_ident() == looker._thread and looker.problem is None:
                     looker.seen(func, result)
                 return result
 
@@ -66,6 +69,7 @@ class Unchanged:
         self._steps: list[list[tuple[tuple[Place, ...], str, list[Any]]]] = [[]]
         self._mode: Any = Mode()
         self._mode.__enter__()
+        self._undo = [replace(torch.inference_mode, name, self._renewed) for name in ("__enter__", "__exit__")]
 
     def step(self) -> None:
         """A step has ended."""
@@ -76,6 +80,16 @@ class Unchanged:
         mode, self._mode = self._mode, None
         if mode is not None:
             mode.__exit__(None, None, None)
+        while self._undo:
+            self._undo.pop()()
+
+    def _renewed(self, original: Any, args: Any, named: Any) -> Any:
+        """Goes on to look after inference mode began or ended, which puts a thread's modes out of use."""
+        result = original(*args, **named)
+        if threading.get_ident() == self._thread and self._mode is not None:
+            self._mode.__exit__(None, None, None)
+            self._mode.__enter__()
+        return result
 
     def seen(self, func: Any, result: Any) -> None:
         """Keeps what tells the results of an operator from others, unless it only looks at what is there."""
@@ -117,14 +131,11 @@ class Unchanged:
         for _, name in calls:
             number.append(seen[name])
             seen[name] += 1
-        told = [
-            {
-                **_named(_within(frames, [calls[place][0] for place in at])),
-                "operators": _ranges(at, calls, number, seen),
-            }
-            for frames, at in places.items()
-            if any(work[place] for place in at)
-        ]
+        named: dict[Place, list[int]] = {}  # what is called from several lines is one place
+        for frames, at in places.items():
+            if any(work[place] for place in at):
+                named.setdefault(_within(frames, [calls[place][0] for place in at]), []).extend(at)
+        told = [{**_named(place), "operators": _ranges(at, calls, number, seen)} for place, at in named.items()]
         return sorted(told, key=lambda each: -sum(len(of["calls"]) for of in each["operators"]))[:MOST_PLACES]
 
 

@@ -11,7 +11,6 @@ from tracetui.analysis.attribution.place import Place, innermost_units, launchin
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.dependencies.host_path import host_path as path_of
-from tracetui.analysis.findings.core import words
 from tracetui.analysis.host_lines import line_times, longest_line, workers_line
 from tracetui.analysis.sampled_calls import line_at
 
@@ -78,10 +77,10 @@ def of_finding(facts: Facts, finding: Finding) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def by_workers(facts: Facts) -> str:
-    """The line that makes the batches, as the end of a sentence; empty where no other process was sampled."""
+def workers(facts: Facts) -> str:
+    """Where those are who make the batches, as the end of a sentence; empty where no other process was sampled."""
     line = workers_line(facts.trace)
-    return "" if line is None else f"; its workers are in {line.short} for {words.percent(line.percent)} of the steps"
+    return "" if line is None else f"its workers are most in {line.short}"
 
 
 def _by_samples(facts: Facts, found: list[Place]) -> list[Place]:

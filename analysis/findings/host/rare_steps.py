@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding
-from tracetui.analysis.findings.core.where import by_workers
+from tracetui.analysis.findings.core.where import workers
 from tracetui.analysis.findings.declared.host import S28
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.sampled_steps import HALF
@@ -62,7 +62,9 @@ def rare_steps(facts: Facts, limits: Limits) -> Finding | None:
     span = words.ns(longest) if len(kinds.rare) == 1 else f"{words.ns(shortest)} to {words.ns(longest)}"
     verb, what = ("takes" if number == 1 else "take"), _collected(facts, kinds) or kinds.rare[0].particular
     step_ns = kinds.typical.median_ns if facts.model is None else facts.model.step_ns
-    doing = f" ({what}{by_workers(facts) if LOADER in what else ''})" if what else ""
+    if LOADER in (what or "") and (busy := workers(facts)):
+        what = f"{LOADER}: {busy}"
+    doing = f" ({what})" if what else ""
     return Finding(
         _severity(share, number),
         f"{number} of {kinds.steps} steps {verb} {span}, the others {words.ns(step_ns)}{doing}",

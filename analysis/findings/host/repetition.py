@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from msgspec.structs import replace
 
-from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
+from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.attribution.operator_tree import scope_mask
-from tracetui.analysis.attribution.place import FRAME, call_name, own_frames
+from tracetui.analysis.attribution.place import FRAME, PART, call_name, own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.own_code import COMPILED
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query
 from tracetui.analysis.findings.core.where import host_path
-from tracetui.analysis.findings.declared.host import S29, S30, S34, S35
+from tracetui.analysis.findings.declared.host import S29, S30
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
 
@@ -32,9 +30,8 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Bools
     from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.parsers.runs.manifest import Unchanged
 
-LEAST_PART = 0.01
+LEASTPART = 0.01
 """Calls that take less than this part of the step are not named."""
 MOST_NAMED = 3
 HALF = 0.5
@@ -75,8 +72,6 @@ class Units(Struct, frozen=True):
     """Of each host row the innermost unit that it is in, or whose gradients it computes, as place; -1 for none."""
 
 
-_PART = re.compile(r": <(?:listcomp|genexpr|dictcomp|setcomp|lambda)>$")
-"""Functions that are a part of the one that they are written in."""
 _CALLS_HOOKS = re.compile(r"^torch/nn/modules/module\.py\(\d+\): (?:_call_impl|inner)$")
 _NO_LOOP = re.compile(rf"torch/optim/|.*(?:{COMPILED.pattern})")
 """What optimizers do one by one is F4's, and a compiled function is a network, written out."""
@@ -96,7 +91,7 @@ def units(facts: Facts, looping: int) -> Units | None:
     frames, parent, forward = own_frames(facts.trace), parents_of(host), row_ids(host["forward"])
     row = np.arange(host.height)
     inside = scope_mask(facts.sel)
-    function = frames.own & ~names.matching(host["name"], lambda name: bool(_PART.search(name)))
+    function = frames.own & ~names.matching(host["name"], lambda name: bool(PART.search(name)))
     is_module = of_kinds(host["kind"], "module")
     unit = np.flatnonzero((frames.unit == row) & (frames.frame >= 0) & inside)
     # what holds modules is a part of the network
@@ -210,7 +205,7 @@ def repeated_calls(facts: Facts, limits: Limits) -> Iterator[Finding]:
     shown = own_frames(facts.trace).frame[often["frame"].to_numpy()]
     often = often.with_columns(function=host["name"].gather(shown).cast(pl.String))
     often = often.filter(
-        pl.col("host_ns").sum().over("function", "label") >= LEAST_PART * facts.host_model.step_ns
+        pl.col("host_ns").sum().over("function", "label") >= LEASTPART * facts.host_model.step_ns
     ).sort("unit")
     for (function,), calls in often.group_by("function", maintain_order=True):
         # the last one stays: what waits for the GPU would do so once for all
@@ -266,118 +261,6 @@ def _in_place_of(labels: list[str]) -> str:
     """What to do about these calls, the one that takes most first."""
     fitting = [advice for label in labels for pattern, advice in INSTEAD if re.search(pattern, label)]
     return " ".join(list(dict.fromkeys(fitting))[:2]) or IN_GENERAL
-
-
-@looks_for(S34)
-def without_gradient(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    host, parent = facts.trace.host, parents_of(facts.trace.host)
-    if facts.host_model is None or not host["forward"].count():
-        return
-    function = own_frames(facts.trace).own & of_kinds(host["kind"], "python")
-    function &= ~names.matching(host["name"], lambda name: bool(_PART.search(name)))
-    calls = _without_gradient(facts, function)
-    called = pl.DataFrame({"row": calls, "function": host["name"].gather(calls).cast(pl.String)})
-    for (name,), rows in called.group_by("function", maintain_order=True):
-        at = rows["row"].to_numpy()
-        start, marked = host["start"].to_numpy()[at], np.zeros(host.height, np.bool_)
-        marked[at] = True
-        work = np.flatnonzero(nearest(parent, marked, row_ids(facts.trace.device["launch"])) >= 0)
-        bound = gain.of_calls(facts, start, start + host["duration"].to_numpy()[at], work)
-        bound = replace(gain.of_the_step(bound, facts.host_model), least_ns=0.0, sure_percent=0.0)
-        if (bound.ceiling_percent or 0.0) < limits.share_percent:
-            continue
-        spent = facts.per_step(float(facts.trace.device["duration"].gather(work).sum()))
-        yield bound.finding(
-            f"Do {name} less often: no gradient flows through it",
-            (
-                Evidence("calls", facts.per_step(at.size), "", Query("host", row=str(name))),
-                Evidence("their GPU work", spent, "ns", Query("kernels")),
-            ),
-            f"without its calls: {bound.why}",
-            advice="Compute once what does not change between steps: masks, positions, a graph's structure, the output"
-            " of a frozen encoder. Metrics and statistics: in every n-th step. Augmentation: in the loader's workers.",
-        )
-
-
-def _without_gradient(facts: Facts, function: Bools) -> Ints:
-    """The outermost calls of these functions that launch work, all of it neither learned from nor the optimizer's."""
-    host, parent = facts.trace.host, parents_of(facts.trace.host)
-    backward = row_ids(host["forward"])
-    learned = backward >= 0
-    learned[backward[learned]] = True
-    launch = row_ids(facts.launches["launch"])
-    needed = nearest(parent, learned, launch) >= 0
-    if (optimizer := kernel_kinds.optimizer(facts)) is not None:
-        needed[optimizer.kernels] = True
-    holds, keeps = np.zeros(host.height + 1, np.bool_), np.zeros(host.height + 1, np.bool_)
-    at = nearest(parent, function, launch)
-    while (at >= 0).any():
-        holds[at], keeps[at[needed]] = True, True
-        at = nearest(parent, function, np.append(parent, NONE)[at])
-    spare = holds & ~keeps
-    spare[NONE] = False
-    rows = np.flatnonzero(spare[:-1] & scope_mask(facts.sel))
-    return rows[~spare[nearest(parent, function, parent[rows])]]
-
-
-@looks_for(S35)
-def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    told = () if facts.manifest is None else facts.manifest.measurement.unchanged
-    host, parent = facts.trace.host, parents_of(facts.trace.host)
-    if not told or facts.host_model is None:
-        return
-    known = _numbered_operators(facts)
-    for each in told:
-        rows = _calls_of(known, each)
-        if not rows.size:
-            continue
-        start, marked = host["start"].to_numpy()[rows], np.zeros(host.height, np.bool_)
-        marked[rows] = True
-        work = np.flatnonzero(nearest(parent, marked, row_ids(facts.trace.device["launch"])) >= 0)
-        bound = gain.of_calls(facts, start, start + host["duration"].to_numpy()[rows], work)
-        bound = gain.of_the_step(bound, facts.host_model)
-        if (bound.ceiling_percent or 0.0) < limits.share_percent:
-            continue
-        spent = facts.per_step(float(facts.trace.device["duration"].gather(work).sum()))
-        what = f"all of {each.function}" if each.whole else f"line {each.line} of {each.function}"
-        yield bound.finding(
-            f"Compute once {each.file}:{each.line}, {each.function}: its result is the same in each step",
-            (
-                Evidence("the same bits in each of the steps compared", what),
-                Evidence("operators", sum(len(of.calls) for of in each.operators), "", Query("operators")),
-                Evidence("their GPU work, as recorded", spent, "ns", Query("kernels")),
-            ),
-            f"without these operators: {bound.why}",
-            advice="Compute it before the loop over steps, or at the first one, and keep the result (register_buffer,"
-            " functools.cache); if it changes now and then, compute it when it does.",
-        )
-
-
-def _numbered_operators(facts: Facts) -> pl.DataFrame:
-    """Operators within the steps: row, lane, step, name, and the number of each among its lane's, step's and name's."""
-    host, same = facts.trace.host, ("lane", "step", "name")
-    rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
-    table = pl.DataFrame(
-        {
-            "row": rows,
-            "lane": lanes_of(host)[rows],
-            "step": step_at(facts.sel.steps, host["start"].to_numpy()[rows]),
-            "name": host["name"].gather(rows).cast(pl.String),
-        }
-    )
-    return table.drop_nulls().with_columns(number=pl.int_range(pl.len()).over(same), of=pl.len().over(same))
-
-
-def _calls_of(known: pl.DataFrame, told: Unchanged) -> Ints:
-    """The rows of these calls, in the steps of the thread that have as many of each of these operators."""
-    asked = pl.DataFrame(
-        [(of.name, of.of, number) for of in told.operators for number in of.calls],
-        schema={"name": pl.String, "of": pl.UInt32, "number": pl.Int64},
-        orient="row",
-    )
-    found = known.join(asked, on=["name", "of", "number"])
-    rows: Ints = found.filter(pl.len().over("lane", "step") == asked.height)["row"].sort().to_numpy()
-    return rows
 
 
 @looks_for(S30)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT, Abstention, Evidence, Finding, Query, evidence
-from tracetui.analysis.findings.core.where import by_workers
+from tracetui.analysis.findings.core.where import workers
 from tracetui.analysis.findings.declared.host import S1, S5, S6, S12, S18
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.steps import step_slots
@@ -72,8 +72,9 @@ def loader_bound(facts: Facts, limits: Limits) -> Finding | None:
         return None
     sure = (bound.sure_percent or 0.0) >= limits.critical_percent
     loud: Severity = "critical" if share >= limits.critical_percent and sure else "warning"
+    busy = f"; {workers(facts)}" if workers(facts) else ""
     return bound.finding(
-        f"Load data faster: the wait for it is {words.percent(share)} of {basis.host_span(facts)}{by_workers(facts)}",
+        f"Load data faster: the wait for it is {words.percent(share)} of {basis.host_span(facts)}{busy}",
         (
             Evidence("waits for data, GPU idle", found.exposed_ns, "ns", Query("host:gaps")),
             Evidence("waits for data, all", found.waited_ns, "ns", _loader_on_path(facts)),

@@ -1,0 +1,152 @@
+"""Rules on work that a step may do without: what no gradient flows through, and what yields the same in each step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from msgspec.structs import replace
+
+from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
+from tracetui.analysis.attribution.operator_tree import scope_mask
+from tracetui.analysis.attribution.place import PART, own_frames
+from tracetui.analysis.base import names
+from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.findings.core import gain
+from tracetui.analysis.findings.core.finding import Evidence, Query
+from tracetui.analysis.findings.declared.host import S34, S35
+from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.gpu import kernel_kinds
+from tracetui.analysis.selection import step_at
+from tracetui.parsers.nesting import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.findings.core.facts import Facts
+    from tracetui.analysis.findings.core.finding import Finding
+    from tracetui.analysis.findings.core.gain import Bools
+    from tracetui.analysis.findings.declared.rule import Limits
+    from tracetui.parsers.runs.manifest import Unchanged
+
+MOSTLY = 0.5
+"""Of a place's operators, so many must be found in a step of the recording."""
+
+
+@looks_for(S34)
+def without_gradient(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    host, parent = facts.trace.host, parents_of(facts.trace.host)
+    if facts.host_model is None or not host["forward"].count():
+        return
+    function = own_frames(facts.trace).own & of_kinds(host["kind"], "python")
+    function &= ~names.matching(host["name"], lambda name: bool(PART.search(name)))
+    calls = _without_gradient(facts, function)
+    called = pl.DataFrame({"row": calls, "function": host["name"].gather(calls).cast(pl.String)})
+    for (name,), rows in called.group_by("function", maintain_order=True):
+        at = rows["row"].to_numpy()
+        start, marked = host["start"].to_numpy()[at], np.zeros(host.height, np.bool_)
+        marked[at] = True
+        work = np.flatnonzero(nearest(parent, marked, row_ids(facts.trace.device["launch"])) >= 0)
+        bound = gain.of_calls(facts, start, start + host["duration"].to_numpy()[at], work)
+        bound = replace(gain.of_the_step(bound, facts.host_model), least_ns=0.0, sure_percent=0.0)
+        if (bound.ceiling_percent or 0.0) < limits.share_percent:
+            continue
+        spent = facts.per_step(float(facts.trace.device["duration"].gather(work).sum()))
+        yield bound.finding(
+            f"Do {name} less often: no gradient flows through it",
+            (
+                Evidence("calls", facts.per_step(at.size), "", Query("host", row=str(name))),
+                Evidence("their GPU work", spent, "ns", Query("kernels")),
+            ),
+            f"without its calls: {bound.why}",
+            advice="Compute once what does not change between steps: masks, positions, a graph's structure, the output"
+            " of a frozen encoder. Metrics and statistics: in every n-th step. Augmentation: in the loader's workers.",
+        )
+
+
+def _without_gradient(facts: Facts, function: Bools) -> Ints:
+    """The outermost calls of these functions that launch work, all of it neither learned from nor the optimizer's."""
+    host, parent = facts.trace.host, parents_of(facts.trace.host)
+    backward = row_ids(host["forward"])
+    learned = backward >= 0
+    learned[backward[learned]] = True
+    launch = row_ids(facts.launches["launch"])
+    needed = nearest(parent, learned, launch) >= 0
+    if (optimizer := kernel_kinds.optimizer(facts)) is not None:
+        needed[optimizer.kernels] = True
+    holds, keeps = np.zeros(host.height + 1, np.bool_), np.zeros(host.height + 1, np.bool_)
+    at = nearest(parent, function, launch)
+    while (at >= 0).any():
+        holds[at], keeps[at[needed]] = True, True
+        at = nearest(parent, function, np.append(parent, NONE)[at])
+    spare = holds & ~keeps
+    spare[NONE] = False
+    rows = np.flatnonzero(spare[:-1] & scope_mask(facts.sel))
+    return rows[~spare[nearest(parent, function, parent[rows])]]
+
+
+@looks_for(S35)
+def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    told = () if facts.manifest is None else facts.manifest.measurement.unchanged
+    host, parent = facts.trace.host, parents_of(facts.trace.host)
+    if not told or facts.host_model is None:
+        return
+    known = _numbered_operators(facts)
+    for each in told:
+        rows = _calls_of(known, each)
+        if not rows.size:
+            continue
+        start, marked = host["start"].to_numpy()[rows], np.zeros(host.height, np.bool_)
+        marked[rows] = True
+        work = np.flatnonzero(nearest(parent, marked, row_ids(facts.trace.device["launch"])) >= 0)
+        bound = gain.of_calls(facts, start, start + host["duration"].to_numpy()[rows], work)
+        bound = gain.of_the_step(bound, facts.host_model)
+        if (bound.ceiling_percent or 0.0) < limits.share_percent:
+            continue
+        spent = facts.per_step(float(facts.trace.device["duration"].gather(work).sum()))
+        what = f"all of {each.function}" if each.whole else f"line {each.line} of {each.function}"
+        yield bound.finding(
+            f"Compute once {each.file}:{each.line}, {each.function}: its result is the same in each step",
+            (
+                Evidence("the same bits in each of the steps compared", what),
+                Evidence("operators", sum(len(of.calls) for of in each.operators), "", Query("operators")),
+                Evidence("their GPU work, as recorded", spent, "ns", Query("kernels")),
+            ),
+            f"without these operators: {bound.why}",
+            advice="Compute it before the loop over steps, or at the first one, and keep the result (register_buffer,"
+            " functools.cache); if it changes now and then, compute it when it does.",
+        )
+
+
+def _numbered_operators(facts: Facts) -> pl.DataFrame:
+    """Operators within the steps: row, lane, step, name, and the number of each among its lane's, step's and name's.
+
+    What an operator calls of its own name is left out: only the outer one was looked at.
+    """
+    host, same = facts.trace.host, ("lane", "step", "name")
+    rows = np.flatnonzero(of_kinds(host["kind"], "operator") & scope_mask(facts.sel))
+    codes = host["name"].to_physical().to_numpy()
+    rows = rows[codes[rows] != np.append(codes, NONE)[parents_of(host)[rows]]]
+    table = pl.DataFrame(
+        {
+            "row": rows,
+            "lane": lanes_of(host)[rows],
+            "step": step_at(facts.sel.steps, host["start"].to_numpy()[rows]),
+            "name": host["name"].gather(rows).cast(pl.String),
+        }
+    )
+    return table.drop_nulls().with_columns(number=pl.int_range(pl.len()).over(same), of=pl.len().over(same))
+
+
+def _calls_of(known: pl.DataFrame, told: Unchanged) -> Ints:
+    """The rows of these calls, in the steps of the thread that have as many of most of these operators."""
+    asked = pl.DataFrame(
+        [(of.name, of.of, number) for of in told.operators for number in of.calls],
+        schema={"name": pl.String, "of": pl.UInt32, "number": pl.Int64},
+        orient="row",
+    )
+    found = known.join(asked, on=["name", "of", "number"])
+    rows: Ints = found.filter(pl.len().over("lane", "step") > MOSTLY * asked.height)["row"].sort().to_numpy()
+    return rows
