@@ -56,8 +56,8 @@ def what_takes_longer(of: Samples, rare: set[int], typical: set[int]) -> tuple[s
     if new:
         told = min(own or new, key=seen.__getitem__)
     else:
-        within = max((seen[function] for function in longer if not LIBRARY.search(function[0])), default=(-1, ""))
-        below = [function for function in longer if seen[function] > within and LIBRARY.search(function[0])]
+        inner = max((seen[function] for function in longer if not LIBRARY.search(function[0])), default=(-1, ""))
+        below = [function for function in longer if seen[function] > inner and LIBRARY.search(function[0])]
         told = min(below, key=seen.__getitem__) if below else max(longer, key=seen.__getitem__)
     return f"{_file(told[0])}: {told[1]}{seen[told][1]}", bool(new)
 

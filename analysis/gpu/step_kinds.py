@@ -13,7 +13,6 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tracetui.analysis.attribution.place import call_name
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
@@ -360,8 +359,8 @@ def _particular(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> 
 
 
 def _words(name: str) -> str:
-    """Of a built-in function what a program calls it."""
-    return call_name(name) if name.startswith("<built-in") else name
+    """Without where in memory something was."""
+    return re.sub(r" object(?: at 0x\w+)?(?=>)", "", name)
 
 
 def _host_rows(sel: Selection, slots: StepSlots, typical: Kind, rare: Kind) -> pl.LazyFrame:
