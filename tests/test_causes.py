@@ -91,6 +91,26 @@ def test_a_recorded_fault_is_named_first_with_its_place(name: str, rule: str, sa
     assert all(part in text for part in said), text
 
 
+AMONG_THREE = (
+    ("field", "K16", ("Compute in fp32", "field.py(24): forward")),
+    ("ranker", "F23", ("1,064,960 of 10,000,000 rows", "backward of model.py(24): forward", "EmbeddingBagBackward0")),
+    ("segmentation", "S34", ("segmentation.py(44): update", "segmentation.py(49): confusion, line 55")),
+    ("metric_learning", "F24", ("1,536 × 1,536 × 512", "metric_learning.py(36): pairwise_sq_distances")),
+    ("gnn_full", "S35", ("gnn_full.py:19, symmetric_norm", "line 23, in GNN/GraphConv, 3 × aten::_unique2")),
+)
+
+
+@pytest.mark.parametrize(("name", "rule", "said"), AMONG_THREE, ids=[name for name, *_ in AMONG_THREE])
+def test_a_recorded_fault_is_named_with_its_place_among_three(name: str, rule: str, said: tuple[str, ...]) -> None:
+    (mine,) = (each for each in find(Facts(run_of(f"causes/{name}"))).found[:3] if each.id == rule)
+    text = "\n".join([mine.title, *printed(finding_row(mine))])
+    assert all(part in text for part in said), text
+
+
+def test_a_compiled_program_that_keeps_the_gpu_busy_gets_no_advice() -> None:
+    assert {each.id for each in find(Facts(run_of("causes/gpt"))).found} <= {"T1", "T2", "V7", "V8"}
+
+
 @pytest.mark.parametrize("name", ["anomaly", "gqa_mask"])
 def test_nothing_is_invented_in_mended_programs(name: str) -> None:
     found = find(Facts(run_of(f"causes/{name}_mended"))).found
@@ -406,7 +426,14 @@ def test_what_only_long_sampled_steps_do_is_named_with_the_line_that_calls_it() 
     assert what_takes_longer(_sampled(held, host), {9}, set(range(9))) == ("x.py: wrapped, at train.py:41", False)
 
 
-@pytest.mark.parametrize("call", ["<built-in method format of str object>", "<built-in method acquire of lock object>"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "<built-in method format of str object>",
+        "metrics.py(3): <genexpr>",  # of which there are more than of the launching thread's functions
+        "<built-in method acquire of lock object>",
+    ],
+)
 def test_a_thread_that_runs_python_holds_the_others_up(tmp_path: Path, call: str) -> None:
     made = Made()
     looped(made, "train.py(3): block", operator="aten::linear")
@@ -478,6 +505,51 @@ def test_what_has_the_same_result_in_each_step_is_told_by_its_operators(tmp_path
     other = replaced(whole, operators=(OperatorCalls("aten::mm", of=3, calls=(1,)), *whole.operators[1:]))
     said = RunManifest(measurement=Measurement(unchanged=(other,)))
     assert silent("S35", made.facts(tmp_path, said)), "the recorded steps have not as many"
+
+
+@pytest.mark.parametrize(("operand", "told"), [([64, 1, 32], True), ([64, 64, 32], False)])
+def test_a_large_result_of_small_operands_is_told(tmp_path: Path, operand: list[int], told: bool) -> None:
+    made, now, pairs = Made(), 0.0, [64, 64, 32]
+    for step in range(3):
+        begin = now
+        for name, dims in (
+            ("aten::sub", [operand, [1, 64, 32], []]), ("aten::pow", [pairs, []]), ("aten::mm", [[64, 32], [32, 64]]),
+        ):  # fmt: skip
+            made.host("cpu_op", name, now, now + 20, **{"Input Dims": dims})
+            made.launch(f"{name}_kernel", (now + 5, now + 10), (now + 15, now + 115))
+            now += 120
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now, now + 4)
+        now += 5
+        made.step(step, begin, now)
+    facts = made.facts(tmp_path)
+    if not told:
+        assert silent("F24", facts)
+        return
+    found = finding("F24", facts)
+    assert "64 × 64 × 32 that aten::sub" in found.title
+    assert found.work is not None
+    assert found.work.size == 2 * 3, "its own kernels, and those that read what it made"
+    assert found.least_ns == 0
+
+
+@pytest.mark.parametrize(("types", "told"), [(["double", "Scalar"], True), (["float", "double"], False)])
+def test_double_precision_is_told_by_types_and_not_of_a_number_without_a_shape(
+    tmp_path: Path, types: list[str], told: bool
+) -> None:
+    made, now = Made(), 0.0
+    for step in range(3):
+        made.host("cpu_op", "aten::mul", now, now + 20, **{"Input Dims": [[8, 8], []], "Input type": types})
+        made.launch("some_kernel", (now + 5, now + 10), (now + 15, now + 115))
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now + 21, now + 119)
+        made.step(step, now, now + 120)
+        now += 121
+    facts = made.facts(tmp_path)
+    if not told:
+        assert silent("K16", facts)
+        return
+    found = finding("K16", facts)
+    assert found.impact_ns == pytest.approx(100e3, rel=0.1)
+    assert found.least_ns == pytest.approx(50e3, rel=0.1)
 
 
 @pytest.mark.parametrize("lookup", ["embedding", "embedding_bag"])

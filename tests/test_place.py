@@ -57,6 +57,9 @@ OF_STACKS = "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz"
         ("<built-in method item of Tensor object at 0x7efb5a618cd0>", False),
         ("~/runs/x.partial/child/tracetui_child/script.py(87): _run_program", False),
         ("~/runs/x.partial/child/start.py(5): <module>", False),
+        ("/tmp/torchinductor_ann/bm/cbm.py(1370): call", False),
+        ("/cache/bm/cbmrvymoj5aqvw4b5z3fab5v4h7wk4qgcks5lsldhf3qpwywww76.py(1370): call", False),
+        ("/home/ann/bm/cbm_train.py(3): call", True),
     ],
 )
 def test_own_frames_are_told_from_libraries(frame: str, own: bool) -> None:

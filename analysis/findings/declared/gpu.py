@@ -241,6 +241,26 @@ F22 = Rule(
     with attention at its roof and half of its products, as a causal mask leaves.""",
 )
 
+F24 = Rule(
+    "F24",
+    "A tensor blown up by broadcasting",
+    needs=("timeline", "gpu", "operators", "shapes"),
+    rests_on=("gpu", "shares"),
+    thresholds={
+        "share_percent": chosen(10, "%", "what the step would be shorter without it"),
+        "factor": chosen(16, "x", "its elements, of those of the largest operand"),
+    },
+    advice="A matrix product in place of all pairs, or one fused kernel.",
+    source="PyTorch's broadcasting semantics",
+    compared="{share_percent} of the step, for results of {factor:g} times the elements of the largest operand",
+    explanation="""
+    An elementwise operator has small operands and a large result, such as the differences of all pairs of vectors.
+
+    Counted is the GPU work of that operator, and of all with an operand of as many elements, backward too: each writes
+    and reads the whole. What a matrix product or a fused kernel takes instead is not known, so the gain is an upper
+    end.""",
+)
+
 F23 = Rule(
     "F23",
     "The gradient of a table is dense, and few of its rows are read",

@@ -1,7 +1,9 @@
-"""Rules on work that a step may do without: what no gradient flows through, and what yields the same in each step."""
+"""Rules on work that a step may do without: nothing learns from it, it yields the same again, or it is blown up."""
 
 from __future__ import annotations
 
+import contextlib
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,11 +15,13 @@ from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import PART, own_frames
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
-from tracetui.analysis.findings.core import gain
+from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Query
+from tracetui.analysis.findings.declared.gpu import F24
 from tracetui.analysis.findings.declared.host import S34, S35
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
+from tracetui.analysis.findings.gpu.attention import inputs_of
 from tracetui.analysis.selection import step_at
 from tracetui.parsers.nesting import nearest
 
@@ -150,3 +154,45 @@ def _calls_of(known: pl.DataFrame, told: Unchanged) -> Ints:
     found = known.join(asked, on=["name", "of", "number"])
     rows: Ints = found.filter(pl.len().over("lane", "step") > MOSTLY * asked.height)["row"].sort().to_numpy()
     return rows
+
+
+@looks_for(F24)
+def blown_up(facts: Facts, limits: Limits) -> Finding | None:
+    host, launched = facts.trace.host, facts.launches.filter(pl.col("operator").is_not_null())
+    texts = host["input_shapes"].gather(launched["operator"]).cast(pl.String)
+    given = {text: [tuple(shape) for shape in inputs_of(text) if shape] for text in texts.unique().drop_nulls()}
+    results = {text: _broadcast(shapes) for text, shapes in given.items()}
+    large = {
+        text: result
+        for text, result in results.items()
+        if result and prod(result) >= limits.factor * max(map(prod, given[text]))
+    }
+    if not large:
+        return None
+    size = max(map(prod, large.values()))
+    of_size = [text is not None and (text in large or max(map(prod, given[text]), default=0) == size) for text in texts]
+    bound = gain.of_kernels(facts, launched["row"].to_numpy()[np.array(of_size)], fewer_launches=True)
+    bound = replace(bound, least_ns=0.0, sure_percent=0.0)
+    if (bound.ceiling_percent or 0.0) < limits.share_percent:
+        return None
+    text, shape = next((text, result) for text, result in large.items() if prod(result) == size)
+    name = str(host["name"][int(launched["operator"].filter(texts == text)[0])])
+    return bound.finding(
+        f"Avoid the tensor of {' × '.join(map(words.count, shape))} that {name} makes by broadcasting",
+        (
+            Evidence("its operands", " and ".join(" × ".join(map(str, each)) for each in given[text])),
+            Evidence("launches that read or write as much", facts.per_step(sum(of_size)), "", Query("operators", name)),
+        ),
+        bound.why,
+        advice="Distances of all pairs are a matrix product: x² + y² − 2xy (torch.cdist); weighted sums too (einsum)."
+        " Else let torch.compile fuse it with what reduces it, or take it in blocks.",
+    )
+
+
+def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The shape of what elementwise work on two operands yields; None where they do not fit."""
+    if len(shapes) != 2:
+        return None
+    with contextlib.suppress(ValueError):
+        return tuple(np.broadcast_shapes(*shapes))
+    return None
