@@ -85,14 +85,20 @@ def test_inference_mode_that_begins_and_ends_in_each_step_hides_nothing() -> Non
     @torch.inference_mode()
     def step() -> None:
         scored(encoded() @ torch.randn(8, 8))
-        if looked:
-            looked[0].step()
-        else:  # as a hook of a module does that is called there
+        if not looked:  # as a hook of a module does that is called there
             looked.append(unchanged.Unchanged())
+            return
+        looked[0].step()
+        if len(looked[0]._steps) > unchanged.STEPS:
+            looked[0].end()
 
+    before = torch.inference_mode.__exit__
     for _ in range(unchanged.STEPS + 1):
         step()
-    looked[0].end()
+    assert torch.zeros(3).add(1).sum() == 3
+    with torch.inference_mode():
+        torch.zeros(3)
+    assert torch.inference_mode.__exit__ is before
     assert looked[0].problem is None
     assert [each["function"] for each in looked[0].found()] == ["encoded"]
     with torch.inference_mode():

@@ -67,6 +67,7 @@ class Unchanged:
 
         self.problem: str | None = None
         self._steps: list[list[tuple[tuple[Place, ...], str, list[Any]]]] = [[]]
+        self._make = Mode
         self._mode: Any = Mode()
         self._mode.__enter__()
         self._undo = [replace(torch.inference_mode, name, self._renewed) for name in ("__enter__", "__exit__")]
@@ -77,18 +78,33 @@ class Unchanged:
 
     def end(self) -> None:
         """Looks no more."""
+        import torch
+
         mode, self._mode = self._mode, None
         if mode is not None:
             mode.__exit__(None, None, None)
+        if not torch.is_inference_mode_enabled():
+            self._leave()
+
+    def _leave(self) -> None:
         while self._undo:
             self._undo.pop()()
 
     def _renewed(self, original: Any, args: Any, named: Any) -> Any:
-        """Goes on to look after inference mode began or ended, which puts a thread's modes out of use."""
+        """Where inference mode begins or ends, it sets the thread's modes in or out of use as they were before."""
+        import torch
+
         result = original(*args, **named)
-        if threading.get_ident() == self._thread and self._mode is not None:
-            self._mode.__exit__(None, None, None)
-            self._mode.__enter__()
+        if threading.get_ident() == self._thread:
+            mode = self._make() if self._mode is None else self._mode
+            if self._mode is None:  # in use without one, torch would fail
+                mode.__enter__()
+                mode.__exit__(None, None, None)
+                if not torch.is_inference_mode_enabled():
+                    self._leave()
+            else:
+                mode.__exit__(None, None, None)
+                mode.__enter__()
         return result
 
     def seen(self, func: Any, result: Any) -> None:
