@@ -107,7 +107,8 @@ def _kinds() -> tuple[Kind, ...]:
         "user of a domain|logged in as CORP\\%",
         "seed phrase|mnemonic: % abandon ability",
         "SUDO_USER:|SUDO_USER: %", "bot of Discord|MTE5NDQ2NzE4MzYxMDU0OTc2OA.GzQwXy.%|TOKEN20TOKEN10",
-        "s. of Vault|s.Zq1x%|TOKEN20", "key- of Mailgun|key-zq3ax6xnjp29%|TOKEN20", "NAME_KEY and hex|MYAPP_KEY %|HEX8HEX16",
+        "s. of Vault|s.Zq1x%|TOKEN20", "key- of Mailgun|key-zq3ax6xnjp29%|TOKEN20",
+        "NAME_KEY and hex|MYAPP_KEY %|HEX8HEX16",
         "models--org--name|models--%--gpt/snapshots|org%", "--dataset_name|--dataset_name %", "--rdzv-id|--rdzv-id %",
         "what id prints|uid=1001(%) gid=1001(x) groups=1001(x),27(sudo)",
         "secret in quotes within quotes|declare -x SECRET_THING=\"%\"|TOKEN10",
@@ -119,7 +120,10 @@ def _kinds() -> tuple[Kind, ...]:
 
 
 KINDS = _kinds()
-FORMS = ("plain", "in a sentence", "in JSON", "URL-encoded", "as a key in JSON", "in JSON in JSON", "in base64", "as escapes")
+FORMS = (
+    "plain", "in a sentence", "in JSON", "URL-encoded", "as a key in JSON", "in JSON in JSON", "in base64",
+    "as escapes",
+)  # fmt: skip
 FORMATS = ("Chrome", "JAX", "nsys", "ncu", "run.json", "memory snapshot", "log.txt")
 _LETTERS = "bcdfghjklmnpqrstvwxyz"
 

@@ -76,7 +76,8 @@ NAMES = (
     "uid=0x7f", "SK_conv2d_fp16_nhwc_16816", "ProfilerStepProfilerStep", "aten::convolution_backward", "CN=3, C=4",
     "project=run", "a:1024:2048:64:float32", "secret_sharing_kernel_v2", "key-value-cache-update",
     "ops_eye_64x64_float32_kernel", "dp.pt.layer", "AC coupling",
-    "s.register_forward_hook_2", "CACHE_KEY f3a1", "op_key: 12", "models--", "gid=(3)", "GRAPH_USER: 3", "\\u0061\\u0064\\u0064",
+    "s.register_forward_hook_2", "CACHE_KEY f3a1", "op_key: 12", "models--", "gid=(3)", "GRAPH_USER: 3",
+    "\\u0061\\u0064\\u0064",
     "Modules.linear.forward_of_all_the_layers_in_turn_1", "key-value-cache-update-of-all-layers-1", "--dataset x",
 )  # fmt: skip
 

@@ -346,7 +346,8 @@ _KINDS = (
 )
 _SCHEDULER = re.compile(r"(?:SLURM|PBS|LSB|SGE|K8S|KUBERNETES|POD|FLUX|COBALT)_[A-Z0-9_]+")
 _STRONG = re.compile(
-    r"(?:user_?name|host_?name|node_?name|node_?list|time_?zone|pod_?name|job_?name|machine_name|(?-i:[A-Z]_USER))$", re.I
+    r"(?:user_?name|host_?name|node_?name|node_?list|time_?zone|pod_?name|job_?name|machine_name|(?-i:[A-Z]_USER))$",
+    re.IGNORECASE,
 )
 _PLACES = re.compile(
     r"(?:^|[_-])(?:model|data|datasets?|checkpoint|ckpt|weights|tokenizer|corpus)(?:[_-](?:name[_-]or[_-]path|path|dir|name|root|file))?$"
@@ -370,9 +371,9 @@ def kind_beside(name: str, sign: str, value: str) -> str | None:
         return SECRET
     if NUMBER.fullmatch(value) or value.lower().strip("()[]{}.") in _NO_NAME or not any(c.isalpha() for c in value):
         return IDENTITY if _KINDS[3][1].search(bare) and len(value) >= 8 else None
-    if _PLACES.search(bare) and (name.startswith("-") or "path" in bare or "dir" in bare):
-        if "/" in value.replace("/redacted", "") or "\\" in value:
-            return LOCATION
+    is_place = _PLACES.search(bare) and (name.startswith("-") or "path" in bare or "dir" in bare)
+    if is_place and ("/" in value.replace("/redacted", "") or "\\" in value):
+        return LOCATION
     if sign == " " and not name.startswith("--"):
         return None
     if _SCHEDULER.fullmatch(bare):
