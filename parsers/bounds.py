@@ -6,7 +6,7 @@ What is beyond a bound keeps its rows and times, and a note says what is no long
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -34,7 +34,7 @@ _OWN = pl.col("kind") == "kernel"
 def bounded(trace: Trace) -> Trace:
     """The trace with names, devices and streams within bounds; the busiest are kept."""
     tally = Tally()
-    frames = {name: _shortened(getattr(trace, name), tally) for name in FRAMES}
+    frames: dict[str, Any] = {name: _shortened(getattr(trace, name), tally) for name in FRAMES}
     device = _without(frames["device"], ("device",), MOST_DEVICES, tally)
     device = _without(device, ("device", "stream"), MOST_STREAMS, tally)
     frames["device"] = _fewer_names(device, tally)
