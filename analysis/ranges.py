@@ -40,7 +40,8 @@ COLUMNS = (
 )  # fmt: skip
 _NUMBERED_STEP = re.compile(r"ProfilerStep#\d+$")
 _HOLD_NOTHING = [schema.RANGE_STYLES.index(name) for name in ("cross_thread", "mark")]
-_CATEGORY_LIST = pl.List(pl.Struct({"category": pl.String, "calls": pl.Int64, "ns": pl.Int64}))
+_CATEGORY: dict[str, pl.DataType] = {"category": pl.String(), "calls": pl.Int64(), "ns": pl.Int64()}
+_CATEGORY_LIST = pl.List(pl.Struct(_CATEGORY))
 
 
 def ranges(sel: Selection) -> pl.DataFrame:
@@ -201,18 +202,20 @@ def _by_category(inside: _Inside, device: pl.DataFrame, work: Ints, size: int) -
     spent = device["duration"].to_numpy()[work]
     texts, number = _categories(device)
     number = number[work]
-    lists: list[list[dict[str, object]]] = [[] for _ in range(size)]
+    parts = [pl.DataFrame(schema={"label": pl.Int64, **_CATEGORY})]
     for column, text in enumerate(texts):
         chosen = number == column
         if not chosen.any():
             continue
         calls = inside.sums(np.append(0, np.cumsum(chosen)), size)
         time = inside.sums(np.append(0, np.cumsum(np.where(chosen, spent, 0))), size)
-        for label in np.flatnonzero(calls).tolist():
-            lists[label].append({"category": text, "calls": int(calls[label]), "ns": int(time[label])})
-    for items in lists:
-        items.sort(key=lambda item: (-int(str(item["ns"])), str(item["category"])))
-    return pl.Series("by_category", lists, dtype=_CATEGORY_LIST)
+        at = np.flatnonzero(calls)
+        part = pl.DataFrame({"label": at, "calls": calls[at], "ns": time[at]})
+        parts.append(part.select("label", pl.lit(text).alias("category"), "calls", "ns"))
+    found = pl.concat(parts).sort("label", "ns", "category", descending=[False, True, False])
+    lists = found.group_by("label", maintain_order=True).agg(by_category=pl.struct(*_CATEGORY))
+    every = pl.DataFrame({"label": np.arange(size)}).join(lists, on="label", how="left", maintain_order="left")
+    return every["by_category"].fill_null(pl.lit([], _CATEGORY_LIST))
 
 
 def _not_in_any_range(device: pl.DataFrame, layout: pl.Schema) -> pl.DataFrame:

@@ -106,6 +106,11 @@ def _kinds() -> tuple[Kind, ...]:
         "phone number|call +1 202 555 %|01IP", "entry of a directory|CN=%,OU=People,DC=corp,DC=example|Zq%",
         "user of a domain|logged in as CORP\\%",
         "seed phrase|mnemonic: % abandon ability",
+        "SUDO_USER:|SUDO_USER: %", "bot of Discord|MTE5NDQ2NzE4MzYxMDU0OTc2OA.GzQwXy.%|TOKEN20TOKEN10",
+        "s. of Vault|s.Zq1x%|TOKEN20", "key- of Mailgun|key-zq3ax6xnjp29%|TOKEN20",
+        "NAME_KEY and hex|MYAPP_KEY %|HEX8HEX16",
+        "models--org--name|models--%--gpt/snapshots|org%", "--dataset_name|--dataset_name %", "--rdzv-id|--rdzv-id %",
+        "what id prints|uid=1001(%) gid=1001(x) groups=1001(x),27(sudo)",
         "secret in quotes within quotes|declare -x SECRET_THING=\"%\"|TOKEN10",
     )  # fmt: skip
     return tuple(
@@ -115,7 +120,10 @@ def _kinds() -> tuple[Kind, ...]:
 
 
 KINDS = _kinds()
-FORMS = ("plain", "in a sentence", "in JSON", "URL-encoded", "as a key in JSON", "in JSON in JSON", "in base64")
+FORMS = (
+    "plain", "in a sentence", "in JSON", "URL-encoded", "as a key in JSON", "in JSON in JSON", "in base64",
+    "as escapes",
+)  # fmt: skip
 FORMATS = ("Chrome", "JAX", "nsys", "ncu", "run.json", "memory snapshot", "log.txt")
 _LETTERS = "bcdfghjklmnpqrstvwxyz"
 
@@ -161,6 +169,8 @@ def planted(kind: Kind, form: str, dice: random.Random) -> Plant:
         text = json.dumps({text: 1})
     elif form == "in JSON in JSON":
         text = json.dumps({"a": json.dumps({"note": text})})
+    elif form == "as escapes":
+        text = "".join(f"\\u{ord(letter):04x}" for letter in text)
     elif form == "in base64":
         text = told = base64.b64encode(text.encode()).decode()
     return Plant(kind, form, text, told)
@@ -282,7 +292,7 @@ def content(path: Path) -> str:
         with sqlite3.connect(path) as connection:
             text += "\n".join(connection.iterdump())
         connection.close()
-    return text
+    return text + re.sub(r"\\+u00([0-7][0-9a-f])", lambda escape: chr(int(escape[1], 16)), text)
 
 
 def left(folder: Path, form: str, what: list[Plant], *, in_names: bool, names: bool) -> list[Plant]:

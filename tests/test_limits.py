@@ -3,13 +3,15 @@
 import gzip
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from chrome_file import ChromeFile
 
 from tracetui.app.cli.main import MAX_MEMORY, main
 from tracetui.app.cli.values import memory_size
-from tracetui.parsers import TraceError, bytes_source, open_path
+from tracetui.parsers import TraceError, bounds, bytes_source, open_path
+from tracetui.parsers.chrome import layout
 from tracetui.parsers.runs import opening
 
 BOMBS: dict[str, tuple[bytes, bytes, bytes]] = {
@@ -104,3 +106,58 @@ def test_the_control_group_s_limit(tmp_path) -> None:
     (tmp_path / "memory.max").write_text("max\n")
     assert opening._group_free(tmp_path) is None
     assert (opening.free_bytes() or 1) > 0
+
+
+def many(folder: Path) -> Path:
+    """Six kernels, each longer than the one before, of names, devices and streams of their own."""
+    work = '{{"ph":"X","cat":"kernel","name":"{}","pid":0,"tid":0,"ts":{},"dur":{},"args":{{"device":{},"stream":{}}}}}'
+    names = ["gemm", "relu", "add", "n" * 300, "softmax", "copy"]
+    events = [work.format(name, 10 * at, at + 1, at, at + 7) for at, name in enumerate(names)]
+    path = folder / "many.json"
+    path.write_text(f'{{"traceEvents":[{",".join(events)}]}}', "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("bound", "most", "said", "column", "kept"), [
+    ("MOST_DEVICES", 2, (4, "GPU work whose device is not kept: more than 2 devices"), "device",
+     [None, None, None, None, 4, 5]),
+    ("MOST_STREAMS", 3, (3, "GPU work whose stream is not kept: more than 3 streams"), "stream",
+     [None, None, None, 10, 11, 12]),
+    ("MOST_NAMES", 2, (4, "kernel whose name is not kept: more than 2 names or 4 MiB of them"), "name",
+     [*["kernels of other names"] * 4, "softmax", "copy"]),
+    ("MOST_NAME_BYTES", 12, (4, "kernel whose name is not kept: more than 16,384 names or 0 MiB of them"), "name",
+     [*["kernels of other names"] * 4, "softmax", "copy"]),
+    ("LONGEST_NAME", 9, (1, "name of more than 9 bytes cut"), "name",
+     ["gemm", "relu", "add", "nnnnnnnnn…", "softmax", "copy"]),
+    ("LONGEST_NAME", 300, None, "name", ["gemm", "relu", "add", "n" * 300, "softmax", "copy"]),
+])  # fmt: skip
+def test_what_is_too_many_keeps_its_time_and_is_told(tmp_path, monkeypatch, bound, most, said, column, kept) -> None:
+    path = many(tmp_path)
+    whole = open_path(path, cache=False).main
+    assert whole.notes == ()
+    monkeypatch.setattr(bounds, bound, most)
+    trace = open_path(path, cache=False).main
+    notes = [(note.count, note.reason) for note in trace.notes]
+    assert notes == ([] if said is None else [said])
+    assert trace.device[column].to_list() == kept
+    assert trace.device["duration"].to_list() == whole.device["duration"].to_list()
+
+
+def test_the_key_of_the_events_is_found_in_one_pass(monkeypatch) -> None:
+    counted = 0
+    nesting = layout._NESTING
+
+    def counting(text, begin, end):
+        nonlocal counted
+        counted += end - begin
+        return nesting.finditer(text, begin, end)
+
+    monkeypatch.setattr(layout, "_NESTING", SimpleNamespace(finditer=counting))
+    inner = b'{"a":[' + b'{"traceEvents":[]},' * 3000 + b'{}],"b":"\\"}{","\\u0074raceEvents" : [{}]}'
+    whole = layout.EventsSearch().start(inner)
+    assert whole == len(inner) - len(b"{}]}")
+    search, at = layout.EventsSearch(), 0
+    while (found := search.start(inner[:at])) is None:
+        at += 997
+    assert found == whole
+    assert counted < 3 * len(inner)

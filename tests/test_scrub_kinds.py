@@ -39,6 +39,23 @@ def test_no_kind_is_left(tmp_path: Path, form: str) -> None:
     assert [(plant.kind.title, plant.form) for plant in names] == []
 
 
+@pytest.mark.parametrize("form", ["Chrome", "run.json"])
+@pytest.mark.parametrize("names", [False, True])
+def test_no_kind_is_left_in_a_file_that_escapes_its_letters(tmp_path: Path, form: str, names: bool) -> None:
+    what = [plant for plant in plants(seed=5) if plant.form == "in a sentence"]
+    name, write = planted._WRITERS[form]
+    write(tmp_path / name, what, names=names)
+    text = (tmp_path / name).read_text("utf-8")
+    for plant in what:
+        escaped = "".join(f"\\u{ord(letter):04x}" for letter in plant.text)
+        text = text.replace(json.dumps(plant.text), f'"{escaped}"')
+    assert text.count("\\u0062\\u0065\\u0067\\u0061\\u006e") >= len(what) // 2  # "began"
+    (tmp_path / name).write_text(text, "utf-8")
+    scrub_file(tmp_path / name, tmp_path / "copy" / name, Redactor(names=names))
+    held = planted.content(tmp_path / "copy" / name)
+    assert [plant.kind.title for plant in what if plant.word in held] == []
+
+
 def test_the_table_in_the_documentation_is_what_came_of_it() -> None:
     """Nothing is left of any kind, as the test above shows; here only that the page has each of them."""
     assert table({form: ([], []) for form in FORMATS}) in DOC.read_text(encoding="utf-8"), "run `make trust`"
@@ -59,6 +76,9 @@ NAMES = (
     "uid=0x7f", "SK_conv2d_fp16_nhwc_16816", "ProfilerStepProfilerStep", "aten::convolution_backward", "CN=3, C=4",
     "project=run", "a:1024:2048:64:float32", "secret_sharing_kernel_v2", "key-value-cache-update",
     "ops_eye_64x64_float32_kernel", "dp.pt.layer", "AC coupling",
+    "s.register_forward_hook_2", "CACHE_KEY f3a1", "op_key: 12", "models--", "gid=(3)", "GRAPH_USER: 3",
+    "\\u0061\\u0064\\u0064",
+    "Modules.linear.forward_of_all_the_layers_in_turn_1", "key-value-cache-update-of-all-layers-1", "--dataset x",
 )  # fmt: skip
 
 

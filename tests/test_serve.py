@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from sample_runs import FP32
@@ -50,7 +51,7 @@ def test_wrong_usage_is_one_clear_line(arguments, said, capsys) -> None:
 
 @pytest.fixture
 def served():
-    """A server of a recording on a free port; the address."""
+    """A server of a recording on a free port; the address, the token and the number of its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -66,7 +67,7 @@ def served():
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}", said[1]
+        yield f"http://127.0.0.1:{port}", said[1], process.pid
         process.send_signal(signal.SIGINT)
 
 
@@ -127,7 +128,7 @@ def test_a_port_that_is_taken_is_one_clear_line(capsys) -> None:
 def test_a_browser_sees_the_screen_and_its_keys_reach_it(served) -> None:
     import aiohttp
 
-    served, token = served
+    served, token, _ = served
 
     async def look() -> None:
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
@@ -147,6 +148,42 @@ def test_a_browser_sees_the_screen_and_its_keys_reach_it(served) -> None:
                 await socket.send_bytes(b"\xff")
                 await socket.send_str(json.dumps(["stdin", "8"]))
                 await until(socket, "[8 Findings]")
+
+    asyncio.run(look())
+
+
+def screens(server: int) -> list[Path]:
+    """The processes below the server, and those below them, that still run."""
+    below = Path(f"/proc/{server}/task/{server}/children").read_text("ascii").split()
+    running = [Path("/proc", number) for number in below]
+    found = [child for child in running if child.exists() and " Z " not in (child / "stat").read_text("ascii")]
+    return [*found, *(one for child in found for one in screens(int(child.name)))]
+
+
+@needs_server
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list processes there")
+def test_a_screen_ends_soon_after_its_browser_left_amid_its_output(served) -> None:
+    import aiohttp
+
+    served, token, server = served
+
+    async def look() -> None:
+        async with aiohttp.ClientSession() as session:
+            address, headers = f"{served}/ws?{token}", {"Origin": served}
+            for size in ("width=2000&height=24", "width=80&height=0"):
+                async with session.get(f"{address}&{size}", headers=headers) as answer:
+                    assert answer.status == 400
+            socket = await session.ws_connect(f"{address}&width=80&height=24", headers=headers, max_msg_size=0)
+            await until(socket, "selective_scan_fwd_kernel")
+            assert screens(server)
+            for size in (1999, 1998) * 8:
+                await socket.send_str(json.dumps(["resize", {"width": size, "height": size}]))
+            await socket.receive()
+            socket._response.connection.transport.abort()
+            deadline = time.monotonic() + 12
+            while screens(server) and time.monotonic() < deadline:
+                await asyncio.sleep(0.1)
+            assert screens(server) == []
 
     asyncio.run(look())
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from rank_summaries import Made
 from sample_runs import FP16, FP32, VIM
-from tui_pilot import opened, press, screen_text, write
+from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.analysis.ranks.job import combine
 from tracetui.analysis.scope import Scope
@@ -74,8 +74,7 @@ async def test_typing_replaces_the_suggested_name_and_end_keeps_it(tmp_path, mon
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        ((20, 5), "20x5 needs 40x10"), ((80, 5), "too small 80x5, needs 40x10  q quit"), ((14, 30), "needs 40x10"),
-        ((40, 10), ""),
+        ((20, 5), "20x5 needs 40x10"), ((80, 5), "too small 80x5, needs 40x10  q quit"), ((40, 10), ""),
     ],
 )  # fmt: skip
 def test_what_is_too_small_is_said(size, said):
@@ -85,6 +84,27 @@ def test_what_is_too_small_is_said(size, said):
 async def test_the_footer_says_that_the_terminal_is_too_small():
     async with opened(FP32, size=(20, 5)) as (app, _):
         assert screen_text(app).split("\n")[-1] == " 20x5 needs 40x10"
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ((1, 1), "n"), ((2, 2), "ne/ed"), ((24, 1), "needs 40x10"), ((5, 10), "needs/40x10"),
+        ((1, 24), "n/e/e/d/s//4/0/x/1/0"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("key", ["1", "2", "c", ":", "ctrl+p", "?"])
+async def test_a_screen_of_one_column_says_what_it_needs_and_lives(size, said, key):
+    async with opened(FP32, size=size) as (app, pilot):
+        assert screen_text(app).rstrip("\n").replace("\n", "/") == said
+        await pilot.resize_terminal(80, 24)
+        await press(pilot, "2", key)
+        whole = screen_text(app)
+        assert "needs" not in whole
+        for narrow in (size, (80, 24)):
+            await pilot.resize_terminal(*narrow)
+            await settle(pilot)
+        assert screen_text(app) == whole
 
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -39,6 +39,8 @@ class Body(Container, Painted):
 
 LEAST = 40, 10
 """The columns and lines below which next to nothing of a tab fits."""
+LEAST_LINE = 17, 3
+"""The columns and lines below which the footer can't say so: words in place of the screen do."""
 
 
 def too_small(width: int, height: int) -> list[tuple[str, str]]:
@@ -46,8 +48,7 @@ def too_small(width: int, height: int) -> list[tuple[str, str]]:
     if width >= LEAST[0] and height >= LEAST[1]:
         return []
     size, needed = f"{width}x{height}", f"needs {LEAST[0]}x{LEAST[1]}"
-    words = [(size, needed)] if width < LEAST[0] else [("too small", f"{size}, {needed}"), ("q", "quit")]
-    return words if width > len(f"{size} {needed} ") else [("", needed)]
+    return [(size, needed)] if width < LEAST[0] else [("too small", f"{size}, {needed}"), ("q", "quit")]
 
 
 class Shell:
@@ -100,6 +101,7 @@ class Shell:
         yield Body(Static(id="loading", markup=False), id="body")
         yield Line(id="filter-line")
         yield Footer(id="footer")
+        yield Static("needs {}x{}".format(*LEAST), id="too-small")
 
     def begin(self) -> None:
         """Shows what is known before anything is read, once the widgets exist."""
@@ -308,6 +310,7 @@ class Shell:
             return
         main.query_one(TabBar).offer(self._session.extra_tabs)
         size = size or self._app.size
+        main.query_one("#too-small").display = size.width < LEAST_LINE[0] or size.height < LEAST_LINE[1]
         self._show_header(main, size.width)
         self._show_filter(main)
         main.query_one(Footer).show(self._hints(size))

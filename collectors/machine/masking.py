@@ -82,7 +82,11 @@ _TOKENS = (
         r"[\w-]{16,}",
         EXACT,
     ),
-    form("dapi key- ac sk", r"(?<![\w-])(?:dapi|key-|AC|SK)[0-9a-f]{32}(?:-\d+)?(?![\w-])", EXACT),
+    form("dapi ac sk", r"(?<![\w-])(?:dapi|AC|SK)[0-9a-f]{32}(?:-\d+)?(?![\w-])", EXACT),
+    form("key-", r"(?<![\w-])key-(?=[A-Za-z]*\d)[0-9A-Za-z]{32}(?![\w-])", EXACT),
+    form("s.", r"(?<![\w./-])s\.(?=[a-zA-Z]*\d)(?=[a-z\d]*[A-Z])(?=[A-Z\d]*[a-z])[A-Za-z0-9]{24,}(?![\w-])", EXACT),
+    # a bot of Discord: its number in base64, which has few letters, then when and a signature
+    form(".", r"(?<![\w.-])(?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){5,6}\w{0,3}\.[\w-]{6}\.[\w-]{20,}", EXACT),
     form(":aa", r"(?<!\w)\d{8,10}:AA[\w-]{30,}", EXACT),
     form("eyj", r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+", EXACT),
     # keys without the lines around them: OpenSSH's, those of PKCS, public ones, which have their owner's name
@@ -122,6 +126,7 @@ FORMS = (
     form("://", r"\b[a-z][a-z0-9+.-]{0,20}://(?P<x>[^/@\s]+)@"),
     form("login", r"\blogin\s+(?P<x>\S+\s+(?:account\s+\S+\s+)?password\s+\S+)"),
     form("key", r"\bkeys?[\"'\\\s:=]{1,24}(?P<x>[0-9a-f]{32,})\b"),
+    form("_key", r"(?-i:\b[A-Z][A-Z0-9_]*_KEYS?)[\"'\\\s:=]{1,24}(?P<x>[0-9a-f]{16,})\b"),
     form("hooks.slack.com webhook.office.com outlook.office.com .com/api/ logic.azure.com",
           r"\b(?:[\w.-]*hooks\.slack\.com|[\w.-]*webhook\.office\.com|[\w.-]{1,80}\.logic\.azure\.com|"
           r"outlook\.office\.com|discord(?:app)?\.com/api)/(?P<x>[^\s\"'<>\\]+)"),

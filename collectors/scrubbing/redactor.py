@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import json
 import re
 from collections import Counter
 from contextlib import contextmanager
@@ -268,6 +269,10 @@ FORMS = (
           r"(?:,\s?(?:OU|DC)=[^,\n\"';]{1,80})+(?:,\s?(?:O|DC|C)=[^,\n\"';]{1,80})*"),
     # of a database's connection
     _form(USER, "uid= id=", r"\b(?:uid|user[ _]?id)\s?=\s?(?P<x>[A-Za-z][^;\"'\\\n]{0,80})(?=;|\Z)"),
+    # what `id` prints
+    _form(USER, "id=", r"\be?[ug]id=\d+\((?P<x>[^()\n]{1,64})\)"),
+    _form(USER, "groups=", r"\bgroups=(?P<x>\d+\([^()\n]{1,64}\)(?:,\d+\([^()\n]{1,64}\))*)"),
+    _form(LOCATION, "models-- datasets-- spaces--", r"(?<![\w-])(?:models|datasets|spaces)--(?P<x>[\w.-]+)"),
     _form(USER, "author committer signed-off-by co-authored-by created recorded user.name",
           r"\b(?:author|committer|signed-off-by|co-authored-by|created by|recorded by|user\.name)\s?[:=]\s?"
           r"(?P<x>(?-i:[A-Z])[\w'-]+(?: (?-i:[A-Z])[\w.'-]*){0,3})"),
@@ -322,7 +327,7 @@ _KINDS = (
             re.IGNORECASE,
         ),
     ),
-    (JOB, re.compile(r"(?:^|_)(?:pod(?:_?name)?|job_?name|namespace)$", re.IGNORECASE)),
+    (JOB, re.compile(r"(?:^|_)(?:pod(?:_?name)?|job_?name|namespace|rdzv_?id)$", re.IGNORECASE)),
     (
         IDENTITY,
         re.compile(
@@ -332,7 +337,7 @@ _KINDS = (
     (
         LOCATION,
         re.compile(
-            r"^(?:account_?name|user_?domain)$|^(?:wandb|comet|neptune|mlflow|clearml|aim)_\w*(?:entity|team|workspace|"
+            r"^(?:account_?name|user_?domain|datasets?_name)$|^(?:wandb|comet|neptune|mlflow|clearml|aim)_\w*(?:entity|team|workspace|"
             r"project|run|run_?name|run_?group|experiment|experiment_?name|name)$",
             re.IGNORECASE,
         ),
@@ -341,7 +346,8 @@ _KINDS = (
 )
 _SCHEDULER = re.compile(r"(?:SLURM|PBS|LSB|SGE|K8S|KUBERNETES|POD|FLUX|COBALT)_[A-Z0-9_]+")
 _STRONG = re.compile(
-    r"(?:user_?name|host_?name|node_?name|node_?list|time_?zone|pod_?name|job_?name|machine_name)$", re.I
+    r"(?:user_?name|host_?name|node_?name|node_?list|time_?zone|pod_?name|job_?name|machine_name|(?-i:[A-Z]_USER))$",
+    re.IGNORECASE,
 )
 _PLACES = re.compile(
     r"(?:^|[_-])(?:model|data|datasets?|checkpoint|ckpt|weights|tokenizer|corpus)(?:[_-](?:name[_-]or[_-]path|path|dir|name|root|file))?$"
@@ -365,8 +371,9 @@ def kind_beside(name: str, sign: str, value: str) -> str | None:
         return SECRET
     if NUMBER.fullmatch(value) or value.lower().strip("()[]{}.") in _NO_NAME or not any(c.isalpha() for c in value):
         return IDENTITY if _KINDS[3][1].search(bare) and len(value) >= 8 else None
-    if _PLACES.search(bare) and (name.startswith("-") or "path" in bare or "dir" in bare):
-        return LOCATION if "/" in value.replace("/redacted", "") or "\\" in value else None
+    is_place = _PLACES.search(bare) and (name.startswith("-") or "path" in bare or "dir" in bare)
+    if is_place and ("/" in value.replace("/redacted", "") or "\\" in value):
+        return LOCATION
     if sign == " " and not name.startswith("--"):
         return None
     if _SCHEDULER.fullmatch(bare):
@@ -383,6 +390,8 @@ def without_people(text: str, mark: Callable[[str, str], str]) -> str:
 
 
 _GPU = re.compile(r"\b(?P<kind>GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
+_ESCAPE = re.compile(r"\\+u00([0-7][0-9A-Fa-f])")
+"""A sign of ASCII as JSON may write it."""
 _ENCODED = re.compile(r"[^\s\"'<>]*%[0-9A-Fa-f]{2}[^\s\"'<>]*")
 _ASSIGNED = re.compile(r"(?P<name>\b(?:HOST(?:NAME)?|USER(?:NAME)?|LOGNAME)=)(?P<value>[^\s;,\0]+)")
 _COMMON = frozenset(
@@ -520,6 +529,8 @@ class Redactor:
             return ";".join(self._anything(frame, depth) for frame in text.split(";"))
         if match := FRAME.fullmatch(text):
             return self.path(match["path"]) + self._anything(match["rest"], depth)
+        if "\\u00" in text and depth:
+            text = self._escaped(text, depth - 1)
         if "%" in text and depth:
             text = _ENCODED.sub(lambda match: self._encoded(match[0], depth - 1), text)
         if "/" in text or "\\" in text:
@@ -531,6 +542,12 @@ class Redactor:
         text = without_people(text, self.mark)
         text = without_paths(text, self.path, everywhere=True)
         return self.words(without_hosts(text, self.mark))
+
+    def _escaped(self, text: str, depth: int) -> str:
+        """A text of JSON within the text, whose letters may be written as escapes."""
+        plain = _ESCAPE.sub(lambda match: json.dumps(chr(int(match[1], 16)))[1:-1], text)
+        left = self._anything(plain, depth)
+        return text if left == plain else left
 
     def _encoded(self, text: str, depth: int) -> str:
         plain = unquote(text, errors="surrogateescape")

@@ -29,8 +29,6 @@ LONGEST_KEY = 8
 _END = re.compile(rb"\](?![\s,]*\{)")
 """The bracket that closes the events; damage put one there that an object follows."""
 HEADER_LIMIT = 64 << 20
-KEY_BYTES = 1 << 10
-"""More than the key of the events and the blanks around it take."""
 RESNIFF_BYTES = 16 << 20
 
 
@@ -102,13 +100,12 @@ class ChunkReader(Struct):
         """Reads up to the first event; returns (the bytes read beyond it, its position, the layout)."""
         found = bytearray()
         piece = np.empty(1 << 18, np.uint8)
-        searched = 0
+        search = layout.EventsSearch()
         while len(found) < HEADER_LIMIT:
             count = self.source.read_into(piece, 0, piece.size)
             found += piece[:count].tobytes()
             ended = count < piece.size
-            start = layout.events_start(found, searched)
-            searched = max(len(found) - KEY_BYTES, 0)
+            start = search.start(found)
             if start is None and ended:
                 start = layout.any_events_start(found)
             if start is not None:

@@ -31,7 +31,7 @@ _EVENTS_KEY = re.compile(
     b'"' + b"".join(b"(?:%c|\\\\u00(?i:%02x))" % (letter, letter) for letter in b"traceEvents") + rb'"\s*:\s*\['
 )
 """The key of the events, however it is spelled."""
-_NESTING = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
+_NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
 _ARRAY_END = re.compile(rb'\}\s*(\]\s*,\s*")')
 _LIST_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _BETWEEN = re.compile(r"[\s,]*")
@@ -43,6 +43,8 @@ _DECODER = json.JSONDecoder(strict=False)
 UNDECODABLE = (ValueError, RecursionError)
 """What the JSON decoder raises for text that is not JSON, or is nested too deep."""
 SNIFF_BYTES = 1 << 16
+KEY_BYTES = 1 << 10
+"""More than the key of the events and the blanks around it take."""
 MOST_LOOKS = 4
 """How often a file's last bytes are looked at, to find where its events end."""
 BOM = b"\xef\xbb\xbf"
@@ -65,28 +67,33 @@ class Layout(Struct, frozen=True):
 KINETO = Layout(b'},\n  {\n    "')
 
 
-def events_start(head: bytes | bytearray, searched: int = 0) -> int | None:
-    """The position where the content of the events array starts, or None; the first `searched` bytes are skipped."""
-    for match in _EVENTS_KEY.finditer(head, searched):
-        if _is_top_level(head, match.start()):
-            return match.end()
-    listed = _LIST_START.match(head)
-    return listed.end() if listed else None
+class EventsSearch:
+    """Looks for the key of the events in a text that grows; what was counted once is not counted again."""
+
+    def __init__(self) -> None:
+        self._searched = self._counted = self._depth = 0
+
+    def start(self, head: bytes | bytearray) -> int | None:
+        """The position where the content of the events array starts, or None; `head` begins with what it was before.
+
+        Only a key of the whole object counts; text that is damaged says nothing against one.
+        """
+        for match in _EVENTS_KEY.finditer(head, self._searched):
+            for token in _NESTING.finditer(head, self._counted, match.start()):
+                sign = token.group()[0]
+                self._depth += (sign in b"{[") - (sign in b"}]")
+            self._counted = match.start()
+            if self._depth <= 1:
+                return match.end()
+        self._searched = max(len(head) - KEY_BYTES, self._counted)
+        listed = _LIST_START.match(head)
+        return listed.end() if listed else None
 
 
 def any_events_start(head: bytes | bytearray) -> int | None:
     """The same of a file whose text before the events is damaged, or holds them within another key."""
     found = _EVENTS_KEY.search(head)
     return found.end() if found else None
-
-
-def _is_top_level(head: bytes | bytearray, position: int) -> bool:
-    """Whether a key at this position is one of the whole object's; text that is damaged says nothing against it."""
-    depth = 0
-    for token in _NESTING.finditer(head, 0, position):
-        sign = token.group()[0]
-        depth += (sign in b"{[") - (sign in b"}]")
-    return depth <= 1
 
 
 def array_end(text: bytes) -> int | None:

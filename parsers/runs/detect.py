@@ -177,7 +177,7 @@ def _by_magic(head: bytes) -> str | None:
 
 def _ranked(path: Path, head: bytes) -> Candidate:
     """A Chrome trace, and which rank of how many and whose recording its header says it is."""
-    start = layout.events_start(head)
+    start = layout.EventsSearch().start(head)
     header = layout.header(head[:start] if start is not None else head)
     distributed, own = header.get("distributedInfo"), layout.own(header)
     run_id, recorded_pass = own.get("run"), own.get("pass")

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.parsers import schema
+from tracetui.parsers.bounds import bounded
 from tracetui.parsers.bytes_source import GZIP_MAGIC, INFLATED_RATIO, read_all
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
@@ -388,7 +389,7 @@ def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
 def _cached_or_read(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
     path = candidate.path
     if not use_cache:
-        return _read(candidate, watch)
+        return bounded(_read(candidate, watch))
     try:
         key = trace_cache.key_of(path)
     except OSError as error:
@@ -396,7 +397,7 @@ def _cached_or_read(candidate: Candidate, watch: Watch, use_cache: bool) -> Trac
     if (cached := trace_cache.load(key, path)) is not None:
         watch.report(Progress("cached", cached.source.bytes, cached.source.bytes, cached.source.events_parsed, path))
         return cached
-    trace = _read(candidate, watch)
+    trace = bounded(_read(candidate, watch))
     if not trace.source.partial:
         trace_cache.store(key, trace)
     return trace

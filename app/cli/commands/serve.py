@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hmac
 import json
 import os
@@ -10,6 +11,7 @@ import re
 import secrets
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -39,6 +41,8 @@ FOCUS = """<script>
 </script>
 </body>"""
 """Keys reach the screen without a click."""
+LEAVING_SECONDS = 2.0
+"""How long a screen may take to end by itself, once its browser has left."""
 _MOST = 2_000
 """Columns or rows that a browser may ask for: a picture of them all is a few megabytes."""
 INSTALL = "the browser view needs textual-serve: pip install 'tracetui[web]'"
@@ -136,7 +140,11 @@ def run(options: Options) -> int:
             return await super().handle_index(request)
 
         async def handle_websocket(self, request: Any) -> Any:
-            """Starts a screen, if not too many are open."""
+            """Starts a screen, if not too many are open and it is of a size that can be shown."""
+            for name in ("width", "height"):
+                with suppress(ValueError):  # of what is no number the server takes its own
+                    if not 0 < int(request.query.get(name, "")) < _MOST:
+                        raise web.HTTPBadRequest(text=f"a screen has 1 to {_MOST - 1} columns and rows")
             if not PLACES.acquire(blocking=False):
                 raise web.HTTPServiceUnavailable(text=f"{MOST_SESSIONS} browsers look already; close one")
             try:
@@ -145,17 +153,39 @@ def run(options: Options) -> int:
                 PLACES.release()
 
         async def _process_messages(self, websocket: Any, app_service: Any) -> None:
-            """Takes messages as far as they are what a browser sends; others are dropped."""
-            await super()._process_messages(Understood(websocket), app_service)
+            """Takes messages as far as they are what a browser sends, until it leaves; then its screen ends soon."""
+            app_service.remote_write_bytes = while_there(app_service.remote_write_bytes)
+            try:
+                await super()._process_messages(Understood(websocket), app_service)
+            finally:
+                asyncio.get_running_loop().call_later(LEAVING_SECONDS, kill, app_service._process)
 
         def initialize_logging(self) -> None:
             """Logs errors only."""
 
     try:
-        OneLineServer(shlex.join(command_of(options.words)), host=host, port=port, title="tracetui").serve()
+        command = "exec " + shlex.join(command_of(options.words))  # no shell stands between, so it can be ended
+        OneLineServer(command, host=host, port=port, title="tracetui").serve()
     except OSError as error:
         raise UsageError(f"{host}:{port}: {error.strerror or error}; --port takes another one") from error
     return DONE
+
+
+def while_there(write: Callable[[bytes], Awaitable[None]]) -> Callable[[bytes], Awaitable[None]]:
+    """Writes to a browser; what comes after it has left is dropped, or the screen would wait for someone to read it."""
+
+    async def written(data: bytes) -> None:
+        with suppress(OSError, RuntimeError):
+            await write(data)
+
+    return written
+
+
+def kill(process: Any) -> None:
+    """Ends the process of a screen that did not end when it was asked to."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
 
 
 class Understood:

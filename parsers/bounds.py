@@ -1,0 +1,93 @@
+"""Bounds what takes time for each of its kind: a recording of other people may hold any number of names and devices.
+
+What is beyond a bound keeps its rows and times, and a note says what is no longer told apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetui.parsers import categories
+from tracetui.parsers.tally import Tally
+from tracetui.parsers.trace import FRAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracetui.parsers.trace import Trace
+
+LONGEST_NAME = 1 << 14
+"""Bytes; compilers write a few thousand."""
+MOST_NAMES, MOST_NAME_BYTES = 1 << 14, 1 << 22
+"""Of kernels, all together: each is looked at by some fifty rules."""
+MOST_DEVICES = 1 << 10
+MOST_STREAMS = 1 << 14
+OTHERS = "kernels of other names"
+"""What stands for the names beyond the bound."""
+_NAMED = ("name", "operation", "scope", "metric")
+_OWN = pl.col("kind") == "kernel"
+
+
+def bounded(trace: Trace) -> Trace:
+    """The trace with names, devices and streams within bounds; the busiest are kept."""
+    tally = Tally()
+    frames: dict[str, Any] = {name: _shortened(getattr(trace, name), tally) for name in FRAMES}
+    device = _without(frames["device"], ("device",), MOST_DEVICES, tally)
+    device = _without(device, ("device", "stream"), MOST_STREAMS, tally)
+    frames["device"] = _fewer_names(device, tally)
+    notes = tally.notes()
+    return replace(trace, **frames, notes=(*trace.notes, *notes)) if notes else trace
+
+
+def _shortened(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """The frame with the beginnings of names that are too long."""
+    for column in _NAMED:
+        if frame.schema.get(column) != pl.Categorical:
+            continue
+        distinct = frame[column].unique().drop_nulls()
+        texts = distinct.cast(pl.String)
+        long = texts.str.len_bytes() > LONGEST_NAME
+        if long.any():
+            short = [text[:LONGEST_NAME] + "…" for text in texts.filter(long)]
+            tally.repaired(f"name of more than {LONGEST_NAME:,} bytes cut", len(short), short[0])
+            frame = frame.with_columns(_renamed(frame[column], distinct.filter(long), short))
+    return frame
+
+
+def _without(frame: pl.DataFrame, columns: Sequence[str], most: int, tally: Tally) -> pl.DataFrame:
+    """The frame without the last of these columns in rows of all but the busiest of its values."""
+    if frame.height <= most or frame.select(columns).n_unique() <= most:
+        return frame
+    busiest = frame.group_by(columns, maintain_order=True).agg(pl.col("duration").sum())
+    rare = busiest.sort("duration", descending=True, maintain_order=True)[most:].select(columns)
+    found = frame.select(columns).with_row_index().join(rare, on=columns, how="semi", nulls_equal=True)["index"]
+    what = columns[-1]
+    tally.repaired(f"GPU work whose {what} is not kept: more than {most:,} {what}s", len(found))
+    rows = pl.int_range(pl.len(), dtype=pl.UInt32).is_in(found.implode())
+    return frame.with_columns(pl.when(~rows).then(pl.col(what)))
+
+
+def _fewer_names(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """The frame with one name for kernels of all but the busiest names."""
+    distinct = frame["name"].filter(frame["kind"] == "kernel").unique().drop_nulls()
+    if distinct.len() <= MOST_NAMES and distinct.cast(pl.String).str.len_bytes().sum() <= MOST_NAME_BYTES:
+        return frame
+    busiest = frame.filter(_OWN & pl.col("name").is_not_null()).group_by("name", maintain_order=True)
+    by_time = busiest.agg(pl.col("duration").sum(), rows=pl.len())
+    by_time = by_time.sort("duration", descending=True, maintain_order=True)
+    bytes_so_far = by_time["name"].cast(pl.String).str.len_bytes().cum_sum()
+    rare = by_time.filter((bytes_so_far > MOST_NAME_BYTES) | (pl.int_range(pl.len()) >= MOST_NAMES))
+    bound = f"{MOST_NAMES:,} names or {MOST_NAME_BYTES >> 20} MiB of them"
+    tally.repaired(
+        f"kernel whose name is not kept: more than {bound}", int(rare["rows"].sum()), str(rare["name"].cast(str)[0])
+    )
+    return frame.with_columns(_renamed(frame["name"], rare["name"], [OTHERS] * rare.height))
+
+
+def _renamed(names: pl.Series, old: pl.Series, new: list[str]) -> pl.Series:
+    """The names with some of them replaced; no text is copied for each row."""
+    codes = names.to_physical().replace(old.to_physical(), pl.Series(categories.encode(new)))
+    return categories.decode(codes.fill_null(categories.NULL_CODE).to_numpy()).alias(names.name)
