@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,7 @@ NAMES = {
     "V22": "shorter than any kernel can be",
     "V23": "durations are whole (milli|micro)seconds",
     "V24": "2 processes launched the GPU work",
+    "V32": "of the GPU time was launched by nothing in this file",
     "V6": "The first (light )?step is a warm-up",
     "T2": "The GPU (was slowed down|sped up)",
 }
@@ -146,6 +148,17 @@ def test_the_samples_set_nothing_off() -> None:
         if trace.has_timeline:
             said = [each for each in judged(trace, "VT").found if (each.refutes, each.doubts) != ((), ())]
             assert not {each.id for each in said} & NEW
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_work_of_another_program_changes_no_verdict(name: str) -> None:
+    trace = replace(sound(name), collectives=sound(name).collectives.clear())  # a fault leaves none
+    made = FAULTS["another program's work"].make(trace)
+    assert made is not None
+    ours, theirs = (Facts(Run(each.source.path, (each,))).verdict for each in (trace, made))
+    assert (theirs.kind, theirs.host_free_ns, theirs.kernels_free_ns) == (
+        ours.kind, ours.host_free_ns, ours.kernels_free_ns,
+    )  # fmt: skip
 
 
 def test_what_was_rounded_or_doubled_a_little_only_says_so() -> None:

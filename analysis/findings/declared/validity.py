@@ -373,6 +373,27 @@ V24 = Rule(
     share a GPU, its times are no program's. The rule counts launches by the process that made them.""",
 )
 
+V32 = Rule(
+    "V32",
+    "GPU work that nothing in the file launched",
+    needs=("timeline", "gpu"),
+    doubts=("gpu", "shares"),
+    remark="GPU work that nothing in the file launched is among it: sums and shares are not of the program alone",
+    thresholds={
+        "share_percent": chosen(5, "%", "of the GPU time that was launched by nothing in the file"),
+    },
+    advice="Record on a GPU that no other program uses (nvidia-smi lists them), or record the processes that launch"
+    " this work too.",
+    compared="{share_percent} or more",
+    explanation="""
+    GPU work has no launching call in the recording, though other work has.
+
+    Another program used the GPU, or calls of the API were lost. What was queued before the recording began has no call
+    either and does not count: it runs on its stream before the first activity that was launched while recording. Where
+    nothing was launched on a stream, the work counts from where the other streams' queues are empty. The verdict and
+    bounds leave streams out on which the file launched nothing; sums and shares hold them.""",
+)
+
 V31 = Rule(
     "V31",
     "run.json is of another run",

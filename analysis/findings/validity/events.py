@@ -14,7 +14,9 @@ from tracetui.analysis.base.names import of_kinds, rows_of
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
-from tracetui.analysis.findings.declared.validity import V9, V10, V11, V12, V16, V17, V20, V21
+from tracetui.analysis.findings.declared.validity import V9, V10, V11, V12, V16, V17, V20, V21, V32
+from tracetui.analysis.gpu.activities import WORK
+from tracetui.parsers.names import kernel_names
 from tracetui.parsers.nesting import LaneClock
 
 if TYPE_CHECKING:
@@ -372,10 +374,40 @@ def _told(trace: Trace) -> list[Note]:
     ]
 
 
-WORK = ("kernel", "memcpy", "memset", "graph")
 SAME = ("kind", "name", "device", "stream", "context", "graph_node", "start", "duration")
 """What no two activities of a stream can share."""
 ALL = ("gpu", "shares", "whole", "steps", "counters")
+
+
+@looks_for(V32)
+def launched_by_nobody(facts: Facts, limits: Limits) -> Finding | Abstention | None:
+    from tracetui.analysis.attribution.launch_calls import of_nobody
+
+    trace = facts.trace
+    work = trace.device.filter(pl.Series(of_kinds(trace.device["kind"], *WORK))).drop_nulls("start")
+    if not work["launch"].count():
+        return Abstention("launches of GPU work: record the CUDA API too")
+    found, all_ns = of_nobody(trace), int(work["duration"].sum())
+    lasts = int(found["duration"].sum())
+    share = 100 * lasts / all_ns if all_ns else 0.0
+    if share < limits.share_percent:
+        return None
+    by_name = found.group_by("name").agg(pl.col("duration").sum()).sort("duration", "name", descending=[True, False])
+    longest = str(by_name["name"][0])
+    strange = found.filter("stranger")
+    return Finding(
+        "warning",
+        f"{words.percent(share)} of the GPU time was launched by nothing in this file, most of it"
+        f" {kernel_names.short_name(longest)}",
+        evidence(
+            ("activities without a launch", found.height),
+            ("their time", lasts, "ns", Query("kernels", row=longest)),
+            ("time of all GPU work", all_ns, "ns"),
+            ("on streams of which the file launched nothing", int(strange["duration"].sum()), "ns"),
+            ("such streams", strange.select("process", "device", "stream").n_unique() if strange.height else None),
+        ),
+        words.part_of(lasts, all_ns, share),
+    )
 
 
 @looks_for(V20)

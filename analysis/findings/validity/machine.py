@@ -140,9 +140,7 @@ def last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
     # communication lasts as long as the other ranks keep it waiting
     waiting = [name for name in names.unique().to_list() if kernel_names.category(name or "") == "communication"]
     rows = rows.filter(~names.is_in(waiting))
-    means = rows.group_by(*key, "step").agg(
-        ns=pl.col("duration").median(), n=pl.len(), all_ns=pl.col("duration").sum()
-    )
+    means = rows.group_by(*key, "step").agg(ns=pl.col("duration").median(), n=pl.len(), all_ns=pl.col("duration").sum())
     first, last = (means.filter(pl.col("step") == step) for step in (steps[0], steps[-1]))
     both = first.join(last, on=key, suffix="_last", nulls_equal=True)
     enough = pl.min_horizontal("n", "n_last") >= LEAST_LAUNCHES
