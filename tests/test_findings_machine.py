@@ -221,6 +221,21 @@ def test_a_mode_that_its_caps_belie(recording: Recording, tmp_path):
     assert finding.title == "The power mode is called 15W, which has 612 MHz, but the GPU was capped at 918 MHz"
 
 
+def test_a_gpu_of_another_capability_than_its_name_or_its_kernels(recording: Recording):
+    trace = recording("ops/ops.trace.json.gz")
+
+    def on(name: str, capability: str) -> Facts:
+        devices = tuple(replace(gpu, name=name, compute_capability=capability) for gpu in trace.info.devices)
+        return facts(replace(trace, info=replace(trace.info, devices=devices)))
+
+    finding = fires("V15", on("NVIDIA A100-SXM4-80GB", "9.0"))
+    assert finding.title == (
+        "The GPU is called NVIDIA A100-SXM4-80GB, which has compute capability 8.0, but is recorded with 9.0"
+    )
+    assert "ran sm90_xmma_" in fires("V15", on("NVIDIA A100-SXM4-80GB", "8.0")).title
+    assert "table" in abstains("V15", on("a GPU of tomorrow", "9.0"))  # no kernel needs more
+
+
 def test_recordings_within_physics(recording: Recording):
     for name in (VIM, "ops/ops.trace.json.gz", "chrome/hta_trace_diff/test.json.gz"):
         assert silent("V15", facts(recording(name)))

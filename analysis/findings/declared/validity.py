@@ -431,7 +431,8 @@ V25 = Rule(
     of SMs, the batch where operators' shapes show it, and the kernels: a fifth of the other's kernel time must be in
     kernels that this recording has too, and of these, most of the time in launches whose grid and block it has too:
     another batch or size of the input launches the same kernels with other grids. Every two files of different tools
-    are compared. What is of another run is not matched with this recording's kernels.
+    are compared. What is of another run is not matched with this recording's kernels. A memory snapshot whose allocator
+    held more than the GPU has is of another one.
 
     Files of one tool in a folder are runs of their own, except for ranks. If nothing but the files' names says that
     they are ranks of one job, they must have much of the kernel time in common: ranks of real jobs share 58 to 100 %.
@@ -596,7 +597,8 @@ V15 = Rule(
     advice="Find out the real clocks and power mode: launch with tracetui profile, which records the caps in force.",
     compared="more than {mode_percent} apart",
     explanation="""
-    Rates above what the GPU can do, or a power mode whose name and caps disagree.
+    Rates above what the GPU can do, a power mode whose name and caps disagree, or a GPU of another compute capability
+    than its name says or its kernels need.
 
     The rule computes FLOP/s of matrix products and bytes/s of plain elementwise operators and copies from the recorded
     shapes, and divides them by the peak, from the clocks in run.json or from the table. Bytes count only for data far
