@@ -236,6 +236,6 @@ def _misnamed(title: str, name: str | None, elsewhere: str | None, stated: str) 
         evidence(("GPU", name), ("compute capability recorded", stated), ("by its name or kernels", elsewhere)),
         f"{elsewhere} and {stated}",
         threshold="the same compute capability",
-        advice="Find out which GPU it was (nvidia-smi), or take the file as the profiler wrote it: the peaks of the named"
-        " GPU are not used.",
+        advice="Find out which GPU it was (nvidia-smi), or take the file as the profiler wrote it. The peaks of the"
+        " named GPU are not used.",
     )
