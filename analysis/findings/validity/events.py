@@ -11,6 +11,7 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import lane_order, numbered_by, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_of
+from tracetui.analysis.captures.step_ranges import per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
@@ -295,6 +296,8 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     kernels = int(of_kinds(trace.device["kind"], "kernel", "graph").sum())
     told = _told(trace)
     dropped = (facts.manifest.outcome.events_dropped or 0) if facts.manifest else 0
+    if (void := _unread(trace, limits) or _lost_with_launches(facts, limits)) is not None:
+        return void
     if not calls and not told and not dropped:
         return Abstention("CUDA API calls to compare kernels with, or a profiler's own count")
     absent, nodes = lost_of_graphs(trace)
@@ -337,6 +340,89 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         refutes=None if share > limits.refuted_percent else (),
         doubts=doubts,
         aside=NO_ACT if doubts == () and not certain else "",
+    )
+
+
+LEAST_STEPS = 3
+"""So many steps with the same operators say what is usual."""
+UNREAD = "event "
+"""The first word of the readers' notes on single events that are in the file and can't be read."""
+
+
+def _unread(trace: Trace, limits: Limits) -> Finding | None:
+    """Finds a file of whose events many can't be read."""
+    notes = [note for note in trace.notes if note.kind == "skipped" and note.reason.startswith(UNREAD)]
+    lost, all_of_it = sum(note.count for note in notes), trace.source.events_total
+    share = 100 * lost / all_of_it if all_of_it else 0.0
+    if share <= limits.refuted_percent:
+        return None
+    most = max(notes, key=lambda note: note.count)
+    return Finding(
+        "invalid",
+        f"{words.count(lost)} of {words.count(all_of_it)} events can't be read: {_reason(most)}",
+        tuple(Evidence(_reason(note), note.count) for note in notes),
+        f"{words.count(lost)} of {words.count(all_of_it)} = {words.percent(share)}",
+        threshold=f"more than {words.percent(limits.refuted_percent)} of the events",
+        advice="Take the file as the profiler wrote it: a script that rewrote it may have written another unit of time,"
+        " or numbers as text.",
+    )
+
+
+def _lost_with_launches(facts: Facts, limits: Limits) -> Finding | None:
+    """Finds a step with the operators of the others whose launches stop for a while, and with them its kernels.
+
+    Of steps with equal operators, the median is what a step launches. A step of other work has other operators, and
+    one that has less to do, such as an expert without tokens, launches less here and there.
+    """
+    steps, trace = facts.recorded.steps, facts.trace
+    operators = trace.host.select("kind", "name", "start").filter(pl.col("kind") == "operator").sort("start")
+    if steps.height < LEAST_STEPS or not operators.height:
+        return None
+    start, begin = operators["start"].to_numpy(), steps["start"].to_numpy()
+    end = begin + steps["duration"].to_numpy()
+    step = np.searchsorted(begin, start, side="right") - 1
+    rows = operators.select("name", step=pl.Series(step)).filter(pl.Series((step >= 0) & (start < end[step])))
+    by_name = rows.group_by("step", "name").agg(n=pl.len()).group_by("step")
+    kernels = pl.DataFrame({"kernels": per_step(facts.recorded, facts.step_ranges)}).with_row_index("step")
+    found = by_name.agg(work=pl.struct("name", "n").hash().sum()).join(kernels.cast(pl.Int64), on="step")
+    of_work = found.with_columns(like=pl.len().over("work"), usual=pl.col("kernels").median().over("work"))
+    found = of_work.filter(pl.col("usual") > 0).with_columns(lost=1 - pl.col("kernels") / pl.col("usual"))
+    found = found.filter((pl.col("like") >= LEAST_STEPS) & (100 * pl.col("lost") > limits.refuted_percent))
+    called = trace.host["start"].gather(trace.device["launch"].drop_nulls().unique()).sort().to_numpy()
+
+    def launches(step: int) -> Ints:
+        """How many of a step's launches came before each of its operators."""
+        of_step = slice(*np.searchsorted(start, (begin[step], end[step])))
+        before: Ints = np.searchsorted(called, start[of_step]) - np.searchsorted(called, begin[step])
+        return before
+
+    def in_a_row(step: int, work: int, lost: float) -> bool:
+        """Whether most of what a step lacks is in one part of it, beside a step that lacks nothing."""
+        others = of_work.filter((pl.col("work") == work) & (pl.col("kernels") >= pl.col("usual")))
+        lacks = launches(int(others["step"].min())) - launches(step)  # type: ignore[arg-type]
+        first, last = (int(np.argmax(lacks >= part * lacks[-1])) for part in (0.1, 0.9))
+        return lacks[-1] > 0 and last - first < (1 + lost) / 2 * lacks.size
+
+    found = found.sort("lost", "step", descending=[True, False])
+    told = [in_a_row(*row) for row in found.select("step", "work", "lost").iter_rows()]
+    lacking = found.filter(pl.Series(told, dtype=pl.Boolean))
+    if not lacking.height:
+        return None
+    worst = lacking.row(0, named=True)
+    number = steps["index"][worst["step"]]
+    share = words.percent(100 * worst["lost"])
+    return Finding(
+        "invalid",
+        f"GPU events and their launches are missing for {share} of the kernels of step {number}, which has the"
+        " operators of the others",
+        evidence(
+            (f"kernels of step {number}", worst["kernels"], "", Query("timeline")),
+            ("of steps with the same operators, in the median", worst["usual"]),
+            ("such steps", lacking.height),
+        ),
+        f"{words.count(worst['kernels'])} of {words.count(worst['usual'])} kernels are there",
+        threshold=f"more than {words.percent(limits.refuted_percent)} of the kernels",
+        advice=f"Leave the step out (--steps). {_FEWER_EVENTS}",
     )
 
 
