@@ -346,6 +346,11 @@ COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT, UNSHARED = (
 )
 
 
+def nowhere(unmatched: pl.DataFrame) -> bool:
+    """Whether all of these collectives are known well enough, and no other rank has them."""
+    return unmatched.height > 0 and bool(unmatched["reason"].is_in([NOT_EVERYWHERE, DIFFERENT]).all())
+
+
 class Matched(Struct, frozen=True):
     """The collectives that all present ranks of a group share."""
 
