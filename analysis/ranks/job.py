@@ -12,7 +12,7 @@ from msgspec import Struct
 from tracetui.analysis.ranks import tables
 from tracetui.analysis.ranks.clocks import fit
 from tracetui.analysis.ranks.late import Answers, answers_of
-from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, match, nowhere
+from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, match
 from tracetui.analysis.ranks.waiting import critical_path, waiting, who_for_whom
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     sizes = [one.world_size or 0 for one in present]
     world = max([*sizes, max(chosen, default=-1) + 1])
     missing = tuple(rank for rank in range(world) if rank not in chosen)
-    apart = not missing and not matched.calls.height and nowhere(matched.unmatched)
+    apart = not missing and matched.none_shared
     if apart:
         answers, table = Answers(None, (), None), table.with_columns(late=pl.lit(value=False))
     clean = [ns for one in present for ns in one.clean_step_ns]

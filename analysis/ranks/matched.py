@@ -346,11 +346,6 @@ COALESCED, NO_GROUP, NOT_EVERYWHERE, DIFFERENT, UNSHARED = (
 )
 
 
-def nowhere(unmatched: pl.DataFrame) -> bool:
-    """Whether all of these collectives are known well enough, and no other rank has them."""
-    return unmatched.height > 0 and bool(unmatched["reason"].is_in([NOT_EVERYWHERE, DIFFERENT]).all())
-
-
 class Matched(Struct, frozen=True):
     """The collectives that all present ranks of a group share."""
 
@@ -366,6 +361,13 @@ class Matched(Struct, frozen=True):
     """Sends and receives that share a kernel with others, in the columns of `calls` but ``instance``."""
     by: str
     """``seq``, ``order``, or both as ``seq, order``; empty where nothing was matched."""
+
+    @property
+    def none_shared(self) -> bool:
+        """Whether none of the collectives is another rank's, though their groups' members and steps are recorded."""
+        known = bool(self.group_ranks) and all(self.group_ranks)
+        why = self.unmatched["reason"]
+        return known and not self.calls.height and len(why) > 0 and why.is_in([NOT_EVERYWHERE, DIFFERENT]).all()
 
 
 def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matched:
