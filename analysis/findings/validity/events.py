@@ -79,7 +79,8 @@ _KINETO = (
 )
 _OF_TOOL = {
     "nsys": "Record with nsys profile --trace=cuda, and let the program end by itself or flush before it is ended"
-    " (--cuda-flush-interval=100, cudaProfilerStop()); in WSL and containers the GPU may not be traced.",
+    " (--cuda-flush-interval=100, cudaProfilerStop()). Run it as root on a Jetson and where only administrators may"
+    " profile; in WSL and containers the GPU may not be traced.",
 }
 """What to do, by the tool that recorded; else `_KINETO`."""
 
