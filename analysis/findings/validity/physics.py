@@ -203,13 +203,10 @@ def _mode_and_caps(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
-_BUILT_FOR = re.compile(r"sm(\d{2,3})_xmma_")
-"""How cuBLAS and cuDNN name kernels of one architecture, which no older one runs."""
-
-
 def _name_and_capability(facts: Facts) -> Finding | None:
     """Finds a GPU of another compute capability than its name or its kernels have."""
     from tracetui.analysis.roofline.peaks import named_capability
+    from tracetui.parsers.names.kernel_names import built_for
 
     used = set(facts.trace.device["device"].unique().drop_nulls())
     for device in facts.trace.info.devices:
@@ -221,7 +218,7 @@ def _name_and_capability(facts: Facts) -> Finding | None:
             told = f"The GPU is called {device.name}, which has compute capability {of_name}, but is recorded with"
             return _misnamed(f"{told} {stated}", device.name, of_name, stated)
         own = facts.trace.device.filter(pl.col("device") == device.id)["name"].unique().cast(pl.String).drop_nulls()
-        built = {int(match[1]): name for name in own.sort() if (match := _BUILT_FOR.match(name))}
+        built = {made: name for name in own.sort() if (made := built_for(name))}
         if (newest := max(built, default=0)) > int(stated.replace(".", "")):
             needs = f"{newest // 10}.{newest % 10}"
             told = f"The GPU is recorded with compute capability {stated}, but ran {built[newest][:40]}, which needs"
