@@ -53,7 +53,7 @@ NAMES = {
     "V9": "no kernel was recorded|none took any time",
     "V10": "begins before its launch.*clock is early",
     "V15": "of the peak of this GPU",
-    "V17": "GPU events (and their launches )?are missing|events can't be read",
+    "V17": "GPU events,? are missing|events can't be read",
     "V19": "clock (is late by|is early by|drifts)",
     "V20": "duplicates",
     "V21": "A duration that can't be|several things at once",
@@ -208,7 +208,7 @@ def test_a_step_without_a_part_of_its_launches_is_named(tmp_path: Path) -> None:
     path = recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
     found = judged(rewritten(path, tmp_path, lambda events: _without_a_part(events, in_a_row=True)))
     assert found.found[0].id == "V17"
-    lost = "GPU events and their launches are missing for 25.0 % of the kernels of step 2"
+    lost = "Launches, and with them GPU events, are missing: 25.0 % of those of step 2"
     assert found.found[0].title == f"{lost}, which has the operators of the others"
     assert not [each for each in found.found if each.id[0] not in "VT"]
     some = judged(rewritten(path, tmp_path, lambda events: _without_a_part(events, in_a_row=False)), "V")

@@ -111,7 +111,7 @@ V17 = Rule(
     Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
     `cudaGraphLaunch` must have its activity, except inside the capture of a graph; each replay of a graph must have all
     kernels that any replay of it has. Of three or more steps with the same operators, one may have lost more than a
-    tenth of its kernels with their launches, most of them in one part of it. Or more than a tenth of the events of the
+    tenth of its launches with their kernels, most of them in one part of it. Or more than a tenth of the events of the
     file can't be read. Nsight Systems warns at the end of nearly every capture that "not all events
     might have been collected". Where each launch has its kernel, that is told for information, and takes nothing away;
     what is said to be missing of ranges makes steps doubtful, of samples and calls of the system nothing else.""",

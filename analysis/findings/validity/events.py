@@ -11,7 +11,6 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import lane_order, numbered_by, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds, rows_of
-from tracetui.analysis.captures.step_ranges import per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
@@ -370,26 +369,33 @@ def _unread(trace: Trace, limits: Limits) -> Finding | None:
 
 
 def _lost_with_launches(facts: Facts, limits: Limits) -> Finding | None:
-    """Finds a step with the operators of the others whose launches stop for a while, and with them its kernels.
+    """Finds a step with the operators of the others whose launches stop for a while: they were lost with their work.
 
     Of steps with equal operators, the median is what a step launches. A step of other work has other operators, and
     one that has less to do, such as an expert without tokens, launches less here and there.
     """
-    steps, trace = facts.recorded.steps, facts.trace
+    from tracetui.analysis.attribution.launch_calls import launch_calls
+
+    steps, trace = facts.recorded.steps.sort("start"), facts.trace
     operators = trace.host.select("kind", "name", "start").filter(pl.col("kind") == "operator").sort("start")
     if steps.height < LEAST_STEPS or not operators.height:
         return None
     start, begin = operators["start"].to_numpy(), steps["start"].to_numpy()
     end = begin + steps["duration"].to_numpy()
+    end[:-1] = np.minimum(end[:-1], begin[1:])  # steps may overlap
     step = np.searchsorted(begin, start, side="right") - 1
     rows = operators.select("name", step=pl.Series(step)).filter(pl.Series((step >= 0) & (start < end[step])))
     by_name = rows.group_by("step", "name").agg(n=pl.len()).group_by("step")
-    kernels = pl.DataFrame({"kernels": per_step(facts.recorded, facts.step_ranges)}).with_row_index("step")
-    found = by_name.agg(work=pl.struct("name", "n").hash().sum()).join(kernels.cast(pl.Int64), on="step")
-    of_work = found.with_columns(like=pl.len().over("work"), usual=pl.col("kernels").median().over("work"))
-    found = of_work.filter(pl.col("usual") > 0).with_columns(lost=1 - pl.col("kernels") / pl.col("usual"))
+    called = launch_calls(trace)["start"].sort().to_numpy()
+    calls = np.searchsorted(called, end) - np.searchsorted(called, begin)
+    found = by_name.agg(work=pl.struct("name", "n").hash().sum())
+    found = found.with_columns(calls=pl.Series(calls).gather(found["step"]))
+    of_work = found.with_columns(like=pl.len().over("work"), usual=pl.col("calls").median().over("work"))
+    found = of_work.filter(pl.col("usual") > 0).with_columns(lost=1 - pl.col("calls") / pl.col("usual"))
     found = found.filter((pl.col("like") >= LEAST_STEPS) & (100 * pl.col("lost") > limits.refuted_percent))
-    called = trace.host["start"].gather(trace.device["launch"].drop_nulls().unique()).sort().to_numpy()
+    whole = dict(
+        of_work.filter(pl.col("calls") >= pl.col("usual")).group_by("work").agg(pl.col("step").min()).iter_rows()
+    )
 
     def launches(step: int) -> Ints:
         """How many of a step's launches came before each of its operators."""
@@ -399,8 +405,7 @@ def _lost_with_launches(facts: Facts, limits: Limits) -> Finding | None:
 
     def in_a_row(step: int, work: int, lost: float) -> bool:
         """Whether most of what a step lacks is in one part of it, beside a step that lacks nothing."""
-        others = of_work.filter((pl.col("work") == work) & (pl.col("kernels") >= pl.col("usual")))
-        lacks = launches(int(others["step"].min())) - launches(step)  # type: ignore[arg-type]
+        lacks = launches(whole[work]) - launches(step)
         first, last = (int(np.argmax(lacks >= part * lacks[-1])) for part in (0.1, 0.9))
         return lacks[-1] > 0 and last - first < (1 + lost) / 2 * lacks.size
 
@@ -414,15 +419,15 @@ def _lost_with_launches(facts: Facts, limits: Limits) -> Finding | None:
     share = words.percent(100 * worst["lost"])
     return Finding(
         "invalid",
-        f"GPU events and their launches are missing for {share} of the kernels of step {number}, which has the"
-        " operators of the others",
+        f"Launches, and with them GPU events, are missing: {share} of those of step {number}, which has the operators"
+        " of the others",
         evidence(
-            (f"kernels of step {number}", worst["kernels"], "", Query("timeline")),
+            (f"launches of step {number}", worst["calls"], "", Query("timeline")),
             ("of steps with the same operators, in the median", worst["usual"]),
             ("such steps", lacking.height),
         ),
-        f"{words.count(worst['kernels'])} of {words.count(worst['usual'])} kernels are there",
-        threshold=f"more than {words.percent(limits.refuted_percent)} of the kernels",
+        f"{words.count(worst['calls'])} of {words.count(worst['usual'])} launches are there",
+        threshold=f"more than {words.percent(limits.refuted_percent)} of the launches",
         advice=f"Leave the step out (--steps). {_FEWER_EVENTS}",
     )
 
