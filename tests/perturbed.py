@@ -297,6 +297,19 @@ def same_process(trace: Trace) -> Trace | None:
     return _with_device(trace, pl.concat([trace.device, other]))
 
 
+def another_program(trace: Trace) -> Trace | None:
+    """A stream of another program, of which nothing was launched in the file, is never idle."""
+    if not _has_launches(trace):
+        return None
+    nobody = {name: pl.lit(None, trace.device.schema[name]) for name in ("launch", "correlation", "external_id")}
+    theirs = trace.device.filter(IS_WORK & pl.col("start").is_not_null() & pl.col("launch").is_not_null())
+    lasts = (pl.col("start").shift(-1) - pl.col("start")).fill_null(pl.col("duration"))
+    theirs = theirs.sort("start").with_columns(
+        duration=lasts, stream=pl.lit(9_999, trace.device.schema["stream"]), **nobody
+    )
+    return _with_device(trace, pl.concat([trace.device, theirs]))
+
+
 # --- steps
 
 
@@ -334,9 +347,10 @@ FAULTS: dict[str, Fault] = {
     "all events twice": Fault(all_twice, frozenset({"V20"}), GPU),
     "two processes mixed": Fault(mixed_processes, frozenset({"V24"}), GPU | CLOCKS),
     "two recordings under one process": Fault(same_process, frozenset({"V21"}), GPU),
+    "another program's work": Fault(another_program, frozenset({"V32"}), frozenset()),
     "warm-up step x 3": Fault(warm_up, frozenset({"V6"}), frozenset({"whole"})),
 }
-"""By name. `whole microseconds` and `copies twice` damage little, so that only the naming is asked for."""
+"""By name. `whole microseconds`, `copies twice` and another program damage little: only the naming is asked for."""
 
 
 # --- faults of files

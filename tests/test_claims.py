@@ -6,16 +6,20 @@ import gzip
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sample_runs import DATA
 
+from tracetui.analysis.sweeps.reading import read_table
 from tracetui.app.cli.main import main
-from tracetui.parsers import Run, open_path
-from tracetui.parsers.runs import manifest, proofs, samples
+from tracetui.parsers import Run, TraceError, open_path
+from tracetui.parsers.runs import manifest, samples
+from tracetui.parsers.runs.comments import comments_on
 from tracetui.parsers.runs.side_files import read_text
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -45,7 +49,8 @@ ODD: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("why", ODD)
 def test_a_side_file_that_is_none_is_left_out_with_a_line(folder: Path, why: str) -> None:
-    for name in ("run.json", "proofs.json", "samples.json"):
+    beside = ("run.json", "proofs.json", "comments.tracetui.jsonl")
+    for name in (*beside, "samples.json"):
         (folder / name).unlink(missing_ok=True)
         ODD[why](folder / name)
         with pytest.raises(OSError, match=why):
@@ -53,12 +58,31 @@ def test_a_side_file_that_is_none_is_left_out_with_a_line(folder: Path, why: str
     run = open_path(folder)
     assert run.main.device.height
     assert run.main.clean_step_ns == ()
-    (line,) = [line for line in run.warnings if "run.json" in line]
-    assert why in line
-    assert proofs.load(folder) == ()
+    for name in beside:
+        (line,) = [line for line in run.warnings if name in line]
+        assert why in line
+    assert comments_on(run) == run.proofs == ()
     found, problem = samples.load(folder)
     assert found is None
     assert why in str(problem)
+
+
+@pytest.mark.parametrize(("text", "why"), [("{", "damaged"), ("[]", "no tracetui.proofs/1"), ("{}", "no tracetui")])
+def test_proofs_that_are_none_are_told(folder: Path, text: str, why: str) -> None:
+    (folder / "proofs.json").write_text(text)
+    (line,) = open_path(folder).warnings
+    assert "proofs.json: left out, since it is" in line
+    assert why in line
+
+
+@pytest.mark.parametrize("why", list(ODD)[:2])
+def test_tables_and_logs_are_read_only_if_they_are_files(tmp_path: Path, why: str) -> None:
+    ODD[why](tmp_path / "table.csv")
+    with pytest.raises(TraceError, match="not a file"):
+        read_table(tmp_path / "table.csv")
+    (tmp_path / "true.csv").write_text("batch,latency_ms\n1,2\n2,3\n")
+    (tmp_path / "link.csv").symlink_to("true.csv")
+    assert len(read_table(tmp_path / "link.csv").points) == 2
 
 
 def test_brackets_without_end_are_damage(folder: Path) -> None:
@@ -106,6 +130,20 @@ def test_a_claim_that_the_recording_contradicts_is_told_first_and_not_used(
     (trace,) = json.loads(capsys.readouterr().out)["run"]["traces"]
     assert (trace["findings"][0]["id"], trace["findings"][0]["severity"]) == ("V31", "invalid")
     assert said in trace["findings"][0]["title"]
+
+
+def test_a_recording_of_another_gpu_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    """Its own clean steps are not known, and the others keep theirs."""
+    folder = Path(shutil.copytree(SAMPLES / "vim_tiny", tmp_path / "run"))
+    with closing(sqlite3.connect(folder / "nsys.sqlite")) as database:
+        database.execute("UPDATE TARGET_INFO_GPU SET name = 'NVIDIA A100-SXM4-80GB'")
+        database.commit()
+    run = open_path(folder)
+    (stray,) = run.of_kind("nsys")
+    assert run.manifest is not None
+    assert run.manifest.contradicted is None
+    assert run.main.clean_step_ns
+    assert stray.clean_step_ns == ()
 
 
 def test_what_varies_in_true_pairs_is_no_contradiction(folder: Path) -> None:

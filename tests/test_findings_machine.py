@@ -133,6 +133,31 @@ def test_kernels_that_get_faster(recording: Recording):
         assert "three samples" in abstains("T2", facts(recording(name)))
 
 
+def _without_steps(trace: Trace) -> Trace:
+    """The kernels of the steps without what marks the steps."""
+    kernels = trace.device.filter((pl.col("kind") == "kernel") & pl.col("step").is_not_null())
+    device = kernels.with_columns(step=pl.lit(None, kernels.schema["step"]), launch=pl.lit(None, pl.Int32))
+    return replace(trace, host=trace.host.clear(), steps=trace.steps.clear(), device=device)
+
+
+def test_without_steps_other_work_is_no_other_speed(recording: Recording):
+    """Kernels that hold half of the time must change: a kernel may do more work under its name and grid."""
+    trace = _without_steps(recording(VIM))
+    late = pl.col("start") > int(trace.device["start"].median())  # type: ignore[arg-type]
+    elementwise = pl.col("name").cast(pl.String).str.contains("elementwise")
+    assert silent("T2", facts(trace))
+
+    def slower(rows: pl.Expr) -> pl.DataFrame:
+        return trace.device.with_columns(duration=pl.when(rows).then(pl.col("duration") * 2).otherwise("duration"))
+
+    finding = fires("T2", facts(replace(trace, device=slower(late))))
+    assert finding.severity == "warning"
+    assert finding.title == "The GPU was slowed down: the same kernels take 99.6 % more time at the end than at first"
+    other_grids = pl.when(late & ~elementwise).then(None).otherwise("grid")
+    device = slower(late & elementwise).with_columns(grid=other_grids)
+    assert silent("T2", facts(replace(trace, device=device)))
+
+
 # --- T3, T4
 
 
@@ -194,6 +219,21 @@ def test_a_mode_that_its_caps_belie(recording: Recording, tmp_path):
     wrong = state | {"mode_name": "15W"}
     finding = fires("V15", run(recording(VIM), device, before=wrong))
     assert finding.title == "The power mode is called 15W, which has 612 MHz, but the GPU was capped at 918 MHz"
+
+
+def test_a_gpu_of_another_capability_than_its_name_or_its_kernels(recording: Recording):
+    trace = recording("ops/ops.trace.json.gz")
+
+    def on(name: str, capability: str) -> Facts:
+        devices = tuple(replace(gpu, name=name, compute_capability=capability) for gpu in trace.info.devices)
+        return facts(replace(trace, info=replace(trace.info, devices=devices)))
+
+    finding = fires("V15", on("NVIDIA A100-SXM4-80GB", "9.0"))
+    assert finding.title == (
+        "The GPU is called NVIDIA A100-SXM4-80GB, which has compute capability 8.0, but is recorded with 9.0"
+    )
+    assert "ran sm90_xmma_" in fires("V15", on("NVIDIA A100-SXM4-80GB", "8.0")).title
+    assert "table" in abstains("V15", on("a GPU of tomorrow", "9.0"))  # no kernel needs more
 
 
 def test_recordings_within_physics(recording: Recording):

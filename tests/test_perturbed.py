@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from sample_runs import OUTSIDE, VIM, recorded, run_of
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.verdict import verdict
 from tracetui.parsers import Run, open_path
 
 if TYPE_CHECKING:
@@ -51,13 +53,14 @@ NAMES = {
     "V9": "no kernel was recorded|none took any time",
     "V10": "begins before its launch.*clock is early",
     "V15": "of the peak of this GPU",
-    "V17": "GPU events are missing",
+    "V17": "GPU events,? are missing|events can't be read",
     "V19": "clock (is late by|is early by|drifts)",
     "V20": "duplicates",
     "V21": "A duration that can't be|several things at once",
     "V22": "shorter than any kernel can be",
     "V23": "durations are whole (milli|micro)seconds",
     "V24": "2 processes launched the GPU work",
+    "V32": "of the GPU time was launched by nothing in this file",
     "V6": "The first (light )?step is a warm-up",
     "T2": "The GPU (was slowed down|sped up)",
 }
@@ -148,6 +151,17 @@ def test_the_samples_set_nothing_off() -> None:
             assert not {each.id for each in said} & NEW
 
 
+@pytest.mark.parametrize("name", OWN)
+def test_work_of_another_program_changes_no_verdict(name: str) -> None:
+    trace = replace(sound(name), collectives=sound(name).collectives.clear())  # a fault leaves none
+    made = FAULTS["another program's work"].make(trace)
+    assert made is not None
+    ours, theirs = (Facts(Run(each.source.path, (each,))).verdict for each in (trace, made))
+    assert (theirs.kind, theirs.host_free_ns, theirs.kernels_free_ns) == (
+        ours.kind, ours.host_free_ns, ours.kernels_free_ns,
+    )  # fmt: skip
+
+
 def test_what_was_rounded_or_doubled_a_little_only_says_so() -> None:
     trace = sound("gpt_clean/trace.pt.trace.json.gz")
     before = {each.id: each.severity for each in judged(trace).found if each.id[0] not in "VT"}
@@ -175,3 +189,37 @@ def _other_process(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_faults_of_files_are_named(tmp_path: Path, change: Any, by: str) -> None:
     trace = rewritten(recorded("small_vit_train.pt.trace.json.gz"), tmp_path, change)
     assert named(judged(trace, "VT", only=frozenset({by})), frozenset({by}))
+
+
+def _without_a_part(events: list[dict[str, Any]], *, in_a_row: bool) -> list[dict[str, Any]]:
+    """The events without a quarter of the kernels of a step and their launches; in a row, or every fourth."""
+    marks = [event for event in events if str(event.get("name")).startswith("ProfilerStep#")]
+    mark = sorted((event for event in marks if event.get("cat") == "user_annotation"), key=lambda event: event["ts"])[1]
+    until = mark["ts"] + mark["dur"]
+    work = [event for event in events if event.get("cat") == "kernel" and mark["ts"] <= event["ts"] < until]
+    work.sort(key=lambda event: event["ts"])
+    lost = work[len(work) * 2 // 5 : len(work) * 13 // 20] if in_a_row else work[::4]
+    gone = {event["args"]["correlation"] for event in lost}
+    return [event for event in events if (event.get("args") or {}).get("correlation", -1) not in gone]
+
+
+def test_a_step_without_a_part_of_its_launches_is_named(tmp_path: Path) -> None:
+    """One that has less to do launches less here and there, and lost nothing."""
+    path = recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz")
+    found = judged(rewritten(path, tmp_path, lambda events: _without_a_part(events, in_a_row=True)))
+    assert found.found[0].id == "V17"
+    lost = "Launches, and with them GPU events, are missing: 25.0 % of those of step 2"
+    assert found.found[0].title == f"{lost}, which has the operators of the others"
+    assert not [each for each in found.found if each.id[0] not in "VT"]
+    some = judged(rewritten(path, tmp_path, lambda events: _without_a_part(events, in_a_row=False)), "V")
+    assert "V17" not in {each.id for each in some.found}
+
+
+def test_a_file_whose_events_cannot_be_read_is_not_valid(tmp_path: Path) -> None:
+    def later(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**event, "ts": event["ts"] * 1000} if event.get("ph") != "M" else event for event in events]
+
+    trace = rewritten(recorded("chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"), tmp_path, later)
+    subject = Facts(Run(trace.source.path, (trace,)))
+    assert verdict(subject).sentence.startswith("The recording is not valid: ")
+    assert "can't be read: event without a usable timestamp" in verdict(subject).sentence

@@ -55,7 +55,7 @@ def proof(before, after, *claims, **more):
 
 def read(folder, *made):
     proving.add(folder, made)
-    return proofs.load(folder)
+    return proofs.load(folder)[0]
 
 
 # --- the interval
@@ -130,10 +130,10 @@ def test_proofs_are_read_as_written_and_one_of_a_change_replaces_the_earlier(tmp
 @pytest.mark.parametrize("text", ["", "[", "[]", '{"schema": "tracetui.run/1", "proofs": [{}]}', '{"proofs": [{}]}'])
 def test_a_file_that_is_none_of_ours_proves_nothing(tmp_path, text):
     (tmp_path / proofs.FILE).write_text(text)
-    assert proofs.load(tmp_path) == ()
+    assert proofs.load(tmp_path)[0] == ()
     damaged = '{"schema": "tracetui.proofs/1", "proofs": [{"gain_ns": "much", "change": 3, "rounds": 2}, 7]}'
     (tmp_path / proofs.FILE).write_text(damaged)
-    assert [(one.gain_ns, one.change, one.rounds) for one in proofs.load(tmp_path)] == [(None, None, 2)]
+    assert [(one.gain_ns, one.change, one.rounds) for one in proofs.load(tmp_path)[0]] == [(None, None, 2)]
 
 
 def test_a_scrubbed_copy_of_proofs_says_no_command(tmp_path):

@@ -289,6 +289,21 @@ def test_small_buckets_and_missing_ranks(made: Callable[..., Recorded], tmp_path
     assert "S22" not in {one.id for one in said_of(made()[1])}
 
 
+def test_ranks_of_two_jobs_are_told_and_not_compared(tmp_path: Path) -> None:
+    """Two ranks of one job and the other two of another: as many, and no collective in common."""
+    (tmp_path / "other").mkdir()
+    ours = MadeJob(bucket_bytes=1 << 19).write(tmp_path)
+    theirs = MadeJob(bucket_bytes=3 << 18).write(tmp_path / "other")
+    for rank in (2, 3):
+        theirs[rank].replace(ours[rank])
+    run = open_path(*(ours[rank] for rank in range(4)), cache=False)
+    first = said_of(run)[0]
+    assert (first.id, first.severity) == ("V30", "invalid")
+    job = combine([summarise(trace) for trace in run.traces])
+    assert answer([job])[0].startswith("These 4 recordings are not ranks of one job: none of ")
+    assert "In the program" not in " ".join(answer([job]))
+
+
 # --- real recordings
 
 

@@ -59,6 +59,22 @@ def test_recordings_of_one_run_stand_side_by_side() -> None:
     assert "another tool's recording" in abstains("V25", facts(recorded("ops/ops.trace.json.gz")))
 
 
+def test_a_snapshot_of_another_gpu_is_told_and_not_used() -> None:
+    run = open_path(VIM)
+    (snapshot,) = run.of_kind("memory_snapshot")
+    held = int(snapshot.memory["reserved"].max())  # type: ignore[arg-type]
+    for has in (held, held - 1):
+        devices = tuple(replace(device, memory_bytes=has) for device in run.main.info.devices)
+        main = replace(run.main, info=replace(run.main.info, devices=devices))
+        subject = Facts(replace(run, traces=(main, *run.traces[1:])))
+        if has == held:
+            assert silent("V25", subject)
+            assert subject.memory.peak_reserved_bytes == held
+        else:
+            assert fires("V25", subject).title.startswith("memory.pickle is of another GPU than trace.pt.trace.json.gz")
+            assert subject.memory.peak_reserved_bytes is None
+
+
 def test_counters_of_another_gpu_are_set_aside() -> None:
     run = open_path(VIM)
     (ncu,) = run.of_kind("ncu")

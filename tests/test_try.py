@@ -295,7 +295,7 @@ def test_proofs_are_read_as_written_each_change_by_itself(tmp_path):
     made = ran({"no_checkpoints": turn(8, memory=2 << 30), "no_anomaly": turn(10)}, claims=claims).proofs()
     proving.add(tmp_path, made)
     proving.add(tmp_path, made[:1])
-    read = {proof.changes: proof for proof in proofs.load(tmp_path)}
+    read = {proof.changes: proof for proof in proofs.load(tmp_path)[0]}
     assert read.keys() == {("no_checkpoints",), ("no_anomaly",)}
     proof = read["no_checkpoints",]
     assert (proof.claims[0].id, proof.command, proof.changed_memory_bytes) == ("S30", ("python", "x.py"), 2 << 30)
@@ -356,7 +356,7 @@ def test_json_has_the_proofs_and_what_was_left_out(monkeypatch, capsys, tmp_path
     told = json.loads(capsys.readouterr().out)
     assert (told["schema"], told["untried"]) == ("tracetui.proofs/1", [])
     assert told["proofs"][0]["changes"] == ["no_checkpoints"]
-    assert proofs.load(tmp_path)[0].gain_ns == pytest.approx(2 * MS)
+    assert proofs.load(tmp_path)[0][0].gain_ns == pytest.approx(2 * MS)
 
 
 # --- in the program's process

@@ -12,6 +12,7 @@ from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import latest
+from tracetui.analysis.gpu.activities import WORK
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _LAUNCH = re.compile(r"^(?:cuda|cu|hip|hsa)\w*Launch")
 _OF_THE_HOST = "HostFunc"
 """``cudaLaunchHostFunc`` queues a function of the CPU."""
+STREAM = ("process", "device", "stream")
+"""What tells one stream of a recording from another."""
 _COLUMNS = ("name", "process", "thread", "start", "duration", "parent", "correlation")
 
 
@@ -90,6 +93,28 @@ def lost_of_graphs(trace: Trace) -> tuple[int, int]:
         return 0, 0
     whole = int(counts.group_by("name", "grid", "block").agg(pl.col("n").max())["n"].sum()) * alike.height
     return whole - nodes.height, whole
+
+
+@latest
+def of_nobody(trace: Trace) -> pl.DataFrame:
+    """The GPU work that nothing in a file launched, and that was not queued before the recording began either.
+
+    Queued work runs on a stream before the first activity that the file launched there. Streams of which the file
+    launched nothing count from where the other streams' queues are empty.
+
+    Returns:
+        Rows of ``trace.device`` with ``row`` and ``stranger``, whether the file launched nothing on their stream; none
+        where the file launched nothing at all.
+    """
+    device = trace.device.select("kind", "name", "start", "duration", "launch", *STREAM).with_row_index("row")
+    device = device.filter(pl.col("kind").is_in(WORK)).drop_nulls("start")
+    launched = pl.col("launch").is_not_null()
+    device = device.with_columns(first=pl.col("start").filter(launched).min().over(STREAM))
+    queued = device.filter(pl.col("start") < pl.col("first"))
+    emptied = (queued["start"] + queued["duration"].fill_null(0)).max()
+    since = pl.lit(device["first"].min() if emptied is None else emptied, pl.Int64)
+    found = device.filter(~launched & (pl.col("start") >= pl.col("first").fill_null(since)))
+    return found.with_columns(stranger=pl.col("first").is_null())
 
 
 def _captures(trace: Trace) -> list[tuple[int, int]]:

@@ -35,6 +35,7 @@ from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.range_roles import role_of
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import comparable_files
+from tracetui.parsers.runs.side_files import opened
 from tracetui.parsers.tool_registry import KINDS
 
 if TYPE_CHECKING:
@@ -388,9 +389,8 @@ def _logs_in(folder: Path) -> list[Path]:
 def _said_in(log: Path) -> str:
     """The line of a log's end that says so; empty without one."""
     try:
-        with log.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - TAIL_BYTES))
+        with opened(log) as (file, size):
+            file.seek(max(0, size - TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""

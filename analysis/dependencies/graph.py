@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import lanes_of, numbered_by, parents_of, row_ids
+from tracetui.analysis.attribution.launch_calls import STREAM, of_nobody
 from tracetui.analysis.base.api_names import runtime
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies import waits
@@ -39,7 +40,6 @@ LEAST_LAUNCHES = 3
 LAUNCHED_BEFORE_NS = 10_000
 """Work counts as launched long before if its call had returned this long before the work before it ended."""
 _API = [schema.HOST_KINDS.index(kind) for kind in ("runtime", "driver")]
-_STREAM = ("process", "device", "stream")
 _LATEST = np.iinfo(np.int64).max
 _DEVICE = [schema.DEVICE_KINDS.index(kind) for kind in WORK]
 
@@ -175,6 +175,8 @@ def _work(sel: Selection) -> tuple[pl.DataFrame, pl.DataFrame, Ints] | None:
     device = sel.device
     kind = device["kind"].to_physical().to_numpy()
     device = device.filter(pl.Series(np.isin(kind, _DEVICE)) & pl.col("start").is_not_null())
+    if (strangers := of_nobody(sel.trace).filter("stranger")).height:  # another program's, on streams of its own
+        device = device.filter(~pl.col("row").is_in(strangers["row"].implode()))
     if sel.steps.height:  # with work without a launch that ran before the last of them ended
         device = device.filter(pl.col("step").is_in(_chosen_steps(sel).implode()))
     launch = row_ids(device["launch"])
@@ -235,7 +237,7 @@ def _ordered(device: pl.DataFrame, call: Ints, sel: Selection) -> Work:
     """The work in order of launch, with what ran before each on its stream."""
     start = device["start"].to_numpy()
     end = start + device["duration"].fill_null(0).to_numpy()
-    streams = numbered_by(device, _STREAM)
+    streams = numbered_by(device, STREAM)
     step = np.full(device.height, NONE, np.int64)
     if sel.steps.height:
         rows = _chosen_steps(sel).to_numpy()
@@ -265,7 +267,7 @@ def _held(sel: Selection, work: Work) -> Ints:
     earlier[work.row] = False
     rows = np.flatnonzero(earlier)
     # the streams have the numbers of the graph's work, which is numbered with the rest
-    number = numbered_by(device.select(_STREAM)[np.concatenate((work.row, rows))], _STREAM)
+    number = numbered_by(device.select(STREAM)[np.concatenate((work.row, rows))], STREAM)
     of_graph = np.full(int(number.max(initial=-1)) + 1, NONE, np.int64)
     of_graph[number[: work.row.size]] = work.stream
     stream = of_graph[number[work.row.size :]]

@@ -127,10 +127,12 @@ def _of_working_steps(found: Model, base: str) -> str:
 
 _NAMED: dict[str, Kind] = {"loader": "dataloader", "communication": "communication", "memcpy": "copies"}
 """What the run waits for where most of its path on the side that decides runs through this resource."""
+NAMED_PERCENT = 10.0
+"""Less of the critical path than this is not what the run waits for, even if nothing else on its side takes more."""
 
 
 def _kind(found: Model, path: CriticalPath) -> tuple[Kind, Why | None]:
-    """The side that decides, refined by what most of the critical path on that side runs through, if any of it does.
+    """The side that decides, refined by what most of the critical path on that side runs through if a tenth does.
 
     The GPU's side is looked up in the recording that decides, the host's in the one that knows its functions. If it
     can't be told, why: what a replay does not give is said before what recording cost, since clean steps would not help
@@ -147,7 +149,7 @@ def _kind(found: Model, path: CriticalPath) -> tuple[Kind, Why | None]:
     largest = max(shares, key=lambda name: shares[name])
     if largest == "wait":
         return "unknown", "unrecorded_wait"
-    if shares[largest] <= 0 or (largest == "memcpy" and not _with_host(path)):
+    if shares[largest] < NAMED_PERCENT or (largest == "memcpy" and not _with_host(path)):
         return found.waits_for, None
     return _NAMED.get(largest, found.waits_for), None
 

@@ -278,7 +278,7 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
     if apart:
         said.append(f"{words.count(lost)} of {words.count(whole)} calls of collectives match no other rank's")
     return Finding(
-        "warning" if apart else "info",
+        "invalid" if job.apart else "warning" if apart else "info",
         "; ".join(said),
         evidence(
             ("missing ranks", spans(job.missing) if job.missing else None, "", Query("ranks")),
@@ -286,6 +286,8 @@ def not_whole(facts: Facts, limits: Limits) -> Finding | None:
             ("calls that were not", lost),
         ),
         f"{words.count(lost)} of {words.count(whole)} calls",
+        advice="Open the recordings of each job by themselves." if job.apart else "",
+        doubts=None if job.apart else (),
     )
 
 

@@ -356,6 +356,17 @@ def memory(sel: Selection) -> Memory:
     )
 
 
+def over_capacity(snapshot: Trace, trace: Trace) -> tuple[int, int] | None:
+    """What a snapshot's allocator held of a GPU and what that GPU of a recording has, bytes, where it held more."""
+    has = {device.id: device.memory_bytes for device in trace.info.devices if device.memory_bytes}
+    of_gpus = snapshot.memory.filter(pl.col("device_type") > CPU_TYPE).sort("device")
+    most = of_gpus.group_by("device", maintain_order=True).agg(pl.max_horizontal("allocated", "reserved").max())
+    for device, held in most.drop_nulls().iter_rows():
+        if held > has.get(device, held):
+            return held, has[device]
+    return None
+
+
 def _largest(values: pl.Series) -> int | None:
     largest = values.max()
     return None if largest is None else int(largest)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tracetui.analysis.ranks import tables
 from tracetui.analysis.ranks.clocks import fit
-from tracetui.analysis.ranks.late import answers_of
+from tracetui.analysis.ranks.late import Answers, answers_of
 from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, match
 from tracetui.analysis.ranks.waiting import critical_path, waiting, who_for_whom
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.ranks.late import Answers
     from tracetui.analysis.ranks.matched import Matched
     from tracetui.analysis.ranks.summary import RankSummary
 
@@ -72,6 +71,9 @@ class Job:
     """The steps that all ranks have, where some have others, too: numbers per step are of these."""
     left_out: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """By rank: steps that others lack."""
+    apart: bool = False
+    """Whether all ranks are here and none of their collectives is another's: then they are not of one job, and nothing
+    is said of one against the others."""
 
     @property
     def shown_ns(self) -> float | None:
@@ -120,6 +122,10 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     answers, table = answers_of(table, present, counts, stage, per_step)
     sizes = [one.world_size or 0 for one in present]
     world = max([*sizes, max(chosen, default=-1) + 1])
+    missing = tuple(rank for rank in range(world) if rank not in chosen)
+    apart = not missing and matched.none_shared
+    if apart:
+        answers, table = Answers(None, (), None), table.with_columns(late=pl.lit(value=False))
     clean = [ns for one in present for ns in one.clean_step_ns]
     collectives = tables.collectives(found, matched.group_names)
     return Job(
@@ -139,7 +145,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         path=critical_path(found, max(_middle(called), 1)),
         answers=answers,
         world_size=world,
-        missing=tuple(rank for rank in range(world) if rank not in chosen),
+        missing=missing,
         step_count=_middle(
             [
                 int(n) if one.steps.height and one.steps["step"][0] >= 0 else 0
@@ -154,6 +160,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         left_out={
             rank: _left_out(chosen[rank], compared) for rank in sorted(chosen) if _left_out(chosen[rank], compared)
         },
+        apart=apart,
     )
 
 

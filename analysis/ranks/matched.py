@@ -362,6 +362,13 @@ class Matched(Struct, frozen=True):
     by: str
     """``seq``, ``order``, or both as ``seq, order``; empty where nothing was matched."""
 
+    @property
+    def none_shared(self) -> bool:
+        """Whether none of the collectives is another rank's, though their groups' members and steps are recorded."""
+        known = bool(self.group_ranks) and all(self.group_ranks)
+        why = self.unmatched["reason"]
+        return known and not self.calls.height and len(why) > 0 and why.is_in([NOT_EVERYWHERE, DIFFERENT]).all()
+
 
 def match(summaries: Sequence[RankSummary], steps: Sequence[int] = ()) -> Matched:
     """Matches the collectives of all ranks.

@@ -38,6 +38,8 @@ def answer(found: Sequence[Job]) -> list[str]:
         return []
     first = found[0]
     program = in_program(first)
+    if first.apart:
+        return [program, *caveats(first)]
     steps = step_words(first) + path_words(first)
     recordings = [in_recording(job, several=len(found) > 1) for job in found]
     return [text for text in (program, *once_words(first), *recordings, steps, *caveats(first)) if text]
@@ -50,6 +52,8 @@ def brief(found: Sequence[Job]) -> str:
     job = found[0]
     of = f"{format_count(job.here)} of {format_count(job.world_size)}" if job.missing else format_count(job.here)
     program = in_program(job, short=True)
+    if job.apart:
+        return program
     lasts = []
     for one in found:
         late = one.answers.recording
@@ -60,6 +64,12 @@ def brief(found: Sequence[Job]) -> str:
 
 def in_program(job: Job, *, short: bool = False) -> str:
     """Who is late in the program, and why; a short text gives what the rank has less, or too little more, in sum."""
+    if job.apart:
+        lost = format_count(int(job.unmatched["count"].sum()))
+        return (
+            f"These {format_count(job.here)} recordings are not ranks of one job: none of {lost} calls of collectives"
+            " is another rank's too. Open each job's by itself."
+        )
     late = job.answers.program
     if late:
         said = [f"rank {one.rank} has {late_words(one, job)}{sum_words(one, short=short)}" for one in late[:NAMED]]
@@ -99,6 +109,8 @@ def once_words(job: Job) -> list[str]:
 
 def in_title(job: Job) -> str:
     """`in_program` for a line that a narrow screen cuts: ``late in the program: rank 2, +14.32 ms GPU work …``."""
+    if job.apart:
+        return "not ranks of one job"
     late = job.answers.program
     if not late:
         if job.answers.largest_excess_ns is None:

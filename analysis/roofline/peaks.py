@@ -254,6 +254,12 @@ def _product(device: DeviceInfo) -> dict[str, Any] | None:
     return next((dict(row) for row in table()["gpu"] if re.fullmatch(row["match"], name) and _fits(device, row)), None)
 
 
+def named_capability(device: DeviceInfo) -> str | None:
+    """The compute capability of the product that the GPU is called; None where the table has no such product."""
+    row = _product(replace(device, compute_capability=None, architecture=None, sm_count=None))
+    return None if row is None else row.get("capability")
+
+
 def _fits(device: DeviceInfo, row: dict[str, Any]) -> bool:
     """Whether what the recording says of the chip agrees; a part of one (MIG) has fewer SMs."""
     if device.sm_count is not None and device.sm_count > row["sms"]:

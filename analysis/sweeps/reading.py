@@ -103,9 +103,7 @@ def read_table(path: Path) -> Sweep:
         TraceError: it can't be read, or has no axis or no time.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise TraceError(path, "too large for a table of a sweep", "give the table of its points")
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
+        text = read_text(path.resolve(), MAX_BYTES)
     except OSError as error:
         raise TraceError(path, (error.strerror or str(error)).lower()) from error
     rows = _rows(text)
@@ -544,6 +542,8 @@ def read_sweep(
         raise TraceError(path, "no such file or folder", "check the path")
     if path.is_dir():
         return read_folder(path, open_run or open_path, done)
+    if not path.is_file():  # a pipe would hold up the opening
+        raise TraceError(path, "not a file", "give a folder or a table (CSV)")
     if looks_like_ncu(read_all(path, PEEK_BYTES)):  # no column of a table names it
         raise TraceError(
             path,

@@ -451,6 +451,16 @@ _CK_ATTENTION = re.compile(r"^Fmha(?!\w*(OGradDotO|ConvertQGrad|AppendKV))")
 _PRE_AMPERE_FMHA = re.compile(r"fmha_cutlass[FB]_(f32\w*_sm(50|60|70|75)|\w+_sm50)")
 
 
+_BUILT_FOR = re.compile(r"sm(\d{2,3})_xmma_")
+"""How cuBLAS and cuDNN name kernels of one architecture."""
+
+
+def built_for(name: str) -> int | None:
+    """The architecture, such as 90, that a kernel of cuBLAS or cuDNN needs at least; None where its name says none."""
+    match = _BUILT_FOR.match(name)
+    return int(match[1]) if match else None
+
+
 @lru_cache(_CACHE)
 def uses_tensor_cores(name: str) -> bool:
     """Whether the name says that matrix units do the work: NVIDIA tensor cores, AMD matrix cores (MFMA).

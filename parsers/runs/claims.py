@@ -31,14 +31,17 @@ FEW_PERCENT = 10.0
 
 
 def contradiction(manifest: RunManifest, traces: Iterable[Trace]) -> str | None:
-    """How run.json contradicts a recording that lies beside it, in words; None if it does not."""
-    for trace in traces:
-        if (
-            trace.has_timeline
-            and (found := _device(manifest, trace) or _type(manifest, trace) or _steps(manifest, trace)) is not None
-        ):
-            return found
-    return None
+    """How run.json contradicts the recordings that lie beside it, in words; None if it does not.
+
+    A recording of another GPU beside one of the GPU that it names is not its own, and says nothing against it.
+    """
+    timed = [trace for trace in traces if trace.has_timeline]
+    apart = [device_apart(manifest, trace) for trace in timed]
+    if timed and all(apart):
+        return apart[0]
+    own = [trace for trace, why in zip(timed, apart, strict=True) if why is None]
+    found = (_type(manifest, trace) or _steps(manifest, trace) for trace in own)
+    return next((why for why in found if why is not None), None)
 
 
 def without_claims(manifest: RunManifest, why: str) -> RunManifest:
@@ -47,7 +50,8 @@ def without_claims(manifest: RunManifest, why: str) -> RunManifest:
     return replace(manifest, measurement=Measurement(tool=manifest.measurement.tool), ranks=ranks, contradicted=why)
 
 
-def _device(manifest: RunManifest, trace: Trace) -> str | None:
+def device_apart(manifest: RunManifest, trace: Trace) -> str | None:
+    """The GPUs that run.json names and those of a recording, in words; None if one is of both, or either names none."""
     told = {device.name for device in manifest.device if device.name}
     recorded = {device.name for device in trace.info.devices if device.name}
     if not told or not recorded or any(_alike(one, other) for one in told for other in recorded):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.runs.side_files import read_text
+from tracetui.parsers.runs.side_files import opened, read_text
 from tracetui.parsers.written import read_only
 
 if TYPE_CHECKING:
@@ -71,6 +71,17 @@ def comments_on(run: Run) -> tuple[Comment, ...]:
         if one.text:
             kept.append(one)
     return tuple(kept)
+
+
+def problem_in(folder: Path) -> str | None:
+    """Why the comments in a folder can't be read, if there are any."""
+    try:
+        with opened(folder / FILE) as (_, size):
+            return f"left out, since it is larger than {MOST_BYTES >> 20} MiB" if size > MOST_BYTES else None
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
 
 
 def _place(comment: Comment) -> tuple[str, str, str]:

@@ -18,7 +18,7 @@ from tracetui.parsers.bytes_source import GZIP_MAGIC, INFLATED_RATIO, read_all
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs import cache as trace_cache
-from tracetui.parsers.runs import claims, proofs
+from tracetui.parsers.runs import claims, comments, proofs
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trace
 from tracetui.parsers.runs.finding import UNFINISHED, find, light_beside, main_file, unfinished
@@ -188,6 +188,10 @@ def open_path(
         problems += [
             TraceError(beside, note.reason) for note in manifest.noted if note.reason.startswith(run_manifest.UNREAD)
         ]
+    folder = files[0].path.parent
+    proved, unproved = proofs.load(folder) if manifest is not None else ((), None)
+    unread = ((proofs.FILE, unproved), (comments.FILE, comments.problem_in(folder)))
+    problems += [TraceError(folder / name, why) for name, why in unread if why is not None]
     first = Path(paths[0])
     whole = len(paths) == 1 and not found.others and manifest is None
     path = first if whole else _path_of(files, [*files, *found.lights.values()])
@@ -204,7 +208,7 @@ def open_path(
         found.place,
         next((lights[trace.source.path] for trace in ordered if trace.source.path in lights), None),
         _rank_files(found, manifest, lights, cache),
-        proofs.load(files[0].path.parent) if manifest is not None else (),
+        proved,
         cache,
     )
 
@@ -301,7 +305,8 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
     if not trace.has_timeline:
         return trace
     light = light_pass.read if light_pass is not None and trace.info.recorded_pass == RICH else None
-    return replace(trace, clean_step_ns=manifest.clean_steps(trace.info.rank) if manifest else (), light=light)
+    own = manifest is not None and claims.device_apart(manifest, trace) is None
+    return replace(trace, clean_step_ns=manifest.clean_steps(trace.info.rank) if manifest and own else (), light=light)
 
 
 def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:

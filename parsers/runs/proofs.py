@@ -161,14 +161,18 @@ class Proofs(Struct, frozen=True, gc=False):
     """Each change once, in the order in which they were measured last."""
 
 
-def load(folder: Path) -> tuple[Proof, ...]:
-    """What was proved of the run in a folder; empty where nothing was, or the file can't be read."""
+def load(folder: Path) -> tuple[tuple[Proof, ...], str | None]:
+    """What was proved of the run in a folder, and why the file can't be read, if there is one."""
     file = folder / FILE
     try:
         found = members(read_text(file, _MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return ()
-    if found is None:
-        return ()
-    whole: Proofs = record(Proofs, found, Tally())
-    return whole.proofs if (whole.schema or "").startswith(_FAMILY) else ()
+    except FileNotFoundError:
+        return (), None
+    except OSError as error:
+        return (), (error.strerror or str(error)).lower()
+    except (ValueError, RecursionError):
+        return (), "left out, since it is damaged"
+    whole: Proofs | None = None if found is None else record(Proofs, found, Tally())
+    if whole is None or not (whole.schema or "").startswith(_FAMILY):
+        return (), f"left out, since it is no {SCHEMA}"
+    return whole.proofs, None

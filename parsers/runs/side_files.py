@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+    from typing import BinaryIO
 
 MOST_BYTES = 64 << 20
 
@@ -17,8 +20,22 @@ def read_text(file: Path, most: int = MOST_BYTES) -> str:
 
     Raises:
         FileNotFoundError: there is none.
-        OSError: it can't be read, with the reason as its `strerror`: no file (a pipe, a device), a link out of its
-            folder, or too large.
+        OSError: as `opened`, or it is too large.
+    """
+    with opened(file) as (content, size):
+        if size > most:
+            raise OSError(0, f"left out, since it is larger than {most >> 20} MiB", str(file))
+        return content.read(most + 1).decode("utf-8-sig", errors="replace")
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """A regular file in its own folder, and its size in bytes.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it can't be read, with the reason as its `strerror`: no file (a pipe, a device), or a link out of its
+            folder.
     """
     try:
         inside = file.resolve().is_relative_to(file.parent.resolve())
@@ -28,10 +45,8 @@ def read_text(file: Path, most: int = MOST_BYTES) -> str:
         raise OSError(0, "left out, since it is a link out of its folder", str(file))
     # a pipe without a writer would hold up the opening
     descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    with os.fdopen(descriptor, "rb") as opened:
+    with os.fdopen(descriptor, "rb") as content:
         about = os.fstat(descriptor)
         if not S_ISREG(about.st_mode):
             raise OSError(0, "left out, since it is not a file", str(file))
-        if about.st_size > most:
-            raise OSError(0, f"left out, since it is larger than {most >> 20} MiB", str(file))
-        return opened.read(most + 1).decode("utf-8-sig", errors="replace")
+        yield content, about.st_size

@@ -265,10 +265,11 @@ class Facts:
 
     @cached_property
     def memory(self) -> Memory:
-        """`analysis.memory.peak.memory` of the snapshot if the run has one, else of the trace."""
-        from tracetui.analysis.memory.peak import memory
+        """`analysis.memory.peak.memory` of the snapshot if the run has one of this GPU, else of the trace."""
+        from tracetui.analysis.memory.peak import memory, over_capacity
 
-        snapshots = self.run.of_kind("memory_snapshot")
+        found = self.run.of_kind("memory_snapshot")
+        snapshots = [snapshot for snapshot in found if over_capacity(snapshot, self.trace) is None]
         return memory(select(snapshots[0]) if snapshots else self.sel)
 
     @cached_property

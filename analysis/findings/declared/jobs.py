@@ -132,6 +132,8 @@ V30 = Rule(
     "V30",
     "Ranks that are missing, or whose collectives don't match",
     needs=("ranks",),
+    doubts=("gpu", "host", "shares", "whole", "steps"),
+    remark="the recordings are not ranks of one job",
     thresholds={"unmatched_percent": chosen(50, "%", "of the calls of collectives that were matched with no other")},
     advice="Record the same steps on all ranks, and open the folder that has all of them.",
     compared="a rank is missing, or {unmatched_percent} of the calls",
@@ -139,5 +141,6 @@ V30 = Rule(
     Who came last to a collective is said of the ranks that are here: a missing one may have come later.
 
     Calls that were queued before a recording began are on some ranks only, and unmatched for that; more than half says
-    that the recordings are not of the same steps.""",
+    that the recordings are not of the same steps. Where all ranks are here and none of their collectives is another's,
+    the recordings are of several jobs: that is invalid, and nothing is said of one rank against the others.""",
 )

@@ -110,7 +110,9 @@ V17 = Rule(
 
     Either the profiler says so, or launches were recorded without their kernels: each `cudaLaunchKernel` and
     `cudaGraphLaunch` must have its activity, except inside the capture of a graph; each replay of a graph must have all
-    kernels that any replay of it has. Nsight Systems warns at the end of nearly every capture that "not all events
+    kernels that any replay of it has. Of three or more steps with the same operators, one may have lost more than a
+    tenth of its launches with their kernels, most of them in one part of it. Or more than a tenth of the events of the
+    file can't be read. Nsight Systems warns at the end of nearly every capture that "not all events
     might have been collected". Where each launch has its kernel, that is told for information, and takes nothing away;
     what is said to be missing of ranges makes steps doubtful, of samples and calls of the system nothing else.""",
 )
@@ -373,6 +375,27 @@ V24 = Rule(
     share a GPU, its times are no program's. The rule counts launches by the process that made them.""",
 )
 
+V32 = Rule(
+    "V32",
+    "GPU work that nothing in the file launched",
+    needs=("timeline", "gpu"),
+    doubts=("gpu", "shares"),
+    remark="GPU work that nothing in the file launched is among it: sums and shares are not of the program alone",
+    thresholds={
+        "share_percent": chosen(5, "%", "of the GPU time that was launched by nothing in the file"),
+    },
+    advice="Record on a GPU that no other program uses (nvidia-smi lists them), or record the processes that launch"
+    " this work too.",
+    compared="{share_percent} or more",
+    explanation="""
+    GPU work has no launching call in the recording, though other work has.
+
+    Another program used the GPU, or calls of the API were lost. What was queued before the recording began has no call
+    either and does not count: it runs on its stream before the first activity that was launched while recording. Where
+    nothing was launched on a stream, the work counts from where the other streams' queues are empty. The verdict and
+    bounds leave streams out on which the file launched nothing; sums and shares hold them.""",
+)
+
 V31 = Rule(
     "V31",
     "run.json is of another run",
@@ -410,7 +433,8 @@ V25 = Rule(
     of SMs, the batch where operators' shapes show it, and the kernels: a fifth of the other's kernel time must be in
     kernels that this recording has too, and of these, most of the time in launches whose grid and block it has too:
     another batch or size of the input launches the same kernels with other grids. Every two files of different tools
-    are compared. What is of another run is not matched with this recording's kernels.
+    are compared. What is of another run is not matched with this recording's kernels. A memory snapshot whose allocator
+    held more than the GPU has is of another one.
 
     Files of one tool in a folder are runs of their own, except for ranks. If nothing but the files' names says that
     they are ranks of one job, they must have much of the kernel time in common: ranks of real jobs share 58 to 100 %.
@@ -575,7 +599,8 @@ V15 = Rule(
     advice="Find out the real clocks and power mode: launch with tracetui profile, which records the caps in force.",
     compared="more than {mode_percent} apart",
     explanation="""
-    Rates above what the GPU can do, or a power mode whose name and caps disagree.
+    Rates above what the GPU can do, a power mode whose name and caps disagree, or a GPU of another compute capability
+    than its name says or its kernels need.
 
     The rule computes FLOP/s of matrix products and bytes/s of plain elementwise operators and copies from the recorded
     shapes, and divides them by the peak, from the clocks in run.json or from the table. Bytes count only for data far

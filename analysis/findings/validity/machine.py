@@ -77,7 +77,10 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     slower = ratio is not None and ratio > limits.slower_ratio
     if cv <= limits.cv_percent and not faster and not slower:
         return None
-    far = ratio is not None and max(ratio, 1 / ratio) > limits.averages_ratio
+    steps = facts.sel.steps.height > 0
+    part = "step" if steps else "third"
+    # without steps nothing says that equal kernels did equal work
+    far = steps and ratio is not None and max(ratio, 1 / ratio) > limits.averages_ratio
     title = f"The GPU's clock varied by {words.percent(cv)} around {mean / MHZ:.0f} MHz during the run"
     if slower:
         more = words.percent(100 * ((ratio or 1) - 1))
@@ -91,10 +94,10 @@ def unsteady_clock(facts: Facts, limits: Limits) -> Finding | Abstention | None:
         evidence(
             ("lowest clock", min(clocks, default=None), "Hz"),
             ("highest clock", max(clocks, default=None), "Hz"),
-            ("kernels' time, last step over first", ratio and round(ratio, 3), "", Query("kernels")),
+            (f"kernels' time, last {part} over first", ratio and round(ratio, 3), "", Query("kernels")),
             ("launches compared", compared),
         ),
-        f"deviation {words.percent(cv)} of {len(clocks)} samples; last over first step "
+        f"deviation {words.percent(cv)} of {len(clocks)} samples; last over first {part} "
         + (words.number(ratio) if ratio is not None else "unknown"),
         advice="Run more warm-up (three seconds and more), and lock the clock: sudo nvidia-smi -lgc MHZ, on a Jetson "
         "sudo jetson_clocks."
@@ -121,7 +124,9 @@ def last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
     """How much longer equal launches take in the last step than in the first; and their number.
 
     Without steps, in the last third of the recording than in the first. The median over kernels, weighted by time:
-    where the GPU changes its speed, nearly all of them change.
+    where the GPU changes its speed, nearly all of them change. Without steps its base is all kernel time of both
+    thirds, of which what is in one of them only counts as unchanged: a few kernels of other work are no change of
+    speed.
     """
     rows = facts.recorded_launches.filter(pl.col("kind") == "kernel").drop_nulls("start")
     marked = facts.sel.steps.height > 0
@@ -135,17 +140,23 @@ def last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
     # communication lasts as long as the other ranks keep it waiting
     waiting = [name for name in names.unique().to_list() if kernel_names.category(name or "") == "communication"]
     rows = rows.filter(~names.is_in(waiting))
-    means = rows.group_by(*key, "step").agg(ns=pl.col("duration").median(), n=pl.len())
+    means = rows.group_by(*key, "step").agg(ns=pl.col("duration").median(), n=pl.len(), all_ns=pl.col("duration").sum())
     first, last = (means.filter(pl.col("step") == step) for step in (steps[0], steps[-1]))
     both = first.join(last, on=key, suffix="_last", nulls_equal=True)
     enough = pl.min_horizontal("n", "n_last") >= LEAST_LAUNCHES
     both = both.filter(pl.col("n") == pl.col("n_last") if marked else enough)
-    both = both.filter(pl.col("ns") > 0).sort(pl.col("ns_last") / pl.col("ns"))
+    both = both.filter(pl.col("ns") > 0).with_columns(
+        ratio=pl.col("ns_last") / pl.col("ns"), weight=pl.col("all_ns") + pl.col("all_ns_last")
+    )
     if not both.height:
         return None, 0
-    weight = (both["ns"] * both["n"]).cum_sum()
-    middle = both.row(int((weight < weight[-1] / 2).sum()), named=True)
-    return float(middle["ns_last"] / middle["ns"]), int(both["n"].sum())
+    changes = both.select("ratio", "weight")
+    if not marked:
+        rest = int(means["all_ns"].sum()) - int(both["weight"].sum())
+        changes = pl.concat([changes, pl.DataFrame({"ratio": [1.0], "weight": [rest]}, changes.schema)])
+    changes = changes.sort("ratio")
+    weight = changes["weight"].cum_sum()
+    return float(changes["ratio"][int((weight < weight[-1] / 2).sum())]), int(both["n"].sum())
 
 
 @looks_for(T3)

@@ -60,7 +60,7 @@ class Rate(Struct, frozen=True):
 def physics(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     from tracetui.analysis.roofline.peaks import peaks_of
 
-    if (mislabelled := _mode_and_caps(facts, limits)) is not None:
+    if (mislabelled := _mode_and_caps(facts, limits) or _name_and_capability(facts)) is not None:
         return mislabelled
     # peaks from another tool's recording hold at the clocks of that recording
     peaks = peaks_of(replace(facts.run, traces=(facts.trace,)), facts.trace, measured=False)
@@ -200,4 +200,39 @@ def _mode_and_caps(facts: Facts, limits: Limits) -> Finding | None:
         f"{cap / MHZ:.0f} / {expected / MHZ:.0f} MHz = {words.percent(100 * cap / expected)}",
         advice="Believe the caps, not the name: sudo nvpmodel -m ID and a restart make them agree.",
         next_command="tracetui doctor",
+    )
+
+
+def _name_and_capability(facts: Facts) -> Finding | None:
+    """Finds a GPU of another compute capability than its name or its kernels have."""
+    from tracetui.analysis.roofline.peaks import named_capability
+    from tracetui.parsers.names.kernel_names import built_for
+
+    used = set(facts.trace.device["device"].unique().drop_nulls())
+    for device in facts.trace.info.devices:
+        stated = device.compute_capability
+        if device.id not in used or not stated or not re.fullmatch(r"\d+\.\d", stated):
+            continue
+        of_name = named_capability(device)
+        if of_name not in (None, stated):
+            told = f"The GPU is called {device.name}, which has compute capability {of_name}, but is recorded with"
+            return _misnamed(f"{told} {stated}", device.name, of_name, stated)
+        own = facts.trace.device.filter(pl.col("device") == device.id)["name"].unique().cast(pl.String).drop_nulls()
+        built = {made: name for name in own.sort() if (made := built_for(name))}
+        if (newest := max(built, default=0)) > int(stated.replace(".", "")):
+            needs = f"{newest // 10}.{newest % 10}"
+            told = f"The GPU is recorded with compute capability {stated}, but ran {built[newest][:40]}, which needs"
+            return _misnamed(f"{told} {needs}", device.name, needs, stated)
+    return None
+
+
+def _misnamed(title: str, name: str | None, elsewhere: str | None, stated: str) -> Finding:
+    return Finding(
+        "critical",
+        title,
+        evidence(("GPU", name), ("compute capability recorded", stated), ("by its name or kernels", elsewhere)),
+        f"{elsewhere} and {stated}",
+        threshold="the same compute capability",
+        advice="Find out which GPU it was (nvidia-smi), or take the file as the profiler wrote it. The peaks of the"
+        " named GPU are not used.",
     )

@@ -248,10 +248,12 @@ def of_another_run(facts: Facts, limits: Limits) -> Finding | None:
 
 @looks_for(V25)
 def side_by_side(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]:
+    snapshots = [_of_other_gpu(facts.trace, snapshot) for snapshot in facts.run.of_kind("memory_snapshot")]
+    yield from filter(None, snapshots)
     others = [trace for trace in facts.run.traces if trace is not facts.trace and trace.info.kind in KINDS]
     of_others = [other for other in others if _of_other_tool(facts.trace, other)]
     named = [other for other in others if _is_rank_by_name(facts.trace, other)]
-    if not of_others and not named:
+    if not of_others and not named and not snapshots:
         yield Abstention("another tool's recording of the same run beside this one")
         return
     agreeing = []  # what differs from this recording differs from what agrees with it too
@@ -265,6 +267,26 @@ def side_by_side(facts: Facts, limits: Limits) -> Iterator[Finding | Abstention]
     for first, second in combinations(agreeing, 2):
         if _of_other_tool(first, second) and (found := _apart(first, second, limits)) is not None:
             yield found
+
+
+def _of_other_gpu(trace: Trace, snapshot: Trace) -> Finding | None:
+    """Says that a memory snapshot holds more than the GPU has."""
+    from tracetui.analysis.memory.peak import over_capacity
+
+    if (found := over_capacity(snapshot, trace)) is None:
+        return None
+    held, has = (words.size(size) for size in found)
+    file = snapshot.source.path.name
+    return Finding(
+        "critical",
+        f"{file} is of another GPU than {trace.source.path.name}: its allocator held {held} of {has}",
+        (Evidence("held by the allocator", found[0], "byte"), Evidence("the GPU's memory", found[1], "byte")),
+        f"{held} of {has}",
+        threshold="no more than the GPU has",
+        advice=f"Open {file} by itself: no finding is of its memory.",
+        refutes=(),
+        doubts=(),
+    )
 
 
 def _of_other_tool(trace: Trace, other: Trace) -> bool:
