@@ -13,6 +13,7 @@ from sample_runs import DATA
 
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
+from tracetui.parsers.chrome import layout
 
 RECORDING = json.loads(gzip.decompress((DATA / "ops/ops.trace.json.gz").read_bytes()))
 
@@ -22,8 +23,8 @@ class Writer:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self.escapes, self.floats, self.exponents, self.moves, self.shuffles, self.blanks = (
-            self._random.random() < 0.6 for _ in range(6)
+        self.escapes, self.floats, self.exponents, self.moves, self.shuffles, self.blanks, self.twice = (
+            self._random.random() < 0.6 for _ in range(7)
         )
         self.rare = self._random.choice((0.003, 0.3))
         """How often a string or number is spelled otherwise: in few events, or in most."""
@@ -38,6 +39,10 @@ class Writer:
             others = [event for event in events if event.get("ph") != "M"]
             events = self._random.choice([metadata + others, others + metadata])
         parts = [(key, self._value(document[key])) for key in before]
+        if self.twice:  # what stands first does not count
+            parts = [*((key, "[1]") for key in before), *parts]
+            decoys = [{**event, "name": "no event of this trace"} for event in document["traceEvents"]]
+            parts += [("traceEvents", self._list([self._value(event) for event in decoys])), ("other", "[]")]
         if self.moves:
             parts.append(("other", self._value({"traceEvents": [{"ph": "X", "name": "no event of this trace"}]})))
         parts.append(("traceEvents", self._list([self._value(event) for event in events])))
@@ -49,6 +54,8 @@ class Writer:
             items = list(value.items())
             if self.shuffles:
                 self._random.shuffle(items)
+            if self.twice and items and self._rarely():
+                items.insert(0, (self._random.choice(items)[0], {"stream": 99, "context": 99}))
             inner = [f"{self._text(key)}:{self._blank()}{self._value(one)}" for key, one in items]
             return "{" + f",{self._blank()}".join(inner) + "}"
         if isinstance(value, list):
@@ -88,6 +95,8 @@ def report_of(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     for key in ("path", "bytes"):
         found["run"].pop(key, None)
         found["run"]["traces"][0]["source"].pop(key)
+    source = found["run"]["traces"][0]["source"]
+    source["repaired"] = [note for note in source["repaired"] if note["reason"] != layout.TWICE]
     return found
 
 

@@ -209,12 +209,28 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
 
 def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     """Reads a file's events into columns, not yet sorted or linked: in file order, those of the slow path last."""
+    found = Tally()
+    events, again = _read(path, found, watch)
+    if again is not None:
+        start, keys = again
+        found, header = Tally(), events.header
+        found.repaired(layout.TWICE)
+        events, _ = _read(path, found, watch, start)
+        events.header = {**header, **keys, **events.header}
+    tally.take_over(found.notes())
+    return events
+
+
+def _read(
+    path: Path, tally: Tally, watch: Watch, start: int = 0
+) -> tuple[Events, tuple[int, Mapping[str, Any]] | None]:
+    """Reads the list of events that begins at `start`, or the first one; returns where another one begins, too."""
     parts: dict[str, list[Columns]] = {name: [] for name in columns.GROUPS}
     collector = Collector(tally)
     scanned, partial = 0, False
     resources.keep_chunks_in_heap()
     with ByteSource(path) as source:
-        reader = ChunkReader(source)
+        reader = ChunkReader(source, start)
         for part in _scanned(reader):
             if isinstance(part, Chunk):
                 collector.collect(split(part.buffer[: part.end].tobytes(), part.position, tally))
@@ -242,7 +258,7 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     _respace(groups["host"], only="" if not reader.is_kineto else ODD_NUMBERS)
     _without_homes(groups["host"])
     parsed = scanned + collector.parsed
-    return Events(
+    events = Events(
         groups,
         collector.metadata,
         reader.header,
@@ -251,6 +267,7 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
         parsed=parsed,
         partial=partial,
     )
+    return events, reader.again or collector.again
 
 
 def _scanned(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:
