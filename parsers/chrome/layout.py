@@ -185,7 +185,9 @@ def last_list(text: str, at: int) -> tuple[int | None, dict[str, Any], int]:
     Returns where the content of the last such list begins (None if there is none), the keys before it, and how far the
     text was read.
     """
-    found, keys, before = None, {}, {}
+    found: int | None = None
+    keys: dict[str, Any] = {}
+    before: dict[str, Any] = {}
     at += 1
     while comma := _NEXT_KEY.match(text, at):
         try:

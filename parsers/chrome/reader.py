@@ -12,7 +12,7 @@ import numpy as np
 from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.categories import NULL_CODE, encodable
-from tracetui.parsers.chrome import columns, layout, xla
+from tracetui.parsers.chrome import classify, columns, forms, layout, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.collectives import TEXTS
 from tracetui.parsers.chrome.columns import Events
@@ -54,15 +54,17 @@ def trace_info(events: Events) -> TraceInfo:
     header = events.header
     distributed = _mapping(header.get("distributedInfo"))
     processes = {pid: name for pid, _, name in _named(events.metadata, "process_name")}
+    named = list(_named(events.metadata, "thread_name"))
+    threads = {(pid, tid, without_users(name)) for pid, tid, name in named if tid is not None}
+    known = classify.is_classified(events)
+    tool = forms.tool_of(events, processes.values(), {name for _, _, name in named}, known=known)
     is_jax = any(name.startswith(("/device:", "/host:")) for name in processes.values())
     is_jax |= any((events.groups["device"].get(name, NO_CODES) != NULL_CODE).any() for name in ("hlo_op", "step_num"))
-    is_kineto = "schemaVersion" in header or "deviceProperties" in header or "traceName" in header
+    is_jax &= tool != forms.TENSORFLOW
     own = layout.own(header)
-    named = _named(events.metadata, "thread_name")
-    threads = {(pid, tid, without_users(name)) for pid, tid, name in named if tid is not None}
     return TraceInfo(
         kind="jax" if is_jax else "chrome",
-        tool="JAX profiler" if is_jax else "PyTorch Kineto" if is_kineto else "Chrome trace",
+        tool="JAX profiler" if is_jax else tool or "Chrome trace",
         rank=whole(distributed.get("rank")),
         world_size=whole(distributed.get("world_size")),
         devices=_described_devices(header) or _jax_devices(processes.values()),
@@ -202,6 +204,8 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
     watch.report(Progress("linking", path.stat().st_size, path.stat().st_size, events.parsed, path))
     source = Source(path, path.stat().st_size, events.total, events.parsed, events.partial)
     info = trace_info(events)
+    if (refusal := forms.REFUSED.get(info.tool)) is not None:
+        raise TraceError(path, *refusal)
     if info.kind == "jax" and 0 <= events.total - xla.EVENT_LIMIT <= len(events.metadata):
         tally.missing("XLA's profiler stops at a million events: what came later is not in the file")
     return whole_steps(with_steps(build_trace(events, info, source, tally)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome import classify, columns
+from tracetui.parsers.chrome import classify, columns, forms
 from tracetui.parsers.chrome.collectives import described, tells
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL
 from tracetui.parsers.chrome.pieces import Again, json_text
@@ -180,6 +180,9 @@ class Collector:
             self._tally.repaired("event without a name", 1, _shown(event))
             name = "(no name)" if name is None else str(name)
         args = arguments(event)
+        if (exact := forms.rocprof_times(args, start)) is not None:
+            start, duration = exact
+            args = forms.rocprof_arguments(args)
         row: Row = {"name": name, "start": start, "duration": duration, **self._place(event), "offset": position}
         if tells(name, args):
             self._rows["collectives"].append(described(position, args, self._int))
@@ -243,9 +246,7 @@ class Collector:
         return {"process": identity(event.get("pid")), "thread": identity(event.get("tid"))}
 
     def _int(self, args: Event, key: str) -> int:
-        value = args.get(key)
-        if value is None and key in ALIASES:
-            value = args.get(ALIASES[key])
+        value = spelled(args, key)
         if value is None or value == "":
             return NULL
         number = _number(value)
@@ -295,9 +296,17 @@ def _number(value: Any) -> Decimal | None:
     return number if number.is_finite() and number.adjusted() <= sys.float_info.max_10_exp else None
 
 
+def spelled(args: Event, key: str) -> Any:
+    """The value of an argument, in the first of its spellings that is there."""
+    value = args.get(key)
+    return (
+        value if value is not None else next((args[o] for o in ALIASES.get(key, ()) if args.get(o) is not None), None)
+    )
+
+
 def whole_number(args: Event, key: str) -> int:
     """A whole number from the arguments; `NULL` if there is none that fits 63 bits."""
-    number = _number(args.get(key, args.get(ALIASES.get(key, key))))
+    number = _number(spelled(args, key))
     return NULL if number is None or abs(number) >= 2**63 else int(number)
 
 
@@ -328,7 +337,7 @@ def arguments(event: Event) -> Event:
 
 def _plain(args: Event, key: str) -> str | None:
     """The value as text, printed if it is not text; None if it is empty."""
-    value = args.get(key, args.get(ALIASES.get(key, key)))
+    value = spelled(args, key)
     return None if value is None or value == "" else str(value)
 
 
