@@ -134,7 +134,8 @@ def _settle_others(events: Events, info: TraceInfo) -> None:
     name, has_correlation = device["name"][rows], device["correlation"][rows] != NULL
     stays = has_correlation & (device["stream"][rows] != NULL)
     # a record with a correlation id is of a call or of what that launched, and calls are known by their names
-    stays |= has_correlation & (columns.by_name(name, lambda text: _CALL.match(text) is None) > 0)
+    of_no_call = columns.by_name(name, lambda text: _CALL.match(text) is None) > 0
+    stays |= has_correlation & of_no_call & (device["process"][rows] != NULL)
     device["kind"][rows[stays]] = columns.by_name(name[stays], forms.device_kind)
     kinds = columns.by_name(name[~stays], lambda text: schema.HOST_KINDS.index(_host_kind(text, info.tool)))
     columns.move_to_host(events, rows[~stays], kinds)

@@ -585,7 +585,9 @@ def _of_one_kind(kernels: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
 
 def _kinds(texts: pl.Series) -> pl.Series:
     distinct = texts.unique()
-    return texts.replace_strict(distinct, [words.kind_of(text) for text in distinct], return_dtype=pl.String)
+    kinds = [words.kind_of(text) for text in distinct]
+    found: pl.Series = texts.replace_strict(distinct, kinds, return_dtype=pl.String)
+    return found
 
 
 def _coalescing(ranges: Sequence[pl.Series], names: NDArray[np.uint32]) -> pl.Series:
