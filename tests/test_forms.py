@@ -11,7 +11,6 @@ from sample_runs import recorded
 
 from tracetui.app.cli.main import main
 from tracetui.parsers.chrome.reader import read_chrome
-from tracetui.parsers.errors import TraceError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,21 +131,24 @@ def test_a_key_of_the_header_alone_makes_no_file_kinetos(tmp_path: Path, header:
     assert read(tmp_path, [], **header).info.tool == "PyTorch Kineto"
 
 
-REFUSED = {
-    "a compiler": ([event("ExecuteCompiler", 0, 100)], {"beginningOfTime": 1}),
-    "a browser": ([named("thread", 1, "CrRendererMain", 3), event("RunTask", 0, 5, cat="devtools.timeline")], {"x": 1}),
+NO_GPU = {
+    "clang -ftime-trace": ([event("ExecuteCompiler", 0, 100)], {"beginningOfTime": 1}),
+    "browser's profile": ([named("thread", 1, "CrRendererMain", 3), event("RunTask", 0, 5, cat="v8")], {"x": 1}),
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_is_no_programs_is_named_and_refused(
-    tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("tool", NO_GPU)
+def test_what_is_no_programs_is_named_with_the_way_out(
+    tmp_path: Path, tool: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    events, header = REFUSED[what]
-    with pytest.raises(TraceError, match=what):
-        read(tmp_path, events, **header)
-    assert main(["report", str(tmp_path / "in.json")]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
+    events, header = NO_GPU[tool]
+    assert read(tmp_path, events, **header).info.tool == tool
+    assert main(["report", str(tmp_path / "in.json"), "--no-cache"]) == 0
+    said = capsys.readouterr().out
+    assert tool in said
+    assert "no GPU work of a program" in " ".join(said.split())
+    kernel = event("gemm", 0, 5, 0, cat="kernel", args={"device": 0, "stream": 7})
+    assert read(tmp_path, [*events, kernel], **header).info.tool == "Chrome trace"
 
 
 def test_launches_without_ids_are_not_said_to_have_lost_their_kernels(

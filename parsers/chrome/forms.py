@@ -37,29 +37,29 @@ class Form(Struct, frozen=True):
     processes: str = ""
     threads: str = ""
     names: str = ""
-    refused: tuple[str, str] | None = None
-    """What such a file is and what to do, where nothing in it is of interest here."""
+    lacks: str = ""
+    """What to say of such a file, where no GPU work can be in it."""
 
 
-_LOOK = "look at it in ui.perfetto.dev; of a program on a GPU give the trace that torch.profiler writes"
+_NO_GPU = "no GPU work of a program (ui.perfetto.dev shows it; give the trace that torch.profiler writes)"
 FORMS = (
     Form(ROCPROF, processes=r"^CPU (HIP|HSA) API$"),
     Form(TENSORFLOW, processes=r"/device:\w+:\d+(/stream:\w+|/memcpy)? (Compute|Tensors)$"),
     Form("VizTracer", key="viztracer_metadata"),
     Form(ONNX, names=r"^(model_run|model_loading_\w+|session_initialization)$"),
     Form(
-        "clang",
+        "clang -ftime-trace",
         key="beginningOfTime",
         processes=r"^(clang(\+\+|-\d+)?|ld\.lld)$",
-        refused=("times of a compiler (clang -ftime-trace) and no GPU work", _LOOK),
+        lacks=f"times of a compiler: {_NO_GPU}",
     ),
     Form(
-        "browser",
+        "browser's profile",
         threads=r"^Cr(Browser|Renderer|Gpu|Utility)Main$",
-        refused=("a browser's performance profile and no GPU work of a program", _LOOK),
+        lacks=f"a browser's profile: {_NO_GPU}",
     ),
 )
-REFUSED = {form.tool: form.refused for form in FORMS if form.refused is not None}
+LACKS = {form.tool: form.lacks for form in FORMS if form.lacks}
 _KINETO_KEYS = {"schemaVersion", "deviceProperties", "traceName"}
 """Keys of the header that Kineto writes, and other tools too: they alone decide nothing."""
 _OF_PYTORCH = r"^(aten::|ProfilerStep#|nn\.Module: )"
@@ -86,6 +86,8 @@ def tool_of(events: Events, processes: Iterable[str], threads: Iterable[str], *,
     if kineto and (known or not any(codes.size for codes in names)):
         return KINETO
     for form in FORMS:
+        if form.lacks and known:
+            continue
         if form.key in header or found(form.processes, processes) or found(form.threads, threads) or named(form.names):
             return form.tool
     return KINETO if kineto and named(_OF_PYTORCH) else None

@@ -204,8 +204,8 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
     watch.report(Progress("linking", path.stat().st_size, path.stat().st_size, events.parsed, path))
     source = Source(path, path.stat().st_size, events.total, events.parsed, events.partial)
     info = trace_info(events)
-    if (refusal := forms.REFUSED.get(info.tool)) is not None:
-        raise TraceError(path, *refusal)
+    if info.tool in forms.LACKS:
+        tally.missing(forms.LACKS[info.tool])
     if info.kind == "jax" and 0 <= events.total - xla.EVENT_LIMIT <= len(events.metadata):
         tally.missing("XLA's profiler stops at a million events: what came later is not in the file")
     return whole_steps(with_steps(build_trace(events, info, source, tally)))
