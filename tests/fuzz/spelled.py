@@ -46,7 +46,7 @@ class Writer:
             if self.twice and items and self._random.random() < 0.1:
                 # a phase that stands twice is rare: it takes all events around it off the fast path
                 often = "args" in value and self._random.random() < 0.999
-                items.insert(0, ("args" if often else self._random.choice(items)[0], {"bytes": 99}))
+                items.insert(0, ("args", {"bytes": 99}) if often else (self._random.choice(items)[0], 99))
             inner = [f"{self._text(key)}:{self._blank()}{self._value(one)}" for key, one in items]
             return "{" + f",{self._blank()}".join(inner) + "}"
         if isinstance(value, list):
