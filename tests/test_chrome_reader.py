@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import random
 
 import json_reader
 import polars as pl
@@ -12,8 +13,10 @@ import pytest
 from sample_runs import recorded
 
 from tracetui.parsers import open_path, resources
-from tracetui.parsers.chrome import chunks, records, tokens
+from tracetui.parsers.chrome import chunks, layout, records, tokens
+from tracetui.parsers.chrome.cut import cut
 from tracetui.parsers.chrome.reader import read_chrome
+from tracetui.parsers.errors import TraceError
 from tracetui.parsers.iterations import with_steps
 from tracetui.parsers.trace import FRAMES
 
@@ -278,6 +281,41 @@ def test_begin_and_end_events_become_one(tmp_path):
     ]
     assert trace.host["parent"].to_list() == [None, 0]
     assert (trace.source.events_parsed, trace.source.events_total) == (4, 6)
+
+
+def test_begin_and_end_events_may_stand_in_any_order(tmp_path):
+    def mark(phase, name, ts):
+        return {"ph": phase, "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts}
+
+    events = [mark("B", "step", 0), mark("B", "a", 1), mark("E", "a", 10), mark("B", "a", 10), mark("B", "z", 11),
+              mark("E", "z", 11), mark("E", "a", 20), mark("E", "step", 20), mark("B", "step", 20), mark("B", "b", 21),
+              mark("E", "b", 30), mark("E", "step", 40)]  # fmt: skip
+    expected = [("step", 0, 20_000), ("a", 1000, 9000), ("a", 10_000, 10_000), ("z", 11_000, 0),
+                ("step", 20_000, 20_000), ("b", 21_000, 9000)]  # fmt: skip
+    for seed in range(40):
+        if seed:
+            random.Random(seed).shuffle(events)
+        trace = read_chrome(write(tmp_path / "t.json", *events))
+        assert trace.host.select("name", "start", "duration").cast({"name": pl.String}).rows() == expected, seed
+        assert not trace.notes
+
+
+def test_of_two_lists_of_events_the_last_counts(tmp_path):
+    def events(name, count):
+        return json.dumps([kernel(ts=10 * i, name=name) for i in range(count)])
+
+    path = tmp_path / "t.json"
+    for many in (3, 60_000):  # in one chunk, and over several
+        for between in ("", '"deviceProperties": [{"id": 0, "name": "G"}], '):
+            for count in (0, 2, many):
+                lists = (f'"traceEvents": {events(name, size)}' for name, size in (("first", many), ("last", count)))
+                path.write_text("{" + f", {between}".join(lists) + ', "z": 1}')
+                trace = read_chrome(path)
+                assert trace.device["name"].cast(pl.String).to_list() == ["last"] * count
+                assert [note.reason for note in trace.notes if note.kind == "repaired"] == [layout.TWICE]
+                assert [device.name for device in trace.info.devices] == ["G"] * bool(between)
+                with pytest.raises(TraceError, match="traceEvents more than once"):
+                    cut(path, tmp_path / "cut.json", (0, 10**9))
 
 
 def test_counters_are_kept(tmp_path):

@@ -16,6 +16,7 @@ from sample_runs import recorded
 
 from tracetui.analysis.collectives import Link, by_pair, by_size, calls, calls_of, collectives, with_bandwidth
 from tracetui.analysis.ranks.job import Job, jobs, uneven_all_to_all
+from tracetui.analysis.ranks.matched import match
 from tracetui.analysis.ranks.one_rank import own_calls
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.roofline.peaks import link_of
@@ -155,6 +156,57 @@ def test_a_kernel_for_several_operations_leaves_the_sizes_to_them(tmp_path):
         ("send", 3, 128, 128, 5, True, 0, 30_000, 38_000, None, None),
         ("recv", 3, 64, 64, 6, True, 0, 30_000, 38_000, None, None),
     ]
+
+
+def grouped(path, rank=0, *, late=0, inside=True, dims=False, says=("_allgather_base",) * 3, kernels=1):
+    """Collectives between `group_start` and `group_end` in four steps, which one kernel does."""
+    group = {"Process Group Name": "dp", "Process Group Ranks": "[0, 1]", "Group size": 2, "dtype": "BFloat16"}
+    event, document = {"ph": "X", "pid": 1, "tid": 1}, []
+    for step in range(4):
+        at = 1000 * step
+        begin = at + (10 if inside else 40)
+        document += [
+            {**event, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": at, "dur": 900},
+            {**event, "cat": "user_annotation", "name": "nccl:coalesced", "ts": begin, "dur": at + 70 - begin},
+        ]
+        for number, name in enumerate(says):
+            size = 100 * (number + 1)
+            counts = {} if dims else {"In msg nelems": size, "Out msg nelems": 2 * size}
+            args = {"Collective name": name, "Seq": step, "Input Dims": [[[size]], []], **counts, **group}
+            place = {"ts": at + 12 + 8 * number, "dur": 4}
+            document.append({**event, "cat": "cpu_op", "name": "record_param_comms", **place, "args": args})
+            place = {"ts": at + 13 + 8 * number, "dur": 2}
+            document.append({**event, "cat": "user_annotation", "name": f"nccl:{name}", **place})
+        for number in range(kernels):
+            args = {"device": 0, "stream": 7, "correlation": 10 * step + number + 1}
+            call = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 50 + number, "dur": 0.5}
+            kernel = {"cat": "kernel", "name": "ncclDevKernel_AllGather_RING_LL(x)", "pid": 0, "tid": 7}
+            times = {"ts": at + 100 * (number + 1) + late, "dur": 80 - late}
+            document += [{**event, **call, "args": args}, {**event, **kernel, **times, "args": args}]
+    job = {"backend": "nccl", "rank": rank, "world_size": 2}
+    path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": job, "traceEvents": document}))
+    return path
+
+
+@pytest.mark.parametrize("given", [{}, {"inside": False}, {"dims": True}], ids=str)
+def test_grouped_collectives_of_one_kind_are_one_of_their_sizes(tmp_path, given):
+    for rank in (0, 1):
+        grouped(tmp_path / f"rank{rank}.json", rank, late=60 * rank, **given)
+    trace = read_chrome(tmp_path / "rank0.json")
+    found = by_size(select(trace)).select("kind", "group", "group_size", "bytes", "calls", "total_ns", "coalesced")
+    assert found.rows() == [("all_gather", "dp", 2, 2400, 4, 320_000, False)]
+    parts = collectives(select(trace)).filter(pl.col("part_of").is_not_null())
+    assert parts["bytes_in"].to_list() == [200, 400, 600] * 4
+    matched = match([summarise(read_chrome(tmp_path / f"rank{rank}.json")) for rank in (0, 1)])
+    assert matched.unmatched.height == 0
+    assert matched.calls["bytes_out"].to_list() == [2400] * 8
+    assert matched.calls["instance"].n_unique() == 4
+
+
+@pytest.mark.parametrize("given", [{"says": ("_allgather_base", "_reduce_scatter_base")}, {"kernels": 2}], ids=str)
+def test_of_several_kinds_or_kernels_the_sizes_stay_unknown(tmp_path, given):
+    found = by_size(select(read_chrome(grouped(tmp_path / "rank0.json", **given))))
+    assert found.select("bytes", "coalesced").unique().rows() == [(None, True)]
 
 
 @pytest.mark.parametrize(

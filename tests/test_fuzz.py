@@ -28,6 +28,9 @@ COUNTS = {
     "run.json": 10,
     "cache": 8,
     "settings": 24,
+    "equivalent chrome": 12,
+    "equivalent nsys": 24,
+    "equivalent ncu": 24,
 }
 
 

@@ -47,6 +47,8 @@ class ChunkReader(Struct):
     """Iterates over the chunks of one file; `header`, `last` and the flags are complete once it is exhausted."""
 
     source: ByteSource
+    start: int = 0
+    """Where the content of the list of events that counts begins; 0 for the first list's."""
     header: dict[str, Any] = field(default_factory=dict)
     last: bytes = b""
     """The piece between the last separator and the end of the events: one event, or the rest of one."""
@@ -59,6 +61,8 @@ class ChunkReader(Struct):
     """Whether the file has Kineto's layout, blanks included."""
     in_object: bool = True
     """Whether the events are a value of an object, not the whole file: a list indented by two looks like Kineto's."""
+    again: tuple[int, dict[str, Any]] | None = None
+    """Where another list of events begins behind the first, and the keys before it."""
     closed: bool = False
     """Whether the events array and the object around it are closed as JSON requires."""
 
@@ -69,6 +73,8 @@ class ChunkReader(Struct):
             TraceError: the file has no events.
         """
         left, position, form = self._open()
+        if self.start:
+            left, position, form = self._skipped(left, position)
         while True:
             held = len(left)
             wanted = held + max(CHUNK_BYTES, held)  # doubled, so that a long event is copied only a few times
@@ -118,6 +124,17 @@ class ChunkReader(Struct):
                 break
         raise TraceError(self.source.path, *no_events(bytes(found), self.source.damage))
 
+    def _skipped(self, left: bytes, position: int) -> tuple[bytes, int, layout.Layout | None]:
+        """Reads on to where the events begin that count; returns what `_open` does."""
+        piece = np.empty(CHUNK_BYTES, np.uint8)
+        while position + len(left) < self.start:
+            position += len(left)
+            left = piece[: self.source.read_into(piece, 0, piece.size)].tobytes()
+            if not left:
+                break
+        left = left[self.start - position :]
+        return left, self.start, layout.sniff(left)
+
     def tell_early_end(self, tally: Tally) -> bool:
         """Counts that the file ends early, and returns whether it does."""
         if self.source.damage:
@@ -136,7 +153,13 @@ class ChunkReader(Struct):
             self.last, tail = _split_last(text)
         self.tail = tail
         keys, self.closed = layout.trailer(tail)
-        self.header = {**keys, **self.header}
+        if keys.pop(layout.EVENTS, None) is not None:
+            shown = tail.decode("utf-8", "surrogateescape")
+            found, _, _ = layout.last_list(shown, 0)
+            if found is not None:
+                before = len(shown[:found].encode("utf-8", "surrogateescape"))
+                self.again = self.last_position + len(self.last) + before, keys
+        self.header = {**self.header, **keys} if self.closed else {**keys, **self.header}
 
 
 def _last(buffer: NDArray[np.uint8], filled: int, separator: bytes) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome import columns, xla
+from tracetui.parsers.chrome import columns, forms, xla
 from tracetui.parsers.chrome.columns import NAMED_WORK, NULL, OTHER_KIND
 from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.nesting import LaneClock
@@ -33,8 +33,10 @@ HOST_CATEGORIES = {
     "xpu_runtime": "runtime", "privateuse1_runtime": "runtime", "hip_runtime": "runtime",
     "cuda_driver": "driver", "xpu_driver": "driver", "privateuse1_driver": "driver", "driver": "driver",
     "overhead": "overhead",
+    "cuda_api": "runtime", "nvtx": "annotation",
 }  # fmt: skip
-"""Kineto's host categories in lower case, from 2020 to 2026 (libkineto ActivityType)."""
+"""Kineto's host categories in lower case, from 2020 to 2026 (libkineto ActivityType); and those of converters of
+Nsight Systems."""
 
 DEVICE_CATEGORIES = {
     "kernel": "kernel", "gpu_op": "kernel", "concurrent_kernel": "kernel",
@@ -42,6 +44,8 @@ DEVICE_CATEGORIES = {
     "gpu_memset": "memset", "memset": "memset",
     "cuda_sync": "synchronization", "cuda_event": "synchronization",
     "gpu_user_annotation": "annotation", "collective_comm": "annotation",
+    "cuda": "kernel", "cuda_kernel": "kernel", "cuda_memcpy": "memcpy", "cuda_memset": "memset",
+    "nvtx-kernel": "annotation",
 }  # fmt: skip
 NAMED_CATEGORIES = frozenset({"mtia_ccp_events"})
 """Categories of work on a device whose names tell the kind."""
@@ -82,6 +86,8 @@ def settle(events: Events, info: TraceInfo) -> None:
         kind[rows[categories.matching(name[rows], pattern)]] = schema.HOST_KINDS.index(target)
     _settle_opened(host)
     device = events.groups["device"]
+    if info.tool == forms.ONNX:  # the process of its kernels is none, or the program's
+        device["device"][device["device"] == NULL] = 0
     for column, fallback in (("device", "process"), ("stream", "thread")):
         empty = device[column] == NULL
         device[column][empty] = device.pop(fallback)[empty]
@@ -124,29 +130,37 @@ def _settle_others(events: Events, info: TraceInfo) -> None:
     if info.kind == "jax":
         xla.settle(events, rows, info)
         return
-    name = device["name"][rows]
-    stays = (device["stream"][rows] != NULL) & (device["correlation"][rows] != NULL)
-    kinds = columns.by_name(name[stays], lambda text: schema.DEVICE_KINDS.index(_device_kind(text)))
-    device["kind"][rows[stays]] = kinds
-    leaving, name = rows[~stays], name[~stays]
-    alone = columns.by_name(name, lambda text: schema.HOST_KINDS.index(_host_kind(text, has_correlation=False)))
-    called = columns.by_name(name, lambda text: schema.HOST_KINDS.index(_host_kind(text, has_correlation=True)))
-    columns.move_to_host(events, leaving, np.where(device["correlation"][leaving] != NULL, called, alone))
+    rows = forms.settle(device, rows, info.processes)
+    name, has_correlation = device["name"][rows], device["correlation"][rows] != NULL
+    stays = has_correlation & (device["stream"][rows] != NULL)
+    # a record with a correlation id is of a call or of what that launched, and calls are known by their names
+    of_no_call = columns.by_name(name, lambda text: _CALL.match(text) is None) > 0
+    stays |= has_correlation & of_no_call & (device["process"][rows] != NULL)
+    device["kind"][rows[stays]] = columns.by_name(name[stays], forms.device_kind)
+    kinds = columns.by_name(name[~stays], lambda text: schema.HOST_KINDS.index(_host_kind(text, info.tool)))
+    columns.move_to_host(events, rows[~stays], kinds)
 
 
-def _device_kind(name: str) -> str:
-    low = name.lower()
-    return next((kind for kind in ("memcpy", "memset") if kind in low), "kernel")
+_CALL = re.compile(r"_*(?:(?:cuda|hip|musa|cu|mu|ze|ur|acl|rt)[A-Z]|hsa_)")
+"""Names of calls of a GPU's runtime or driver."""
 
 
-def _host_kind(name: str, *, has_correlation: bool) -> str:
+def _host_kind(name: str, tool: str) -> str:
     if name.startswith("$") or ".py" in name:
         return "python"
-    if re.match(r"(cuda|hip)[A-Z]", name):
-        return "runtime"
-    if has_correlation or re.match(r"cu[A-Z]", name):
-        return "driver"
-    return "operator" if name.startswith("aten::") else "annotation"
+    if _CALL.match(name):
+        return "driver" if re.match(r"cu[A-Z]", name) else "runtime"
+    is_operator = name.startswith("aten::") or tool == forms.TENSORFLOW
+    is_operator |= tool == forms.ONNX and name.endswith("_kernel_time")
+    return "operator" if is_operator else "annotation"
+
+
+def is_classified(events: Events) -> bool:
+    """Whether any event of a file has a category, or a process or unit, by which this module knows it."""
+    device = events.groups["device"]
+    known = events.groups["host"]["kind"].size > 0 or bool((device["kind"] != OTHER_KIND).any())
+    known |= bool(_devices(events.metadata))
+    return known or bool(categories.matching(device["name"], _AIU_UNIT.pattern).any())
 
 
 _PROCESS = re.compile(r"(MTIA|NPU|HPU|XPU|AIU) \d+$|Ascend Hardware$")

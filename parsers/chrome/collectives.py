@@ -416,6 +416,7 @@ def collectives_frame(
     ).with_columns(coalesced=pl.col("outer").is_in(together.implode()).fill_null(value=False))
     alone = _before_their_kernel(alone, shared, host)
     kernels, alone = _of_one_operation(kernels, alone)
+    kernels = _of_one_kind(kernels, alone)
     rows = pl.concat([kernels, alone], how="diagonal")
     return schema.filled(schema.COLLECTIVES, in_groups(rows, groups))
 
@@ -482,6 +483,11 @@ def _calls(host: Columns, operators: Ints, ranges: Ints, parent: Ints, said: Col
     told_by = pl.DataFrame({"host": operators, "offset": host["offset"][operators]})
     found = told_by.join(told(said), on="offset", how="left", maintain_order="left").drop("offset")
     found = found.with_columns(source=pl.when(pl.col("name").is_not_null()).then(pl.lit("operator")))
+    # without counts of elements the shapes of its first input say what a rank gives
+    shapes = _mapped(host["input_shapes"][operators], lambda text: _elements(listed(text), 0), pl.Int64)
+    each = pl.col("element_type").replace_strict(words.BYTES, default=None, return_dtype=pl.Int64)
+    given = pl.when(~pl.col("kind").is_in(["send", "recv"])).then(shapes * each)
+    found = found.with_columns(bytes_in=pl.coalesce("bytes_in", given))
     first = inside.drop_nulls("around").unique("around", keep="first", maintain_order=True)
     its = (pl.col(name).alias(f"range_{name}") for name in WHAT)
     renamed = first.select(pl.col("around").alias("host"), "range", "outer", *its)
@@ -516,20 +522,22 @@ def _around(host: Columns, operators: Ints, ranges: Ints) -> pl.Series:
 
 
 def _before_their_kernel(alone: pl.DataFrame, shared: pl.DataFrame, host: Columns) -> pl.DataFrame:
-    """Sends and receives with the kernel that does them, where its range comes after them.
+    """Operations of a group with the kernel that does them, where its range comes after them.
 
     PyTorch 2.11 puts the operators of `batch_isend_irecv` before the range that launches them; those before it came
-    inside. A thread's operators belong to its next such range.
+    inside. A thread's operators belong to its next such range: sends, receives, and what its kernel's name says.
     """
-    ranges = _placed(host, shared["range"].to_numpy(), kernel=shared["device"])
-    free = pl.col("kind").is_in(["send", "recv"]) & pl.col("part_of").is_null() & ~pl.col("coalesced")
+    ranges = _placed(host, shared["range"].to_numpy(), kernel=shared["device"], kernel_kind=shared["kind"])
     calls = _placed(host, alone["host"].to_numpy())
     found = (
         calls.with_row_index("place")
         .sort("start")
         .join_asof(ranges.sort("start"), on="start", by=_THREAD, strategy="forward", check_sortedness=False)
     )
-    kernel = found.sort("place")["kernel"].cast(alone.schema["part_of"])
+    found = found.sort("place")
+    kernel = found["kernel"].cast(alone.schema["part_of"])
+    of_it = pl.col("kind").is_in(["send", "recv"]) | (pl.col("kind") == found["kernel_kind"])
+    free = of_it.fill_null(value=False) & pl.col("part_of").is_null() & ~pl.col("coalesced")
     return alone.with_columns(
         part_of=pl.when(free).then(kernel).otherwise("part_of"),
         coalesced=pl.col("coalesced") | (free & kernel.is_not_null()),
@@ -555,9 +563,39 @@ def _of_one_operation(kernels: pl.DataFrame, alone: pl.DataFrame) -> tuple[pl.Da
     return kernels, alone.filter(~pl.col("host").is_in(taken.implode()))
 
 
+def _of_one_kind(kernels: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
+    """A kernel that does all operations of its range, of one kind in one group, is one collective of their sizes."""
+    parts = alone.drop_nulls("part_of")
+    totals = {
+        name: pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()) for name in ("bytes_in", "bytes_out")
+    }
+    first = [name for name in WHAT if name not in _SIZES]
+    its = parts.group_by(pl.col("part_of").alias("device")).agg(
+        pl.col(first).first().name.prefix("its_"),
+        *(total.alias(f"its_{name}") for name, total in totals.items()),
+        alike=(pl.struct("kind", "group", "element_type").n_unique() == 1) & pl.col("peer").is_null().all(),
+    )
+    found = kernels.join(its.filter("alike"), on="device", how="left", maintain_order="left")
+    one = pl.col("alike").is_not_null() & ~pl.col("range").is_duplicated()
+    return found.with_columns(
+        *(pl.when(one).then(f"its_{name}").otherwise(name).alias(name) for name in (*first, *totals)),
+        coalesced=pl.col("coalesced") & ~one,
+    ).select(kernels.columns)
+
+
+def _kinds(texts: pl.Series) -> pl.Series:
+    distinct = texts.unique()
+    kinds = [words.kind_of(text) for text in distinct]
+    found: pl.Series = texts.replace_strict(distinct, kinds, return_dtype=pl.String)
+    return found
+
+
 def _coalescing(ranges: Sequence[pl.Series], names: NDArray[np.uint32]) -> pl.Series:
-    """Which of these host rows are ranges around several operations that one kernel does."""
+    """Which of these host rows are ranges around several operations that one kernel does.
+
+    A range such as ``nccl:all_gather_into_tensor_coalesced`` is one operation, on several tensors.
+    """
     rows = pl.concat(list(ranges)).drop_nulls().unique().sort()
     texts = categories.decode(names[rows.to_numpy()]).cast(pl.String)
-    coalescing: pl.Series = rows.filter(texts.str.contains(words.COALESCED, literal=True))
+    coalescing: pl.Series = rows.filter(texts.str.contains(words.COALESCED, literal=True) & _kinds(texts).is_null())
     return coalescing

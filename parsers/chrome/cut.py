@@ -585,6 +585,10 @@ def cut(
     resources.keep_chunks_in_heap()
     tally = Tally()
     events, reader = _outlined(source, tally, watch)
+    if reader.again or any(note.reason == layout.TWICE for note in tally.notes()):
+        raise TraceError(
+            source, "has traceEvents more than once, of which only the last counts", "write it anew as JSON"
+        )
     choice = choose(events, window, tally, steps)
     if not choice.in_range:
         raise TraceError(source, "no event lies in this stretch of time", "give another one")

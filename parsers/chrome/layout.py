@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from tracetui.parsers.tally import Tally
     from tracetui.parsers.trace import TraceInfo
 
+EVENTS = "traceEvents"
+TWICE = "traceEvents stands more than once: only the last list counts, as in JSON"
 _EVENTS_KEY = re.compile(
-    b'"' + b"".join(b"(?:%c|\\\\u00(?i:%02x))" % (letter, letter) for letter in b"traceEvents") + rb'"\s*:\s*\['
+    b'"' + b"".join(b"(?:%c|\\\\u00(?i:%02x))" % (letter, letter) for letter in EVENTS.encode()) + rb'"\s*:\s*\['
 )
 """The key of the events, however it is spelled."""
 _NESTING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
 _ARRAY_END = re.compile(rb'\}\s*(\]\s*,\s*")')
+_NEXT_KEY = re.compile(r'\s*,\s*(?=")')
+_COLON = re.compile(r"\s*:\s*")
 _LIST_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _BETWEEN = re.compile(r"[\s,]*")
 _SEPARATOR = re.compile(rb'\}\s*,\s*\{\s*"')
@@ -167,7 +171,7 @@ def header(head: bytes) -> dict[str, Any]:
     text = head.removeprefix(BOM).decode("utf-8", "replace")
     if not text.lstrip().startswith("{"):
         return {}
-    return _loads(text + "]}", drop="traceEvents")
+    return _loads(text + "]}", drop=EVENTS)
 
 
 def trailer(tail: bytes) -> tuple[dict[str, Any], bool]:
@@ -180,6 +184,31 @@ def trailer(tail: bytes) -> tuple[dict[str, Any], bool]:
         return {}, True
     document = _loads('{"":0' + ("" if rest.startswith(",") else ",") + rest, drop="")
     return document, bool(document)
+
+
+def last_list(text: str, at: int) -> tuple[int | None, dict[str, Any], int]:
+    """Looks behind the bracket that closes the events, at this position, for another list of them.
+
+    Returns where the content of the last such list begins (None if there is none), the keys before it, and how far the
+    text was read.
+    """
+    found: int | None = None
+    keys: dict[str, Any] = {}
+    before: dict[str, Any] = {}
+    at += 1
+    while comma := _NEXT_KEY.match(text, at):
+        try:
+            key, at = _DECODER.raw_decode(text, comma.end())
+            colon = _COLON.match(text, at)
+            if colon is None:
+                break
+            at = colon.end()
+            if key == EVENTS and text.startswith("[", at):
+                found, before = at + 1, dict(keys)
+            keys[key], at = _DECODER.raw_decode(text, at)
+        except UNDECODABLE:
+            break
+    return found, before, at
 
 
 def whole(value: Any) -> int | None:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from tracetui.parsers.chrome.layout import UNDECODABLE
+from tracetui.parsers.chrome.layout import TWICE, UNDECODABLE, last_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,6 +20,14 @@ class Real(str):
     """A number with a fraction or an exponent, as it is written: as a float it would lose digits."""
 
     __slots__ = ()
+
+
+class Again(dict[str, Any]):
+    """No event: here begins another list of events, which counts instead of what came before, as in JSON."""
+
+    def __init__(self, between: Event) -> None:
+        self.between = between
+        """The file's keys between the two lists."""
 
 
 _DECODER = json.JSONDecoder(strict=False, parse_float=Real)
@@ -66,15 +74,20 @@ def pieces(text: bytes, position: int, tally: Tally) -> Iterator[tuple[int, str,
     # a byte that is no UTF-8 stays apart until its event is decoded, so that positions can be counted in bytes
     content = text.decode("utf-8", "surrogateescape")
     places = _Places(content, position)
-    at = 0
+    at = looked = 0
     while True:
         blanks = _BLANKS.match(content, at)
         at = blanks.end() if blanks else at
         if at >= len(content):
             return
         if content[at] == "]":  # the end of the list, or a bracket that is here because of damage
+            found, between, looked = last_list(content, at) if at >= looked else (None, {}, looked)
             blanks = _BLANKS.match(content, at + 1)
-            if blanks and content.startswith("{", blanks.end()):
+            if found is not None:
+                at = found
+                tally.repaired(TWICE)
+                yield places.byte(at), "", Again(between)
+            elif blanks and content.startswith("{", blanks.end()):
                 at = blanks.end()
             elif resume := places.resume(at):
                 at = resume.end()

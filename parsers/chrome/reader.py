@@ -12,7 +12,7 @@ import numpy as np
 from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.categories import NULL_CODE, encodable
-from tracetui.parsers.chrome import columns, layout, xla
+from tracetui.parsers.chrome import classify, columns, forms, layout, xla
 from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.collectives import TEXTS
 from tracetui.parsers.chrome.columns import Events
@@ -54,15 +54,17 @@ def trace_info(events: Events) -> TraceInfo:
     header = events.header
     distributed = _mapping(header.get("distributedInfo"))
     processes = {pid: name for pid, _, name in _named(events.metadata, "process_name")}
+    named = list(_named(events.metadata, "thread_name"))
+    threads = {(pid, tid, without_users(name)) for pid, tid, name in named if tid is not None}
+    known = classify.is_classified(events)
+    tool = forms.tool_of(events, processes.values(), {name for _, _, name in named}, known=known)
     is_jax = any(name.startswith(("/device:", "/host:")) for name in processes.values())
     is_jax |= any((events.groups["device"].get(name, NO_CODES) != NULL_CODE).any() for name in ("hlo_op", "step_num"))
-    is_kineto = "schemaVersion" in header or "deviceProperties" in header or "traceName" in header
+    is_jax &= tool != forms.TENSORFLOW
     own = layout.own(header)
-    named = _named(events.metadata, "thread_name")
-    threads = {(pid, tid, without_users(name)) for pid, tid, name in named if tid is not None}
     return TraceInfo(
         kind="jax" if is_jax else "chrome",
-        tool="JAX profiler" if is_jax else "PyTorch Kineto" if is_kineto else "Chrome trace",
+        tool="JAX profiler" if is_jax else tool or "Chrome trace",
         rank=whole(distributed.get("rank")),
         world_size=whole(distributed.get("world_size")),
         devices=_described_devices(header) or _jax_devices(processes.values()),
@@ -202,6 +204,8 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
     watch.report(Progress("linking", path.stat().st_size, path.stat().st_size, events.parsed, path))
     source = Source(path, path.stat().st_size, events.total, events.parsed, events.partial)
     info = trace_info(events)
+    if info.tool in forms.LACKS:
+        tally.missing(forms.LACKS[info.tool])
     if info.kind == "jax" and 0 <= events.total - xla.EVENT_LIMIT <= len(events.metadata):
         tally.missing("XLA's profiler stops at a million events: what came later is not in the file")
     return whole_steps(with_steps(build_trace(events, info, source, tally)))
@@ -209,12 +213,28 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
 
 def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     """Reads a file's events into columns, not yet sorted or linked: in file order, those of the slow path last."""
+    found = Tally()
+    events, again = _read(path, found, watch)
+    if again is not None:
+        start, keys = again
+        found, header = Tally(), events.header
+        found.repaired(layout.TWICE)
+        events, _ = _read(path, found, watch, start)
+        events.header = {**header, **keys, **events.header}
+    tally.take_over(found.notes())
+    return events
+
+
+def _read(
+    path: Path, tally: Tally, watch: Watch, start: int = 0
+) -> tuple[Events, tuple[int, Mapping[str, Any]] | None]:
+    """Reads the list of events that begins at `start`, or the first one; returns where another one begins, too."""
     parts: dict[str, list[Columns]] = {name: [] for name in columns.GROUPS}
     collector = Collector(tally)
     scanned, partial = 0, False
     resources.keep_chunks_in_heap()
     with ByteSource(path) as source:
-        reader = ChunkReader(source)
+        reader = ChunkReader(source, start)
         for part in _scanned(reader):
             if isinstance(part, Chunk):
                 collector.collect(split(part.buffer[: part.end].tobytes(), part.position, tally))
@@ -242,7 +262,7 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
     _respace(groups["host"], only="" if not reader.is_kineto else ODD_NUMBERS)
     _without_homes(groups["host"])
     parsed = scanned + collector.parsed
-    return Events(
+    events = Events(
         groups,
         collector.metadata,
         reader.header,
@@ -251,6 +271,7 @@ def read_events(path: Path, tally: Tally, watch: Watch) -> Events:
         parsed=parsed,
         partial=partial,
     )
+    return events, reader.again or collector.again
 
 
 def _scanned(chunks: Iterable[Chunk]) -> Iterator[Part | Chunk]:

@@ -7,15 +7,16 @@ import math
 import re
 import sys
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracetui.parsers import categories, schema
-from tracetui.parsers.chrome import classify, columns
+from tracetui.parsers.chrome import classify, columns, forms
 from tracetui.parsers.chrome.collectives import described, tells
 from tracetui.parsers.chrome.columns import NULL, OPTIONAL
-from tracetui.parsers.chrome.pieces import json_text
+from tracetui.parsers.chrome.pieces import Again, json_text
 from tracetui.parsers.chrome.scan import (
     ALIASES,
     DEVICE_INTS,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
     Event = dict[str, Any]
     Row = dict[str, Any]
+    _Half = tuple[int, int, Event]
+    """Time, place in the file and text of a begin or end."""
 
 FLOAT_DECIMALS = 8
 """Only floats printed in full have this many decimals or more; six decimals of a microsecond are meaningful."""
@@ -46,6 +49,8 @@ _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _DIGITS = re.compile(r"-?\d+")
 
 
+DEPTH = 64
+"""How many open begins, the innermost, are compared with the name of an end."""
 _ASYNC = frozenset("bneSTF")
 """Begins, instants and ends that are joined by an id; the capital ones are an older form."""
 
@@ -56,10 +61,13 @@ class Collector:
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._rows: dict[str, list[Row]] = {name: [] for name in columns.GROUPS}
-        self._open: dict[tuple[str, str], list[tuple[int, Event]]] = {}
+        self._halves: dict[tuple[str, str], list[_Half]] = {}
+        """The begins and ends of each thread."""
         self.metadata: list[Event] = []
         self.window: tuple[int, int] | None = None
         self.parsed = 0
+        self.again: tuple[int, Event] | None = None
+        """Where the last other list of events begins, and the keys before it."""
 
     def collect(self, events: Iterable[tuple[int, Event]]) -> None:
         """Adds events, each with its position in the file."""
@@ -68,6 +76,8 @@ class Collector:
 
     def add(self, position: int, event: Event) -> None:
         """Adds one event."""
+        if isinstance(event, Again):
+            self.again = position, event.between
         if not event:  # JAX puts an empty one last, so that every event can end in a comma
             return
         phase = event.get("ph")
@@ -86,16 +96,16 @@ class Collector:
         elif phase == "C":
             self._counter(event)
         elif phase in ("B", "E"):
-            self._begin_or_end(phase, position, event)
+            if (time := self._time(event)) is not None:
+                thread = (str(event.get("pid")), str(event.get("tid")))
+                self._halves.setdefault(thread, []).append((time, position, event))
         elif phase in _ASYNC:
             self._lost("async event (its range may overlap others of its thread)", event)
 
     def finish(self) -> dict[str, Columns]:
         """All rows as columns, by group; empty groups are left out."""
-        for stack in self._open.values():
-            for _, event in stack:
-                self.parsed -= 1
-                self._tally.skipped("begin event without an end", 1, str(event.get("name", "")))
+        while self._halves:
+            self._pair(self._halves.popitem()[1])
         return {name: _to_columns(columns.GROUPS[name], rows) for name, rows in self._rows.items() if rows}
 
     def _lost(self, reason: str, event: Event) -> None:
@@ -108,23 +118,42 @@ class Collector:
             self._lost("event without a usable timestamp", event)
         return time
 
-    def _begin_or_end(self, phase: str, position: int, event: Event) -> None:
-        """Pairs begin and end events of a thread, innermost first, into complete events."""
-        stack = self._open.setdefault((str(event.get("pid")), str(event.get("tid"))), [])
-        if phase == "B":
-            stack.append((position, event))
-            return
-        if not stack:
-            self._lost("end event without a begin", event)
-            return
-        begun_at, begun = stack.pop()
-        start, end = nanoseconds(begun.get("ts")), nanoseconds(event.get("ts"))
+    def _pair(self, halves: list[_Half]) -> None:
+        """Makes complete events of a thread's begins and ends: an end is that of the innermost begin of its name.
+
+        Halves that are not in order of time are sorted, at one moment the ends first; an end that then has no begin yet
+        is that of one of its own moment.
+        """
+        sort = any(before[0] > after[0] for before, after in pairwise(halves))
+        if sort:
+            halves.sort(key=lambda half: (half[0], half[2]["ph"] == "B"))
+        stack: list[_Half] = []
+        for _, moment in groupby(halves, key=lambda half: half[0]):
+            early = []
+            for half in moment:
+                if half[2]["ph"] == "B":
+                    stack.append(half)
+                elif not self._end(stack, half, any_name=not sort):
+                    early.append(half)
+            for half in early:
+                if not sort or not self._end(stack, half, any_name=True):
+                    self._lost("end event without a begin", half[2])
+        for _, _, event in stack:
+            self.parsed -= 1
+            self._tally.skipped("begin event without an end", 1, str(event.get("name", "")))
+
+    def _end(self, stack: list[_Half], half: _Half, *, any_name: bool) -> bool:
+        """Ends the begin that this end belongs to; returns whether there is one."""
+        time, _, event = half
+        name = event.get("name", "")
+        depths = range(len(stack) - 1, max(len(stack) - DEPTH, 0) - 1, -1)
+        at = next((at for at in depths if name in ("", stack[at][2].get("name"))), -1)
+        if at < 0 and not (any_name and stack):
+            return False
+        start, begun_at, begun = stack.pop(at)
         args = {**arguments(begun), **arguments(event)}
-        if start is None or end is None:
-            for half in (begun, event):
-                self._lost("event without a usable timestamp", half)
-            return
-        self._complete(begun_at, {**begun, "args": args, "dur": Decimal(end - start) / 1000})
+        self._complete(begun_at, {**begun, "args": args, "dur": Decimal(time - start) / 1000})
+        return True
 
     def _complete(self, position: int, event: Event) -> None:
         category = category_of(event)
@@ -151,6 +180,9 @@ class Collector:
             self._tally.repaired("event without a name", 1, _shown(event))
             name = "(no name)" if name is None else str(name)
         args = arguments(event)
+        if (exact := forms.rocprof_times(args, start)) is not None:
+            start, duration = exact
+            args = forms.rocprof_arguments(args)
         row: Row = {"name": name, "start": start, "duration": duration, **self._place(event), "offset": position}
         if tells(name, args):
             self._rows["collectives"].append(described(position, args, self._int))
@@ -214,9 +246,7 @@ class Collector:
         return {"process": identity(event.get("pid")), "thread": identity(event.get("tid"))}
 
     def _int(self, args: Event, key: str) -> int:
-        value = args.get(key)
-        if value is None and key in ALIASES:
-            value = args.get(ALIASES[key])
+        value = spelled(args, key)
         if value is None or value == "":
             return NULL
         number = _number(value)
@@ -266,9 +296,17 @@ def _number(value: Any) -> Decimal | None:
     return number if number.is_finite() and number.adjusted() <= sys.float_info.max_10_exp else None
 
 
+def spelled(args: Event, key: str) -> Any:
+    """The value of an argument, in the first of its spellings that is there."""
+    value = args.get(key)
+    return (
+        value if value is not None else next((args[o] for o in ALIASES.get(key, ()) if args.get(o) is not None), None)
+    )
+
+
 def whole_number(args: Event, key: str) -> int:
     """A whole number from the arguments; `NULL` if there is none that fits 63 bits."""
-    number = _number(args.get(key, args.get(ALIASES.get(key, key))))
+    number = _number(spelled(args, key))
     return NULL if number is None or abs(number) >= 2**63 else int(number)
 
 
@@ -299,7 +337,7 @@ def arguments(event: Event) -> Event:
 
 def _plain(args: Event, key: str) -> str | None:
     """The value as text, printed if it is not text; None if it is empty."""
-    value = args.get(key, args.get(ALIASES.get(key, key)))
+    value = spelled(args, key)
     return None if value is None or value == "" else str(value)
 
 

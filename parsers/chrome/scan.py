@@ -68,10 +68,11 @@ DEVICE_REALS = {"occupancy_percent": "est. achieved occupancy %", "blocks_per_sm
 MEMORY_INTS = {"device_type": "Device Type", "device": "Device Id", "address": "Addr", "bytes": "Bytes",
                "allocated": "Total Allocated", "reserved": "Total Reserved"}  # fmt: skip
 HOST_TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
-# older or other spellings of an argument, read if the first is absent
+# older or other spellings of an argument, read if those before are absent
 ALIASES = {
-    "External id": "external id", "correlation": "correlation_id", "graph node id": "cuda_graph_node_id",
-    "Memset_details": "memset_details", "bytes": "size",
+    "External id": ("external id",), "correlation": ("correlation_id", "correlationId"),
+    "graph node id": ("cuda_graph_node_id",), "Memset_details": ("memset_details",), "bytes": ("size",),
+    "device": ("deviceId",), "stream": ("streamId",), "context": ("contextId",),
 }  # fmt: skip
 XLA_TEXTS = {"hlo_op": "hlo_op", "hlo_module": "hlo_module", "tf_op": "tf_op", "step_num": "step_num",
              "kernel_details": "kernel_details", "memcpy_details": "memcpy_details",
@@ -128,6 +129,8 @@ class ChunkScan:
         self.start, self.has_start = self._times("ts")
         self.duration, has_duration = self._times("dur")
         tokens.odd |= is_complete & ~has_duration
+        if found := tokens.field("BeginNs"):  # times and arguments in rocprof's words
+            tokens.odd[tokens.event_of(found)] = True
         tokens.odd |= (host | device | memory | flow) & ~self.has_start
         tokens.odd |= is_complete & ((self.duration < 0) | (self.duration > LONGEST))
         self._kind, self._category_codes = kind, category
@@ -327,9 +330,11 @@ class ChunkScan:
         read[quoted], plain[quoted] = integers(tokens.buffer, tokens.words, at + 1, _QUOTE)
 
     def _field(self, key: str) -> Field | None:
-        """The occurrences of a key, or of its other spelling if it has none."""
+        """The occurrences of a key, or of another spelling if it has none."""
         found = self.tokens.field(key)
-        return self.tokens.field(ALIASES[key]) if found is None and key in ALIASES else found
+        for other in ALIASES.get(key, ()):
+            found = found or self.tokens.field(other)
+        return found
 
     def _dim3(self, key: str) -> NDArray[np.int32]:
         """Three numbers per event, -1 where the key is absent."""

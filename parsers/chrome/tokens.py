@@ -28,7 +28,7 @@ ARGUMENTS = (
     "memset_details", "context_id", "size",
     "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "In split size", "Out split size",
     "Process Group Name", "Process Group Description", "Process Group Ranks", "Seq", "Src Rank", "Dst Rank",
-    "Concrete Inputs",
+    "Concrete Inputs", "correlationId", "deviceId", "streamId", "contextId", "BeginNs",
 )  # fmt: skip
 ARGS = "args"
 ALL = (*TOP_LEVEL, ARGS, *ARGUMENTS)
@@ -228,14 +228,16 @@ class Tokens:
         np.cumsum(np.bincount(code, minlength=TABLE.codes), out=self._cuts[1:])
 
         phases = self._keys("ph")
-        self._arguments = self._first_arguments()
+        self._arguments, again = self._first_arguments()
         if not self._is_one_per_event(phases):
             raise Irregular("events and phases don't pair")
         self.phase: Bytes = self.buffer[self.begin[self._key[phases] + 1]]
         """The letter of each event's ``ph``."""
         self.odd = self._key_begin[phases] + len('ph": "') < self.begin[self._key[phases] + 1]
         self.odd |= self._in_arguments(phases, self._every)
-        """Events that only a JSON decoder reads correctly: so far, those whose phase is not a string."""
+        self.odd[again] = True
+        """Events that only a JSON decoder reads correctly: so far, those whose phase is not a string, or with arguments
+        twice."""
 
     def _escaped(self, quotes: Ints) -> NDArray[np.bool_]:
         """Which quotes follow an odd number of backslashes."""
@@ -278,12 +280,13 @@ class Tokens:
     def _is_one_per_event(self, keys: Ints) -> bool:
         return keys.size == self.events and bool((self._key_event[keys] == self._every).all())
 
-    def _first_arguments(self) -> Ints:
-        """The key of each event's arguments; of events without any a number above all keys."""
+    def _first_arguments(self) -> tuple[Ints, Ints]:
+        """The key of each event's arguments (of events without any a number above all keys), and who has them twice."""
         first = np.full(self.events, self._key.size)
         found = self._keys(ARGS)[::-1]
-        first[self._key_event[found]] = found
-        return first
+        event = self._key_event[found]
+        first[event] = found
+        return first, event[1:][event[1:] == event[:-1]]
 
     def _in_arguments(self, keys: Ints, event: Ints) -> NDArray[np.bool_]:
         """Which of these keys, given with their events, may stand among the arguments, not beside them."""

@@ -66,6 +66,9 @@ _ELEMENT_TYPES: dict[str, tuple[str, int]] = {
     "float8_e5m2fnuz": ("fp8_e5m2fnuz", 1),
 }  # fmt: skip
 
+BYTES = dict(_ELEMENT_TYPES.values())
+"""Size of each element type by its name in the tables."""
+
 
 def is_host_collective(name: str) -> bool:
     """Whether a host event is a collective of a library that exchanges memory of the host: ``gloo:all_reduce``."""

@@ -155,7 +155,7 @@ def read(tables: SmallTables) -> Metadata:
 
 
 def _shown(rows: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """The properties in the list, values of the same one joined."""
+    """The properties in the list, values of the same one joined in their own order: rows may stand in any."""
     found: dict[str, list[str]] = {}
     for row in rows:
         name, value = row["name"], row["value"]
@@ -166,7 +166,7 @@ def _shown(rows: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
             values = found.setdefault(label, [])
             if value not in values:
                 values.append(value)
-    return tuple((label, ", ".join(found[label])) for label in SHOWN_SETTINGS.values() if label in found)
+    return tuple((label, ", ".join(sorted(found[label]))) for label in SHOWN_SETTINGS.values() if label in found)
 
 
 def _gpus(tables: SmallTables) -> tuple[DeviceInfo, ...]:

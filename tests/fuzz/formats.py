@@ -6,6 +6,7 @@ from typing import Any
 
 from fuzz.cached import Cached
 from fuzz.chrome import Chrome
+from fuzz.equivalent import EquivalentChrome, EquivalentNcu, EquivalentNsys
 from fuzz.jax import Jax
 from fuzz.manifest import Manifest
 from fuzz.memory import Memory
@@ -13,4 +14,9 @@ from fuzz.ncu import Ncu
 from fuzz.nsys import Nsys
 from fuzz.settings import Settings
 
-FORMATS: dict[str, Any] = {f.name: f for f in (Chrome, Jax, Nsys, Ncu, Memory, Manifest, Cached, Settings)}
+FORMATS: dict[str, Any] = {
+    format.name: format
+    for format in (
+        Chrome, Jax, Nsys, Ncu, Memory, Manifest, Cached, Settings, EquivalentChrome, EquivalentNsys, EquivalentNcu,
+    )
+}  # fmt: skip

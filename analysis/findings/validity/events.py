@@ -292,8 +292,11 @@ def dropped_events(facts: Facts, limits: Limits) -> Finding | Abstention | None:
     from tracetui.analysis.attribution.launch_calls import launch_calls, lost_launches, lost_of_graphs
 
     trace = facts.trace
-    calls, lost = launch_calls(trace).height, lost_launches(trace)
-    kernels = int(of_kinds(trace.device["kind"], "kernel", "graph").sum())
+    work = trace.device.filter(of_kinds(trace.device["kind"], "kernel", "graph"))
+    kernels = work.height
+    # no kernel of other tools' Chrome JSON says which call launched it, and so none is missed
+    joined = not kernels or bool(work["correlation"].is_not_null().any())
+    calls, lost = launch_calls(trace).height if joined else 0, lost_launches(trace)
     told = _told(trace)
     dropped = (facts.manifest.outcome.events_dropped or 0) if facts.manifest else 0
     if (void := _unread(trace, limits) or _lost_with_launches(facts, limits)) is not None:
