@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -31,41 +30,41 @@ def host_stacks(of: Sampled | None) -> pl.DataFrame:
     Columns: `name` (`train.py:12 step`), time per clean step, share of the sampled steps with and without what it
     called, samples, `thread`, whether it is another one, `path` (`thread/name/name`) and `depth`.
     """
-    spent: Counter[tuple[int, tuple[str, ...]]] = Counter()
-    inner: Counter[tuple[int, tuple[str, ...]]] = Counter()
-    for thread, stack, ns in of.stays() if of is not None else ():
-        own = folded(stack)
-        names = tuple(map(frame_words, own)) if own and is_own(own[0]) else (NO_LINE, *map(frame_words, own))
-        inner[thread, names] += ns
-        for depth in range(1, len(names) + 1):
-            spent[thread, names[:depth]] += ns
     if of is None or not of.whole_ns:
         return pl.DataFrame(schema=_SCHEMA)
-    least = LEAST_PERCENT / 100 * of.whole_ns
-    kept = {key: ns for key, ns in spent.items() if ns >= least}
-    own_time: Counter[tuple[int, tuple[str, ...]]] = Counter()
-    for (thread, names), ns in inner.items():
-        while names and (thread, names) not in kept:
-            names = names[:-1]
-        own_time[thread, names] += ns
-
-    def order(key: tuple[int, tuple[str, ...]]) -> tuple[object, ...]:
-        thread, names = key
-        way = ((-kept[thread, names[:depth]], names[depth - 1]) for depth in range(1, len(names) + 1))
-        return (not of.file.threads[thread].steps, thread, *(part for step in way for part in step))
-
-    told = of.threads
-    rows = []
-    for thread, names in sorted(kept, key=order):
-        rows.append(
-            {
-                **of.spent(kept[thread, names]),
-                "self_percent": 100 * own_time[thread, names] / of.whole_ns,
-                "thread": told[thread],
-                "other": not of.file.threads[thread].steps,
-                "name": names[-1],
-                "path": "/".join((told[thread], *names)),
-                "depth": len(names) - 1,
-            }
-        )
+    roots = {thread: _Chain() for thread in range(len(of.threads))}
+    for thread, stack, ns in of.stays():
+        own, at = folded(stack), roots[thread]
+        for name in map(frame_words, own) if own and is_own(own[0]) else (NO_LINE, *map(frame_words, own)):
+            at = at.below.setdefault(name, _Chain())
+            at.ns += ns
+    least, told = LEAST_PERCENT / 100 * of.whole_ns, of.threads
+    rows: list[dict[str, object]] = []
+    for thread in sorted(roots, key=lambda thread: (not of.file.threads[thread].steps, thread)):
+        left: list[tuple[tuple[str, ...], _Chain]] = [((told[thread],), roots[thread])]
+        while left:
+            path, chain = left.pop()
+            below = [(name, each) for name, each in chain.below.items() if each.ns >= least]
+            for name, each in sorted(below, key=lambda one: (-one[1].ns, one[0]), reverse=True):
+                left.append(((*path, name), each))
+            if len(path) > 1:
+                rows.append(
+                    {
+                        **of.spent(chain.ns),
+                        "self_percent": 100 * (chain.ns - sum(each.ns for _, each in below)) / of.whole_ns,
+                        "thread": told[thread],
+                        "other": not of.file.threads[thread].steps,
+                        "name": path[-1],
+                        "path": "/".join(path),
+                        "depth": len(path) - 2,
+                    }
+                )
     return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+class _Chain:
+    """A frame below others, and what it called."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+        self.below: dict[str, _Chain] = {}

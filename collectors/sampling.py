@@ -14,6 +14,7 @@ import tempfile
 import threading
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -245,21 +246,25 @@ _MAIN = "MainThread"
 
 
 def _seen(events: list[Event]) -> Iterator[_Seen]:
-    """What was seen of each thread. A stack begins with the processes that led to it, if asked for, and its thread."""
-    stacks: dict[tuple[int, int], list[tuple[str, Frame]]] = {}
-    since: dict[tuple[int, int], int] = {}
-    for event in events:
-        thread = event.pid, event.tid
-        stack = stacks.setdefault(thread, [])
-        begun = since.get(thread, event.ts)
-        named, *frames = [each for each in stack if not _PROCESS.match(each[0])] or [("", Frame())]
-        if event.ts > begun and stack:
-            yield _Seen(begun * 1000, event.ts * 1000, thread, named[0], tuple(frame for _, frame in frames))
-        since[thread] = event.ts
-        if event.ph == "B":
-            stack.append((event.name, Frame(event.args.filename, event.args.line, event.name)))
-        elif stack:
-            stack.pop()
+    """What was seen of each thread. A stack begins with the processes that led to it, if asked for, and its thread.
+
+    Forked processes have threads of one number, and py-spy tells what changed since it last saw that number: the stack
+    is the number's, and after all that it says of one moment and process it is that process's.
+    """
+    stacks: dict[int, list[tuple[str, Frame]]] = {}
+    held: dict[tuple[int, int], tuple[int, tuple[tuple[str, Frame], ...]]] = {}
+    for (at, pid, tid), told in groupby(events, key=lambda event: (event.ts, event.pid, event.tid)):
+        stack = stacks.setdefault(tid, [])
+        for event in told:
+            if event.ph == "B":
+                stack.append((event.name, Frame(event.args.filename, event.args.line, event.name)))
+            elif stack:
+                stack.pop()
+        since, before = held.get((pid, tid), (at, ()))
+        held[pid, tid] = at, tuple(each for each in stack if not _PROCESS.match(each[0]))
+        if at > since and before:
+            frames = tuple(frame for _, frame in before[1:])
+            yield _Seen(since * 1000, at * 1000, (pid, tid), before[0][0], frames)
 
 
 def samples_of(events: list[Event], sampled: dict[str, Any]) -> Samples:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import polars as pl
 import pytest
 from sample_runs import recorded
 from tui_pilot import opened, press, screen_text
@@ -109,21 +110,53 @@ def test_stacks_are_put_into_steps_by_the_program_s_clock() -> None:
     assert found.frames[0] == Frame("/home/ann/train.py", 40, "<module>"), "what starts the program is no frame of it"
 
 
+def looked(seen: dict[int, Seen], period: int, end: int) -> list[Event]:
+    """What py-spy writes of threads of one number in several processes: what changed since it saw that number last."""
+    found: list[Event] = []
+    before: tuple[tuple[str, str, int], ...] = ()
+    for at in range(0, end, period):
+        for order, (pid, stays) in enumerate(seen.items()):
+            stack = [stack for begun, stack in stays if begun <= at][-1]
+            named = (f"thread ({pid}): MainThread", "", 0)
+            processes = tuple((f'process {number}:"python"', "", 0) for number in dict.fromkeys((7, pid)))
+            whole = (*processes, named, *stack)
+            same = next((n for n, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b), len(processes))
+            same = min(same, len(before), len(whole)) if before != whole else len(whole)
+            for function, file, line in reversed(before[same:]):
+                found.append(Event("E", at + order, pid, 1, function, Where(file, line)))
+            for function, file, line in whole[same:]:
+                found.append(Event("B", at + order, pid, 1, function, Where(file, line)))
+            before = whole
+    return found
+
+
 def test_workers_are_told_as_their_mean_by_the_line_that_makes_the_batches() -> None:
-    """Threads of other processes have the same numbers; those that hand over what was made say nothing."""
     pack, wait = ("pack", "/home/ann/data.py", 39), ("get", "/usr/lib/python3.12/multiprocessing/queues.py", 9)
-    busy = events(1, "thread (8): MainThread", [(0, (pack,))], 2_000_000, 8)
-    half = events(1, "thread (9): MainThread", [(0, (wait,)), (1_011_000, (pack,))], 2_000_000, 9)
+    own = [
+        (0, (*START, ("_stand_before", CHILD, 1))), (1_001_000, (*START, USER, STEP)),
+        (1_021_000, (*START, ("_stand_after", CHILD, 9))),
+    ]  # fmt: skip
+    seen = {7: own, 8: [(0, (pack,))], 9: [(0, (wait,)), (1_011_000, (pack,))]}
     feeder = events(2, "thread (9): QueueFeederThread", [(0, (pack,))], 2_000_000, 9)
-    found = sampled_run([(0, (USER, STEP))], 20, busy, half, feeder)
-    assert [(thread.steps, thread.process) for thread in found.threads] == [(True, None), (False, 8), (False, 9)]
-    of = sampled_of(found, 10 * MS)
-    lines = host_lines(of).filter("other")
-    assert lines.select("short_name", "thread", "percent").rows() == [
-        ("data.py:39", "2 other processes, mean", 75.0),
-        (NO_LINE, "2 other processes, mean", 25.0),
+    told = {
+        "pid": 7, "thread": 1, "moments": {"began": 0, "ended": 20 * MS}, "marks": [0, 10 * MS, 20 * MS],
+        "step_ns": [10 * MS, 10 * MS], "host_ns": [10 * MS, 10 * MS],
+    }  # fmt: skip
+    found = samples_of([*looked(seen, 100, 1_100_000), *feeder], told)
+    assert sorted((thread.steps, thread.process or 0) for thread in found.threads) == [
+        (False, 8),
+        (False, 9),
+        (True, 0),
     ]
-    assert frames_below(of, lines["thread_at"][0], lines["frames"][0])["percent"].to_list() == [75.0]
+    of = sampled_of(found, 10 * MS)
+    lines = host_lines(of)
+    assert lines.filter(~pl.col("other"))["short_name"].to_list() == ["train.py:12"]
+    others = lines.filter("other")
+    assert others["short_name"].to_list() == ["data.py:39", NO_LINE]
+    assert set(others["thread"]) == {"2 other processes, mean"}
+    assert others["percent"].to_list() == pytest.approx([75, 25], abs=1)
+    below = frames_below(of, others["thread_at"][0], others["frames"][0])
+    assert below["percent"].sum() == pytest.approx(others["percent"][0])
 
 
 def test_a_known_model_s_files_have_names_of_their_own() -> None:

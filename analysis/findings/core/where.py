@@ -80,7 +80,7 @@ def of_finding(facts: Facts, finding: Finding) -> tuple[Place, ...]:
 def workers(facts: Facts) -> str:
     """Where those are who make the batches, as the end of a sentence; empty where no other process was sampled."""
     line = workers_line(facts.trace)
-    return "" if line is None else f"its workers are most in {line.short}"
+    return "" if line is None else f"workers in {line.short}"
 
 
 def _by_samples(facts: Facts, found: list[Place]) -> list[Place]:

@@ -63,7 +63,7 @@ def rare_steps(facts: Facts, limits: Limits) -> Finding | None:
     verb, what = ("takes" if number == 1 else "take"), _collected(facts, kinds) or kinds.rare[0].particular
     step_ns = kinds.typical.median_ns if facts.model is None else facts.model.step_ns
     if LOADER in (what or "") and (busy := workers(facts)):
-        what = f"{LOADER}: {busy}"
+        what = f"{busy}, {LOADER}"
     doing = f" ({what})" if what else ""
     return Finding(
         _severity(share, number),
