@@ -8,12 +8,14 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 from fake_torch import FakeTorch
 from made_run import HGEMM, SGEMM, Made, facts_of, finding, silent
 from msgspec.structs import replace as replaced
 from sample_runs import run_of
 
+from tracetui.analysis.attribution.place import launching_rows, lines
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.gpu.sampled_steps import what_takes_longer
@@ -487,6 +489,23 @@ def test_what_no_gradient_flows_through_is_told(tmp_path: Path) -> None:
     trained(made, of_backward="aten::relu")
     made.events = [event for event in made.events if event["ph"] == "X"]  # nothing is learned
     assert silent("S34", made.facts(tmp_path))
+
+
+def test_backward_work_has_the_forward_s_frame_and_a_kernel_without_a_call_its_operator_s(tmp_path: Path) -> None:
+    made = Made()
+    trained(made)
+    trace = made.trace(tmp_path)
+    launching = launching_rows(trace.device)
+    threads = trace.host["thread"].gather(launching).to_list()
+    assert sorted(set(lines(trace, trace.device))) == [
+        "backward of model.py(3): forward", "metric.py(7): update", "model.py(3): forward",
+    ]  # fmt: skip
+    of_backward = [line for line, thread in zip(lines(trace, trace.device), threads, strict=True) if thread == 2]
+    assert of_backward == ["backward of model.py(3): forward"] * 3
+    device = pl.DataFrame(
+        {"launch": [None, 3], "operator": [5, 2]}, schema=dict.fromkeys(("launch", "operator"), pl.UInt32)
+    )
+    assert launching_rows(device).tolist() == [5, 3]
 
 
 def test_what_has_the_same_result_in_each_step_is_told_by_its_operators(tmp_path: Path) -> None:

@@ -34,19 +34,20 @@ OTHER_NAMES = {
     "train.py(3): step": ("python", "python", "kernel"),
     "cudaLaunchKernel": ("runtime", "runtime", "kernel"),
     "hipMemcpyAsync": ("runtime", "runtime", "memcpy"),
-    "a cudaLaunchKernel": ("driver", "annotation", "kernel"),
-    "cudalow": ("driver", "annotation", "kernel"),
+    "a cudaLaunchKernel": (None, "annotation", "kernel"),
+    "cudalow": (None, "annotation", "kernel"),
     "cuLaunchKernel": ("driver", "driver", "kernel"),
-    "a cuLaunchKernel": ("driver", "annotation", "kernel"),
-    "cumsum": ("driver", "annotation", "kernel"),
-    "aten::add": ("driver", "operator", "kernel"),
-    "an aten::add": ("driver", "annotation", "kernel"),
-    "Memset (Device)": ("driver", "annotation", "memset"),
-    "MEMCPY after Memset": ("driver", "annotation", "memcpy"),
-    "enumerate(DataLoader)": ("driver", "dataloader", "kernel"),
-    "": ("driver", "annotation", "kernel"),
+    "a cuLaunchKernel": (None, "annotation", "kernel"),
+    "cumsum": (None, "annotation", "kernel"),
+    "aten::add": ("operator", "operator", "kernel"),
+    "an aten::add": (None, "annotation", "kernel"),
+    "Memset (Device)": (None, "annotation", "memset"),
+    "MEMCPY after Memset": (None, "annotation", "memcpy"),
+    "enumerate(DataLoader)": (None, "dataloader", "kernel"),
+    "": ("annotation", "annotation", "kernel"),
 }
-"""Of events without a category: the kind on the host with a correlation and without, and on a device's stream."""
+"""Of events without a category: the kind on the host with a correlation (None: what that launched, on the device) and
+without, and on a device."""
 
 
 class Event(Struct, frozen=True):
@@ -82,7 +83,7 @@ def _alone(event: Event) -> tuple[str, str, int | None, int | None]:
     kind, on_device = event.kind, event.kind == "kernel"
     if kind == "other":
         called, alone, of_stream = OTHER_NAMES[event.name]
-        on_device = event.stream is not None and event.correlation is not None
+        on_device = event.correlation is not None and (event.stream is not None or called is None)
         kind = of_stream if on_device else called if event.correlation is not None else alone
     if on_device:
         stream = event.thread if event.stream is None else event.stream

@@ -58,11 +58,11 @@ def test_each_finding_says_how_much_of_its_time_of_the_host_others_count() -> No
 
 
 def test_what_is_said_in_general_goes_where_it_is_said_in_particular() -> None:
-    rules = {id: all_rules()[id] for id in ("S13", "S29")}
-    general = replace(_on_host("S13", (0, 100)), impact_ns=100.0)
+    rules = {id: all_rules()[id] for id in ("S13", "S29", "S34")}
+    general, duration = replace(_on_host("S13", (0, 100)), impact_ns=100.0), np.array([10, 90, 10])
 
     def left(*particular: Finding) -> list[tuple[str, str]]:
-        found = engine._particular(Findings((general, *particular)), rules)
+        found = engine._particular(Findings((general, *particular)), rules, duration)
         assert {each.id for each in found.found} == {"S13", *(each.id for each in particular)} - {
             each.finding.id for each in found.suppressed
         }
@@ -73,6 +73,13 @@ def test_what_is_said_in_general_goes_where_it_is_said_in_particular() -> None:
     assert left(replace(same, impact_ns=89.0)) == []
     assert left(replace(same, host=_on_host("S29", (20, 120)).host)) == []
     assert left(replace(same, doubted_by=("V10",))) == []
+    # the same of work on the GPU
+    general = replace(_on_host("S34", (0, 100)), work=np.array([0, 1]), impact_ns=100.0)
+    other = replace(_on_host("S29", (200, 300)), work=np.array([1]), impact_ns=91.0)
+    found = engine._particular(Findings((general, other)), rules, duration)
+    assert [(each.finding.id, each.by) for each in found.suppressed] == [("S34", "S29")]
+    found = engine._particular(Findings((general, replace(other, work=np.array([0, 2])))), rules, duration)
+    assert found.suppressed == ()
 
 
 def test_launches_that_fusing_spares_are_in_s2(tmp_path: Path) -> None:

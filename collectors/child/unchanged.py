@@ -7,6 +7,7 @@ steps, that place is told, and which calls of the step they are: of each operato
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import sysconfig
@@ -38,8 +39,8 @@ Place = Tuple[str, int, str, int]
 
 def is_eager() -> bool:
     """Whether the program's operators can be looked at one by one: nothing of it is compiled or captured."""
-    dynamo = sys.modules.get("torch._dynamo")
-    return not (dynamo is not None and dynamo.utils.counters["frames"]) and not _is_capturing()
+    compiled = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {}).get("frames")
+    return not compiled and not _is_capturing()
 
 
 def _is_capturing() -> bool:
@@ -125,7 +126,12 @@ class Unchanged:
             self.problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
     def found(self) -> list[dict[str, Any]]:
-        """The places, the outermost of each, those with most operators first."""
+        """The places, the outermost of each, those with most operators first; none where something went wrong."""
+        with contextlib.suppress(Exception):  # whatever happens, the program goes on
+            return self._found()
+        return []
+
+    def _found(self) -> list[dict[str, Any]]:
         steps = [[(frames, name, _numbers(told)) for frames, name, told in step] for step in self._steps[:STEPS]]
         first, others = steps[0], [_by_frames(step) for step in steps[1:]]
         if self.problem is not None or not others:

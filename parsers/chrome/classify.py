@@ -134,7 +134,7 @@ def _settle_others(events: Events, info: TraceInfo) -> None:
     name, has_correlation = device["name"][rows], device["correlation"][rows] != NULL
     stays = has_correlation & (device["stream"][rows] != NULL)
     # a record with a correlation id is of a call or of what that launched, and calls are known by their names
-    of_no_call = columns.by_name(name, lambda text: _CALL.match(text) is None) > 0
+    of_no_call = columns.by_name(name, lambda text: text != "" and _ON_HOST.match(text) is None) > 0
     stays |= has_correlation & of_no_call & (device["process"][rows] != NULL)
     device["kind"][rows[stays]] = columns.by_name(name[stays], forms.device_kind)
     kinds = columns.by_name(name[~stays], lambda text: schema.HOST_KINDS.index(_host_kind(text, info.tool)))
@@ -143,6 +143,8 @@ def _settle_others(events: Events, info: TraceInfo) -> None:
 
 _CALL = re.compile(r"_*(?:(?:cuda|hip|musa|cu|mu|ze|ur|acl|rt)[A-Z]|hsa_)")
 """Names of calls of a GPU's runtime or driver."""
+_ON_HOST = re.compile(rf"\$|.*\.py|aten::|{_CALL.pattern}")
+"""Names of what no GPU runs: Python's functions, operators, calls."""
 
 
 def _host_kind(name: str, tool: str) -> str:

@@ -120,7 +120,9 @@ def rocprof_arguments(args: dict[str, Any]) -> dict[str, Any]:
 _GPU = re.compile(r"GPU ?(\d{1,9})$")
 _LINE = re.compile(r"(?:/job:\S*)?/device:GPU:(\d{1,9})/(?:stream:(\w+)|(memcpy)) Compute$")
 _COPIES = "COPY"
-_COPY = re.compile(r"\W*(?:[Mm]em|MEM)(cpy|CPY|set|SET)(?![a-z_])|Copy(?:Host|Device)To(?:Host|Device)$")
+_COPY = re.compile(
+    r"\W*(?:(?:hip|cuda|cu)?[Mm]em|MEM)(cpy|CPY|set|SET)(?![a-z_])|Copy(?:Host|Device)To(?:Host|Device)$"
+)
 KERNEL, MEMCPY, MEMSET, ANNOTATION = (
     schema.DEVICE_KINDS.index(kind) for kind in ("kernel", "memcpy", "memset", "annotation")
 )

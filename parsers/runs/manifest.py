@@ -413,8 +413,8 @@ OWN = ("noted", "contradicted")
 class OperatorCalls(Struct, frozen=True, gc=False):
     """Some calls of an operator in a step, on the thread that runs the program."""
 
-    name: str
-    of: Whole
+    name: str = ""
+    of: Whole = 0
     """How many calls of it a step has."""
     calls: tuple[Whole, ...] = ()
     """Which of them, counted from 0."""
@@ -423,11 +423,11 @@ class OperatorCalls(Struct, frozen=True, gc=False):
 class Unchanged(Struct, frozen=True, gc=False):
     """What some steps in a row computed anew with the same result, bit for bit."""
 
-    file: str
+    file: str = ""
     """In the folder that the program ran in, else without its folders."""
-    line: Whole
+    line: Whole = 0
     """The line of the program; of a whole function its first."""
-    function: str
+    function: str = ""
     whole: bool = False
     """Whether all that the function does is the same."""
     operators: tuple[OperatorCalls, ...] = ()
