@@ -469,10 +469,15 @@ def trained(made: Made, *, of_backward: str = "autograd::engine::evaluate_functi
                 made.launch(SGEMM, (at + 5, at + 10), (at + 15, at + 75))
                 if name == "aten::relu":
                     made.flow(2 * step, at, now + 905)
+        made.host("python_function", "metric.py(2): total", now + 518, now + 612)
         made.host("cpu_op", of_backward, now + 905, now + 1000, thread=2)
         made.launch(SGEMM, (now + 910, now + 920), (now + 925, now + 990), thread=2)
-        made.host("cuda_runtime", "cudaDeviceSynchronize", now + 905, now + 1000)
-        now += 1010
+        made.host("user_annotation", "Optimizer.step#Muon.step", now + 1010, now + 1100)
+        made.host("python_function", "muon.py(5): step", now + 1011, now + 1099)
+        made.host("cpu_op", "aten::mul_", now + 1015, now + 1090)
+        made.launch(SGEMM, (now + 1020, now + 1030), (now + 1035, now + 1200))
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now + 1105, now + 1205)
+        now += 1210
         made.step(step, begin, now)
 
 
@@ -498,7 +503,8 @@ def test_backward_work_has_the_forward_s_frame_and_a_kernel_without_a_call_its_o
     launching = launching_rows(trace.device)
     threads = trace.host["thread"].gather(launching).to_list()
     assert sorted(set(lines(trace, trace.device))) == [
-        "backward of model.py(3): forward", "metric.py(7): update", "model.py(3): forward",
+        "backward of model.py(3): forward", "metric.py(2): total", "metric.py(7): update", "model.py(3): forward",
+        "muon.py(5): step",
     ]  # fmt: skip
     of_backward = [line for line, thread in zip(lines(trace, trace.device), threads, strict=True) if thread == 2]
     assert of_backward == ["backward of model.py(3): forward"] * 3
@@ -519,7 +525,7 @@ def test_what_has_the_same_result_in_each_step_is_told_by_its_operators(tmp_path
     assert "metric.py:7, update" in found.title
     assert found.work is not None
     assert set(facts_of(made.trace(tmp_path)).trace.device["start"].gather(found.work)) == {
-        round((step * 1010 + at) * 1e3) for step in range(3) for at in (435, 535)
+        round((step * 1210 + at) * 1e3) for step in range(3) for at in (435, 535)
     }
     other = replaced(whole, operators=(OperatorCalls("aten::mm", of=3, calls=(1,)), *whole.operators[1:]))
     said = RunManifest(measurement=Measurement(unchanged=(other,)))
