@@ -103,3 +103,12 @@ def test_inference_mode_that_begins_and_ends_in_each_step_hides_nothing() -> Non
     assert [each["function"] for each in looked[0].found()] == ["encoded"]
     with torch.inference_mode():
         assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+
+
+def test_a_program_that_is_compiled_is_left_alone() -> None:
+    assert unchanged.is_eager()
+    torch.compile(FROZEN, backend="eager")(WORDS)
+    try:
+        assert not unchanged.is_eager()
+    finally:
+        torch._dynamo.utils.counters.clear()

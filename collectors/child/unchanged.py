@@ -39,8 +39,8 @@ Place = Tuple[str, int, str, int]
 
 def is_eager() -> bool:
     """Whether the program's operators can be looked at one by one: nothing of it is compiled or captured."""
-    compiled = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {}).get("frames")
-    return not compiled and not _is_capturing()
+    counted = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return not any(counted.values()) and not _is_capturing()
 
 
 def _is_capturing() -> bool:
