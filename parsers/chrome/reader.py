@@ -254,7 +254,9 @@ def _read(
             collector.collect(split(reader.last, reader.last_position, tally))
             nothing = not scanned and not collector.parsed and not collector.metadata
             if not reader.tell_early_end(tally) and nothing and layout.is_list(reader.head):
-                raise TraceError(path, "JSON, but not a trace: none of it is an event", f"give {EXAMPLES}")
+                skipped = ", ".join(f"{note.count:,} × {note.reason}" for note in tally.notes())
+                why = f"JSON, but none of it is an event that is read{skipped and f' ({skipped})'}"
+                raise TraceError(path, why, f"give {EXAMPLES}")
     for name, group in collector.finish().items():
         parts[name].append(group)
     resources.release_freed()
