@@ -255,7 +255,7 @@ def _read(
             nothing = not scanned and not collector.parsed and not collector.metadata
             if not reader.tell_early_end(tally) and nothing and layout.is_list(reader.head):
                 skipped = ", ".join(f"{note.count:,} × {note.reason}" for note in tally.notes())
-                why = f"JSON, but none of it is an event that is read{skipped and f' ({skipped})'}"
+                why = f"JSON, but not a trace: none of it is an event that is read{skipped and f' ({skipped})'}"
                 raise TraceError(path, why, f"give {EXAMPLES}")
     for name, group in collector.finish().items():
         parts[name].append(group)
