@@ -156,7 +156,7 @@ class Unchanged:
         named: dict[Place, list[int]] = {}  # what is called from several lines is one place
         for frames, at in places.items():
             if any(work[place] for place in at):
-                named.setdefault(_within(frames, [calls[place][0] for place in at]), []).extend(at)
+                named.setdefault(_within(frames, {calls[place][0] for place in at}), []).extend(at)
         told = [{**_named(place), "operators": _ranges(at, calls, number, seen)} for place, at in named.items()]
         return sorted(told, key=lambda each: -sum(len(of["calls"]) for of in each["operators"]))[:MOST_PLACES]
 
@@ -176,9 +176,10 @@ def _parts(frames: tuple[Place, ...]) -> list[tuple[Place, ...]]:
     return found
 
 
-def _within(outermost: tuple[Place, ...], stacks: list[tuple[Place, ...]]) -> Place:
+def _within(outermost: tuple[Place, ...], stacks: set[tuple[Place, ...]]) -> Place:
     """The innermost function that all of it is in, where that is further in; else the place itself."""
-    common = [part for part in _parts(stacks[0]) if all(part in _parts(stack) for stack in stacks)]
+    one, *others = map(_parts, stacks)
+    common = [part for part in one if all(part in parts for parts in others)]
     functions = [part for part in common[common.index(outermost) :] if not part[-1][3]]
     return functions[-1][-1] if functions else outermost[-1]
 

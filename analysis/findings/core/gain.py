@@ -9,11 +9,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.model import FITS, Saved, faster_work, without_calls, without_copies
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.gpu.activities import activities
+from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -244,6 +246,14 @@ def of_calls(
         saved = replace(saved, most_ns=saved.most_ns + lacking)
         after += f", at most with the {words.ns(lacking)} that the replay lacks"
     return replace(_gain(model, saved, "", after), work=rows if rows.size else None, host=gone)
+
+
+def of_host_rows(facts: Facts, marked: Bools) -> Gain:
+    """The gain without these host rows, all that is in them, and the device rows that they launch."""
+    host = facts.trace.host
+    start, rows = host["start"].to_numpy()[marked], row_ids(facts.trace.device["launch"])
+    work = np.flatnonzero(nearest(parents_of(host), marked, rows) >= 0)
+    return of_calls(facts, start, start + host["duration"].to_numpy()[marked], work)
 
 
 def of_change(

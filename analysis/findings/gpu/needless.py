@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Finding
-    from tracetui.analysis.findings.core.gain import Bools
+    from tracetui.analysis.findings.core.gain import Bools, Gain
     from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers.runs.manifest import Unchanged
 
@@ -41,7 +41,7 @@ MOSTLY = 0.5
 
 @looks_for(S34)
 def without_gradient(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    host, parent = facts.trace.host, parents_of(facts.trace.host)
+    host = facts.trace.host
     if facts.host_model is None or not host["forward"].count():
         return
     function = own_frames(facts.trace).own & of_kinds(host["kind"], "python")
@@ -50,14 +50,11 @@ def without_gradient(facts: Facts, limits: Limits) -> Iterator[Finding]:
     called = pl.DataFrame({"row": calls, "function": host["name"].gather(calls).cast(pl.String)})
     for (name,), rows in called.group_by("function", maintain_order=True):
         at = rows["row"].to_numpy()
-        start, marked = host["start"].to_numpy()[at], np.zeros(host.height, np.bool_)
-        marked[at] = True
-        work = np.flatnonzero(nearest(parent, marked, row_ids(facts.trace.device["launch"])) >= 0)
-        bound = gain.of_calls(facts, start, start + host["duration"].to_numpy()[at], work)
+        bound = gain.of_host_rows(facts, np.isin(np.arange(host.height), at))
         bound = replace(gain.of_the_step(bound, facts.host_model), least_ns=0.0, sure_percent=0.0)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
-        spent = facts.per_step(float(facts.trace.device["duration"].gather(work).sum()))
+        spent = _launched_ns(facts, bound)
         yield bound.finding(
             f"Do {name} less often: no gradient flows through it",
             (
@@ -68,6 +65,11 @@ def without_gradient(facts: Facts, limits: Limits) -> Iterator[Finding]:
             advice="Compute once what does not change between steps: masks, positions, a graph's structure, the output"
             " of a frozen encoder. Metrics and statistics: in every n-th step. Augmentation: in the loader's workers.",
         )
+
+
+def _launched_ns(facts: Facts, bound: Gain) -> float:
+    """How long the GPU work of a bound lasts in a step, as recorded."""
+    return 0.0 if bound.work is None else facts.per_step(float(facts.trace.device["duration"].gather(bound.work).sum()))
 
 
 def _without_gradient(facts: Facts, function: Bools) -> Ints:
@@ -94,7 +96,6 @@ def _without_gradient(facts: Facts, function: Bools) -> Ints:
 @looks_for(S35)
 def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
     told = () if facts.manifest is None else facts.manifest.measurement.unchanged
-    host, parent = facts.trace.host, parents_of(facts.trace.host)
     if not told or facts.host_model is None:
         return
     known = _numbered_operators(facts)
@@ -102,14 +103,11 @@ def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
         rows = _calls_of(known, each)
         if not rows.size:
             continue
-        start, marked = host["start"].to_numpy()[rows], np.zeros(host.height, np.bool_)
-        marked[rows] = True
-        work = np.flatnonzero(nearest(parent, marked, row_ids(facts.trace.device["launch"])) >= 0)
-        bound = gain.of_calls(facts, start, start + host["duration"].to_numpy()[rows], work)
+        bound = gain.of_host_rows(facts, np.isin(np.arange(facts.trace.host.height), rows))
         bound = gain.of_the_step(bound, facts.host_model)
         if (bound.ceiling_percent or 0.0) < limits.share_percent:
             continue
-        spent = facts.per_step(float(facts.trace.device["duration"].gather(work).sum()))
+        spent = _launched_ns(facts, bound)
         what = f"all of {each.function}" if each.whole else f"line {each.line} of {each.function}"
         yield bound.finding(
             f"Compute once {each.file}:{each.line}, {each.function}: its result is the same in each step",

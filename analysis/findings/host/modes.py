@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.gain import Bools, Gain
+    from tracetui.analysis.findings.core.gain import Gain
     from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.parsers.runs.manifest import RunManifest
 
@@ -73,19 +73,11 @@ def _calls(facts: Facts, name: str, under: str = "", *, besides: str = "") -> Ga
         return None
     if besides:
         found |= names.matching(host["name"], partial(_matches, besides)) & scope_mask(facts.sel)
-    return _without(facts, found)
+    return gain.of_host_rows(facts, found)
 
 
 def _matches(pattern: str, name: str) -> bool:
     return bool(re.search(pattern, name))
-
-
-def _without(facts: Facts, found: Bools) -> Gain:
-    host = facts.trace.host
-    rows = np.flatnonzero(found)
-    start = host["start"].to_numpy()[rows]
-    inside = nearest(parents_of(host), found, row_ids(facts.trace.device["launch"])) >= 0
-    return gain.of_calls(facts, start, start + host["duration"].to_numpy()[rows], np.flatnonzero(inside))
 
 
 def _python(facts: Facts) -> Gain | None:
