@@ -288,9 +288,9 @@ class Timed:
 class NotMeasured(Exception):  # noqa: N818  an answer, not an error of the program
     """A change that could not be measured; the text says why in a line."""
 
-    def __init__(self, why: str, *, out_of_memory: bool = False) -> None:
+    def __init__(self, why: str, *, out_of_memory: bool = False, out_of_time: bool = False) -> None:
         super().__init__(why)
-        self.out_of_memory = out_of_memory
+        self.out_of_memory, self.out_of_time = out_of_memory, out_of_time
 
 
 def measure(request: ProveRequest, trial: Trial, tell: Callable[[Tick], None]) -> dict[str, Any]:
@@ -453,13 +453,15 @@ class Child:
                 spec.write_text(json.dumps(make(folder)))
             except OSError as error:
                 raise ProfileError(f"{folder}: {(error.strerror or str(error)).lower()}") from error
-            code = self._followed(folder, cwd)
             try:
-                result = json.loads((folder / f"result.{TOOL}.json").read_text())
-            except (OSError, ValueError):
-                result = {}
-            self.result = result
-            self._learn(result)
+                code = self._followed(folder, cwd)
+            finally:  # what was known by then stays known
+                try:
+                    result = json.loads((folder / f"result.{TOOL}.json").read_text())
+                except (OSError, ValueError):
+                    result = {}
+                self.result = result
+                self._learn(result)
             problem = reasons.explain(TOOL, code, result, folder / "log.txt", "time the steps")
         if problem is None:
             return dict(result)
@@ -477,7 +479,8 @@ class Child:
             state = follow.newest()
             limit = self._request.timeout_s
             if limit is not None and state.elapsed_s > limit:
-                raise NotMeasured(f"{state.phase} had not ended after {limit:.3g} s ({self._request.limited_by})")
+                why = f"{state.phase} had not ended after {limit:.3g} s ({self._request.limited_by})"
+                raise NotMeasured(why, out_of_time=True)
             self._tell(replace(state, tool=self._trial.change))
 
         words = _words_of(self._request, folder)

@@ -1,13 +1,20 @@
-"""Measures changes of an unmodified program: each is made from outside, in turns with the program as it is."""
+"""Measures changes of an unmodified program: each is made from outside, in turns with the program as it is.
+
+What can be made and taken back between two steps takes turns in one process of the program; what a program reads only
+when it begins, and several changes together, in processes that take turns. Results are of processes that began with the
+change.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -44,6 +51,10 @@ HALF_PERCENT = 50.0
 """From such a gain on, changes that gained nothing by themselves are tried beside it."""
 ROUNDING = 3.0
 """Results may be so many times as far apart as weights that were disturbed by one rounding error make them."""
+SETTLE_S, BLOCK_S, BLOCK_ROUNDS = 0.3, 1.0, 6
+"""Of each turn in one process, on a GPU; from six on an interval needs no assumption (`proving.FEWEST_BY_ORDER`)."""
+SHARE = 0.5
+"""Of the time left, for one process that others must not be kept from."""
 WARMUP_S, TURN_S = 1.5, 2.0
 """Of each run of the program, on a GPU; what takes longest is its start."""
 LEARN_WARMUP_S, LEARN_TURN_S = 0.3, 0.5
@@ -76,6 +87,10 @@ class Row:
     names: tuple[str, ...]
     turns: list[tuple[Turn, Turn]] = field(default_factory=list)
     """As it was in a round, and changed."""
+    switched: bool = False
+    """Whether both took their turns in one process."""
+    began: list[Turn] = field(default_factory=list)
+    """Processes that began with the change and tell its results; of others each turn does."""
     problem: str | None = None
     """Why it could not be measured."""
 
@@ -95,12 +110,18 @@ class Row:
         """What is changed."""
         return [BY_NAME[name] for name in self.names]
 
+    @property
+    def processes(self) -> list[Turn]:
+        """Those that began with the changes."""
+        return self.began if self.switched else [after for _, after in self.turns]
+
 
 @dataclass(frozen=True)
 class Turn:
-    """One run of the program."""
+    """One run of the program, or a stretch of one."""
 
     steps: list[int]
+    """Empty where it ended after its first steps."""
     host: list[int]
     results: dict[str, Any]
     memory: int | None
@@ -110,6 +131,19 @@ class Turn:
     def step_ns(self) -> float:
         """The mean step."""
         return statistics.fmean(self.steps)
+
+
+@dataclass
+class Switched:
+    """What one process with turns told."""
+
+    turns: dict[str, list[tuple[Turn, Turn]]] = field(default_factory=dict)
+    """Of each change: as it was just before and after, and changed; without steps where there was nothing to change."""
+    why: str | None = None
+    """What it failed with."""
+    failed_with: str | None = None
+    """The change that was on then."""
+    out_of_time: bool = False
 
 
 class Stopped(Exception):  # noqa: N818  an end, not an error
@@ -140,6 +174,7 @@ class Trying:
         """How long a run with these changes took, start included."""
         self._most_warmup: int | None = None
         self._first_steps, self._warmup_s, self._turn_s = FIRST_STEPS, WARMUP_S, TURN_S
+        self._settle_s, self._block_s = SETTLE_S, BLOCK_S
         self._about: dict[str, Any] = {}
         self._place = ""
         """How far it has come, before what is running now."""
@@ -150,6 +185,9 @@ class Trying:
         self.untried: list[str] = []
         """Changes that fit and were not tried, as the time was used up."""
         self.originals: list[Turn] = []
+        """Processes of the program as it is; the first of them tells what its results are."""
+        self._as_it_was: list[Turn] = []
+        """Turns of the program as it is, in processes where changes are switched."""
         self._shaken: Turn | None = None
 
     def run(self) -> None:
@@ -173,8 +211,10 @@ class Trying:
         self.rows = [Row((change.name,)) for change in chosen]
         self.untried = [change.name for change in chosen]
         try:
+            self._switch_all()
             self._first_round()
             good = [row for row in self.rows if row.gain_percent >= WORTH_PERCENT]
+            self._look_at_results(good)
             self._round(good, reserved=MOST_TOGETHER)
             self._shake()
             self._put_together()
@@ -189,7 +229,9 @@ class Trying:
         if loaders:
             self._first_steps = min(max(FIRST_STEPS, max(loaders) + 1), MOST_FIRST_STEPS)
             in_advance_s = PREFETCHED * max(*loaders, workers()) * step_s
-            self._warmup_s, self._turn_s = (min(max(s, in_advance_s), MOST_TURN_S) for s in (WARMUP_S, TURN_S))
+            self._warmup_s, self._turn_s, self._settle_s, self._block_s = (
+                min(max(s, in_advance_s), MOST_TURN_S) for s in (WARMUP_S, TURN_S, SETTLE_S, BLOCK_S)
+            )
 
     def chosen(self) -> list[Change]:
         """The changes to try: those that were asked for, or that fit; those that findings advise come first."""
@@ -205,25 +247,109 @@ class Trying:
     def _rounds(self) -> int:
         return self._request.processes_rounds
 
+    # --- in one process
+
+    def _can_switch(self, change: Change) -> bool:
+        # where a module's calls are the steps, what follows them would be compiled too
+        return not change.restarts and (change.kind != "compile" or bool(self.facts["optimizers"]))
+
+    def _switch_all(self) -> None:
+        rows = [row for row in self.rows if self._can_switch(row.changes[0])]
+        half = time.monotonic() + (self._until - time.monotonic()) * SHARE
+        self._place = "in one process: "
+        while rows and time.monotonic() < half:
+            told = self._switch([row.names[0] for row in rows])
+            for row in rows:
+                self._take_turns(row, told.turns.get(row.names[0], []))
+            if told.failed_with is not None and told.out_of_time:  # it would take as long in a process of its own
+                self._row(told.failed_with).problem = told.why
+                self.untried.remove(told.failed_with)
+            left = [row for row in rows if not row.turns and row.problem is None and row.names[0] != told.failed_with]
+            if len(left) == len(rows):
+                break  # what can't be switched has its turns in processes
+            rows = left
+
+    def _take_turns(self, row: Row, turns: list[tuple[Turn, Turn]]) -> None:
+        if not turns:
+            return
+        self.untried.remove(row.names[0])
+        row.turns, row.switched = [(before, after) for before, after in turns if after.steps], True
+        if row.turns:
+            self._keep(self._whole_proof(row))
+        else:
+            row.problem = f"there was nothing to change ({row.changes[0].title})"
+
+    def _row(self, name: str) -> Row:
+        return next(row for row in self.rows if row.names == (name,))
+
+    def _switch(self, names: list[str], base: tuple[str, ...] = AS_IT_WAS) -> Switched:
+        """Turns of each change in one process that began with `base`."""
+        left = self._until - time.monotonic()
+        seconds = SHARE * left - self._took[AS_IT_WAS]  # of which its start takes some
+        if seconds <= 0:
+            return Switched()
+        child = Child(self._limited(base), Trial(f"{self._place}{len(names)} changes"), self._tell)
+        told = Switched()
+        try:
+            self._run(child, partial(self._spec, names=base, switched=tuple(names), seconds=seconds))
+        except NotMeasured as problem:
+            told.why, told.out_of_time = str(problem), problem.out_of_time
+        turns = (child.result.get("measurement") or {}).get("turns")
+        if turns is None:
+            return told
+        self._about.update(child.about)
+        told.failed_with = turns["switched"] if told.why else None
+        results, facts = (child.result["outside"][name] for name in ("results", "facts"))
+        blocks = [
+            Turn(block["step_ns"], block["host_ns"], results, block["memory_bytes"], facts) for block in turns["blocks"]
+        ]
+        for number, block in enumerate(turns["blocks"]):
+            if block["name"] is not None:
+                beside = [blocks[at] for at in (number - 1, number + 1) if at < len(blocks)]
+                steps, host = (list(chain(*(getattr(turn, name) for turn in beside))) for name in ("steps", "host"))
+                before = replace(beside[0], steps=steps, host=host)
+                told.turns.setdefault(block["name"], []).append((before, blocks[number]))
+        if base == AS_IT_WAS:
+            self.originals.append(Turn([], [], results, None, facts))
+            self._as_it_was += blocks[::2]
+        return told
+
+    def _look_at_results(self, rows: list[Row]) -> None:
+        """Runs the first steps with each change of one process that gained something, the best first."""
+        self._place = "results: "
+        for row in sorted(rows, key=lambda row: -row.gain_percent):
+            if row.switched and not row.began:
+                with contextlib.suppress(NotMeasured):
+                    row.began.append(self._turn(row.names, ends=True))
+        if len(self.originals) < 2:
+            with contextlib.suppress(NotMeasured):
+                self.originals.append(self._turn(AS_IT_WAS, ends=True))
+        self._shake()
+
+    # --- in processes
+
     def _first_round(self) -> None:
+        rows = [row for row in self.rows if not row.turns and row.problem is None]
+        if not rows:
+            return
         before = self._original()
-        half = time.monotonic() + (self._until - time.monotonic()) / 2
-        for number, row in enumerate(self.rows, 1):
+        half = time.monotonic() + (self._until - time.monotonic()) * SHARE
+        for number, row in enumerate(rows, 1):
             if time.monotonic() > half:  # the rest is for more rounds of those that gain
                 break
-            self._place = f"{number} of {len(self.rows)}, "
+            self._place = f"{number} of {len(rows)}, "
             self._pair(row, before)
             self.untried.remove(row.names[0])
-        if any(row.turns for row in self.rows):
+        if any(row.turns for row in rows):
             again = self._original()  # to see what two of them differ by, and for what became slower meanwhile
             both = replace(before, steps=before.steps + again.steps, host=before.host + again.host)
-            for row in self.rows:
+            for row in rows:
                 row.turns = [(both, after) for _, after in row.turns]
             self._shake()
 
     def _round(self, rows: list[Row], reserved: int = 0) -> None:
         """Measures these once more, as far as the time allows that `reserved` further runs do not need."""
-        rows = [row for row in rows if row.problem is None and len(row.turns) < self._rounds]
+        rows = [row for row in rows if row.problem is None and not row.switched and len(row.turns) < self._rounds]
         rows = self._affordable(rows, reserved)
         if not rows:
             return
@@ -256,8 +382,7 @@ class Trying:
         if not good:
             return
         best, attempts = good[0], 0
-        # beside a step of twice the length, the gains of others may not have shown
-        others = [row for row in rows if row not in good] if best.gain_percent >= HALF_PERCENT else []
+        others = self._hidden_by(best, good) if best.gain_percent >= HALF_PERCENT else []
         for row in [*good[1:], *others]:
             kinds = {change.kind or change.name for change in best.changes}
             if (row.changes[0].kind or row.names[0]) in kinds or (row in good and attempts == MOST_TOGETHER):
@@ -265,9 +390,24 @@ class Trying:
             attempts += 1
             self._place = "together, "
             more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *row.names)))
-            self._pair(more, self.originals[-1])
+            timed = [turn for turn in self.originals if turn.steps]
+            self._pair(more, timed[-1] if timed else self._original())
             if more.left_percent < best.left_percent * (1 - WORTH_PERCENT / 100) and self._keeps(more):
                 best = self.together = more
+
+    def _hidden_by(self, best: Row, good: list[Row]) -> list[Row]:
+        """Changes that gain beside the best one, which halves the step, and did not show before; largest first."""
+        rows = [row for row in self.rows if row not in good and row.problem is None and self._may_join(row)]
+        switched = [row for row in rows if self._can_switch(row.changes[0])]
+        others = [row for row in rows if row not in switched and self._keeps(row)]
+        if not switched:
+            return others
+        self._place = "beside the best, "
+        turns = self._switch([row.names[0] for row in switched], best.names).turns
+        beside = {name: Row((name,), [pair for pair in pairs if pair[1].steps]) for name, pairs in turns.items()}
+        gains = {name: row.gain_percent for name, row in beside.items()}
+        hidden = [row for row in switched if gains.get(row.names[0], 0.0) >= WORTH_PERCENT]
+        return [*sorted(hidden, key=lambda row: -gains[row.names[0]]), *others]
 
     def _is_sure(self, row: Row) -> bool:
         return (self.figures_of(row).get("low_ns") or 0.0) > 0 and row.gain_percent >= WORTH_PERCENT
@@ -310,32 +450,32 @@ class Trying:
         """Runs the first steps with disturbed weights, where it takes that to judge whether results stay."""
         if self._shaken is not None:
             return
-        every = [*self.originals[1:], *(after for row in self.rows for _, after in row.turns)]
+        every = [*self.originals[1:], *(after for row in self.rows for after in row.processes)]
         if all(self._distance(turn) in (None, (0.0, 0.0)) for turn in every) or not self.facts["modules"]:
             return
         try:
-            self._shaken = self._turn(AS_IT_WAS, shake=self.facts["epsilon"])
+            self._shaken = self._turn(AS_IT_WAS, shake=self.facts["epsilon"], ends=True)
         except NotMeasured as problem:
             self._say(f"what rounding does to the results is not known: {problem}")
 
-    def _turn(self, names: tuple[str, ...], *, learns: bool = False, shake: float = 0.0) -> Turn:
-        """Runs the program with some changes until it has been timed for long enough."""
+    def _turn(self, names: tuple[str, ...], *, learns: bool = False, shake: float = 0.0, ends: bool = False) -> Turn:
+        """Runs the program with some changes until it has been timed for long enough, or only its first steps."""
         begun = time.monotonic()
         if self._took and begun + self._took.get(names, max(self._took.values())) > self._until:
             raise Stopped
-        what = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or shake else "as it was")
+        what = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or ends else "as it was")
         label = f"{self._place}{what}"
-        make = partial(self._spec, names=names, learns=learns, shake=shake)
+        make = partial(self._spec, names=names, learns=learns, shake=shake, ends=ends)
         child = Child(self._limited(names), Trial(label), self._tell)
         try:
             result = self._run(child, make)
         except NotMeasured:
             calls = (child.result.get("measurement") or {}).get("calls")
-            if not calls or self._most_warmup is not None or shake:
+            if not calls or self._most_warmup is not None or ends:
                 raise
             self._most_warmup = calls // 2  # it ended in its warm-up
             result = self._run(child, make)
-        if not shake:  # that is shorter
+        if not ends:  # that is shorter
             self._took[names] = time.monotonic() - begun
         self._about.update(child.about)
         outside, measured = result["outside"], result["measurement"]
@@ -344,7 +484,7 @@ class Trying:
             raise NotMeasured(f"there was nothing to change ({', '.join(missed)})")
         samples = math.prod(BY_NAME[name].samples for name in names)
         steps, host = ([ns / samples for ns in measured[f"clean_{what}_ns"]] for what in ("step", "host"))
-        if not steps and not shake:
+        if not steps and not ends:
             raise NotMeasured("no step was timed")
         return Turn(steps, host, outside["results"], outside["memory_bytes"], outside["facts"])
 
@@ -363,7 +503,17 @@ class Trying:
         with TemporaryDirectory(prefix="tracetui-try-", ignore_cleanup_errors=True) as folder:
             return child.run(make, cwd=Path(folder))
 
-    def _spec(self, folder: Path, *, names: tuple[str, ...], learns: bool, shake: float) -> dict[str, Any]:
+    def _spec(
+        self,
+        folder: Path,
+        *,
+        names: tuple[str, ...],
+        learns: bool = False,
+        shake: float = 0.0,
+        ends: bool = False,
+        switched: tuple[str, ...] = (),
+        seconds: float = 0.0,
+    ) -> dict[str, Any]:
         command = self._request.command
         if self._request.own_folders:  # it is found from there too
             command = tuple(str(Path(word).absolute()) if Path(word).is_file() else word for word in command)
@@ -373,10 +523,20 @@ class Trying:
             "warmup_s": LEARN_WARMUP_S if learns else self._warmup_s,
             "block_s": LEARN_TURN_S if learns else self._turn_s,
             "most_warmup": self._most_warmup,
+            "turns": {
+                "rounds": self._request.rounds or BLOCK_ROUNDS,
+                "worth_percent": WORTH_PERCENT,
+                "settle_s": self._settle_s,
+                "block_s": self._block_s,
+                "seconds": seconds,
+            }
+            if switched
+            else None,
             "outside": {
                 "changes": list(names),
+                "switched": list(switched),
                 "shake": shake,
-                "ends": bool(shake),
+                "ends": ends,
                 "first_steps": self._first_steps,
             },
         }
@@ -394,16 +554,21 @@ class Trying:
         known = figures(*pairs, should_agree=all(change.keeps for change in row.changes))
         # of ratios: what slows processes down does so in proportion, and a step may become a small part of what it was
         before, after = ([math.log(turn[place].step_ns) for turn in row.turns] for place in (0, 1))
-        gain, step = gain_by_scatter(before, after, self._variants()), known["step_ns"]
+        gain, step = gain_by_scatter(before, after, self._variants(row.switched)), known["step_ns"]
 
         def saved(ratio: float | None) -> float | None:
             return None if ratio is None else -step * math.expm1(-ratio)
 
         return {**known, "gain_ns": saved(gain.value), "low_ns": saved(gain.low), "high_ns": saved(gain.high)}
 
-    def _variants(self) -> list[list[float]]:
-        """Logarithm of the mean step of each run: of the program as it is, then of each row."""
-        every = [self.originals, *([after for _, after in row.turns] for row in (*self.rows, self.together) if row)]
+    def _variants(self, switched: bool) -> list[list[float]]:
+        """Logarithm of the mean step of each run: of the program as it is, then of each row.
+
+        Turns in one process are nearer to each other than processes are, so either are by themselves.
+        """
+        as_it_was = self._as_it_was if switched else [turn for turn in self.originals if turn.steps]
+        rows = [row for row in (*self.rows, self.together) if row is not None and row.switched == switched]
+        every = [as_it_was, *([after for _, after in row.turns] for row in rows)]
         return [[math.log(turn.step_ns) for turn in turns] for turns in every]
 
     def results_of(self, row: Row) -> dict[str, Any]:
@@ -419,7 +584,7 @@ class Trying:
             "alike": "unknown",
         }
         noise = self._largest(self.originals[1:])
-        found = self._largest([after for _, after in row.turns])
+        found = self._largest(row.processes)
         if noise is None or found is None:
             return told
         if all(map(math.isfinite, found)):
@@ -456,7 +621,7 @@ class Trying:
             "command": list(masked(self._request.command)),
             "tracetui_version": tracetui_version(),
             "measured_utc": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "one_process": False,
+            "one_process": row.switched,
             **self._about,
             "change": ", ".join(change.title for change in row.changes),
             "changes": list(row.names),

@@ -18,6 +18,7 @@ from tracetui.app.cli.values import duration
 from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.collectors import proving, trying
 from tracetui.collectors.child.changes import BY_NAME, CHANGES, copies_to_gpu
+from tracetui.collectors.child.hand import Hand
 from tracetui.collectors.child.outside import when_imported
 from tracetui.parsers.runs import proofs
 from tracetui.parsers.runs.proofs import Claim
@@ -40,14 +41,17 @@ def turn(ms, losses=(), moved=(), memory=1 << 30, facts=FACTS):
 
 
 class Program(trying.Trying):
-    """Answers instead of a process: by the names of the changes, a turn or what goes wrong."""
+    """Answers instead of a process: by the names of the changes, a turn or what goes wrong; switches nothing."""
 
     def __init__(self, answers, **options):
         request = trying.TryRequest(Path(), (), command=("python", "x.py"), device="cpu", **{"rounds": 3, **options})
         super().__init__(request, lambda _: None, lambda _: None)
         self.answers, self.asked = answers, []
 
-    def _turn(self, names, *, learns=False, shake=0.0):
+    def _can_switch(self, change):
+        return False
+
+    def _turn(self, names, *, learns=False, shake=0.0, ends=False):
         self.asked.append("shaken" if shake else "+".join(names))
         self._took[names] = 0.0
         found = self.answers["shaken" if shake else "+".join(names)]
@@ -255,6 +259,135 @@ def test_a_loader_is_timed_over_whole_rounds_of_its_workers(monkeypatch, loaders
     program.run()
     spec = program._spec(Path(), names=(), learns=False, shake=0.0)
     assert (spec["outside"]["first_steps"], spec["block_s"]) == (first_steps, seconds)
+
+
+# --- turns in one process
+
+
+class Switching(Program):
+    """Answers for processes with switched changes too: what each of them told, in order."""
+
+    def __init__(self, answers, switched, **options):
+        super().__init__(answers, **options)
+        self.switched, self.specs = list(switched), []
+
+    def _can_switch(self, change):
+        return trying.Trying._can_switch(self, change)
+
+    def _run(self, child, make):
+        self.specs.append(make(Path()))
+        child.result, problem = self.switched.pop(0)
+        if problem is not None:
+            raise problem
+        return child.result
+
+
+def told(*blocks, switched=None):
+    """What a process with turns reports: of each the change, None as it was, and the ms of its steps."""
+    ns = [{"name": name, "step_ns": [round(ms * MS)] * 5 if ms else [], "host_ns": [MS] * 5} for name, ms in blocks]
+    turns = {"blocks": [{**block, "memory_bytes": 1 << 30} for block in ns], "switched": switched}
+    results = {"what": "losses", "numbers": LOSSES, "moved": MOVED}
+    return {"measurement": {"turns": turns}, "outside": {"facts": FACTS, "results": results}}
+
+
+def in_one(answers, switched, names, **options):
+    learned = turn(10, facts={**FACTS, "modules": 1, "optimizers": [ADAM]})
+    program = Switching({"": learned, "shaken": turn(10), **answers}, switched, names=names, **options)
+    program.run()
+    return program
+
+
+def test_what_can_be_switched_takes_turns_in_one_process_and_tells_results_in_its_own():
+    blocks = [(None, 10), ("tf32", 5), (None, 10.2), ("set_to_none", 10), (None, 10), ("tf32", 5.1), (None, 10)]
+    program = in_one(
+        {"tf32": turn(5, [2.1, 1.5, 1.0]), "workers": turn(10)}, [(told(*blocks), None)], ("set_to_none", "tf32", "workers"),
+        budget_s=30.0,
+    )  # fmt: skip
+    found = by_name(program)
+    assert program.specs[0]["outside"]["switched"] == ["set_to_none", "tf32"]
+    assert found["tf32"]["round_ns"] == [10.1 * MS, 10 * MS]
+    assert (found["tf32"]["rounds"], found["tf32"]["one_process"]) == (2, True)
+    assert found["tf32"]["compared"]["alike"] == "differ"
+    assert 0 < found["tf32"]["low_ns"] < found["tf32"]["gain_ns"]
+    assert found["set_to_none"]["compared"]["alike"] == "unknown", "it gained nothing, and nobody looked"
+    assert "set_to_none" not in program.asked
+
+
+def test_what_a_switched_change_broke_has_its_turn_in_a_process_and_the_rest_goes_on():
+    first = told((None, 10), ("tf32", 5), (None, 10), switched="compile")
+    second = told((None, 10), ("set_to_none", 10), (None, 10))
+    program = in_one(
+        {"compile": turn(6), "tf32": turn(5)},
+        [(first, proving.NotMeasured("no compiler")), (second, None)],
+        ("tf32", "compile", "set_to_none"),
+    )
+    assert [spec["outside"]["switched"] for spec in program.specs] == [
+        ["set_to_none", "tf32", "compile"],
+        ["set_to_none"],
+    ]
+    assert {row.names[0]: row.switched for row in program.rows} == {
+        "set_to_none": True,
+        "tf32": True,
+        "compile": False,
+    }
+
+
+def test_what_takes_too_long_to_switch_is_not_begun_again():
+    late = proving.NotMeasured("torch.compile had not ended after 9 s", out_of_time=True)
+    program = in_one({"tf32": turn(5)}, [(told((None, 10), switched="compile"), late)] * 2, ("compile",))
+    assert by_name(program)["compile"]["explanation"] == "torch.compile had not ended after 9 s"
+    assert program.asked.count("compile") == 0
+
+
+def test_what_there_was_nothing_of_to_change_is_said():
+    program = in_one({}, [(told((None, 10), ("tf32", 0), (None, 10)), None)], ("tf32",))
+    assert by_name(program)["tf32"]["explanation"] == "there was nothing to change (TF32)"
+
+
+def test_beside_a_change_that_halves_the_step_the_others_take_turns_in_one_process():
+    alone = told((None, 10), ("set_to_none", 9.99), (None, 10), ("clip_foreach", 10), (None, 10))
+    beside = told((None, 3), ("set_to_none", 2.5), (None, 3), ("clip_foreach", 3), (None, 3))
+    program = in_one(
+        {"workers": turn(3), "workers+set_to_none": turn(2.5)}, [(alone, None), (beside, None)],
+        ("workers", "set_to_none", "clip_foreach"),
+    )  # fmt: skip
+    assert program.specs[1]["outside"]["changes"] == ["workers"]
+    assert program.together is not None
+    assert program.together.names == ("workers", "set_to_none")
+    assert "workers+clip_foreach" not in program.asked
+
+
+def test_without_an_optimizer_compiling_is_no_switch():
+    program = Switching({}, [])
+    program.facts = FACTS
+    assert not program._can_switch(BY_NAME["compile"])
+    assert program._can_switch(BY_NAME["tf32"])
+    assert not program._can_switch(BY_NAME["workers"])
+
+
+def test_a_change_is_made_when_it_is_switched_on_and_taken_back_when_off():
+    class Settings:
+        fast = False
+
+        def call(self):
+            return "plain"
+
+    settings, hand = Settings(), Hand(on=False)
+
+    def around(original, args, named):
+        hand.did()
+        return "changed"
+
+    hand.replace(Settings, "call", around)
+    hand.keep_set(lambda: hand.put(settings, "fast", True))
+    hand.at_first_call(lambda module: hand.put(module, "fast", True))
+    other = Settings()
+    assert (settings.call(), settings.fast, hand.count) == ("plain", False, 0)
+    hand.switch_on([other])
+    assert (settings.call(), settings.fast, other.fast, hand.count) == ("changed", True, True, 3)
+    hand.switch_off()
+    assert (settings.call(), settings.fast, other.fast) == ("plain", False, False)
+    assert "fast" not in vars(settings)
 
 
 # --- results

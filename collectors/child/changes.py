@@ -13,7 +13,7 @@ import gc
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .hand import Hand
 
@@ -47,6 +47,8 @@ class Change(NamedTuple):
     """Variables of the environment that are taken away, also when the program sets them."""
     samples: int = 1
     """How many times as many samples a step then has."""
+    restarts: bool = False
+    """Whether a program reads it when it begins, so that it can't be changed between two steps."""
 
 
 # --- how they are made
@@ -59,17 +61,27 @@ def _nothing(hand: Hand) -> None:
 def _without_anomaly(hand: Hand) -> None:
     import torch
 
+    switch = torch.set_anomaly_enabled
+
     def around(original: Any, args: Any, named: Any) -> None:
         if any(args[:1]) or named.get("enabled"):
             hand.did()
 
+    def end() -> None:
+        if torch.is_anomaly_enabled():
+            checks = torch.is_anomaly_check_nan_enabled()
+            switch(False)
+            hand.did(lambda: switch(True, checks))
+
     hand.replace(torch, "set_anomaly_enabled", around)
+    hand.keep_set(end)
 
 
 def _not_deterministic(hand: Hand) -> None:
     import torch
 
     def free() -> None:
+        # its variable is read when cuBLAS begins, so it is never taken back
         if torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic:
             torch.use_deterministic_algorithms(False)
             torch.backends.cudnn.deterministic = False
@@ -84,7 +96,7 @@ def _benchmark(hand: Hand) -> None:
     def search() -> None:
         if not torch.backends.cudnn.benchmark:
             torch.backends.cudnn.benchmark = True
-            hand.did()
+            hand.did(lambda: setattr(torch.backends.cudnn, "benchmark", False))
 
     hand.keep_set(search)
 
@@ -95,7 +107,7 @@ def _tf32(hand: Hand) -> None:
     def allow() -> None:
         if precision() == "highest":
             torch.set_float32_matmul_precision("high")
-            hand.did()
+            hand.did(lambda: torch.set_float32_matmul_precision("highest"))
 
     hand.keep_set(allow)
 
@@ -106,9 +118,9 @@ def _threads(hand: Hand) -> None:
     count = cores()
 
     def use_all() -> None:
-        if torch.get_num_threads() != count:
+        if (before := torch.get_num_threads()) != count:
             torch.set_num_threads(count)
-            hand.did()
+            hand.did(lambda: torch.set_num_threads(before))
 
     hand.keep_set(use_all)
 
@@ -124,11 +136,21 @@ def _channels_last(hand: Hand) -> None:
     def before(module: Any, args: Any, named: Any) -> Any:
         return tuple(map(laid_out, args)), {name: laid_out(value) for name, value in named.items()}
 
+    def lay_out(module: Any, layout: Any) -> None:
+        module.to(memory_format=layout)
+        for parameter in module.parameters():
+            if parameter.dim() == 4:
+                if parameter.grad is not None:
+                    parameter.grad = parameter.grad.contiguous(memory_format=layout)
+                for state in [each.state[parameter] for each in hand.optimizers if parameter in each.state]:
+                    alike = {name: value for name, value in state.items() if _shape(value) == parameter.shape}
+                    state.update({name: value.contiguous(memory_format=layout) for name, value in alike.items()})
+
     def change(module: Any) -> None:
         if convolves(module):
-            module.to(memory_format=torch.channels_last)
-            module.register_forward_pre_hook(before, with_kwargs=True)
-            hand.did()
+            lay_out(module, torch.channels_last)
+            hook = module.register_forward_pre_hook(before, with_kwargs=True)
+            hand.did(lambda: (hook.remove(), lay_out(module, torch.contiguous_format)))
 
     hand.at_first_call(change)
 
@@ -158,8 +180,7 @@ def _bf16(hand: Hand) -> None:
                 result = forward(*args, **named)
             return back(result)
 
-        module.forward = mixed
-        hand.did()
+        hand.put(module, "forward", mixed)
 
     hand.at_first_call(change)
 
@@ -169,7 +190,7 @@ def _compile(mode: str | None) -> Callable[[Hand], None]:
         def change(module: Any) -> None:
             if hand.count < MOST_COMPILED and not is_compiled(module) and any(True for _ in module.parameters()):
                 module.compile(mode=mode)
-                hand.did()
+                hand.did(lambda: setattr(module, "_compiled_call_impl", None))
 
         hand.at_first_call(change)
 
@@ -178,24 +199,31 @@ def _compile(mode: str | None) -> Callable[[Hand], None]:
 
 def _optimizer(which: str) -> Callable[[Hand], None]:
     def make(hand: Hand) -> None:
-        import inspect
+        def change(optimizer: Any) -> None:
+            groups = [dict(group) for group in optimizer.param_groups]
+            if which == "fused" and can_fuse(optimizer) and not all(group["fused"] for group in groups):
+                _set_groups(optimizer, [{"fused": True, "foreach": False}] * len(groups))
+            elif which == "foreach" and any(group.get("foreach") is False and not group["fused"] for group in groups):
+                _set_groups(optimizer, [{"foreach": True}] * len(groups))
+            else:
+                return
+            hand.did(lambda: _set_groups(optimizer, groups))
 
-        import torch
-
-        def around(original: Any, args: Any, named: Any) -> Any:
-            if which == "fused" and not named.get("fused"):
-                named.update(fused=True, foreach=False)
-                hand.did()
-            elif which == "foreach" and named.get("foreach") is False and not named.get("fused"):
-                named["foreach"] = True
-                hand.did()
-            return original(*args, **named)
-
-        for cls in vars(torch.optim).values():
-            if isinstance(cls, type) and {which, "foreach"} <= inspect.signature(cls).parameters.keys():
-                hand.replace(cls, "__init__", around)
+        hand.at_first_step(change)
 
     return make
+
+
+def _set_groups(optimizer: Any, options: Sequence[Facts]) -> None:
+    """Sets how an optimizer computes; a fused one counts its steps where the parameters are."""
+    for group, option in zip(optimizer.param_groups, options):
+        group.update({name: option[name] for name in ("fused", "foreach") if name in option})
+        for parameter in group["params"]:
+            count = optimizer.state.get(parameter, {}).get("step")
+            if hasattr(count, "to"):
+                place = parameter.device if group["fused"] or group.get("capturable") else "cpu"
+                optimizer.state[parameter]["step"] = count.to(place)
+    optimizer._step_supports_amp_scaling = all(group["fused"] for group in optimizer.param_groups)
 
 
 def _clip(hand: Hand) -> None:
@@ -270,8 +298,9 @@ def _attention(hand: Hand) -> None:
 
     def free() -> None:
         for name in attention_off():
-            getattr(torch.backends.cuda, f"enable_{name}_sdp")(True)
-            hand.did()
+            switch = getattr(torch.backends.cuda, f"enable_{name}_sdp")
+            switch(True)
+            hand.did(functools.partial(switch, False))
 
     def around(original: Any, args: Any, named: Any) -> Any:
         hand.did()
@@ -405,11 +434,29 @@ def convolves(module: Any) -> bool:
     )
 
 
+def has_convolutions(module: Any) -> bool:
+    """Whether there is a layer that cuDNN searches an algorithm for: the name tells nothing, GPT-2's Conv1D is none."""
+    from torch.nn.modules.conv import _ConvNd
+
+    return any(isinstance(each, _ConvNd) for each in module.modules())
+
+
 def is_compiled(module: Any) -> bool:
     """Whether `torch.compile` or TorchScript has it already."""
     if getattr(module, "_compiled_call_impl", None) is not None:
         return True
     return type(module).__name__ in ("OptimizedModule", "RecursiveScriptModule", "ScriptModule", "TopLevelTracedModule")
+
+
+def can_fuse(optimizer: Any) -> bool:
+    """Whether it is one of torch's own with a fused form for these parameters."""
+    used = [each for group in optimizer.param_groups for each in group["params"]]
+    torchs = type(optimizer).__module__.startswith("torch.optim")
+    return torchs and "fused" in optimizer.defaults and all(each.is_floating_point() for each in used)
+
+
+def _shape(value: Any) -> Any:
+    return getattr(value, "shape", None)
 
 
 def copies_to_gpu(function: Any, args: Any, named: Any) -> bool:
@@ -447,12 +494,12 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "async_launches", "CUDA_LAUNCH_BLOCKING off", "unset CUDA_LAUNCH_BLOCKING",
         lambda facts: facts["blocking"], _nothing, ("S32", "S2"),
-        risk="errors of kernels show later", drops=("CUDA_LAUNCH_BLOCKING",),
+        risk="errors of kernels show later", drops=("CUDA_LAUNCH_BLOCKING",), restarts=True,
     ),
     Change(
         "caching_allocator", "PyTorch's caching allocator", "unset PYTORCH_NO_CUDA_MEMORY_CACHING",
         lambda facts: facts["uncached"], _nothing, ("S32",), risk="memory stays reserved between steps",
-        drops=("PYTORCH_NO_CUDA_MEMORY_CACHING",),
+        drops=("PYTORCH_NO_CUDA_MEMORY_CACHING",), restarts=True,
     ),
     Change(
         "attention", "all attention kernels allowed", "remove sdpa_kernel(…) and enable_*_sdp(False)",
@@ -466,7 +513,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "not_deterministic", "deterministic mode off", "torch.use_deterministic_algorithms(False)",
         lambda facts: facts["deterministic"], _not_deterministic, ("S32", "K2"),
-        risk="runs are not repeatable bit for bit", drops=("CUBLAS_WORKSPACE_CONFIG",),
+        risk="runs are not repeatable bit for bit", drops=("CUBLAS_WORKSPACE_CONFIG",), restarts=True,
     ),
     Change(
         "no_synchronize", "torch.cuda.synchronize() left out", "remove torch.cuda.synchronize() from the step",
@@ -489,19 +536,19 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "workers", "loader with workers", "DataLoader(…, num_workers=N, persistent_workers=True)",
         lambda facts: any(loader["workers"] < workers() and loader["can_share"] for loader in facts["loaders"]),
-        _workers, ("S5",), risk="random augmentations draw other numbers; memory of each worker",
+        _workers, ("S5",), risk="random augmentations draw other numbers; memory of each worker", restarts=True,
     ),
     Change(
         "persistent_workers", "workers kept between epochs", "DataLoader(…, persistent_workers=True)",
         lambda facts: len(facts["loaders"]) > 1
         and any(loader["workers"] and not loader["persistent"] for loader in facts["loaders"]),
-        _persistent, ("S5",),
+        _persistent, ("S5",), restarts=True,
     ),
     Change(
         "pinned", "batches pinned, copied without waiting",
         "DataLoader(…, pin_memory=True) and tensor.to(device, non_blocking=True)",
         lambda facts: _gpu(facts) and _loaders(facts, pinned=False), _pinned, ("S8", "S10", "S7"),
-        risk="a batch must not be overwritten while it is copied",
+        risk="a batch must not be overwritten while it is copied", restarts=True,
     ),
     Change(
         "non_blocking", "pinned tensors copied without waiting", "tensor.to(device, non_blocking=True)",
@@ -543,7 +590,7 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "gc_frozen", "garbage collector frozen", "gc.collect(); gc.freeze() after the first steps",
         lambda facts: facts.get("gc_percent", 0.0) >= LITTLE_GC_PERCENT, _frozen, ("S32", "S2"),
-        risk="cycles made until then are never freed",
+        risk="cycles made until then are never freed", restarts=True,  # what the program froze can't be told apart
     ),
     Change(
         "tf32", "TF32", 'torch.set_float32_matmul_precision("high")',
@@ -559,7 +606,7 @@ CHANGES: tuple[Change, ...] = (
         "batch", "batch doubled", "DataLoader(…, batch_size=2 * N)",
         lambda facts: any(loader["batch"] for loader in facts["loaders"]), _batch, ("G5", "K3", "S2", "S12"),
         keeps=False, risk="another training: fewer, larger steps, other learning rates; more memory",
-        samples=2,
+        samples=2, restarts=True,
     ),
     Change(
         "compile", "torch.compile", "model.compile()",

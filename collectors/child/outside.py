@@ -15,7 +15,18 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from .changes import BY_NAME, attention_off, convolves, copies_to_gpu, cores, is_compiled, precision, waits
+from .changes import (
+    BY_NAME,
+    attention_off,
+    can_fuse,
+    convolves,
+    copies_to_gpu,
+    cores,
+    has_convolutions,
+    is_compiled,
+    precision,
+    waits,
+)
 from .hand import Hand, is_programs, replace
 
 if TYPE_CHECKING:
@@ -66,12 +77,17 @@ class Outside:
         """Drops variables of the environment; `install` does the rest.
 
         Args:
-            spec: ``changes`` (names), ``shake`` (relative size of a disturbance of the weights, or null), ``ends``
-                (whether the program ends after its first steps) and ``first_steps`` (how many that are).
+            spec: ``changes`` (names), ``switched`` (those that are only prepared, to be switched on and off later),
+                ``shake`` (relative size of a disturbance of the weights, or null), ``ends`` (whether the program ends
+                after its first steps) and ``first_steps`` (how many that are).
         """
         self._spec = spec
         self._first: int = spec.get("first_steps", FIRST_STEPS)
         self._hands = {name: Hand() for name in spec["changes"]}
+        self.switches = {name: Hand(on=False) for name in spec.get("switched", ())}
+        """The changes that can be switched on, once the first steps are over."""
+        self.modules: list[Any] = []
+        """The program's outermost modules, kept where there are such."""
         self._undo: list[Callable[[], None]] = []
         self._steps = 0
         self._depth = 0
@@ -99,7 +115,8 @@ class Outside:
 
         _seed()
         self._look(torch, "manual_seed", self._seeded)
-        for name, hand in self._hands.items():
+        for name, hand in (*self._hands.items(), *self.switches.items()):
+            hand.optimizers = self._optimizers
             BY_NAME[name].make(hand)
         # on top of the changes, so that facts are of the program's own arguments
         self._look(torch.nn.Module, "__call__", self._called)
@@ -122,6 +139,8 @@ class Outside:
             undo()
         self._moved = self._moves()
         self._start.clear()
+        if self.switches:
+            self.modules = list(self._seen.values())
         self._seen.clear()
         for hand in self._hands.values():
             for then in hand.afterwards:
@@ -143,7 +162,7 @@ class Outside:
             "facts": self._facts,
             "did": {name: hand.count for name, hand in self._hands.items()},
             "results": {"what": what, "numbers": self._losses or self._outputs, "moved": self._moved},
-            "memory_bytes": _memory(),
+            "memory_bytes": most_memory(),
         }
 
     def _settle(self) -> None:
@@ -182,7 +201,7 @@ class Outside:
             self._facts["modules"] += 1
             self._facts["compiled"] |= is_compiled(module) or any(map(is_compiled, module.modules()))
             self._facts["fp32"] |= any(str(each.dtype) == "torch.float32" for each in own)
-            self._facts["convolutions"] |= any("Conv" in type(each).__name__ for each in module.modules())
+            self._facts["convolutions"] |= has_convolutions(module)
             self._facts["images_nchw"] |= convolves(module)
         self._facts["autocast"] |= _autocasts()
         if self._spec["shake"]:
@@ -205,6 +224,9 @@ class Outside:
         if any(each is optimizer for each in self._optimizers) or _is_capturing():
             return
         self._optimizers.append(optimizer)
+        for hand in self._hands.values():
+            for change in hand.first_step:
+                change(optimizer)
         for group in optimizer.param_groups:
             used = [each for each in group["params"] if each.is_floating_point()]
             self._start += [(each, _sampled(each)) for each in used[: MOST_NUMBERS - len(self._start)]]
@@ -330,17 +352,11 @@ def _seed() -> None:
 
 
 def _about(optimizer: Any) -> dict[str, Any]:
-    import inspect
-
-    defaults = optimizer.defaults
-    used = [each for group in optimizer.param_groups for each in group["params"]]
     return {
         "kind": type(optimizer).__name__,
-        "fused": bool(defaults.get("fused")),
-        "foreach": defaults.get("foreach"),
-        "can_fuse": "fused" in inspect.signature(type(optimizer).__init__).parameters
-        and type(optimizer).__module__.startswith("torch.optim")
-        and all(each.is_floating_point() for each in used),
+        "fused": bool(optimizer.defaults.get("fused")),
+        "foreach": optimizer.defaults.get("foreach"),
+        "can_fuse": can_fuse(optimizer),
     }
 
 
@@ -423,7 +439,7 @@ def _shake(parameters: list[Any], size: float) -> None:
                 each.mul_(1 + noise.to(each.device, each.dtype))
 
 
-def _memory() -> int | None:
+def most_memory() -> int | None:
     """The most memory of the GPU that tensors took; of a program on the CPU, the most of its process."""
     import torch
 

@@ -20,6 +20,7 @@ from .marks import Marks, Pauses, synchronize
 from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
 from .sampling import Sampling
+from .turns import LEAST_STEPS, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -206,8 +207,6 @@ def _run_program(argv: Any) -> None:
 
 TIMES = "prove"
 """The tool that records nothing: `tracetui try` times a program with it."""
-LEAST_STEPS = 5
-"""Steps that such a turn times at least."""
 
 
 class _Recorder:
@@ -225,7 +224,7 @@ class _Recorder:
     ) -> None:
         self._spec = spec
         self._progress = progress
-        self._outside = outside
+        self._outside, self._looks = outside, outside is not None
         self._keep = keep
         self._plan: Iterator[None] | None = None
         self._watch: Watch | None = None
@@ -237,6 +236,7 @@ class _Recorder:
         self.settings: dict[str, Any] | None = None
         """As they were when the steps began that are timed or recorded: a program may change them before and after."""
         self._sampling: Sampling | None = None
+        self._turns: Turns | None = None
         self._looked: unchanged.Unchanged | None = None
         self._unchanged: list[dict[str, Any]] = []
         self._calls = 0
@@ -295,8 +295,8 @@ class _Recorder:
             if torch.cuda.is_current_stream_capturing():  # the step becomes part of a CUDA graph, and is not run now
                 return
         self._calls += 1
-        if self._outside is not None and self._outside.stepped():
-            self._outside = None
+        if self._looks and self._outside is not None:
+            self._looks = not self._outside.stepped()
         next(self._plan, None)
 
     def _follow(self) -> Iterator[None]:
@@ -372,6 +372,10 @@ class _Recorder:
         warms = device != "cpu" or "outside" in self._spec
         while warms and time.monotonic() - begun < self._spec["warmup_s"] and self._calls < most:
             yield
+        if self._spec.get("turns") and self._outside is not None:
+            self._turns = Turns(self._spec["turns"], self._outside, device, self._progress, self._keep)
+            yield from self._turns.follow()
+            raise SystemExit(0)
         synchronize(device)
         self._clean = Marks(device)
         self._clean.add()
@@ -491,6 +495,7 @@ class _Recorder:
             "sampled": None if self._sampling is None else self._sampling.measured(),
             "step_of": self._step_call() if self._calls else None,
             **({"calls": self._calls} if self._spec["tool"] == TIMES else {}),
+            **({"turns": self._turns.told()} if self._turns is not None else {}),
         }
 
     def _step_call(self) -> str:
@@ -533,7 +538,7 @@ class _Recorder:
         """Reports that the program ended before anything was recorded."""
         spec = self._spec
         if spec["tool"] == TIMES:
-            if not self._clean.steps and not (self._spec.get("outside") or {}).get("ends"):
+            if not self._clean.steps and self._turns is None and not (self._spec.get("outside") or {}).get("ends"):
                 raise Refused(
                     f"the program ended before a step was timed: it called {self._step_call()} {self._calls} times"
                 )
