@@ -150,7 +150,8 @@ def _channels_last(hand: Hand) -> None:
         if convolves(module):
             lay_out(module, torch.channels_last)
             hook = module.register_forward_pre_hook(before, with_kwargs=True)
-            hand.did(lambda: (hook.remove(), lay_out(module, torch.contiguous_format)))
+            hand.did(functools.partial(lay_out, module, torch.contiguous_format))
+            hand.did(hook.remove)
 
     hand.at_first_call(change)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,7 @@ class Turns:
         as_it_was = [*before, *after]
         if not changed or not as_it_was:
             return 0.0
-        return 100 * (1 - (sum(changed) / len(changed)) / (sum(as_it_was) / len(as_it_was)))
+        return 100 - 100 * statistics.fmean(changed) / statistics.fmean(as_it_was)
 
     def _forget_memory(self) -> None:
         if uses_gpu(self._device):
