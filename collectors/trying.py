@@ -47,8 +47,9 @@ WORTH_PERCENT = 1.0
 """Of the step: a change that gains less in its first round gets no other."""
 MOST_TOGETHER = 3
 """Attempts to add one more good change to those that are together so far."""
-HALF_PERCENT = 50.0
-"""From such a gain on, changes that gained nothing by themselves are tried beside it."""
+BESIDE_PERCENT, HALF_PERCENT = 20.0, 50.0
+"""From such a gain on, changes that gained nothing by themselves have turns beside it, which may have hidden what they
+do; where each turn is a process, from the second on."""
 ROUNDING = 3.0
 """Results may be so many times as far apart as weights that were disturbed by one rounding error make them."""
 SETTLE_S, BLOCK_S, BLOCK_ROUNDS = 0.3, 1.0, 6
@@ -382,7 +383,7 @@ class Trying:
         if not good:
             return
         best, attempts = good[0], 0
-        others = self._hidden_by(best, good) if best.gain_percent >= HALF_PERCENT else []
+        others = self._hidden_by(best, good) if best.gain_percent >= BESIDE_PERCENT else []
         for row in [*good[1:], *others]:
             kinds = {change.kind or change.name for change in best.changes}
             if (row.changes[0].kind or row.names[0]) in kinds or (row in good and attempts == MOST_TOGETHER):
@@ -396,10 +397,11 @@ class Trying:
                 best = self.together = more
 
     def _hidden_by(self, best: Row, good: list[Row]) -> list[Row]:
-        """Changes that gain beside the best one, which halves the step, and did not show before; largest first."""
+        """Changes that gain beside the best one and did not show before, the largest gain first."""
         rows = [row for row in self.rows if row not in good and row.problem is None and self._may_join(row)]
         switched = [row for row in rows if self._can_switch(row.changes[0])]
-        others = [row for row in rows if row not in switched and self._keeps(row)]
+        halves = best.gain_percent >= HALF_PERCENT
+        others = [row for row in rows if halves and row not in switched and self._keeps(row)]
         if not switched:
             return others
         self._place = "beside the best, "
@@ -416,8 +418,14 @@ class Trying:
         """Whether results stay, or what changes them was asked to join."""
         if not self._may_join(row):
             return False
-        asked = any(name in self._request.join for name in row.names)
-        return asked or self.results_of(row)["alike"] in ("same", "rounding")
+        if any(name in self._request.join for name in row.names):
+            return True
+        redraws = next((change.name for change in row.changes if change.redraws), None)
+        alone = None if redraws is None else self._row(redraws)
+        if row is alone:  # its results must differ where samples are augmented at random
+            return True
+        against = alone.processes[0].results if alone is not None and alone.processes else None
+        return self.results_of(row, against)["alike"] in ("same", "rounding")
 
     def _may_join(self, row: Row) -> bool:
         return all(change.keeps or change.name in self._request.join for change in row.changes)
@@ -571,8 +579,13 @@ class Trying:
         every = [as_it_was, *([after for _, after in row.turns] for row in rows)]
         return [[math.log(turn.step_ns) for turn in turns] for turns in every]
 
-    def results_of(self, row: Row) -> dict[str, Any]:
-        """How the results of a row compare with those of the unchanged program, as `proofs.Compared` has it."""
+    def results_of(self, row: Row, against: dict[str, Any] | None = None) -> dict[str, Any]:
+        """How the results of a row compare with those of the unchanged program, as `proofs.Compared` has it.
+
+        Args:
+            row: the changes.
+            against: results to compare with instead.
+        """
         kept = self.originals[0].results if self.originals else {"what": None, "numbers": []}
         told: dict[str, Any] = {
             "what": kept["what"],
@@ -584,7 +597,7 @@ class Trying:
             "alike": "unknown",
         }
         noise = self._largest(self.originals[1:])
-        found = self._largest(row.processes)
+        found = self._largest(row.processes, against)
         if noise is None or found is None:
             return told
         if all(map(math.isfinite, found)):
@@ -600,15 +613,15 @@ class Trying:
             told["alike"] = "differ"
         return told
 
-    def _largest(self, turns: Sequence[Turn]) -> tuple[float, float] | None:
-        found = [self._distance(turn) for turn in turns]
+    def _largest(self, turns: Sequence[Turn], against: dict[str, Any] | None = None) -> tuple[float, float] | None:
+        found = [self._distance(turn, against) for turn in turns]
         known = [each for each in found if each is not None]
         if not known or len(known) < len(found):
             return None
         return max(losses for losses, _ in known), max(moved for _, moved in known)
 
-    def _distance(self, turn: Turn) -> tuple[float, float] | None:
-        return distance(self.originals[0].results, turn.results)
+    def _distance(self, turn: Turn, against: dict[str, Any] | None = None) -> tuple[float, float] | None:
+        return distance(against or self.originals[0].results, turn.results)
 
     def proofs(self) -> list[dict[str, Any]]:
         """What was measured, as `parsers.runs.proofs.Proof` reads it: each change, then those together."""

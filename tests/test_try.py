@@ -182,6 +182,16 @@ def test_beside_a_change_that_halves_the_step_those_are_tried_that_gained_nothin
     assert len(program.together.turns) == 3
 
 
+def test_workers_whose_samples_are_drawn_anew_join_and_the_rest_must_keep_what_they_yield():
+    drawn, other = [1.9, 1.4, 1.1], [1.0, 1.0, 1.0]
+    answers = {"workers": turn(8, drawn), "set_to_none": turn(9), "workers+set_to_none": turn(7, drawn)}
+    program = ran(answers)
+    assert by_name(program)["workers"]["compared"]["alike"] == "differ"
+    assert program.together is not None
+    assert program.together.names == ("workers", "set_to_none")
+    assert ran({**answers, "workers+set_to_none": turn(7, other)}).together is None
+
+
 def test_of_one_kind_only_the_best_is_put_together():
     program = ran({"compile": turn(8), "compile_graphs": turn(5)})
     assert program.together is None
@@ -300,8 +310,8 @@ def in_one(answers, switched, names, **options):
 def test_what_can_be_switched_takes_turns_in_one_process_and_tells_results_in_its_own():
     blocks = [(None, 10), ("tf32", 5), (None, 10.2), ("set_to_none", 10), (None, 10), ("tf32", 5.1), (None, 10)]
     program = in_one(
-        {"tf32": turn(5, [2.1, 1.5, 1.0]), "workers": turn(10)}, [(told(*blocks), None)], ("set_to_none", "tf32", "workers"),
-        budget_s=30.0,
+        {"tf32": turn(5, [2.1, 1.5, 1.0]), "workers": turn(10)}, [(told(*blocks), None)],
+        ("set_to_none", "tf32", "workers"), budget_s=30.0,
     )  # fmt: skip
     found = by_name(program)
     assert program.specs[0]["outside"]["switched"] == ["set_to_none", "tf32"]

@@ -99,18 +99,23 @@ def find(
 
 
 def _particular(findings: Findings, rules: Mapping[str, Rule], duration: Ints) -> Findings:
-    """The findings without general ones that a particular one says too, of nearly the same time of the host or GPU."""
+    """The findings without those that another one says too, more to the point, of nearly the same time."""
     found, aside = findings.found, list[Suppressed]()
     for place, shared in (*_on_host(found), *_on_gpu(found, duration)):
         mine = found[place]
-        if not rules[mine.id].general:
-            continue
+        rule = rules[mine.id]
         by = [
             found[other].id
             for share, other in sorted(shared, reverse=True)
             if share >= SAME_PERCENT
-            and not rules[found[other].id].general
-            and 100 * (found[other].impact_ns or 0) >= SAME_PERCENT * (mine.impact_ns or 0)
+            and (
+                found[other].id in rule.part_of
+                or (
+                    rule.general
+                    and not rules[found[other].id].general
+                    and 100 * (found[other].impact_ns or 0) >= SAME_PERCENT * (mine.impact_ns or 0)
+                )
+            )
             and (mine.doubted_by or not found[other].doubted_by)
         ]
         if by and not any(mine is each.finding for each in aside):

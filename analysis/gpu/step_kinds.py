@@ -178,8 +178,8 @@ def page_kinds(sel: Selection) -> StepKinds | None:
     if sel.scope != Scope():
         return recorded
     if trace.clean_step_ns:
-        numbers = range(1, len(trace.clean_step_ns) + 1)
-        found = _named(_kinds("clean", trace.clean_step_ns, numbers), recorded)
+        lengths = [*trace.clean_step_ns, *_sampled_lengths(trace)]
+        found = _named(_kinds("clean", lengths, range(1, len(lengths) + 1)), recorded)
         return (
             found if found is None or not any(one.particular is None for one in found.rare) else _sampled(found, trace)
         )
@@ -282,6 +282,19 @@ def _named(found: StepKinds | None, recorded: StepKinds | None) -> StepKinds | N
         return replace(one, particular=near.particular if near is not None and is_same else None)
 
     return replace(found, kinds=(found.typical, *map(told, found.kinds[1:])))
+
+
+def _sampled_lengths(trace: Trace) -> list[int]:
+    """The steps during which a sampler looked at the program from outside, where that made them no longer.
+
+    No profiler ran in them either, and they are many: what comes in each hundredth step shows there alone.
+    """
+    of, _ = samples.of_trace(trace)
+    lengths = [] if of is None else list(of.step_ns or of.host_ns)
+    if not lengths or not trace.clean_step_ns:
+        return []
+    ratio = typical_ns(lengths) / typical_ns(trace.clean_step_ns)
+    return lengths if 1 / UNEVEN < ratio < UNEVEN else []
 
 
 def _sampled(found: StepKinds, trace: Trace) -> StepKinds:

@@ -47,6 +47,8 @@ class Change(NamedTuple):
     """Variables of the environment that are taken away, also when the program sets them."""
     samples: int = 1
     """How many times as many samples a step then has."""
+    redraws: bool = False
+    """Whether random augmentations of the samples then draw other numbers, so that results differ and mean the same."""
     restarts: bool = False
     """Whether a program reads it when it begins, so that it can't be changed between two steps."""
 
@@ -537,7 +539,8 @@ CHANGES: tuple[Change, ...] = (
     Change(
         "workers", "loader with workers", "DataLoader(…, num_workers=N, persistent_workers=True)",
         lambda facts: any(loader["workers"] < workers() and loader["can_share"] for loader in facts["loaders"]),
-        _workers, ("S5",), risk="random augmentations draw other numbers; memory of each worker", restarts=True,
+        _workers, ("S5",), risk="random augmentations draw other numbers; memory of each worker",
+        redraws=True, restarts=True,
     ),
     Change(
         "persistent_workers", "workers kept between epochs", "DataLoader(…, persistent_workers=True)",

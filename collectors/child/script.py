@@ -186,6 +186,9 @@ def run(spec: dict[str, Any], progress: Progress, result: dict[str, Any], keep: 
         _run_program(argv)
     except SystemExit as left:
         code = left.code
+    except Exception as error:
+        if not recorder.gives_up_comparing(error):
+            raise
     finally:
         recorder.stop()
         tell()
@@ -203,6 +206,10 @@ def _run_program(argv: Any) -> None:
         sys.argv = argv
         sys.path[0] = str(Path(argv[0]).absolute().parent)
         runpy.run_path(argv[0], run_name="__main__")
+
+
+def _in_a_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
 TIMES = "prove"
@@ -364,6 +371,16 @@ class _Recorder:
         looked.end()
         self._unchanged = looked.found()
         self._keep()
+
+    def gives_up_comparing(self, error: Exception) -> bool:
+        """Whether the program failed while it was looked at operator by operator, which some operators do not bear.
+
+        By then all else has been measured, and is kept.
+        """
+        if self._looked is None or not self._looked.looks:
+            return False
+        self._refused.append(f"results of steps were not compared: the program failed under it ({_in_a_line(error)})")
+        return True
 
     def _take_turn(self, device: str) -> Iterator[None]:
         """Times steps for a while and ends the program, whose next turn is another process."""

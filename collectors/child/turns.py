@@ -75,6 +75,7 @@ class Turns:
 
     def _block(self, name: str | None) -> Iterator[None]:
         phase = BY_NAME[name].title if name else "as it was"
+        self._progress.say(phase)
         begun, passed = time.monotonic(), 0
         while passed < SETTLE_STEPS or time.monotonic() - begun < self._spec["settle_s"]:
             yield

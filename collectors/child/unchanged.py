@@ -73,6 +73,11 @@ class Unchanged:
         self._mode.__enter__()
         self._undo = [replace(torch.inference_mode, name, self._renewed) for name in ("__enter__", "__exit__")]
 
+    @property
+    def looks(self) -> bool:
+        """Whether operators are looked at now."""
+        return self._mode is not None
+
     def step(self) -> None:
         """A step has ended."""
         self._steps.append([])

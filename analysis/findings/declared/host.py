@@ -379,21 +379,26 @@ S30 = Rule(
 
 S31 = Rule(
     "S31",
-    "The optimizer computes on the CPU",
+    "The CPU computes what the GPU could",
     needs=("timeline", "gpu", "operators"),
     rests_on=("gpu", "host", "whole"),
     thresholds={
-        "share_percent": chosen(5, "%", "operators of the optimizer that launch nothing, of the recorded step")
+        "share_percent": chosen(
+            5, "%", "operators that launch nothing, of the recorded step, and what is gained without them"
+        ),
+        "each_us": chosen(100, "us", "that one takes at least; of an optimizer each counts"),
     },
-    advice="Keep parameters and the optimizer's state on the GPU, and use its fused=True.",
+    advice="Keep parameters, the optimizer's state and what a step draws or computes on the GPU.",
+    several=True,
     source="DeepSpeed's documentation of ZeRO-Offload",
     compared="above {share_percent} of the recorded step",
     explanation="""
-    Operators within the optimizer's step take long and launch nothing: its state or the weights are on the CPU.
+    Operators take long and launch nothing: the optimizer's state is on the CPU, or what they compute with.
 
-    Gradients then go down and weights go up in each step, which are copies that wait for the GPU. The gain is how much
-    earlier the steps end in a replay without the optimizer's step on the host and without the copies between host and
-    GPU.""",
+    Of an optimizer's step, gradients then go down and weights go up in each step, which are copies that wait for the
+    GPU. The gain is how much earlier the steps end in a replay without the optimizer's step on the host and without the
+    copies between host and GPU. Of other operators (random numbers, sorting, masks made on the host) it is that of a
+    replay without them; those of a loader are left out.""",
 )
 
 S32 = Rule(

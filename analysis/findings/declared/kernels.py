@@ -42,6 +42,7 @@ K2 = Rule(
     source="TraceLens and torch's inductor have the same ratio",
     compared="below {attained_percent} of the roof, calls of {mean_us:g} µs and more",
     several=True,
+    part_of=("F11",),
     explanation="""
     Compares a kernel's time with the least that its operator's FLOPs and bytes need on this GPU.
 

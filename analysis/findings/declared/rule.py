@@ -91,6 +91,8 @@ class Rule(Struct, frozen=True):
     """Options of a run that do what it advises, the best first: the finding's command follows from them."""
     general: bool = False
     """Whether it says how much where other rules say what: set aside where one of them is about the same time."""
+    part_of: tuple[str, ...] = ()
+    """Rules whose advice makes this one's void: set aside where one of them is about the same GPU time."""
     limit: str = ""
     """The limit of a step that it is about (`dependencies.limit.Kind`): where that is the headline, it stands first."""
     several: bool = False

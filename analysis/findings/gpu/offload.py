@@ -1,12 +1,14 @@
-"""Rule on an optimizer that computes on the CPU what its GPU could."""
+"""Rule on what the CPU computes and the GPU could: an optimizer, or operators on the host's tensors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, parents_of
+from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import own_frames
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds
@@ -17,8 +19,11 @@ from tracetui.analysis.findings.declared.host import S31
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.memops import operation_name
+from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tracetui.analysis.base.intervals import Intervals
     from tracetui.analysis.dependencies.costs import Costs
     from tracetui.analysis.findings.core.facts import Facts
@@ -26,16 +31,22 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.declared.rule import Limits
 BETWEEN = ("[CUDA memcpy Host-to-Device]", "[CUDA memcpy Device-to-Host]")
 """Copies between host and GPU, as `memops.operation_name` calls them."""
+LOADER = "enumerate(DataLoader)"
+"""How the ranges begin in which a loader's next batch is fetched."""
 
 
 @looks_for(S31)
-def optimizer_on_cpu(facts: Facts, limits: Limits) -> Finding | None:
+def on_cpu(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    yield from filter(None, (_optimizer(facts, limits), _operators(facts, limits)))
+
+
+def _optimizer(facts: Facts, limits: Limits) -> Finding | None:
     steps = kernel_kinds.optimizer(facts)
     model = facts.host_model
     if steps is None or model is None:
         return None
     spans = intervals.union(steps.start, steps.end)
-    computing = _computing(facts, spans)
+    computing = intervals.intersect(_spans(facts, _alone(facts)), spans)
     spent = facts.per_step(float(intervals.length(computing)))
     share = facts.ceiling(spent)
     if share is None or share < limits.share_percent:
@@ -64,8 +75,37 @@ def optimizer_on_cpu(facts: Facts, limits: Limits) -> Finding | None:
     )
 
 
-def _computing(facts: Facts, spans: Intervals) -> Intervals:
-    """When operators run in these intervals that launch nothing and wait for nothing."""
+def _operators(facts: Facts, limits: Limits) -> Finding | None:
+    """Of long operators, since short ones make views and allocate; a loader's are another rule's."""
+    host, model, steps = facts.trace.host, facts.host_model, kernel_kinds.optimizer(facts)
+    if model is None:
+        return None
+    rows = _alone(facts) & scope_mask(facts.sel)
+    rows &= host["duration"].fill_null(0).to_numpy() >= 1e3 * limits.each_us
+    loading = names.matching(host["name"], lambda name: name.startswith(LOADER))
+    rows &= nearest(parents_of(host), loading, np.arange(host.height)) < 0
+    if steps is not None:
+        optimizing = intervals.union(steps.start, steps.end)
+        rows &= ~intervals.contains(optimizing, host["start"].fill_null(0).to_numpy())
+    spent = facts.per_step(float(intervals.length(_spans(facts, rows))))
+    share = facts.ceiling(spent)
+    if share is None or share < limits.share_percent:
+        return None
+    bound = gain.of_the_step(gain.of_host_rows(facts, rows), model)
+    if (bound.ceiling_percent or 0.0) < limits.share_percent:  # the GPU had work meanwhile
+        return None
+    most = host.filter(rows).group_by("name").agg(pl.col("duration").sum()).sort("duration")["name"][-1]
+    return bound.finding(
+        f"Compute on the GPU what {most} does on the CPU: {words.percent(share)} of {basis.recorded_span(facts)}",
+        (Evidence("long operators that launch nothing", spent, "ns", Query("operators", str(most))),),
+        f"{words.part_of(spent, facts.step_ns, share)}{basis.as_recorded(facts)}; {bound.why}",
+        advice="Make tensors where they are used (device=…, randn_like, a generator on the GPU), and move what they are"
+        " made from; else do it in the loader's workers, or in a thread one step ahead.",
+    )
+
+
+def _alone(facts: Facts) -> Bools:
+    """Which host rows are outermost operators that launch nothing and wait for nothing."""
     host = facts.trace.host
     operator = of_kinds(host["kind"], "operator")
     calls = np.flatnonzero(of_kinds(host["kind"], "runtime", "driver"))
@@ -75,6 +115,10 @@ def _computing(facts: Facts, spans: Intervals) -> Intervals:
     launching = np.zeros(host.height + 1, np.bool_)
     launching[around] = True
     alone: Bools = inner & (outermost == np.arange(host.height)) & ~launching[:-1]
-    start = host["start"].to_numpy()[alone]
-    computing = intervals.union(start, start + host["duration"].to_numpy()[alone])
-    return intervals.intersect(computing, spans)
+    return alone
+
+
+def _spans(facts: Facts, rows: Bools) -> Intervals:
+    """When these host rows run."""
+    start = facts.trace.host["start"].to_numpy()[rows]
+    return intervals.union(start, start + facts.trace.host["duration"].to_numpy()[rows])
