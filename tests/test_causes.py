@@ -19,11 +19,14 @@ from tracetui.analysis.attribution.place import launching_rows, lines
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.gpu.sampled_steps import what_takes_longer
+from tracetui.analysis.gpu.step_kinds import page_kinds
 from tracetui.analysis.report.findings import finding_row
 from tracetui.analysis.scope import Scope
+from tracetui.analysis.selection import select
 from tracetui.app.reports.finding_words import places as printed
 from tracetui.collectors.child import machine_torch
 from tracetui.collectors.child.marks import Marks, Pauses
+from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.manifest import (
     Measurement,
     Modes,
@@ -98,6 +101,7 @@ AMONG_THREE = (
     ("ranker", "F23", ("1,064,960 of 10,000,000 rows", "backward of model.py(24): forward", "EmbeddingBagBackward0")),
     ("segmentation", "S34", ("segmentation.py(44): update", "segmentation.py(49): confusion, line 55")),
     ("metric_learning", "F24", ("1,536 × 1,536 × 512", "metric_learning.py(36): pairwise_sq_distances")),
+    ("tabular", "S28", ("7 of 109 steps take 75.59 ms", "rows_forever, at tabular.py:77")),
     ("gnn_full", "S35", ("gnn_full.py:19, symmetric_norm", "line 23, in GNN/GraphConv, 3 × aten::_unique2")),
 )
 
@@ -107,6 +111,27 @@ def test_a_recorded_fault_is_named_with_its_place_among_three(name: str, rule: s
     (mine,) = (each for each in find(Facts(run_of(f"causes/{name}"))).found[:3] if each.id == rule)
     text = "\n".join([mine.title, *printed(finding_row(mine))])
     assert all(part in text for part in said), text
+
+
+def test_what_moves_data_is_not_also_told_to_do_so_faster() -> None:
+    findings = find(Facts(run_of("causes/tabular")))
+    (mine,) = (each for each in findings.suppressed if each.by == "F11")
+    assert mine.finding.id == "K2"
+
+
+def test_what_a_step_draws_on_the_cpu_is_told_with_its_line() -> None:
+    (mine,) = (each for each in find(Facts(run_of("causes/ddpm"))).found if each.id == "S31")
+    text = "\n".join([mine.title, *printed(finding_row(mine))])
+    assert "what aten::randn does on the CPU" in text
+    assert "ddpm.py(58): draw_noise, line 61" in text
+
+
+def test_sampled_steps_that_sampling_made_longer_are_no_clean_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = run_of("causes/tabular").main
+    assert page_kinds(select(trace)).steps == 10 + 99
+    slower = replaced(samples.of_trace(trace)[0], step_ns=[2 * ns for ns in samples.of_trace(trace)[0].step_ns])
+    monkeypatch.setattr(samples, "of_trace", lambda _: (slower, None))
+    assert page_kinds.__wrapped__(select(trace)).steps == 10
 
 
 def test_a_compiled_program_that_keeps_the_gpu_busy_gets_no_advice() -> None:

@@ -160,6 +160,25 @@ def test_a_program_is_profiled_around_its_optimizer(tmp_path):
     assert "optimizer.step() 1 times" in short.problems[0]
 
 
+def test_a_program_that_fails_when_its_operators_are_looked_at_keeps_what_was_recorded(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nnet = torch.nn.Linear(4, 4)\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for _ in range(60):\n    net(torch.randn(2, 4)).sum().backward()\n    optimizer.step()\n"
+        "    if torch.utils._python_dispatch._get_current_dispatch_mode_stack():\n"
+        "        raise RuntimeError('lengths are on another device')\n"
+    )
+    request = ProfileRequest(
+        output=tmp_path / "out", command=("python", str(script)), device="cpu", steps=2, warmup=1, clean_steps=3,
+        sample_seconds=0, python=sys.executable,
+    )  # fmt: skip
+    done = launch(request, lambda _: None)
+    assert done.status == "finished", done.problems
+    (told,) = done.problems
+    assert told.endswith("the program failed under it (RuntimeError: lengths are on another device)")
+    assert open_path(done.folder, cache=False).main.steps.height == 2
+
+
 @pytest.mark.parametrize("how", ["eager", "torch.compile(net)", "net.compile()", "torch.jit.trace"])
 def test_a_program_without_an_optimizer_is_profiled_around_its_model(tmp_path, how):
     script = tmp_path / "infer.py"
