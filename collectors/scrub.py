@@ -28,6 +28,7 @@ from tracetui.collectors.scrubbing.snapshot import scrub_snapshot
 from tracetui.models import registry
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
+from tracetui.parsers.ncu.native import MAGIC
 from tracetui.parsers.runs import detect
 from tracetui.parsers.runs.comments import FILE as COMMENTS
 from tracetui.parsers.runs.manifest import LOG
@@ -390,8 +391,12 @@ def _forget_sizes(manifest: dict[str, Any]) -> None:
 
 
 def _copy_ncu(source: Path, target: Path, redactor: Redactor) -> None:
+    content = _whole(source)
+    if content.startswith(MAGIC):
+        advice = "scrub what `ncu --csv --page raw --import` makes of it"
+        raise TraceError(source, "a report of Nsight Compute, of which no copy is made", advice)
     with target.open("w", encoding="utf-8", newline="") as file:
-        file.write(scrub_ncu(_whole(source), redactor))
+        file.write(scrub_ncu(content, redactor))
 
 
 def _copy_snapshot(source: Path, target: Path, redactor: Redactor) -> None:
@@ -436,4 +441,4 @@ _COPIERS: dict[str, Callable[[Path, Path, Redactor], None]] = {
     "log": _copy_log,
     "comments": _copy_comments,
 }
-_EXPORTS = {"nsys_report": "nsys export --type sqlite", "ncu_report": "ncu --csv --page raw --import"}
+_EXPORTS = {"nsys_report": "nsys export --type sqlite"}

@@ -7,9 +7,12 @@ It has data only: it names functions, and whoever calls one imports it. What peo
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 REPORT = "_report"
 """The suffix for the kind of files that only the tool which wrote them can read, as in ``nsys_report``."""
@@ -28,6 +31,8 @@ class Tool(Struct, frozen=True):
     """Whether events have a place in time: else they are durations or allocations only."""
     has_kernels: bool = True
     """Whether kernels tell which run a file belongs to; a file without them goes to the run that it lies beside."""
+    many_processes: bool = False
+    """Whether a file may hold several processes, each with correlations of its own."""
     compared_unasked: bool = False
     """Whether files open so fast that a folder of them is compared unasked."""
     same_files_as: str = ""
@@ -43,9 +48,11 @@ class Tool(Struct, frozen=True):
     doubtful: bool = False
     """Whether a file of such a name in a folder is opened although its beginning can't be read."""
     reports: tuple[str, ...] = ()
-    """How names of reports end that only the tool itself can read, and exports (`runs/nvidia_reports.py`)."""
+    """How names of the tool's own reports end, beside which an export may lie."""
     exported: str = ""
     """The suffix of such an export, where it lies beside the report."""
+    parts: tuple[str, ...] = ()
+    """How names of files end that are one recording if what stands before is the same; the first of them is opened."""
     kernel_names: str = ""
     """``module:function`` that finds the keys of a file's kernels sooner than the reader does."""
 
@@ -60,29 +67,70 @@ TOOLS = (
         found_by=rb'(?m)"traceEvents"|^(?:\xef\xbb\xbf)?\s*\[\s*\{[^{}]{0,200}"ph"\s*:',
         doubtful=True,
     ),
-    Tool("jax", "tracetui.parsers.chrome.reader:read_chrome", same_files_as="chrome"),
+    # of its files, XPlane can be told by its beginning, JSON by reading only
+    Tool(
+        "jax",
+        "tracetui.parsers.chrome.xplane:read_xplane",
+        same_files_as="chrome",
+        # the first field is a plane, whose first fields are a number and a name
+        magic=rb"\n[\x80-\xff]{0,9}[\x00-\x7f](?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?\x12."
+        rb"(?:/host:|/device:|Task Env|#Chip)",
+        suffixes=(".xplane.pb", ".xplane.pb.gz", ".pb", ".pb.gz"),
+    ),
     Tool(
         "nsys",
         "tracetui.parsers.nsys.reader:read_nsys",
-        "an Nsight Systems .sqlite",
+        "an Nsight Systems .sqlite, a database of nvprof or rocprof",
+        many_processes=True,
         compared_unasked=True,
         magic=rb"SQLite format 3\x00",
-        suffixes=(".sqlite", ".sqlite.gz", ".sqlite3", ".db"),
-        found_by=rb"StringIds",
+        suffixes=(".sqlite", ".sqlite.gz", ".sqlite3", ".db", ".db.gz", ".rpd", ".nvvp", ".nvprof", ".prof"),
+        found_by=rb"StringIds|StringTable|rocpd_|\bKERN\b",
         reports=(".nsys-rep", ".qdrep"),
         exported=".sqlite",
         kernel_names="tracetui.parsers.nsys.database:kernel_keys",
     ),
+    Tool("nvprof", "tracetui.parsers.nsys.reader:read_nsys", same_files_as="nsys"),
+    # its databases are SQLite, as nsys's exports are
+    Tool(
+        "rocprof",
+        "tracetui.parsers.nsys.rocprof:read_rocprof",
+        many_processes=True,
+        same_files_as="nsys",
+        magic=rb'(?:\xef\xbb\xbf)?"?(?:Guid"?,"?)?(?:Kind"?,"?(?:Agent_Id|Direction)|Domain"?,"?Function)"?,'
+        rb'|\s*\{\s*"rocprofiler-sdk-tool"',
+        suffixes=("_trace.csv", "_trace.csv.gz", ".json", ".json.gz"),
+        parts=tuple(f"{part}_trace.csv" for part in ("kernel", "memory_copy", "hip_api", "hsa_api", "marker_api")),
+    ),
+    Tool(
+        "trtexec",
+        "tracetui.parsers.trtexec.reader:read_trtexec",
+        "what trtexec exported",
+        has_kernels=False,
+        magic=rb'\s*\[\s*\{\s*"(?:count"\s*:\s*\d+\s*\}|startEnqMs"|startInMs"|startH2dMs")|\s*\{\s*"Layers"\s*:\s*\[',
+        suffixes=(".json", ".json.gz"),
+        parts=("profile.json", "times.json", "timing.json", "layers.json", "graph.json"),
+    ),
     Tool(
         "ncu",
         "tracetui.parsers.ncu.reader:read_ncu",
-        "an Nsight Compute .csv",
+        "an Nsight Compute report or .csv",
         has_time_line=False,
         compared_unasked=True,
+        magic=rb"NVR\x00",
         sniff="tracetui.parsers.ncu.sniff:looks_like_ncu",
-        suffixes=(".csv", ".csv.gz", ".txt", ".txt.gz", ".log", ".log.gz"),
+        suffixes=(".ncu-rep.gz", ".csv", ".csv.gz", ".txt", ".txt.gz", ".log", ".log.gz"),
         reports=(".ncu-rep",),
         exported=".csv",
+    ),
+    Tool(
+        "tegrastats",
+        "tracetui.parsers.tegrastats.reader:read_tegrastats",
+        "a log of tegrastats",
+        has_time_line=False,
+        has_kernels=False,
+        magic=rb"(?:[^\n]{0,80}\n)?[^\n]{0,40}\bRAM \d{1,9}/\d{1,9}MB ",
+        suffixes=(".txt", ".txt.gz", ".log", ".log.gz"),
     ),
     Tool(
         "memory_snapshot",
@@ -117,6 +165,15 @@ def tool_of(file_kind: str) -> str:
     """
     kind = file_kind.removesuffix(REPORT)
     return (BY_KIND[kind].same_files_as if kind in BY_KIND else "") or kind
+
+
+def siblings(path: Path, tool: Tool) -> list[Path]:
+    """The files that are one recording with this one, in the order of the tool's `parts`."""
+    part = next((part for part in tool.parts if path.name.endswith(part)), None)
+    if part is None:
+        return [path]
+    every = (path.with_name(path.name.removesuffix(part) + each) for each in tool.parts)
+    return [file for file in every if file == path or file.is_file()]
 
 
 def function(name: str) -> Any:

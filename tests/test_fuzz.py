@@ -31,6 +31,11 @@ COUNTS = {
     "equivalent chrome": 12,
     "equivalent nsys": 24,
     "equivalent ncu": 24,
+    "ncu report": 24,
+    "xplane": 12,
+    "other databases": 16,
+    "rocprof": 24,
+    "edge": 24,
 }
 
 

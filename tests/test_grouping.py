@@ -203,22 +203,6 @@ def test_ranks_in_a_folder_per_node_are_one_run() -> None:
         assert [len(run) for run in group(apart, lambda _: frozenset())] == [1, 1]
 
 
-NCU = '"ID","Kernel Name","Block Size","Grid Size","Device","CC",{columns}\n'
-RAW = (
-    NCU.format(columns='"gpu__time_duration.sum"')
-    + '"","","","","","","ns"\n"0","k","(1, 1, 1)","(2, 1, 1)","0","9.0","640"\n'
-)
-DETAILS = (
-    NCU.format(
-        columns='"Section Name","Metric Name","Metric Unit","Metric Value","Rule Name","Rule Type",'
-        '"Rule Description","Estimated Speedup Type","Estimated Speedup"'
-    )
-    + '"0","k","(1, 1, 1)","(2, 1, 1)","0","9.0","GPU Speed Of Light Throughput","Duration","ns","640"\n'
-    + '"0","k","(1, 1, 1)","(2, 1, 1)","0","9.0","LaunchStats","","","","LaunchConfiguration","OPT",'
-    '"Use more blocks","global","50"\n'
-)
-
-
 @pytest.fixture
 def report(tmp_path):
     path = tmp_path / "run.nsys-rep"
@@ -237,17 +221,6 @@ def test_an_nsys_report_is_exported_and_read(tool, report, monkeypatch, tmp_path
     assert run.main.source.path == report
     assert run.main.device.height
     assert list(scratch.iterdir()) == []  # it held the environment of the profiled process
-
-
-def test_an_ncu_report_has_the_metrics_of_one_page_and_the_rules_of_another(tool, tmp_path):
-    (tmp_path / "raw").write_text(RAW)
-    (tmp_path / "details").write_text(DETAILS)
-    tool("ncu", f'for page; do :; done; cat "{tmp_path}/$page"')
-    path = tmp_path / "run.ncu-rep"
-    path.write_bytes(b"NVR")
-    trace = open_path(path, cache=False).main
-    assert trace.device["duration"].to_list() == [640]
-    assert trace.counters["kind"].to_list() == ["metric", "opt"]
 
 
 def test_a_tool_that_fails_is_one_line(tool, report):

@@ -600,3 +600,18 @@ def test_what_is_not_made_says_so_and_what_is_not_there_too(sel: Selection) -> N
         "a.sqlite does not contain Vulkan API trace data: vulkan_api_sum has no rows",
     ]
     assert all(not nsys_report(sel, name).rows.height for name in NOT_MADE)
+
+
+def test_the_gpu_trace_has_both_kinds_of_shared_memory_and_gpus_in_cudas_order(tmp_path: Path) -> None:
+    file = NsysFile()
+    file.gpu(0, "Slow GPU")
+    file.gpu(1, "Fast GPU")
+    file.cuda_device(gpu=0, cuda=1)
+    file.cuda_device(gpu=1, cuda=0)
+    file.launch("gemm", (0, 10), (20, 30), staticSharedMemory=1_536, dynamicSharedMemory=98_304)
+    copy = file.call("cudaMemcpyAsync_v3020", 40, 50)
+    file.memcpy(60, 70, bytes=8, correlation=copy)
+    sel = select(open_path(file.write(tmp_path / "made.sqlite"), cache=False).traces[0])
+    assert sel.device["device"].to_list() == [0, 0]
+    rows = nsys_report(sel, "cuda_gpu_trace").rows.select("Device", "StcSMem (MB)", "DymSMem (MB)").rows()
+    assert rows == [("Fast GPU (0)", 0.002, 0.098), ("Fast GPU (0)", None, None)]

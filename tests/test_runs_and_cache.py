@@ -365,7 +365,7 @@ def test_the_hosts_of_a_jax_run_are_its_ranks(tmp_path):
 
 def test_a_report_of_nvidia_says_how_to_export_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    for name, command in (("a b.nsys-rep", "nsys export"), ("c.qdrep", "nsys export"), ("d.ncu-rep", "ncu --import")):
+    for name, command in (("a b.nsys-rep", "nsys export"), ("c.qdrep", "nsys export")):
         path = tmp_path / name
         path.write_bytes(b"NVTX")
         with pytest.raises(TraceError, match=command) as refused:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import shutil
+from pathlib import Path
 
-from tracetui.collectors.machine.sampler import parse
-from tracetui.collectors.machine.smi import MHZ
+import polars as pl
+import pytest
+from sample_runs import recorded
+
+from tracetui.parsers import open_path
+from tracetui.parsers.tegrastats.lines import MHZ, parse
 
 ORIN_JP6 = (
     "11-20-2026 10:10:10 RAM 2448/7620MB (lfb 3x4MB) SWAP 12/3810MB (cached 1MB) "
@@ -61,3 +66,58 @@ def test_forms_of_older_releases() -> None:
 @pytest.mark.parametrize("text", ["", "tegrastats: command not found", "NVPM WARN", "RAM usage is high"])
 def test_other_lines_are_none(text: str) -> None:
     assert parse(text) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "said"),
+    [
+        (
+            "xavier_nx.log",
+            103,
+            {
+                "GPU load (GR3D)": "mean 89.087 %, largest 99 %",
+                "VDD_IN": "mean 12,791.8 mW, largest 13,830 mW",
+                "RAM": "mean 5,215 MB, largest 5,507 MB",
+            },
+        ),
+        (
+            "agx_orin.log",
+            15,
+            {
+                "GPU load (GR3D)": "mean 25.667 %, largest 41 %",
+                "VDD_GPU_SOC": "mean 2,691.5 mW, largest 2,798 mW",
+                "GPU clock": "mean 305 MHz, largest 305 MHz",
+            },
+        ),
+        ("tx2_two_lines.txt", 4, {"VDD_SYS_GPU": "mean 153.0 mW, largest 153 mW (of 1)"}),
+    ],
+)
+def test_logs_of_boards(name: str, samples: int, said: dict[str, str]) -> None:
+    trace = open_path(recorded(f"formats/tegrastats/{name}"), cache=False).main
+    assert (trace.info.kind, trace.source.events_parsed, trace.notes) == ("tegrastats", samples, ())
+    assert said.items() <= dict(trace.info.captured).items()
+    assert trace.counters.filter(pl.col("metric").cast(pl.String) == "RAM").height == samples
+
+
+def test_energy_is_power_times_the_time_until_the_next_sample(tmp_path: Path) -> None:
+    lines = (
+        "10:00:00 RAM 1/2MB VDD_IN 1000mW/1mW",
+        "10:00:02 RAM 1/2MB VDD_IN 500mW/1mW",
+        "10:00:01 RAM 1/2MB VDD_IN 4mW/1mW",
+    )
+    (tmp_path / "a.log").write_text("".join(f"01-31-2026 {line}\n" for line in lines) + "Killed\n")
+    trace = open_path(tmp_path / "a.log", cache=False).main
+    assert (
+        dict(trace.info.captured)["energy"] == "2.5 J (VDD_IN)"
+    )  # 1 W for 2 s, 0.5 W for 1 s, 4 mW for the mean 1.5 s
+    assert [(note.kind, note.reason) for note in trace.notes] == [
+        ("skipped", "line that is no sample"),
+        ("repaired", "time before the one of the line before, taken for a second after it"),
+    ]
+
+
+def test_a_log_beside_a_recording_is_part_of_its_run(tmp_path: Path) -> None:
+    shutil.copy(recorded("formats/tegrastats/agx_orin.log"), tmp_path / "board.log")
+    shutil.copy(recorded("formats/nvprof/one_kernel.nvvp"), tmp_path / "run.nvvp")
+    run = open_path(tmp_path, cache=False)
+    assert [trace.info.kind for trace in run.traces] == ["nvprof", "tegrastats"]

@@ -13,6 +13,7 @@ from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
+from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
@@ -58,7 +59,7 @@ def lost_launches(trace: Trace) -> pl.DataFrame:
     if not lost.height:
         return lost
     # nsys says which process an activity is of; elsewhere processes with equal numbers can't be told apart
-    same = ["process", "correlation"] if trace.info.kind == "nsys" else ["correlation"]
+    same = ["process", "correlation"] if BY_KIND[trace.info.kind].many_processes else ["correlation"]
     done = calls.filter(pl.Series(known[row])).select(same).drop_nulls().unique()
     lost = lost.join(done, on=same, how="anti", maintain_order="left")
     for start, end in _captures(trace) if lost.height else ():

@@ -182,7 +182,9 @@ def _without_model(sel: Selection) -> tuple[Why, str]:
     if not sel.trace.has_timeline:
         return "durations", "Durations alone can't tell what the run waits for"
     if sel.trace.info.kind == "jax":
-        return "jax", f"{untold}JAX's profiler does not record the host between launches"
+        tool = sel.trace.info.tool
+        whose = tool if tool.startswith("TensorFlow") else "JAX's profiler"
+        return "jax", f"{untold}{whose} does not record the host between launches"
     launches = device["launch"].drop_nulls().unique()
     if not launches.len():
         return "launches", f"{untold}no launches of its GPU work were recorded"

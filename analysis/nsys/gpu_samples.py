@@ -96,6 +96,7 @@ def _read(file: Beside) -> list[Sampled]:
     }
     rows = file.whole("GPU_METRICS", "timestamp", "typeId", "metricId", "value").drop_nulls()
     metrics: list[tuple[int, Sampled]] = []
+    cuda_of = file.metadata().cuda_of
     for (kind, metric), group in rows.sort("timestamp").group_by("typeId", "metricId", maintain_order=True):
         spelled = names.get((kind, metric), f"metric {metric}")
         match = _UNIT.fullmatch(spelled)
@@ -103,7 +104,8 @@ def _read(file: Beside) -> list[Sampled]:
         value = group["value"].to_numpy().astype(np.float64)
         if unit == "MHz" and value.max(initial=0.0) > 1e5:  # the file has them in Hz, whatever the name says
             value = value / 1e6
-        sampling = Sampled(int(str(kind)) & GPU_BITS, name, unit, group["timestamp"].to_numpy(), value)
+        gpu = int(str(kind)) & GPU_BITS
+        sampling = Sampled(cuda_of.get(gpu, gpu), name, unit, group["timestamp"].to_numpy(), value)
         metrics.append((int(str(metric)), sampling))
     return [sampling for _, sampling in sorted(metrics, key=lambda entry: (entry[1].device, entry[0]))]
 

@@ -39,6 +39,9 @@ MPI = {
 }  # fmt: skip
 VIDEO = {"NVVIDEO_ENCODER_API": "Encoder", "NVVIDEO_DECODER_API": "Decoder", "NVVIDEO_JPEG_API": "JPEG"}
 OPENMP, OPENACC = re.compile(r"OPENMP_EVENT_KIND_.+"), re.compile(r"CUPTI_ACTIVITY_KIND_OPENACC_.+")
+_KERNEL_TABLE = "CUPTI_ACTIVITY_KIND_KERNEL"
+_OF_KERNEL = {"start": "start", "correlation": "correlationId", "stream": "streamId"}
+"""What tells a kernel in the frames and in the file."""
 SYSCALL_CLASS, VULKAN_CLASS = 107, 53
 """The event class of the calls themselves, among what else these tables hold."""
 _VERSION = re.compile(r"_v.{4}$")
@@ -272,7 +275,8 @@ def cuda_kern_exec_trace(sel: Selection) -> pl.DataFrame:
 def cuda_gpu_trace(sel: Selection) -> pl.DataFrame:
     """Every kernel, copy and fill, in the order in which they ran.
 
-    The frames hold static and dynamic shared memory as one number and no green contexts: those columns stay empty.
+    The frames hold static and dynamic shared memory as one number, so both are read from the file, as long as it is
+    there. They hold no green contexts: that column stays empty.
     Throughput is bytes times the whole number of such activities that fit into a second, as NVIDIA counts it.
     """
     rows = sel.device.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"]))
@@ -294,15 +298,15 @@ def cuda_gpu_trace(sel: Selection) -> pl.DataFrame:
         for column, title in (("grid", "Grd"), ("block", "Blk"))
         for axis, letter in enumerate("XYZ")
     ]
-    unknown = pl.lit(None, pl.Float64)
+    rows = rows.join(_shared_memory(sel), on=list(_OF_KERNEL), how="left", nulls_equal=True, maintain_order="left")
     return rows.sort("start", maintain_order=True).select(
         pl.col("start").alias("Start (ns)"),
         pl.col("duration").alias("Duration (ns)"),
         pl.col("correlation").alias("CorrId"),
         *shapes,
         pl.col("registers").alias("Reg/Trd"),
-        unknown.alias("StcSMem (MB)"),
-        unknown.alias("DymSMem (MB)"),
+        pl.col("static").alias("StcSMem (MB)"),
+        pl.col("dynamic").alias("DymSMem (MB)"),
         pl.col("size").alias("Bytes (MB)"),
         pl.col("rate").alias("Throughput (MB/s)"),
         pl.col("places").list.get(0, null_on_oob=True).alias("SrcMemKd"),
@@ -314,6 +318,26 @@ def cuda_gpu_trace(sel: Selection) -> pl.DataFrame:
         pl.lit(None, pl.Int64).alias("GreenCtx"),
         pl.col("stream").alias("Strm"),
         pl.col("spelled").alias("Name"),
+    )
+
+
+def _shared_memory(sel: Selection) -> pl.DataFrame:
+    """The static and dynamic shared memory of the file's kernels, MB; no row where the file is gone."""
+    sizes = ("staticSharedMemory", "dynamicSharedMemory")
+    with beside(sel.trace) as file:
+        columns = (*_OF_KERNEL.values(), *sizes)
+        found = (
+            pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
+            if file is None
+            else file.whole(_KERNEL_TABLE, *columns)
+        )
+    found = found.unique(list(_OF_KERNEL.values()), keep="first", maintain_order=True)
+    return pl.DataFrame(
+        {ours: found[column] for ours, column in _OF_KERNEL.items()}
+        | {
+            name: rounded_series(found[size] / _PER_MB, 3)
+            for name, size in zip(("static", "dynamic"), sizes, strict=True)
+        }
     )
 
 

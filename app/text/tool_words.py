@@ -37,6 +37,8 @@ class ToolWords(Struct, frozen=True):
     """What the Overview says about a recording without a time line."""
     no_timeline: str = "No event of this trace has a time: N lists what was skipped."
     """What the Timeline says if no event has a time."""
+    says: bool = False
+    """Whether what the file says in all (`TraceInfo.captured`) is what people open it for."""
     shorter: str = "record a shorter stretch"
     """How to record less, for kinds that can't be cut."""
 
@@ -45,6 +47,7 @@ TABLES = ("kernels", "operators", "host", "api", "ranges", "modules")
 """Tables that say what is missing if they are empty."""
 _BOTH_SIDES = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 _NSYS = "nsys profile --trace=cuda,nvtx,osrt python train.py"
+_ROCPROF = "rocprofv3 --runtime-trace --output-format rocpd -- python train.py"
 _BESIDE = "Put a Chrome trace or an nsys export of the same program into the folder."
 _AS_ONE_RUN = (
     "Put a Chrome trace or an nsys export of the same program beside it\n"
@@ -122,6 +125,58 @@ WORDS: dict[str, ToolWords] = {
         },
         shorter="record a shorter stretch: nsys profile --capture-range, or tracetui profile with fewer --steps",
     ),
+    "nvprof": ToolWords(
+        label="nvprof",
+        short="nvprof",
+        recording="nvprof recording",
+        ranges="NVTX ranges",
+        absent={
+            "steps": "steps: no NVTX range around each iteration, so the whole file counts as one step",
+            "ranges": "NVTX ranges: the program pushed none",
+            "device": "GPU work: nvprof wrote none, because no kernel ran in this process (it writes a file for each), "
+            "or the program ended before CUDA did (cudaDeviceReset at its end), or profiling never began "
+            "(--profile-from-start off)",
+        },
+        advice={
+            "kernels": f"nvprof wrote no kernel into this file: it writes one for each process\n"
+            f"(--profile-child-processes). GPUs from 2018 on need Nsight Systems: {_NSYS}.\n"
+            "Host time is in the Host tab (4).",
+            "operators": "nvprof does not record operators. GPU kernels are in the Kernels tab (2).",
+            "host": "nvprof recorded no calls: --profile-api-trace none was given.",
+            "api": "nvprof recorded no calls: --profile-api-trace none was given.",
+            "ranges": 'Mark parts of the program with\ntorch.cuda.nvtx.range_push("name") ... range_pop().',
+            "modules": "nvprof does not record modules, and there are no NVTX ranges in their place.",
+        },
+    ),
+    "rocprof": ToolWords(
+        label="rocprof",
+        short="rocprof",
+        recording="rocprof recording",
+        ranges="roctx ranges",
+        absent={
+            "steps": "steps: no roctx range around each iteration, so the whole file counts as one step",
+            "ranges": "roctx ranges: the program pushed none, or rocprofv3 ran without --marker-trace",
+            "device": f"GPU work: nothing ran on a GPU, or it was not traced ({_ROCPROF})",
+        },
+        advice={
+            "kernels": f"Either nothing ran on a GPU, or kernels were not traced: record with\n{_ROCPROF}.",
+            "operators": "rocprof does not record operators. GPU kernels are in the Kernels tab (2).",
+            "host": f"HIP's calls were not traced: record with\n{_ROCPROF}.",
+            "api": f"HIP's calls were not traced: record with\n{_ROCPROF}.",
+            "ranges": 'Mark parts of the program with\nroctxRangePush("name") ... roctxRangePop(),\n'
+            f"and record with\n{_ROCPROF}.",
+            "modules": "rocprof does not record modules, and there are no roctx ranges in their place.",
+        },
+    ),
+    "trtexec": ToolWords(
+        label="trtexec",
+        short="trtexec",
+        recording="trtexec export",
+        advice=dict.fromkeys(
+            TABLES, f"trtexec exports the layers of an engine and the times of inferences, nothing else.\n{_BESIDE}"
+        ),
+        says=True,
+    ),
     "ncu": ToolWords(
         label="Nsight Compute",
         short="ncu",
@@ -136,6 +191,15 @@ WORDS: dict[str, ToolWords] = {
         no_timeline="Nsight Compute replays kernels one at a time: it records how long they take, not when they ran."
         f"\n\n{_BESIDE}",
         shorter="measure fewer kernels: ncu --launch-skip, --launch-count",
+    ),
+    "tegrastats": ToolWords(
+        label="tegrastats",
+        short="tegrastats",
+        recording="log of tegrastats",
+        advice=dict.fromkeys(TABLES, f"tegrastats samples the board, not the program.\n{_BESIDE}"),
+        says=True,
+        no_overview=f"tegrastats samples the board once a second: load, clocks, power, temperatures.\n{_AS_ONE_RUN}",
+        no_timeline=f"tegrastats samples the board, not the program.\n\n{_BESIDE}",
     ),
     "memory_snapshot": ToolWords(
         label="memory snapshot",

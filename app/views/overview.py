@@ -123,7 +123,8 @@ class OverviewView(View):
         self._data = result
         trace = self.session.trace()
         if not trace.has_timeline and (words := WORDS[trace.info.kind].no_overview):
-            self.blank(words)
+            said = "\n".join(f"{title}: {text}" for title, text in trace.info.captured)
+            self.blank(f"{words}\n\n{said}" if WORDS[trace.info.kind].says else words)
             return
         run = self.session.runs["a"]
         if run.summaries_in is not None:

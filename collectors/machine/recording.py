@@ -23,17 +23,19 @@ from msgspec.structs import replace
 
 from tracetui.collectors.machine import host as machine_host
 from tracetui.collectors.machine import jetson as machine_jetson
-from tracetui.collectors.machine import sampler
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.probe import ROOT, Probe, Runner, find_tool, run_command, tool_version
 from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Nvml, Sampler
 from tracetui.parsers.runs.manifest import GpuState, Identity, MemoryClock, PowerState, Rail, Software
+from tracetui.parsers.tegrastats.lines import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from msgspec import Struct
+
+    from tracetui.parsers.tegrastats.lines import Line
 
 
 Json = dict[str, Any]
@@ -176,7 +178,7 @@ class Watch(Sampler[Json]):
     def _sample(self) -> Json:
         lines = self._lines.last(STALE_S) if self._lines else []
         if self._jetson:
-            said = next((found for line in reversed(lines) if (found := sampler.parse(line))), None)
+            said = next((found for line in reversed(lines) if (found := parse(line))), None)
             return _json(_with_tegrastats(_state(self._probe, full=False), said))
         if self._nvml is not None:
             return _json(_state(self._probe, full=False, gpus=self._nvml.states(), source="nvml"))
@@ -233,7 +235,7 @@ def _state(probe: Probe, *, full: bool, gpus: list[GpuState] | None = None, sour
     )
 
 
-def _with_tegrastats(state: PowerState, said: sampler.Line | None) -> PowerState:
+def _with_tegrastats(state: PowerState, said: Line | None) -> PowerState:
     """The state, with the gaps of sysfs filled from tegrastats."""
     if said is None:
         return state

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tracetui.collectors.scrubbing.marks import COMMAND, ENVIRONMENT, HOST, OUTPUT, PROCESS, SETTING, USER, UUID
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys.database import open_database, quoted
+from tracetui.parsers.nsys.dialects import NSYS, dialect_of
 from tracetui.parsers.nsys.metadata import SHOWN_SETTINGS, VALUE_LENGTH
 from tracetui.parsers.nsys.privacy import is_environment
 from tracetui.parsers.progress import Watch
@@ -106,6 +107,10 @@ def scrub_nsys(path: Path, target: Path, redactor: Redactor) -> None:
         work = folder / "work.sqlite"
         tally = Tally()
         with open_database(path, tally, Watch()) as database:
+            if (wrote := dialect_of(database)) is not NSYS:
+                raise TraceError(
+                    path, f"a database of {wrote.tool}, of which no copy is made", "give its report instead"
+                )
             source = sqlite3.connect(database.uri, uri=True)
             with sqlite3.connect(work) as into:  # includes what is still in a write-ahead log
                 source.backup(into)

@@ -165,7 +165,7 @@ def _device(position: int, said: dict[str, Any], *, of_rocm: bool) -> DeviceInfo
         id=position if number is None else number,
         name=name,
         compute_capability=None if amd else version,
-        architecture=_architecture(version, units) if amd and version else None,
+        architecture=architecture(version, units) if amd and version else None,
         sm_count=units,
         memory_bytes=whole(said.get("totalGlobalMem")),
         max_threads_per_sm=whole(said.get("maxThreadsPerMultiprocessor")),
@@ -175,7 +175,7 @@ def _device(position: int, said: dict[str, Any], *, of_rocm: bool) -> DeviceInfo
     )
 
 
-def _architecture(version: str, units: int | None) -> str:
+def architecture(version: str, units: int | None) -> str:
     """The name of AMD's architecture; an x stands for what the file doesn't tell."""
     known = _ARCHITECTURES.get((version, units)) or _ARCHITECTURES.get((version, None))
     return known or f"gfx{version.replace('.', '')}x"
@@ -207,7 +207,7 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
     if info.tool in forms.LACKS:
         tally.missing(forms.LACKS[info.tool])
     if info.kind == "jax" and 0 <= events.total - xla.EVENT_LIMIT <= len(events.metadata):
-        tally.missing("XLA's profiler stops at a million events: what came later is not in the file")
+        tally.missing("XLA's profiler stops at a million events: the .xplane.pb beside it has those that came later")
     return whole_steps(with_steps(build_trace(events, info, source, tally)))
 
 

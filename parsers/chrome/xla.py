@@ -32,6 +32,8 @@ DEVICE_PROCESS = re.compile(r"/device:(GPU|TPU|CUSTOM):(?P<number>\d{1,9})(?!\d)
 EVENT_LIMIT = 1_000_000
 """How many complete events XLA's profiler writes at most (`TraceContainer::CapEvents`); the latest are dropped."""
 
+MOST_REGISTERS = 1024
+"""That a thread can have on any GPU."""
 _STREAM = re.compile(r"[Ss]tream\s*#?(\d{1,18})")
 _OPS = "XLA Ops"
 _FIELD = re.compile(r"(\w+):(\S+)")
@@ -182,9 +184,9 @@ def _describe(device: Columns) -> None:
     kernel = _fields(device.pop("kernel_details"))
     copy = _fields(device.pop("memcpy_details"))
     fill = _fields(device.pop("memset_details"))
-    _fill(device["registers"], kernel, lambda found: _whole(found.get("regs")))
+    _fill(device["registers"], kernel, _registers)
     _fill(device["shared_memory"], kernel, _shared_memory)
-    _fill(device["occupancy_percent"], kernel, lambda found: _real(found.get("occ_pct")))
+    _fill(device["occupancy_percent"], kernel, lambda found: _real(found.get("occ_pct")) or None)
     _fill(device["grid"], kernel, lambda found: _dim3(found.get("grid", "")))
     _fill(device["block"], kernel, lambda found: _dim3(found.get("block", "")))
     _fill(device["bytes"], copy, lambda found: _whole(found.get("size", found.get("num_bytes"))))
@@ -231,8 +233,14 @@ def _real(text: str | None) -> float | None:
     return value if np.isfinite(value) else None
 
 
+def _registers(found: dict[str, str]) -> int | None:
+    """Per thread; older profilers of ROCm write numbers here that no GPU has."""
+    number = _whole(found.get("regs"))
+    return number if number is not None and 0 <= number <= MOST_REGISTERS else None
+
+
 def _shared_memory(found: dict[str, str]) -> int | None:
-    parts = [_whole(found.get(key)) for key in ("static_shared", "dynamic_shared")]
+    parts = [_whole(found.get(key)) for key in ("static_shared", "dynamic_shared", "shm")]
     known = [part for part in parts if part is not None]
     return sum(known) if known else None
 

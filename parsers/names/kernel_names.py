@@ -316,6 +316,8 @@ def short_name(name: str) -> str:
 
     At most `SHORT_NAME_LENGTH` characters; two kernels may share one short name.
     """
+    if " + " in re.split(r"[(<]", name, maxsplit=1)[0]:  # what TensorRT fuses to a layer; no function is named so
+        return _fit(name)
     parts = _parts(name)
     base = parts.base
     if base in _WRAPPERS:

@@ -46,6 +46,15 @@ _BY_NAME = (
 """The first pattern that a name matches counts: kernels over 16-bit types also name float, the type they add up in."""
 
 
+_OF_TENSORRT = re.compile(r"\b(u?int(?:4|8|32|64)|fp(?:4|8|16|32)|bf16|half|float|bool)\b", re.IGNORECASE)
+
+
+def type_of_tensorrt(text: str) -> str | None:
+    """The element type in what TensorRT says of weights or tensors: ``Row major linear FP32``, ``Half``."""
+    found = _OF_TENSORRT.search(text)
+    return None if found is None else {"HALF": "FP16", "FLOAT": "FP32"}.get(found[1].upper(), found[1].upper())
+
+
 def type_in_name(name: str) -> str | None:
     """The element type that a kernel's name tells; None where it tells none."""
     return next((sort for sort, pattern in _BY_NAME if pattern.search(name)), None)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tracetui.parsers.names.kernel_key import key
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,11 +21,16 @@ ROUNDING = 0.02
 def join_pages(traces: Sequence[Trace]) -> list[Trace]:
     """Merges each details page into the raw page of the same report; a page without a raw page stays.
 
-    A copy of a page that was merged stays too.
+    A copy of a page that was merged stays too. Pages of a report that is there itself add nothing.
     """
-    joined = list(traces)
+    reports = [trace for trace in traces if _page(trace) == "report"]
+    joined = [
+        trace
+        for trace in traces
+        if _page(trace) not in ("raw", "details") or not any(is_same_report(report, trace) for report in reports)
+    ]
     whole: set[int] = set()
-    for details in [trace for trace in traces if _page(trace) == "details"]:
+    for details in [trace for trace in joined if _page(trace) == "details"]:
         for place, raw in enumerate(joined):
             if _page(raw) == "raw" and id(raw) not in whole and is_same_report(raw, details):
                 joined[place] = with_rules(raw, details)
@@ -44,9 +51,12 @@ def is_same_report(raw: Trace, details: Trace) -> bool:
     ours, theirs = (trace.device.select("name", "grid", "block", "duration") for trace in (raw, details))
     if raw.source.path.parent != details.source.path.parent or ours.height != theirs.height:
         return False
-    if not ours.drop("duration").with_columns(pl.col("name").cast(pl.String)).equals(
-        theirs.drop("duration").with_columns(pl.col("name").cast(pl.String))
-    ):  # fmt: skip
+    # a report has the whole function, a page its name only unless ncu was asked for more
+    named = [
+        frame.drop("duration").with_columns(pl.Series("name", map(key, frame["name"].cast(pl.String).to_list())))
+        for frame in (ours, theirs)
+    ]
+    if not named[0].equals(named[1]):
         return False
     apart = (ours["duration"] - theirs["duration"]).abs() > ROUNDING * ours["duration"]
     return not apart.any()

@@ -1,4 +1,4 @@
-"""Reads Nsight Compute's CSV of 2020 to 2026: raw and details page, ``--metrics``, ``--print-summary``."""
+"""Reads Nsight Compute's reports, and its CSV of 2020 to 2026: raw and details page, ``--metrics``, and summaries."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import polars as pl
 
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.errors import TraceError
+from tracetui.parsers.ncu import native
 from tracetui.parsers.ncu.frames import Launches, counter_rows, device_frame, rows_of
 from tracetui.parsers.ncu.sniff import EXPORT, FOR_PEOPLE, SOURCE_PAGE, decode_counting
 from tracetui.parsers.ncu.source_page import PAGE, read_source
@@ -46,7 +47,7 @@ _MEMORY_CLOCK, _BUS = "device__attribute_memory_clock_rate", "device__attribute_
 
 
 def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
-    """Reads what ncu printed as CSV, plain or gzip, including what a program printed around it.
+    """Reads a report, or what ncu printed as CSV, plain or gzip, including what a program printed around it.
 
     There is one device row per profiled launch, in the order of the file, without a start. A row of ``--print-summary``
     covers all launches of its kernel (counter ``Invocations``), and its values are their means. `counters` has every
@@ -58,7 +59,12 @@ def read_ncu(path: Path, watch: Watch | None = None) -> Trace:
     """
     watch = watch or Watch()
     tally = Tally()
-    text, size = _read(path, tally, watch)
+    content, size = _read(path, tally, watch)
+    if content.startswith(native.MAGIC):
+        return _native(path, content, size, tally)
+    text, breaks = decode_counting(content)
+    tally.repaired("a byte too many or too few in text of UTF-16: read on from the next line", breaks)
+    del content
     if '"Source",' in text and SOURCE_PAGE.search(text):
         return _source(path, text, size, tally)
     tables, log = read_tables(text, tally)
@@ -96,15 +102,36 @@ def _source(path: Path, text: str, size: int, tally: Tally) -> Trace:
     return Trace(device=device, counters=counters, info=info, source=source, notes=tally.notes())
 
 
-def _read(path: Path, tally: Tally, watch: Watch) -> tuple[str, int]:
-    """The file's text and its size on disk."""
+def _native(path: Path, content: bytes, size: int, tally: Tally) -> Trace:
+    """The trace of a report in ncu's own format."""
+    report = native.read_report(path, content, tally)
+    launches = report.launches
+    if not len(launches):
+        advice = (
+            "record it anew: it is cut, or ncu was ended" if not report.whole else "check what ncu was told to profile"
+        )
+        raise TraceError(path, "an Nsight Compute report without a whole launch", advice)
+    counters = native.counters_of(report, tally)
+    device = device_frame(launches, counters)
+    info = TraceInfo(
+        kind="ncu",
+        tool=TOOL,
+        tool_version=report.captured.pop("ncu", None),
+        devices=_devices(device, counters, launches, tally),
+        captured=(("page", native.PAGE), *report.captured.items()),
+        processes=_processes(launches),
+    )
+    source = Source(path, size, len(launches) + tally.skipped_events, len(launches), not report.whole)
+    return Trace(device=device, counters=counters, info=info, source=source, notes=tally.notes())
+
+
+def _read(path: Path, tally: Tally, watch: Watch) -> tuple[bytes, int]:
+    """The file's content and its size on disk."""
     with ByteSource(path) as source:
         content = b"".join(map(bytes, source.blocks(BLOCK, watch)))
         if source.damage:
             tally.missing("the compressed stream ends early", 1, source.damage)
-        text, breaks = decode_counting(content)
-        tally.repaired("a byte too many or too few in text of UTF-16: read on from the next line", breaks)
-        return text, source.size
+        return content, source.size
 
 
 def _no_table(path: Path, log: Log) -> TraceError:

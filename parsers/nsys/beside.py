@@ -11,6 +11,7 @@ from msgspec import Struct
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys import metadata, names, privacy, tables
 from tracetui.parsers.nsys.database import Query, open_database
+from tracetui.parsers.nsys.dialects import NSYS
 from tracetui.parsers.nsys.scan import TableReader, stretches
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
@@ -54,23 +55,27 @@ class Beside(Struct, frozen=True):
         """Reads small tables, with their texts."""
         return metadata.SmallTables(self.database, self.connection, Tally())
 
+    def metadata(self) -> metadata.Metadata:
+        """What the file says about the recording."""
+        return metadata.read(self.small(), NSYS)
+
     def texts(self, ids: Iterable[int | None]) -> dict[int, str]:
         """The strings of these numbers, without what must not be shown."""
         wanted = {number for number in ids if number is not None}
-        found = names.Strings(self.database, self.reader, wanted)
+        found = names.Strings(self.reader, wanted, NSYS.named(self.database))
         return {number: privacy.shown(text) for number in wanted if (text := found.text(number))}
 
     def thread_names(self) -> dict[int, str]:
         """The name of each thread, by its global number; the program's own name where there are several."""
         best: dict[int, tuple[int, int]] = {}
-        for thread, priority, name in metadata.read(self.small()).thread_names:
+        for thread, priority, name in self.metadata().thread_names:
             best[thread] = max(best.get(thread, (-1, 0)), (priority, name))
         texts = self.texts(name for _, name in best.values())
         return {thread: texts[name] for thread, (_, name) in best.items() if name in texts}
 
     def process_names(self) -> dict[int, str]:
         """The program of each process, without its folder."""
-        found = metadata.read(self.small()).processes
+        found = self.metadata().processes
         return {process: name.rsplit("/", 1)[-1] for process, name in found}
 
 

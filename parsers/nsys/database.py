@@ -5,6 +5,7 @@ Nothing in the file is executed: queries never name views, virtual tables or gen
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -23,7 +24,7 @@ from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
 MAGIC = b"SQLite format 3\x00"
 HEADER_BYTES = 100
@@ -125,14 +126,18 @@ def open_database(path: Path, tally: Tally, watch: Watch) -> Iterator[Database]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def kernel_keys(path: Path, watch: Watch | None = None) -> frozenset[str]:
+def kernel_keys(path: Path, watch: Watch | None = None) -> frozenset[str] | None:
     """The keys (`kernel_key.key`) of an export's kernels, without reading these; none where it can't be read.
+
+    None of a database that is no export of nsys.
 
     Raises:
         Cancelled: the user gave up while it was being inflated.
     """
     try:
         with open_database(path, Tally(), watch or Watch()) as database:
+            if not any(name.startswith(OF_EVENTS) for name in database.tables) or "StringTable" in database.tables:
+                return None
             columns = {name: table.columns for name, table in database.tables.items()}
             if any(column not in columns.get(name, ()) for name, column in _NEEDED):
                 return frozenset()
@@ -257,6 +262,24 @@ def _tables(uri: str, tally: Tally) -> dict[str, Table]:
         connection.close()
 
 
+def _computable(connection: sqlite3.Connection, table: Table, sql: str, part: Mapping[str, str]) -> bool:
+    """Whether a file has what an expression needs, and an index for what it looks up in a large table for each row."""
+    try:
+        asked = f"SELECT {sql.format_map(part)} FROM {quoted(table.name)} AS t"
+        plan = [bytes(row[3]).decode("utf-8", "replace") for row in connection.execute(f"EXPLAIN QUERY PLAN {asked}")]
+        scans = any("CORRELATED" in step for step in plan) and any(re.match(r"SCAN (?!t\b)", step) for step in plan)
+        looked_up = [part[name] for name in re.findall(r"\{(\w+)\}", sql) if part[name].startswith('"')]
+        return not scans or all(
+            connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT {MOST_SCANNED + 1})").fetchone()[0]
+            <= MOST_SCANNED
+            for name in looked_up
+        )
+    except (sqlite3.Error, KeyError):
+        return False
+
+
+MOST_SCANNED = 1000
+"""Rows of a table without an index that are looked through for each event."""
 INTEGER, TEXT = pl.Int64(), pl.Binary()
 """A column of whole numbers, null where there is none; one of undecoded text, empty where there is none."""
 
@@ -268,6 +291,9 @@ class Query(Struct, frozen=True):
     columns: dict[str, pl.DataType]
     is_events: bool = False
     """Whether its rows are events, which are counted."""
+    computed: dict[str, str] = {}
+    """What SQL computes of the row ``t`` for columns that the file has under another name, or in another table."""
+    where: str = ""
 
     @classmethod
     def of(cls, table: Table, *integers: str, texts: tuple[str, ...] = (), is_events: bool = False) -> Query:
@@ -275,22 +301,54 @@ class Query(Struct, frozen=True):
         wanted = dict.fromkeys(integers, INTEGER) | dict.fromkeys(texts, TEXT)
         return cls(table, {name: dtype for name, dtype in wanted.items() if name in table.columns}, is_events)
 
+    @classmethod
+    def computing(
+        cls,
+        table: Table,
+        connection: sqlite3.Connection,
+        part: Mapping[str, str],
+        columns: Mapping[str, str],
+        texts: Collection[str] = (),
+        where: str = "",
+    ) -> Query:
+        """Those of these columns that can be computed, of an events table of a program other than nsys.
+
+        Args:
+            table: whose rows are read.
+            connection: tells whether the file has what is needed.
+            part: the names of the tables, for the placeholders in the SQL.
+            columns: our names, and the SQL.
+            texts: which of them are texts.
+            where: which rows are read.
+        """
+        known = {name: sql for name, sql in columns.items() if _computable(connection, table, sql, part)}
+        if where and not _computable(connection, table, where, part):
+            known = {}
+        types: dict[str, pl.DataType] = {name: TEXT if name in texts else INTEGER for name in known}
+        computed = {name: sql.format_map(part) for name, sql in known.items()}
+        return cls(table, types, is_events=True, computed=computed, where=where.format_map(part) if known else "")
+
     def sql(self, first: int | None = None, last: int | None = None, *, numbered: bool = False) -> str:
         """The SELECT for rows numbered `first` to `last`, in that order; `numbered` puts the row number first.
 
         Text is taken as bytes, since a file may hold any, and as never null, since the type of the first row decides
         for all of them where rows are read in bulk.
         """
+        given = {name: self.computed.get(name, quoted(name)) for name in self.columns}
         fields = [
-            f"ifnull(CAST({quoted(name)} AS BLOB), x'') AS {quoted(name)}" if dtype == TEXT else quoted(name)
+            f"ifnull(CAST({given[name]} AS BLOB), x'') AS {quoted(name)}"
+            if dtype == TEXT
+            else given[name] + (f" AS {quoted(name)}" if name in self.computed else "")
             for name, dtype in self.columns.items()
         ]
-        rowid = self.table.rowid
+        rowid = self.table.rowid and f"t.{self.table.rowid}"
         if numbered:
             fields.insert(0, rowid or "NULL")
-        where = f" WHERE {rowid} BETWEEN {first} AND {last}" if rowid and first is not None else ""
+        conditions = [f"{rowid} BETWEEN {first} AND {last}"] if rowid and first is not None else []
+        conditions += [self.where] if self.where else []
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         order = f" ORDER BY {rowid}" if rowid else ""
-        return f"SELECT {', '.join(fields)} FROM {quoted(self.table.name)}{where}{order}"
+        return f"SELECT {', '.join(fields)} FROM {quoted(self.table.name)} AS t{where}{order}"
 
     def empty(self) -> pl.DataFrame:
         """No rows."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tracetui.parsers.nesting import Ints, Nesting
     from tracetui.parsers.nsys.compact import Columns
+    from tracetui.parsers.nsys.dialects import Dialect
     from tracetui.parsers.nsys.metadata import Metadata
     from tracetui.parsers.nsys.names import Strings
     from tracetui.parsers.nsys.tables import Shared
@@ -83,6 +84,7 @@ NESTED_STYLES = [tables.STYLES["push_pop"], tables.STYLES["mark"]]
 class Events(Struct):
     """A file's events as columns, not yet sorted or linked, with their context."""
 
+    dialect: Dialect
     device: Columns
     calls: Columns
     ranges: Columns
@@ -140,10 +142,10 @@ class Threads:
         self.rank[by_key] = np.arange(keys.size, dtype=np.int32)
         ordered = keys[by_key]
         missing = ordered == NULL
-        self.thread = np.where(missing, NULL, ordered & tables.TID_MASK)
-        self.process = np.where(missing, NULL, (ordered >> tables.PID_BITS) & tables.PID_MASK)
+        self.thread = np.where(missing, NULL, shared.ids.thread(ordered))
+        self.process = np.where(missing, NULL, shared.ids.process(ordered))
         numbers = {value: number for number, value in enumerate(shared.processes.values)}
-        owners = [numbers.get(value, NONE) for value in (ordered >> tables.PID_BITS).tolist()]
+        owners = [numbers.get(value, NONE) for value in (ordered >> shared.ids.tid_bits).tolist()]
         self.owner = np.array(owners, np.int32)
         """The process's number for device activities; -1 for a process without any."""
 
@@ -263,7 +265,7 @@ def _sort_device(events: Events, shared: Shared) -> None:
     for number, value in enumerate(shared.processes.values):
         for (pid, cuda), gpu in gpu_of.items():
             # what is no number of a GPU, in damaged metadata, places nothing
-            if value is not None and pid == value & tables.PID_MASK and cuda != gpu and 0 <= gpu <= most:
+            if value is not None and pid == value & shared.ids.pids and cuda != gpu and 0 <= gpu <= most:
                 placed[(device["process"] == number) & (given == cuda)] = gpu
     device["device"] = placed
 
@@ -459,6 +461,6 @@ def _host_frame(kinds: tuple[_Lanes, ...], place: tuple[_Place, ...], threads: T
 
 def _device_frame(device: Columns, linked: dict[str, NDArray[np.int32]], shared: Shared) -> pl.DataFrame:
     known = shared.processes.values
-    pids = np.array([NULL if value is None else value & tables.PID_MASK for value in known] or [NULL], np.int64)
+    pids = np.array([NULL if value is None else value & shared.ids.pids for value in known] or [NULL], np.int64)
     device["process"] = pids[device["process"]]
     return frame(schema.DEVICE, device, linked)

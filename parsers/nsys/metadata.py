@@ -5,6 +5,7 @@ Settings and system properties are selected by name, since the same tables hold 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -13,12 +14,15 @@ from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys.database import Query
 from tracetui.parsers.nsys.privacy import is_environment
 from tracetui.parsers.nsys.scan import read_carefully
+from tracetui.parsers.nsys.tables import Vocabulary
 from tracetui.parsers.trace import DeviceInfo
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterator, Mapping
 
     from tracetui.parsers.nsys.database import Database
+    from tracetui.parsers.nsys.dialects import Dialect
     from tracetui.parsers.tally import Tally
 
 COPY_KINDS = {
@@ -54,21 +58,6 @@ SHOWN_SETTINGS = {
 VALUE_LENGTH = 200
 
 
-class Vocabulary(Struct, frozen=True):
-    """Labels for the numbers of copy kinds and memory kinds."""
-
-    copies: dict[int, str]
-    memories: dict[int, str]
-
-    def copy(self, kind: int | None) -> str:
-        """``Host-to-Device`` and so on."""
-        return "Unknown" if kind is None else self.copies.get(kind, f"kind {kind}")
-
-    def memory(self, kind: int | None) -> str | None:
-        """``Pageable``, ``Device`` and so on."""
-        return None if kind is None else self.memories.get(kind, f"kind {kind}")
-
-
 class Metadata(Struct):
     """The context of a recording."""
 
@@ -76,7 +65,9 @@ class Metadata(Struct):
     settings: tuple[tuple[str, str], ...] = ()
     gpus: tuple[DeviceInfo, ...] = ()
     gpu_of: dict[tuple[int, int], int] = field(default_factory=dict)
-    """The GPU behind (process, the number it gave the GPU)."""
+    """The GPU behind (process, the number it gave the GPU), where processes number them differently."""
+    cuda_of: dict[int, int] = field(default_factory=dict)
+    """CUDA's number of each GPU, by nsys's own; empty where processes number them differently."""
     processes: tuple[tuple[int, str], ...] = ()
     thread_names: tuple[tuple[int, int, int], ...] = ()
     """(global thread id, priority, string id)"""
@@ -94,12 +85,24 @@ class SmallTables:
     def rows(self, name: str, *integers: str, texts: tuple[str, ...] = ()) -> list[dict[str, Any]]:
         """The table's rows by column; a missing column or an empty text is None."""
         table = self._database.tables.get(name)
-        if table is None:
-            return []
-        query = Query.of(table, *integers, texts=texts)
+        return [] if table is None else self._read(Query.of(table, *integers, texts=texts), (*integers, *texts))
+
+    def computed(
+        self, dialect: Dialect, name: str, columns: dict[str, str], texts: tuple[str, ...] = (), where: str = ""
+    ) -> list[dict[str, Any]]:
+        """The rows of another program's table by our names of its columns."""
+        found = []
+        for part in dialect.parts(self._database):
+            if name in part:
+                table = self._database.tables[part[name][1:-1]]
+                query = Query.computing(table, self._connection, part, columns, texts, where)
+                found += self._read(query, tuple(columns))
+        return found
+
+    def _read(self, query: Query, columns: tuple[str, ...]) -> list[dict[str, Any]]:
         if not query.columns:
             return []
-        blank = dict.fromkeys((*integers, *texts))
+        blank = dict.fromkeys(columns)
         found = read_carefully(self._connection, query, self._tally)
         return [
             blank | {column: _decoded(value) for column, value in row.items() if value != b""}
@@ -112,6 +115,9 @@ def _decoded(value: object) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
+LABELS = Vocabulary(COPY_KINDS, MEMORY_KINDS)
+
+
 def vocabulary(tables: SmallTables) -> Vocabulary:
     """The labels from the file, else the ones that have always been used."""
 
@@ -122,7 +128,7 @@ def vocabulary(tables: SmallTables) -> Vocabulary:
     return Vocabulary(labels("ENUM_CUDA_MEMCPY_OPER", COPY_KINDS), labels("ENUM_CUDA_MEM_KIND", MEMORY_KINDS))
 
 
-def read(tables: SmallTables) -> Metadata:
+def read(tables: SmallTables, dialect: Dialect) -> Metadata:
     """Reads everything but the events, their names, and what the profiler warns of."""
     export = [row for name in EXPORT_TABLES for row in tables.rows(name, texts=("name", "value"))]
     version = next((row["value"] for row in export if row["name"] == "EXPORT_PRODUCT_VERSION"), None)
@@ -134,15 +140,19 @@ def read(tables: SmallTables) -> Metadata:
     started = tables.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
     details = tables.rows("ANALYSIS_DETAILS", "startTime", "stopTime", "duration")
     capture = (details[0]["startTime"], details[0]["duration"]) if details else (None, None)
+    gpu_of = {
+        (row["pid"], row["cudaId"]): row["gpuId"]
+        for row in tables.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
+        if None not in (row["pid"], row["cudaId"], row["gpuId"])
+    }
+    gpus = _gpus(tables, dialect)
+    cuda_of = _cuda_of(gpu_of, gpus)
     return Metadata(
         product_version=version,
-        settings=_shown(settings),
-        gpus=_gpus(tables),
-        gpu_of={
-            (row["pid"], row["cudaId"]): row["gpuId"]
-            for row in tables.rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
-            if None not in (row["pid"], row["cudaId"], row["gpuId"])
-        },
+        settings=_shown(settings) + tuple(_settings(tables, dialect)),
+        gpus=tuple(sorted((replace(gpu, id=cuda_of.get(gpu.id, gpu.id)) for gpu in gpus), key=lambda gpu: gpu.id)),
+        gpu_of={} if cuda_of else gpu_of,
+        cuda_of=cuda_of,
         processes=_processes(tables),
         thread_names=tuple(
             (row["globalTid"], row["priority"] or 0, row["nameId"])
@@ -152,6 +162,20 @@ def read(tables: SmallTables) -> Metadata:
         capture=capture,
         base_time=started[0]["utcEpochNs"] if started else None,
     )
+
+
+def _cuda_of(gpu_of: dict[tuple[int, int], int], gpus: tuple[DeviceInfo, ...]) -> dict[int, int]:
+    """CUDA's number of each GPU, which its work has and `nsys stats` prints; a GPU without one takes a free one.
+
+    Empty where processes disagree (each may see another GPU as its first): only nsys's numbers tell those apart.
+    """
+    pairs = {(gpu, cuda) for (_, cuda), gpu in gpu_of.items()}
+    found = dict(pairs)
+    if not len(pairs) == len(found) == len(set(found.values())):
+        return {}
+    rest = [gpu.id for gpu in gpus if gpu.id not in found]
+    free = (number for number in range(len(gpus) + len(found)) if number not in set(found.values()))
+    return found | dict(zip(rest, free, strict=False)) if found else {}
 
 
 def _shown(rows: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
@@ -169,13 +193,26 @@ def _shown(rows: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
     return tuple((label, ", ".join(sorted(found[label]))) for label in SHOWN_SETTINGS.values() if label in found)
 
 
-def _gpus(tables: SmallTables) -> tuple[DeviceInfo, ...]:
+def _settings(tables: SmallTables, dialect: Dialect) -> Iterator[tuple[str, str]]:
+    for label, (table, sql) in dialect.settings.items():
+        rows = tables.computed(dialect, table, {"value": sql}, ("value",))
+        if value := next((row["value"] for row in rows if row["value"]), None):
+            yield label, value[:VALUE_LENGTH]
+
+
+def _gpus(tables: SmallTables, dialect: Dialect) -> tuple[DeviceInfo, ...]:
     columns = (
         "id", "totalMemory", "smCount", "threadsPerWarp", "maxWarpsPerSm", "maxRegistersPerSm", "maxShmemPerSm",
         "computeMajor", "computeMinor", "maxBlocksPerSm", "clockRate", "memoryBandwidth",
     )  # fmt: skip
     gpus = {}
-    for row in tables.rows("TARGET_INFO_GPU", *columns, texts=("name",)):
+    table, computed, where = dialect.gpus
+    if computed:
+        blank = dict.fromkeys((*columns, "name", "gfx"))
+        rows = [blank | row for row in tables.computed(dialect, table, computed, ("name",), where)]
+    else:
+        rows = tables.rows(table, *columns, texts=("name",))
+    for row in rows:
         if row["id"] is None:
             continue
         warps, warp = row["maxWarpsPerSm"], row["threadsPerWarp"]
@@ -184,6 +221,7 @@ def _gpus(tables: SmallTables) -> tuple[DeviceInfo, ...]:
             id=row["id"],
             name=row["name"],
             compute_capability=None if major is None or minor is None else f"{major}.{minor}",
+            architecture=_gfx(row.get("gfx")),
             sm_count=row["smCount"],
             memory_bytes=row["totalMemory"],
             max_threads_per_sm=None if warps is None or warp is None else warps * warp,
@@ -195,6 +233,27 @@ def _gpus(tables: SmallTables) -> tuple[DeviceInfo, ...]:
             memory_bandwidth=row["memoryBandwidth"] or None,
         )
     return tuple(gpus[number] for number in sorted(gpus))
+
+
+def gpu_of_amd(number: int, name: str | None, said: Mapping[str, Any]) -> DeviceInfo:
+    """A GPU as ROCm describes an agent, in its words."""
+    warp, waves = said.get("wave_front_size"), said.get("max_waves_per_cu")
+    lds, clock = said.get("lds_size_in_kb"), said.get("max_engine_clk_fcompute")
+    return DeviceInfo(
+        id=number,
+        name=name or None,
+        architecture=_gfx(said.get("gfx_target_version")),
+        sm_count=said.get("cu_count"),
+        max_threads_per_sm=warp * waves if warp and waves else None,
+        warp_size=warp,
+        shared_memory_per_sm=lds << 10 if lds else None,
+        clock_hz=clock * 1_000_000 if clock else None,
+    )
+
+
+def _gfx(version: int | None) -> str | None:
+    """AMD's name of an architecture: ``gfx942`` for 90402."""
+    return None if not version else f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
 def _processes(tables: SmallTables) -> tuple[tuple[int, str], ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,16 +18,15 @@ from msgspec import Struct
 from tracetui.parsers import categories
 from tracetui.parsers.categories import NULL_CODE
 from tracetui.parsers.nsys.compact import NULL
-from tracetui.parsers.nsys.database import Query
 from tracetui.parsers.nsys.privacy import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from tracetui.parsers.categories import Codes
-    from tracetui.parsers.nsys.database import Database
+    from tracetui.parsers.nsys.database import Query
     from tracetui.parsers.nsys.scan import TableReader
     from tracetui.parsers.tally import Tally
 
@@ -144,17 +144,24 @@ class ById(Struct, frozen=True):
 class Strings:
     """The texts of the strings that kept rows refer to."""
 
-    def __init__(self, database: Database, reader: TableReader, needed: Iterable[int]) -> None:
-        self._texts: dict[int, str] = {}
-        table = database.tables.get("StringIds")
+    def __init__(
+        self,
+        reader: TableReader | None,
+        needed: Iterable[int],
+        tables: Iterable[Query],
+        constants: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """Reads those that are `needed`, of the `tables` with ``id`` and ``value``, and of names that no file has."""
         wanted = sorted(set(needed))
-        if table is None or not {"id", "value"} <= table.columns or not wanted:
+        self._texts: dict[int, str] = {number: constants[number] for number in wanted if number in constants}
+        if not wanted or reader is None:
             return
-        found = reader.read(Query.of(table, "id", texts=("value",)))
-        found = found.filter(pl.col("id").is_in(pl.Series(wanted, dtype=pl.Int64).implode()))
-        texts = decode(found["value"]).to_list()
-        # an empty text, or none, names nothing
-        self._texts = {number: text for number, text in zip(found["id"].to_list(), texts, strict=True) if text}
+        for query in tables:
+            found = reader.read(query)
+            found = found.filter(pl.col("id").is_in(pl.Series(wanted, dtype=pl.Int64).implode()))
+            texts = decode(found["value"]).to_list()
+            # an empty text, or none, names nothing
+            self._texts |= {number: text for number, text in zip(found["id"].to_list(), texts, strict=True) if text}
 
     def text(self, number: int | None) -> str | None:
         """The string of this number, None if the file has none."""

@@ -1,4 +1,4 @@
-"""Reads one SQLite export of Nsight Systems into the six frames."""
+"""Reads one SQLite export of Nsight Systems, or a database of nvprof or rocprof, into the six frames."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 
 from tracetui.parsers import resources
-from tracetui.parsers.errors import Cancelled, TraceError
+from tracetui.parsers.errors import Cancelled
 from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import metadata, names, nccl, tables
 from tracetui.parsers.nsys.compact import Store
 from tracetui.parsers.nsys.database import open_database
+from tracetui.parsers.nsys.dialects import NSYS, dialect_of
 from tracetui.parsers.nsys.frames import Events, build_trace
 from tracetui.parsers.nsys.privacy import shown
 from tracetui.parsers.nsys.scan import TableReader, stretches
@@ -26,18 +28,18 @@ from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tracetui.parsers.nsys.compact import Columns
     from tracetui.parsers.nsys.database import Database, Query
+    from tracetui.parsers.nsys.dialects import Dialect
     from tracetui.parsers.nsys.metadata import Metadata
     from tracetui.parsers.nsys.names import Strings
     from tracetui.parsers.nsys.tables import EventTable
 
 LARGEST_TEMPORARY = 4 << 20
 """Larger blocks are columns of the whole file, whose memory must return to the system when they are freed."""
-TOOL = "NVIDIA Nsight Systems"
-OF_NSYS = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "OSRT_API", "TARGET_INFO_", "ProcessStreams")
 
 
 def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> Trace:
@@ -57,37 +59,83 @@ def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> T
     events = read_events(path, tally, watch, bulk=bulk)
     size = path.stat().st_size
     watch.report(Progress("linking", size, size, events.parsed, path))
+    return trace_of(events, path, size, tally)
+
+
+def trace_of(events: Events, path: Path, size: int, tally: Tally) -> Trace:
+    """The trace of a file's events, which are consumed."""
     source = Source(path, size, events.total, events.parsed, events.partial)
     info = _info(events, tally)
     return whole_steps(with_steps(build_trace(events, info, source, tally)))
 
 
+def events_of_rows(
+    dialect: Dialect, rows: Mapping[str, pl.DataFrame], strings: Mapping[int, str], known: Metadata, tally: Tally
+) -> Events:
+    """Events of rows in the columns of nsys's tables, by table, that stood in no database.
+
+    Args:
+        dialect: of the program that wrote them.
+        rows: by table.
+        strings: the names that the rows refer to.
+        known: about the recording.
+        tally: counts what can't be used.
+    """
+    shared = Shared(tally, metadata.LABELS, dialect.ids)
+    stores = {group: Store(0, needed) for group, needed in tables.GROUPS.items()}
+    for event_table in tables.EVENT_TABLES:
+        if event_table.name in rows:
+            whole = rows[event_table.name].cast(pl.Int64, strict=False)
+            stores[event_table.group].append(event_table.convert(whole, shared))
+    groups = {group: store.finish() for group, store in stores.items()}
+    found = names.Strings(None, set().union(*shared.strings.values()), (), strings)
+    names.fill(found, groups, dict(shared.strings), _domains(shared, found), tally)
+    _count_from_the_first(groups, shared, known, dialect)
+    total = sum(frame.height for frame in rows.values())
+    return Events(
+        **groups,
+        dialect=dialect,
+        shared=shared,
+        metadata=known,
+        payloads=pl.DataFrame(schema=nccl.PAYLOADS),
+        strings=found,
+        total=total + tally.skipped_events - shared.unusable,
+        parsed=total - shared.unusable,
+        partial=False,
+    )
+
+
 def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) -> Events:
     """Reads a file's events into columns, not yet sorted or linked."""
     with open_database(path, tally, watch) as database:
-        _check(path, database)
+        dialect = dialect_of(database)
         reader = TableReader(database, tally, bulk=bulk)
         connection = database.connect()
         try:
             small = metadata.SmallTables(database, connection, tally)
-            shared = Shared(tally, metadata.vocabulary(small), database.is_cut)
-            known = metadata.read(small)
+            shared = Shared(tally, metadata.vocabulary(small), dialect.ids, database.is_cut)
+            known = metadata.read(small, dialect)
             of_nccl = nccl.payloads(database, connection, tally)
-            found = _scan(database, reader, shared, watch)
+            found = _scan(database, dialect, reader, shared, watch)
             if found.partial and not found.rows:
                 raise Cancelled
-            say_what_is_unread(database, [table.name for table in tables.EVENT_TABLES], tally)
+            present = dialect.present(database)
+            say_what_is_unread(database, {table.name for _, table, _ in present}, dialect.context, tally)
             say_warnings(small, dict(known.processes), _processes(shared), tally)
             needed = dict(shared.strings)
             needed["thread"] = _thread_strings(shared, known)
-            strings = names.Strings(database, reader, set().union(*needed.values()))
+            wanted = set().union(*needed.values())
+            strings = names.Strings(reader, wanted, dialect.named(database), dialect.constants())
         finally:
             connection.close()
             reader.close()
     names.fill(strings, found.groups, needed, _domains(shared, strings), tally)
+    if dialect is not NSYS:
+        _count_from_the_first(found.groups, shared, known, dialect)
     damaged = tally.skipped_events - shared.unusable
     return Events(
         **found.groups,
+        dialect=dialect,
         shared=shared,
         metadata=known,
         payloads=of_nccl,
@@ -96,6 +144,19 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
         parsed=found.rows - shared.unusable,
         partial=found.partial,
     )
+
+
+def _count_from_the_first(groups: dict[str, Columns], shared: Shared, known: Metadata, dialect: Dialect) -> None:
+    """Makes the first event's start the zero of all times, as it nearly is in exports of nsys."""
+    starts = [columns["start"].min() for columns in groups.values() if columns["start"].size]
+    if not starts:
+        return
+    zero = int(min(starts))
+    for columns in groups.values():
+        columns["start"] = columns["start"] - zero
+    if shared.ranges_end is not None:
+        shared.ranges_end -= zero
+    known.base_time = None if dialect.since_boot else zero
 
 
 class _Scan(Struct):
@@ -119,10 +180,10 @@ class _Task(Struct, frozen=True):
 _Done = tuple[_Task, int, "Columns"]
 
 
-def _scan(database: Database, reader: TableReader, shared: Shared, watch: Watch) -> _Scan:
+def _scan(database: Database, dialect: Dialect, reader: TableReader, shared: Shared, watch: Watch) -> _Scan:
     """Reads every event table that the file has."""
     resources.keep_chunks_in_heap(LARGEST_TEMPORARY)
-    tasks = _tasks(database)
+    tasks = _tasks(database, dialect)
     stores = {
         group: Store(sum(task.rows for task in tasks if task.event_table.group == group), needed)
         for group, needed in tables.GROUPS.items()
@@ -145,32 +206,18 @@ def _scan(database: Database, reader: TableReader, shared: Shared, watch: Watch)
     return _Scan({group: store.finish() for group, store in stores.items()}, read, partial)
 
 
-def _tasks(database: Database) -> list[_Task]:
+def _tasks(database: Database, dialect: Dialect) -> list[_Task]:
     todo = []
     with closing(database.connect()) as connection:
-        for event_table, table in tables.present(database):
-            query = event_table.query(table)
+        for event_table, table, part in dialect.present(database):
+            query = event_table.query(table, connection, part)
             if query.columns:
+                pieces = [(None, None)] if event_table.whole else stretches(database, connection, table)
                 todo += [
                     _Task(event_table, query, first, last, 0 if first is None or last is None else last - first + 1)
-                    for first, last in stretches(database, connection, table)
+                    for first, last in pieces
                 ]
     return todo
-
-
-def _check(path: Path, database: Database) -> None:
-    """Refuses what is another program's database."""
-    found = database.tables
-    if any(name.startswith(OF_NSYS) for name in found):
-        return
-    lower = {name.lower() for name in found}
-    if any(name.startswith("dlprof") for name in lower) or {"op_instances", "kernels"} <= lower:
-        raise TraceError(
-            path, "a DLProf database, not one of Nsight Systems", "export the .qdrep or .nsys-rep behind it"
-        )
-    if not found:
-        raise TraceError(path, "an SQLite database without tables", "export the report anew")
-    raise TraceError(path, "an SQLite database of another program", "give an export of Nsight Systems")
 
 
 def _thread_strings(shared: Shared, known: Metadata) -> set[int]:
@@ -188,10 +235,10 @@ def _domains(shared: Shared, strings: Strings) -> names.Domains:
         thread, domain = row.get("globalTid"), row.get("domainId")
         if row["eventType"] != tables.DOMAIN_CREATE or thread is None or domain is None:
             continue
-        at, key = row.get("start") or 0, (thread >> tables.PID_BITS, domain)
+        at, key = row.get("start") or 0, (thread >> shared.ids.tid_bits, domain)
         if key not in first or at < first[key][0]:
             first[key] = (at, _text(row, strings))
-    processes = [None if value is None else value >> tables.PID_BITS for value in shared.threads.values]
+    processes = [None if value is None else value >> shared.ids.tid_bits for value in shared.threads.values]
     return names.Domains({key: name for key, (_, name) in first.items()}, processes)
 
 
@@ -209,8 +256,8 @@ def _info(events: Events, tally: Tally) -> TraceInfo:
     processes = _processes(shared)
     _say_what_is_missing(events, tally)
     return TraceInfo(
-        kind="nsys",
-        tool=TOOL,
+        kind=events.dialect.kind,
+        tool=events.dialect.tool,
         tool_version=known.product_version,
         devices=_devices(events, tally),
         captured=known.settings + _categories(events),
@@ -223,10 +270,8 @@ def _info(events: Events, tally: Tally) -> TraceInfo:
 
 def _processes(shared: Shared) -> set[int]:
     """The processes with events."""
-    found = {value & tables.PID_MASK for value in shared.processes.values if value is not None}
-    return found | {
-        (value >> tables.PID_BITS) & tables.PID_MASK for value in shared.threads.values if value is not None
-    }
+    found = {value & shared.ids.pids for value in shared.processes.values if value is not None}
+    return found | {shared.ids.process(value) for value in shared.threads.values if value is not None}
 
 
 def _thread_names(events: Events, threads: list[int]) -> tuple[tuple[int, int, str], ...]:
@@ -235,12 +280,12 @@ def _thread_names(events: Events, threads: list[int]) -> tuple[tuple[int, int, s
     for place, (thread, priority, string) in enumerate(events.metadata.thread_names):
         if name := events.strings.text(string):
             best[thread] = max(best.get(thread, (-1, 0, "")), (priority, place, name))
-    names = {thread: name for thread, (_, _, name) in best.items()}
+    names, ids = {thread: name for thread, (_, _, name) in best.items()}, events.shared.ids
     for row in events.shared.nvtx_rows:
         if row["eventType"] in tables.THREAD_NAMES and (name := _text(row, events.strings)):
             names[row["globalTid"]] = name
     return tuple(
-        ((thread >> tables.PID_BITS) & tables.PID_MASK, thread & tables.TID_MASK, without_users(shown(names[thread])))
+        (ids.process(thread), ids.thread(thread), without_users(shown(names[thread])))
         for thread in sorted(threads)
         if thread in names
     )
@@ -260,7 +305,7 @@ def _devices(events: Events, tally: Tally) -> tuple[DeviceInfo, ...]:
     gpu_of = events.metadata.gpu_of
     used |= {gpu for (_, cuda), gpu in gpu_of.items() if cuda in used}
     if events.device["start"].size and not known:
-        tally.missing("description of the GPUs (table TARGET_INFO_GPU)")
+        tally.missing(f"description of the GPUs ({events.dialect.gpus_in})")
     return tuple(gpu for gpu in known if gpu.id in used) or known
 
 

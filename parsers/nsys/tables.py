@@ -19,18 +19,37 @@ from tracetui.parsers.nsys.database import Query
 from tracetui.parsers.nsys.names import labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import sqlite3
+    from collections.abc import Callable, Mapping
 
     from tracetui.parsers.categories import Codes
     from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.nsys.database import Database, Table
-    from tracetui.parsers.nsys.metadata import Vocabulary
+    from tracetui.parsers.nsys.database import Table
     from tracetui.parsers.tally import Tally
 
 UNSIGNED_NONE = 0xFFFFFFFF
 """-1 as nsys writes it into some columns of ids."""
 PID_BITS, PID_MASK, TID_MASK = 24, 0xFFFFFF, 0xFFFFFF
 """A global id is hardware << 56 | machine << 48 | process << 24 | thread."""
+
+
+class Ids(Struct, frozen=True):
+    """How processes and threads make one number."""
+
+    tid_bits: int = PID_BITS
+    pids: int = PID_MASK
+
+    def process(self, thread: Any) -> Any:
+        """The process of a thread, or of many."""
+        return (thread >> self.tid_bits) & self.pids
+
+    def thread(self, thread: Any) -> Any:
+        """The system's number of a thread, or of many."""
+        return thread & ((1 << self.tid_bits) - 1)
+
+
+PLAIN = Ids(32, 0x7FFFFFFF)
+"""Process << 32 | thread, of programs that have a column for each."""
 OSRT_PSEUDO = (31, 32)
 """Event classes of OSRT_API that say when tracing began and ended on a thread; they are no calls."""
 DRIVER_CLASS = 1
@@ -53,11 +72,27 @@ LATEST = 1 << 61
 """ns before or after a clock's zero: 73 years."""
 
 
+class Vocabulary(Struct, frozen=True):
+    """Labels for the numbers of copy kinds and memory kinds."""
+
+    copies: dict[int, str]
+    memories: dict[int, str]
+
+    def copy(self, kind: int | None) -> str:
+        """``Host-to-Device`` and so on."""
+        return "Unknown" if kind is None else self.copies.get(kind, f"kind {kind}")
+
+    def memory(self, kind: int | None) -> str | None:
+        """``Pageable``, ``Device`` and so on."""
+        return None if kind is None else self.memories.get(kind, f"kind {kind}")
+
+
 class Shared(Struct):
     """State shared by the batches of all tables; several threads may fill it."""
 
     tally: Tally
     vocabulary: Vocabulary
+    ids: Ids = field(default_factory=Ids)
     is_cut: bool = False
     """Rows may have lost values with the end of the file."""
     threads: Numbering = field(default_factory=Numbering)
@@ -96,9 +131,17 @@ class EventTable(Struct, frozen=True):
     integers: tuple[str, ...]
     convert: Callable[[pl.DataFrame, Shared], Columns]
     texts: tuple[str, ...] = ()
+    computed: dict[str, str] = {}
+    """Of a program other than nsys: the columns in nsys's words, and what finds them (`dialects`)."""
+    where: str = ""
+    """Which of the rows are meant."""
+    whole: bool = False
+    """Whether rows belong to others far away, so that all are read at once."""
 
-    def query(self, table: Table) -> Query:
+    def query(self, table: Table, connection: sqlite3.Connection, part: Mapping[str, str]) -> Query:
         """What is read of it."""
+        if self.computed:
+            return Query.computing(table, connection, part, self.computed, self.texts, self.where)
         unneeded = [name for name in NAMED_KERNEL if name in table.columns][1:]
         return Query.of(
             table, *(name for name in self.integers if name not in unneeded), texts=self.texts, is_events=True
@@ -170,7 +213,7 @@ def _device(batch: pl.DataFrame, shared: Shared, kind: int) -> Columns:
         "kind": np.full(batch.height, kind, np.uint8),
         "start": wide(batch["start"]),
         "duration": wide(_duration(batch, shared)),
-        "process": shared.processes.of(_column(batch, "globalPid") // (1 << PID_BITS)),
+        "process": shared.processes.of(_column(batch, "globalPid") // (1 << shared.ids.tid_bits)),
         "device": _ids(batch, "deviceId"),
         "context": _ids(batch, "contextId"),
         "stream": _ids(batch, "streamId"),
@@ -408,8 +451,3 @@ EVENT_TABLES = (
     ),
 )
 """In the order in which they are read."""
-
-
-def present(database: Database) -> list[tuple[EventTable, Table]]:
-    """The event tables that the file has."""
-    return [(table, database.tables[table.name]) for table in EVENT_TABLES if table.name in database.tables]

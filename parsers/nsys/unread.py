@@ -40,12 +40,12 @@ READ_BY = {
 _SAID = re.compile(r"events of the table (\w+), which")
 
 
-def say_what_is_unread(database: Database, read: Collection[str], tally: Tally) -> None:
-    """Counts the rows of every table of events that is not among those that are `read`."""
+def say_what_is_unread(database: Database, read: Collection[str], context: str, tally: Tally) -> None:
+    """Counts the rows of every table of events that is not among those that are `read`, nor matches `context`."""
     connection = database.connect()
     try:
         for name, table in sorted(database.tables.items()):
-            if name in read or not _holds_events(table):
+            if name in read or not _holds_events(table) or (context and re.match(context, name)):
                 continue
             section = READ_BY.get(name)
             how = f"--section {section} reads when asked" if section else "is not read"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,7 +14,8 @@ from tracetui.parsers.chrome import layout
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.sniff import has_table, is_source_page, other_page
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, tool_of
+from tracetui.parsers.runs.refused import OF_A_FOLDER, refused
+from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, siblings, tool_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +32,10 @@ _UNREADABLE = {
     ".ncu-repz": ("a compressed Nsight Compute report", "write it anew without --compress, or import it with ncu"),
     ".pftrace": ("a Perfetto protobuf trace", "give the profiler's own trace: JSON, or an Nsight export"),
     ".perfetto-trace": ("a Perfetto protobuf trace", "give the profiler's own trace: JSON, or an Nsight export"),
-    ".xplane.pb": ("an XPlane protobuf", "give the .trace.json.gz beside it"),
-    ".pb": ("a protobuf file", "give the .trace.json.gz beside it, if there is one"),
 }
 """Formats whose content has no magic number: what they are, and what to do."""
 _REPORTS = {suffix: tool for tool in TOOLS for suffix in tool.reports}
-"""Reports that only NVIDIA's own tools can read; those tools are run to export them."""
+"""NVIDIA's own reports; those of Nsight Systems are exported by its tool."""
 _LFS = b"version https://git-lfs"
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 _STAMP = re.compile(r"\.(\d{13,19})\.pt\.trace\.json")
@@ -84,11 +84,18 @@ def inspect(path: Path) -> Candidate:
         if path.name.lower().endswith(suffix):
             raise TraceError(path, what, advice)
     head = read_all(path, PEEK_BYTES)
+    if path.name.lower().endswith((".pb", ".pb.gz")) and _by_magic(head) is None:
+        advice = "give the .trace.json.gz beside it, if there is one"
+        raise TraceError(path, "a protobuf file, but not XPlane, or damaged", advice)
     if head.startswith(_LFS):
         raise TraceError(path, "a Git LFS pointer, not the file itself", "fetch it with: git lfs pull")
     for suffix, tool in _REPORTS.items():
-        if path.name.lower().endswith(suffix) and _by_magic(head) != "nsys":
+        if path.name.lower().endswith(suffix) and _by_magic(head) not in (tool.kind, "nsys"):
+            if tool.kind == "ncu":
+                raise TraceError(path, "an Nsight Compute report without its head", "copy it anew")
             return Candidate(path, tool.kind + REPORT)
+    if _by_magic(head) is None and (said := refused(head)) is not None:
+        raise TraceError(path, *said)
     kind = _kind(head)
     if kind is None:
         what, advice = other_page(head) or ("not a trace that tracetui knows", f"give {EXAMPLES}")
@@ -102,10 +109,12 @@ def looks_like_trace(path: Path) -> bool:
     if any(name.endswith(suffix) for suffix in _REPORTS):
         return not _has_export(path)
     if any(name.endswith(suffix) for suffix in _UNREADABLE):
-        return not name.endswith(".xplane.pb") or not any(path.parent.glob("*.trace.json*"))
+        return True
+    if name.endswith((".xplane.pb", ".xplane.pb.gz")) and any(path.parent.glob("*.trace.json*")):
+        return False  # the same events, of which JSON has a million at most
     if name.startswith("perfetto_trace.json") and any(path.parent.glob("*.trace.json*")):
         return False  # JAX writes the same events twice
-    if ".trace.json" in name:
+    if ".trace.json" in name or OF_A_FOLDER.fullmatch(name):
         return True
     tools = _named_like(name)
     if not tools or _is_log_of_a_run(path):
@@ -114,6 +123,9 @@ def looks_like_trace(path: Path) -> bool:
         head = read_all(path, PEEK_BYTES)
     except TraceError:
         return any(tool.doubtful for tool in tools)
+    kind = _by_magic(head)
+    if any(_first_part(path, tool) != path for tool in tools if tool.parts and tool.kind == kind):
+        return False  # another file of the same recording is opened
     # it has no launches that could stand beside others': it is read where it is asked for by its own name
     if is_source_page(head):
         return False
@@ -130,6 +142,15 @@ def _named_like(name: str) -> list[Tool]:
     fits = [(len(suffix), tool) for tool in TOOLS for suffix in tool.suffixes if name.endswith(suffix)]
     longest = max((length for length, _ in fits), default=0)
     return [tool for length, tool in fits if length == longest]
+
+
+def _first_part(path: Path, tool: Tool) -> Path:
+    """The file by which the recording is opened that a tool wrote into several."""
+    for file in siblings(path, tool):
+        with suppress(TraceError):
+            if _by_magic(read_all(file, PEEK_BYTES)) == tool.kind:
+                return file
+    return path
 
 
 def _is_log_of_a_run(path: Path) -> bool:

@@ -450,14 +450,18 @@ def _found_in(folder: Path, problems: list[TraceError]) -> list[Candidate]:
 def _check_tool(candidate: Candidate) -> None:
     from tracetui.parsers.runs.nvidia_reports import tool_for
 
-    tool_for(candidate.path, candidate.kind)
+    tool_for(candidate.path)
 
 
 def _with_hosts_as_ranks(found: list[Candidate]) -> list[Candidate]:
     """Numbers the hosts of a JAX run: their traces share a folder ``plugins/profile/<run>/`` and don't say a rank."""
     hosts: dict[Path, list[Candidate]] = {}
     for candidate in sorted(found, key=lambda c: c.path.name):
-        if candidate.kind == "chrome" and candidate.rank is None and candidate.path.parent.parent.name == "profile":
+        if (
+            tool_of(candidate.kind) == "chrome"
+            and candidate.rank is None
+            and candidate.path.parent.parent.name == "profile"
+        ):
             hosts.setdefault(candidate.path.parent, []).append(candidate)
     ranks = {
         candidate.path: replace(candidate, rank=rank, world_size=len(of_run))

@@ -38,7 +38,16 @@ VARIABLE = "TRACETUI_MAX_MEMORY"
 """How many bytes the program may take to read a recording; without it, what the machine has free."""
 FIXED = 48 << 20
 """What reading any file takes, however small."""
-FACTORS = {"chrome": 0.8, "nsys": 1.8, "ncu": 6.0, "ncu raw": 25.0, "memory_snapshot": 8.5}
+FACTORS = {
+    "chrome": 0.8,
+    "nsys": 1.8,
+    "ncu": 6.0,
+    "ncu raw": 25.0,
+    "ncu report": 9.0,
+    "memory_snapshot": 8.5,
+    "rocprof": 12.0,
+    "jax": 12.0,
+}
 """The peak of memory by byte of the inflated file, as measured on recordings of 30 MB and more."""
 _LEAST_RATIO = 4
 """Recordings inflate to 4 times their size and more: which of the sizes is meant that have the same lowest 32 bits."""
@@ -68,8 +77,9 @@ def check(path: Path, kind: str) -> None:
 
 def estimate(path: Path, kind: str) -> int:
     """About how much memory reading a file takes, bytes."""
-    if kind == "ncu" and b'"Metric Name"' not in read_all(path, _PEEK):
-        kind = "ncu raw"  # a column for each metric, of which most cells are short
+    if kind == "ncu" and b'"Metric Name"' not in (head := read_all(path, _PEEK)):
+        # a column for each metric, of which most cells are short
+        kind = "ncu report" if head.startswith(b"NVR") else "ncu raw"
     return FIXED + int(FACTORS.get(kind, 0.0) * _inflated(path))
 
 
@@ -306,7 +316,8 @@ def _with_program(trace: Trace, manifest: RunManifest | None, light_pass: LightP
         return trace
     light = light_pass.read if light_pass is not None and trace.info.recorded_pass == RICH else None
     own = manifest is not None and claims.device_apart(manifest, trace) is None
-    return replace(trace, clean_step_ns=manifest.clean_steps(trace.info.rank) if manifest and own else (), light=light)
+    clean = manifest.clean_steps(trace.info.rank) if manifest and own else trace.clean_step_ns
+    return replace(trace, clean_step_ns=clean, light=light)
 
 
 def _by_rank_and_tool(trace: Trace) -> tuple[int, int, str]:
@@ -374,7 +385,7 @@ def _read(candidate: Candidate, watch: Watch) -> Trace:
     if candidate.kind.endswith(REPORT):
         from tracetui.parsers.runs.nvidia_reports import read_report
 
-        return read_report(candidate.path, candidate.kind, watch)
+        return read_report(candidate.path, watch)
     check(candidate.path, candidate.kind)
     read: Callable[[Path, Watch], Trace] = function(BY_KIND[candidate.kind].reader)
     return read(candidate.path, watch)
@@ -393,7 +404,8 @@ def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
 
 def _cached_or_read(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
     path = candidate.path
-    if not use_cache:
+    tool = BY_KIND.get(candidate.kind)
+    if not use_cache or (tool is not None and tool.parts):  # what several files say is not known of one of them
         return bounded(_read(candidate, watch))
     try:
         key = trace_cache.key_of(path)
@@ -434,8 +446,9 @@ def _kernels_in(candidate: Candidate, watch: Watch, use_cache: bool) -> frozense
         return frozenset()
     known = BY_KIND.get(candidate.kind)
     if known is not None and known.kernel_names:
-        quick: Callable[[Path, Watch], frozenset[str]] = function(known.kernel_names)
-        return quick(candidate.path, watch)
+        quick: Callable[[Path, Watch], frozenset[str] | None] = function(known.kernel_names)
+        if (found := quick(candidate.path, watch)) is not None:
+            return found
     try:
         return kernel_keys(_cached_or_read(candidate, watch, use_cache))
     except TraceError:

@@ -12,11 +12,13 @@ from fuzz.manifest import Manifest
 from fuzz.memory import Memory
 from fuzz.ncu import Ncu
 from fuzz.nsys import Nsys
+from fuzz.others import Databases, Edge, NcuReport, Rocprof, XPlane
 from fuzz.settings import Settings
 
 FORMATS: dict[str, Any] = {
     format.name: format
     for format in (
         Chrome, Jax, Nsys, Ncu, Memory, Manifest, Cached, Settings, EquivalentChrome, EquivalentNsys, EquivalentNcu,
+        NcuReport, XPlane, Databases, Rocprof, Edge,
     )
 }  # fmt: skip

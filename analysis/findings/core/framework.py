@@ -53,7 +53,7 @@ def program_of(trace: Trace, kernels: pl.Series) -> Program:
         trace: the recording.
         kernels: the names of the kernels that were launched.
     """
-    if trace.info.kind == "jax":
+    if trace.info.kind == "jax" and not trace.info.tool.startswith("TensorFlow"):
         return Program("jax", "a recording of the JAX profiler")
     told = trace.host["kind"].is_in(["operator", "annotation", "python", "module"])
     calls = trace.host["name"].filter(told)

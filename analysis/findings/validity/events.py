@@ -621,5 +621,7 @@ def _in_order(facts: Facts) -> tuple[pl.DataFrame, Ints, Ints, Ints]:
     before = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(key))[: key.size]
     holder = np.maximum.accumulate(np.where(key > before, np.arange(key.size), 0))
     holder = np.append(0, holder)[: key.size]
-    inside = np.flatnonzero((lanes[holder] == lanes) & (end < end[holder]) & (start >= start[holder]))
+    # what takes no time, at the moment that something begins, is in its way no more than before it
+    apart = (start == end) & (start == start[holder])
+    inside = np.flatnonzero((lanes[holder] == lanes) & (end < end[holder]) & (start >= start[holder]) & ~apart)
     return work, order, inside, holder[inside]

@@ -23,6 +23,7 @@ from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V1, V8, V14, V18, V24, V25, V31
 from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.matching.one_program import COMMON_PERCENT, apart
+from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,7 +234,7 @@ def reference_backend(facts: Facts, limits: Limits) -> Finding | Abstention | No
     )
 
 
-KINDS = ("chrome", "nsys", "ncu")
+KINDS = ("chrome", "nsys", "nvprof", "rocprof", "ncu")
 """What records kernels with the size of their launches."""
 
 
@@ -373,7 +374,7 @@ def several_processes(facts: Facts, limits: Limits) -> Finding | Abstention | No
         return None
     shared = launched.filter(pl.col("by").is_in(counts["by"].implode())).group_by("device").agg(pl.col("by").n_unique())
     on_one = shared.height < counts.height or int((shared["by"] > 1).sum()) > 0
-    merged = trace.info.kind != "nsys"  # which records child processes too
+    merged = not BY_KIND[trace.info.kind].many_processes
     counts = counts.sort("launches", descending=True)
     where = "on the same GPU" if on_one else "on GPUs of their own"
     return Finding(

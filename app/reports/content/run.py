@@ -178,6 +178,8 @@ def _head(trace: Trace) -> Iterator[tuple[str, str]]:
     tool = " ".join(part for part in (source.tool, source.tool_version) if part)
     events = f"{format_count(source.events_parsed)} of {format_count(source.events_total)} events read"
     yield "File", f"{Path(source.path).name} ({format_bytes(source.bytes)}, {tool}, {events})"
+    if WORDS[source.kind].says and source.captured:
+        yield "Says", "; ".join(f"{title} {said}" for title, said in source.captured.items())
     if source.rank is not None:
         yield "Rank", f"{source.rank} of {source.world_size or 'an unknown number'}"
     yield "GPU", _devices(trace.device)

@@ -1,0 +1,296 @@
+"""Reads Nsight Compute's own report (``.ncu-rep``) without ncu: launches, metrics, sections and what rules say.
+
+A report is a magic number, a header, and blocks. A block is a header, whose field 5 says how many bytes follow, and
+sources, then results; each of these and the headers is four bytes with its length and a message of Protocol Buffers.
+The names of metrics stand once, in the first block with results, and hold for all later ones.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+from msgspec import Struct, field
+
+from tracetui.parsers import schema
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.ncu.frames import RULES, Launches
+from tracetui.parsers.wire import Damaged, double, fields, signed, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tracetui.parsers.tally import Tally
+    from tracetui.parsers.wire import Span
+
+MAGIC = b"NVR\0"
+PAGE = "report"
+"""What is called a page of a CSV: here all of them."""
+_WORD = 4
+_MESSAGE_TYPES = {1: "inf", 2: "wrn", 3: "err", 4: "opt"}
+_SPEED_UPS = {1: "local", 2: "global"}
+_LINKED = re.compile(r"@(?:section:[^:@]*|url):([^:@]*)(?::[^@]*)?@")
+"""A link in a rule's text, of which ncu prints the words."""
+_SHOWN = {"Nsight Compute Target": "ncu", "CUDA Version": "CUDA", "Display Driver Version": "NVIDIA driver"}
+
+_UNITS = tuple(
+    (re.compile(pattern), unit)
+    for pattern, unit in (
+        (r"launch__(block_dim_|occupancy_limit_|cluster_max_potential)", "block"),
+        (r"launch__registers_per_thread", "register/thread"),
+        (r"launch__shared_mem_per_block", "byte/block"),
+        (r"launch__shared_mem_config_size|profiler__replayer_bytes_", "byte"),
+        (r"launch__sm_count", "SM"),
+        (r"launch__cluster_max_active", "cluster"),
+        (r"launch__thread_count|derived__(derivative_)?avg_thread_", "thread"),
+        (r"derived__pct_occupancy_per_register", "%/register"),
+        (r"derived__pct_occupancy_per_shared", "%/byte"),
+        (r"\w*passes", "pass"),
+        (r"[^.]*_pct$|[^.]*\..*\bpct|derived__pct_", "%"),
+        (r"smsp__pcsamp_interval_cycles", "cycle"),
+        (r"smsp__pcsamp_sample_buffer", ""),
+        (r"smsp__(pcsamp|average_warps_issue)_\w*branch_resolving|\w*branch_targets_threads", "branches"),
+        (r"smsp__pcsamp_\w*no_instruction|smsp__average_warps_issue_stalled", "inst"),
+        (r"smsp__pcsamp_warps", "warp"),
+        (r"\w+_bytes_per_sector_\w+\.(ratio|max_rate)", "byte/sector"),
+        (r"smsp__average_warps?_\w+\.ratio", "cycle"),
+        (r"\w+\.(ratio|max_rate)|sass__\w*per_opcode|l1tex__t_requests|device__|memory_|c2clink|nvlink", ""),
+        (r"sm(sp)?__i[cm]c_requests", "cycle"),
+        (r"\w*sass_thread_inst_executed_op_\w+_x\d$", "thread"),
+    )
+)
+"""Units that a metric's name tells as a whole; of all others its words do. A report has no units: values are in base
+units, which ncu scales only to print them."""
+_QUANTITIES = (
+    ("bytes", "byte"), ("sectors", "sector"), ("cycles", "cycle"), ("requests", "request"), ("inst", "inst"),
+    ("warps", "warp"), ("time", "ns"),
+)  # fmt: skip
+_WORDS = re.compile(rf"(?:^|_)({'|'.join(word for word, _ in _QUANTITIES)})(?=_|$)")
+_OF_RATE = re.compile(r"\.(per_second|per_cycle\w*|peak_sustained\w*)$")
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric's value in a report, as its CSV has it without prefixes; empty where the name tells none."""
+    whole = next((unit for pattern, unit in _UNITS if pattern.match(metric)), None)
+    if whole is not None:
+        return whole
+    found = _WORDS.search(metric.partition(".")[0].partition("__")[2])
+    quantity = dict(_QUANTITIES)[found[1]] if found else ""
+    rate = _OF_RATE.search(metric)
+    if not quantity or rate is None:
+        return quantity
+    if rate[1] == "per_second":
+        return "hz" if quantity == "cycle" else f"{quantity}/s"
+    if quantity in ("warp", "cycle"):
+        return "warp" if quantity == "warp" else ""
+    return f"{quantity}/cycle"
+
+
+_ROW = ("device_row", "metric", "value", "text")
+
+
+class Report(Struct):
+    """What a report says."""
+
+    launches: Launches = field(default_factory=Launches)
+    captured: dict[str, str] = field(default_factory=dict)
+    metrics: list[str] = field(default_factory=list)
+    """Names by number."""
+    rows: dict[str, list[object]] = field(default_factory=lambda: {name: [] for name in _ROW})
+    """Counters, column by column; `metric` is a number in `metrics`."""
+    said: list[tuple[str, int, str | None, str, str | None, float | None, str]] = field(default_factory=list)
+    """What rules say, as rows of counters."""
+    whole: bool = True
+
+
+def read_report(path: Path, data: bytes, tally: Tally) -> Report:
+    """Reads the whole blocks of a report; what is left of one that is cut is counted.
+
+    Raises:
+        TraceError: it has lost its beginning.
+    """
+    report = Report()
+    process = ""
+    try:
+        for header, begin, end in _blocks(data):
+            results = 0
+            for number, value in header:
+                if number == 2 and isinstance(value, int):
+                    results = value
+                elif number == 3 and isinstance(value, tuple):
+                    _session(data, value, report)
+                elif number == 4 and isinstance(value, tuple):
+                    report.metrics += [
+                        text(data, name) for at, name in fields(data, *value) if at == 1 and isinstance(name, tuple)
+                    ]
+                elif number == 6 and isinstance(value, tuple):
+                    process = _process(data, value)
+            if results:
+                _results(data, (begin, end), results, process, report, tally)
+    except Damaged:
+        report.whole = False
+        tally.missing(f"the rest of the report, which is cut: {len(report.launches)} whole launches")
+    if not report.metrics and len(report.launches):
+        raise TraceError(path, "an Nsight Compute report without its head", "copy it anew")
+    return report
+
+
+def _blocks(data: bytes) -> Iterator[tuple[list[tuple[int, int | Span]], int, int]]:
+    """The header of each whole block, and where its content lies."""
+    _, at = _sized(data, len(MAGIC), len(data))
+    while at < len(data):
+        (begin, at), _ = _sized(data, at, len(data))
+        header = list(fields(data, begin, at))
+        size = next((value for number, value in header if number == 5 and isinstance(value, int)), 0)
+        if at + size > len(data):
+            raise Damaged
+        yield header, at, at + size
+        at += size
+
+
+def _sized(data: bytes, at: int, end: int) -> tuple[Span, int]:
+    """Where a message behind its length lies, and where it ends."""
+    begin = at + _WORD
+    size = int.from_bytes(data[at:begin], "little")
+    if begin > end or begin + size > end:
+        raise Damaged
+    return (begin, begin + size), begin + size
+
+
+def _process(data: bytes, span: Span) -> str:
+    """The program's name, without its folder."""
+    name = next((text(data, value) for at, value in fields(data, *span) if at == 3 and isinstance(value, tuple)), "")
+    return re.split(r"[/\\]", name)[-1]
+
+
+def _session(data: bytes, span: Span, report: Report) -> None:
+    """Versions; the machine's names, its addresses and the command line are left where they are."""
+    for number, value in fields(data, *span):
+        if number == 8 and isinstance(value, tuple):
+            pair = {at: text(data, part) for at, part in fields(data, *value) if isinstance(part, tuple)}
+            if (label := _SHOWN.get(pair.get(1, ""))) is not None and pair.get(2):
+                report.captured[label] = pair[2]
+
+
+def _results(data: bytes, span: Span, count: int, process: str, report: Report, tally: Tally) -> None:
+    """The launches of a block, which are its last entries."""
+    entries: list[Span] = []
+    at, end = span
+    while at < end:
+        entry, at = _sized(data, at, end)
+        entries.append(entry)
+    for entry in entries[-count:]:
+        try:
+            _launch(data, entry, process, report)
+        except Damaged:  # noqa: PERF203  the entries behind it can still be read
+            tally.skipped("launch that is damaged", 1)
+
+
+def _launch(data: bytes, span: Span, process: str, report: Report) -> None:
+    found = list(fields(data, *span))
+    names = {number: text(data, value) for number, value in found if 5 <= number <= 7 and isinstance(value, tuple)}
+    numbers = {number: str(value) for number, value in found if isinstance(value, int)}
+    sizes = {number: _three(data, value) for number, value in found if number in (10, 11) and isinstance(value, tuple)}
+    metrics = [_metric(data, value) for number, value in found if number == 13 and isinstance(value, tuple)]
+    said = [row for number, value in found if number == 19 and isinstance(value, tuple) for row in _rule(data, value)]
+    row = len(report.launches)
+    launches = report.launches
+    launches.names.append(names.get(7) or names.get(6) or names.get(5) or "")
+    for title, value in (
+        ("ID", str(row)), ("Process ID", numbers.get(1, "")), ("Process Name", process),
+        ("Kernel Time", ""), ("Context", numbers.get(22, "")), ("Stream", numbers.get(23, "")),
+        ("Block Size", sizes.get(11, "")), ("Grid Size", sizes.get(10, "")),
+        ("Device", numbers.get(16, "")), ("CC", ""),
+    ):  # fmt: skip
+        launches.identity[title].append(value)
+    columns = report.rows
+    for metric, number, string in metrics:
+        columns["device_row"].append(row)
+        columns["metric"].append(metric)
+        columns["value"].append(number)
+        columns["text"].append(string)
+    report.said += [(kind, row, section, name, of, gain, words) for kind, section, name, of, gain, words in said]
+
+
+def _three(data: bytes, span: Span) -> str:
+    sizes = {number: value for number, value in fields(data, *span) if isinstance(value, int)}
+    return f"({', '.join(str(sizes.get(axis, 1)) for axis in (1, 2, 3))})"
+
+
+def _metric(data: bytes, span: Span) -> tuple[int, float | None, str | None]:
+    """The number of the metric's name, and its value as a number or as a text; both None where it has none."""
+    name, value, string = 0, None, None
+    for number, part in fields(data, *span):
+        if number == 1 and isinstance(part, int):
+            name = part
+        elif number == 2 and isinstance(part, tuple):
+            for kind, content in fields(data, *part):
+                if isinstance(content, int):
+                    value = float(content if kind == 5 else signed(content))
+                elif kind == 1:
+                    string = text(data, content)
+                else:
+                    value = double(data, content)
+    return name, value, string
+
+
+def _rule(data: bytes, span: Span) -> Iterator[tuple[str, str | None, str, str | None, float | None, str]]:
+    """What a rule says: kind, section, its name, what its speed-up is of, the speed-up in percent, and a text."""
+    parts = {number: value for number, value in fields(data, *span) if isinstance(value, tuple)}
+    name, section = (text(data, parts[number]) if number in parts else "" for number in (1, 4))
+    if 3 not in parts:
+        return
+    for number, message in fields(data, *parts[3]):
+        if number != 1 or not isinstance(message, tuple):
+            continue
+        words, kind, of, gain = "", "inf", None, None
+        for at, value in fields(data, *message):
+            if at == 1 and isinstance(value, tuple):
+                for place, content in fields(data, *value):
+                    if place == 1 and isinstance(content, tuple):
+                        words = _LINKED.sub(r"\1", text(data, content))
+                    elif place == 2 and isinstance(content, int):
+                        kind = _MESSAGE_TYPES.get(content, "inf")
+            elif at == 10 and isinstance(value, tuple):
+                for place, content in fields(data, *value):
+                    if isinstance(content, int):
+                        of = _SPEED_UPS.get(content)
+                    elif place == 2:
+                        gain = double(data, content)
+        if words:
+            yield RULES[kind], section or None, name, of, gain, words
+
+
+def counters_of(report: Report, tally: Tally) -> pl.DataFrame:
+    """The metrics and rules of the launches, as counters in base units."""
+    names, known = report.metrics, len(report.metrics)
+    frame = pl.DataFrame(
+        report.rows, {"device_row": schema.RowId, "metric": pl.Int64, "value": pl.Float64, "text": pl.String}
+    )
+    named = pl.DataFrame(
+        {"metric": range(known), "name": names, "unit": [unit_of(name) for name in names]},
+        {"metric": pl.Int64, "name": pl.String, "unit": pl.String},
+    ).filter(~pl.col("name").str.starts_with(_BREAKDOWN))
+    tally.skipped("metric without a name", int((frame["metric"] >= known).sum()))
+    frame = frame.join(named, on="metric", how="inner", maintain_order="left")
+    finite = pl.when(pl.col("value").is_finite()).then("value")
+    frame = frame.with_columns(finite.alias("value"))
+    without = frame.filter(pl.col("value").is_null() & pl.col("text").is_null())
+    tally.missing("metric without a value", without.height, str(without["name"].first() or ""))
+    measured = frame.join(without, on=frame.columns, how="anti", nulls_equal=True, maintain_order="left").select(
+        pl.lit("metric").alias("kind"), "device_row", pl.col("name").alias("metric"), "unit", "value", "text"
+    )
+    rules = pl.DataFrame(
+        report.said,
+        {"kind": pl.String, "device_row": schema.RowId, "section": pl.String, "metric": pl.String, "unit": pl.String,
+         "value": pl.Float64, "text": pl.String},
+        orient="row",
+    )  # fmt: skip
+    both = pl.concat([schema.filled(schema.COUNTERS, part) for part in (measured, rules)])
+    return both.sort("device_row", maintain_order=True)
+
+
+_BREAKDOWN = "breakdown:"
+"""Metrics of this name list the metrics that another one is the highest of; no CSV has them."""

@@ -1,0 +1,139 @@
+"""Reads a log of tegrastats: how busy, how warm and how hungry a board was, sample by sample and in numbers of all."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from tracetui.parsers import schema
+from tracetui.parsers.bytes_source import ByteSource
+from tracetui.parsers.errors import TraceError
+from tracetui.parsers.progress import Watch
+from tracetui.parsers.tally import Tally
+from tracetui.parsers.tegrastats.lines import MHZ, Line, parse
+from tracetui.parsers.trace import Source, Trace, TraceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BLOCK = 1 << 22
+TOOL = "NVIDIA tegrastats"
+INTERVAL_NS = 1_000_000_000
+"""Between samples where the lines have no times: what tegrastats does unless it is told otherwise."""
+_STAMP = re.compile(r"(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d) ")
+_DATE = re.compile(r"\w{3} (\w{3} +\d{1,2} \d\d:\d\d:\d\d) (?:[A-Z]\w* )?(\d{4})\s*$")
+_INPUTS = ("VDD_IN", "VIN_SYS_5V0", "POM_5V_IN")
+"""Supplies of the whole board: they contain the others, which are never added."""
+_UNITS = {"%": "%", "mW": "mW", "C": "°C", "MHz": "MHz", "MB": "MB"}
+
+
+def read_tegrastats(path: Path, watch: Watch | None = None) -> Trace:
+    """Reads every sample; lines that are none are counted.
+
+    Raises:
+        TraceError: the file can't be read or has no sample.
+        Cancelled: the user gave up.
+    """
+    watch = watch or Watch()
+    tally = Tally()
+    with ByteSource(path) as source:
+        text = b"".join(map(bytes, source.blocks(BLOCK, watch))).decode("utf-8", "replace")
+        if source.damage:
+            tally.missing("the compressed stream ends early", 1, source.damage)
+    times: list[int | None] = []
+    values: dict[tuple[str, str], dict[int, float]] = {}
+    date: int | None = None
+    for line in text.splitlines():
+        if (sample := parse(line)) is not None:
+            for name, unit, value in _values(sample):
+                values.setdefault((name, unit), {})[len(times)] = value
+            times.append(_time(line) or date)
+            date = None
+        elif (date := _time(line)) is None and line.strip():
+            tally.skipped("line that is no sample", 1, line)
+    if not times:
+        raise TraceError(path, "a log of tegrastats without a sample", "record it anew: tegrastats --logfile FILE")
+    starts = _starts(times, tally)
+    counters = _counters(values, starts)
+    said = _said(values, starts)
+    info = TraceInfo("tegrastats", TOOL, captured=tuple(said.items()), base_time=times[0])
+    total = len(times) + tally.skipped_events
+    return Trace(
+        counters=counters, info=info, source=Source(path, path.stat().st_size, total, len(times)), notes=tally.notes()
+    )
+
+
+def _values(sample: Line) -> Iterator[tuple[str, str, float]]:
+    yield "RAM", "MB", sample.ram_mb
+    if sample.gpu_percent is not None:
+        yield "GPU load (GR3D)", "%", sample.gpu_percent
+    if sample.gpu_hz:
+        yield "GPU clock", "MHz", max(sample.gpu_hz) / MHZ
+    if sample.emc_percent is not None:
+        yield "memory load (EMC)", "%", sample.emc_percent
+    for name, power in sample.rails_mw.items():
+        yield name, "mW", power
+    for name, warmth in sample.temperatures_c.items():
+        yield name, "C", warmth
+
+
+def _time(line: str) -> int | None:
+    """When a line was written, ns since 1970 by a clock whose zone is not known."""
+    if (found := _STAMP.match(line)) is not None:
+        spelled, form = found[1], "%m-%d-%Y %H:%M:%S"
+    elif (found := _DATE.match(line)) is not None:
+        spelled, form = f"{found[1]} {found[2]}", "%b %d %H:%M:%S %Y"
+    else:
+        return None
+    try:
+        return int((datetime.strptime(spelled, form) - datetime(1970, 1, 1)).total_seconds()) * 1_000_000_000
+    except ValueError:
+        return None
+
+
+def _starts(times: list[int | None], tally: Tally) -> list[int]:
+    """When each sample was taken, from the first on; a clock that is set back, or none, leaves a second between."""
+    starts = [0]
+    for before, now in pairwise(times):
+        apart = INTERVAL_NS if before is None or now is None else now - before
+        if apart < 0:
+            tally.repaired("time before the one of the line before, taken for a second after it")
+            apart = INTERVAL_NS
+        starts.append(starts[-1] + apart)
+    return starts
+
+
+def _counters(values: dict[tuple[str, str], dict[int, float]], starts: list[int]) -> pl.DataFrame:
+    rows = [
+        (starts[at], name, _UNITS[unit], float(value))
+        for (name, unit), samples in values.items()
+        for at, value in samples.items()
+    ]
+    frame = pl.DataFrame(
+        rows, {"time": pl.Int64, "metric": pl.String, "unit": pl.String, "value": pl.Float64}, orient="row"
+    )
+    return schema.filled(schema.COUNTERS, frame.with_columns(kind=pl.lit("sample")))
+
+
+def _said(values: dict[tuple[str, str], dict[int, float]], starts: list[int]) -> dict[str, str]:
+    """Mean and largest of each value; of the board's input also the energy."""
+    said = {"samples": f"{len(starts):,} in {starts[-1] / 1e9:,.0f} s"}
+    order = {"%": 0, "MHz": 1, "mW": 2, "C": 3, "MB": 4}
+    for (name, unit), samples in sorted(values.items(), key=lambda item: order[item[0][1]]):
+        found = np.array(list(samples.values()))
+        digits = 1 if unit in ("mW", "C") else 3 if unit == "%" else 0
+        title = f"{name} temperature" if unit == "C" else name
+        said[title] = f"mean {found.mean():,.{digits}f} {_UNITS[unit]}, largest {found.max():,.6g} {_UNITS[unit]}"
+        if len(found) < len(starts):
+            said[title] += f" (of {len(found)})"
+        if name in _INPUTS and len(starts) > 1:
+            lasts = np.diff(starts, append=starts[-1] + starts[-1] // (len(starts) - 1))
+            drawn = sum(value * lasts[at] for at, value in samples.items()) / 1e12
+            said["energy"] = f"{drawn:,.1f} J ({name})"
+    return said

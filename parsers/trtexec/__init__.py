@@ -1,0 +1,1 @@
+"""Reads what trtexec says of an engine of TensorRT."""

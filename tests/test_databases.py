@@ -1,0 +1,229 @@
+"""Databases of nvprof, rocprofv3, rocprof v1 and RPDTracer, against the figures of their own bytes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from sample_runs import recorded
+
+from tracetui.app.cli.main import main
+from tracetui.parsers import Trace, open_path
+from tracetui.parsers.errors import TraceError
+
+
+def sums(trace: Trace, *by: str) -> dict[object, tuple[int, int]]:
+    """Number and time of the work by these columns of the device frame."""
+    keys = [pl.col(name).cast(pl.String) for name in by]
+    found = trace.device.group_by(keys).agg(pl.len(), pl.col("duration").sum())
+    return {row[0] if len(by) == 1 else row[:-2]: row[-2:] for row in found.rows()}
+
+
+def calls(trace: Trace, name: str) -> int:
+    return int((trace.host["name"].cast(pl.String) == name).sum())
+
+
+def kinds(trace: Trace) -> dict[str, int]:
+    return dict(trace.host.group_by(pl.col("kind").cast(pl.String)).len().rows())
+
+
+def test_nvprof_with_one_kernel() -> None:
+    trace = open_path(recorded("formats/nvprof/one_kernel.nvvp"), cache=False).main
+    assert (trace.info.kind, trace.info.tool) == ("nvprof", "NVIDIA nvprof")
+    assert sums(trace, "kind", "name") == {
+        ("kernel", "_Z15squareMatrixGpuPdS_"): (1, 4_868_167),
+        ("memcpy", "[CUDA memcpy Host-to-Device]"): (1, 12_513),
+    }
+    assert trace.device.filter(kind="memcpy")["bytes"].to_list() == [131_072]
+    assert (kinds(trace)["runtime"], kinds(trace)["driver"], calls(trace, "cudaLaunchKernel")) == (8, 104, 1)
+    launched = trace.host["name"].cast(pl.String)[trace.device.filter(kind="kernel")["launch"].item()]
+    assert launched == "cudaLaunchKernel"
+    (gpu,) = trace.info.devices
+    assert (gpu.name, gpu.sm_count, gpu.memory_bandwidth) == ("TITAN X (Pascal)", 28, 480_480_000_000)
+    assert trace.info.base_time == 1_635_255_385_567_024_396  # the first call, ns since 1970
+
+
+def test_nvprof_with_markers_and_two_gpus() -> None:
+    trace = open_path(recorded("formats/nvprof/qcu_a.nvvp.gz"), cache=False).main
+    assert sums(trace, "kind")["kernel"] == (145, 395_426_740)
+    assert sums(trace, "kind")["memset"] == (29, 2_335_344)
+    assert sums(trace, "name")["_Z17give_random_valuePvm"] == (3, 81_119_962)
+    moved = trace.device.filter(kind="memcpy").group_by(pl.col("name").cast(pl.String))
+    assert set(moved.agg(pl.len(), pl.col("bytes").sum()).rows()) == {
+        ("[CUDA memcpy Host-to-Device]", 18, 9_450_304),
+        ("[CUDA memcpy Device-to-Host]", 9, 59_768_832),
+        ("[CUDA memcpy Device-to-Device]", 21, 1_840_250_880),
+    }
+    assert kinds(trace) == {"runtime": 819, "driver": 5_115, "overhead": 961, "annotation": 142}
+    assert trace.device["device"].unique().to_list() == [1]
+    ranges = trace.host.filter(kind="annotation")
+    assert ranges["domain"].unique().to_list() == ["NCCL"]
+    assert ranges["duration"].min() > 0
+    assert set(ranges["thread"]) == {2_384_667_072} < set(trace.host.filter(kind="runtime")["thread"])
+
+
+def test_rocpd_of_eight_gpus() -> None:
+    path = recorded("formats/rocpd/ck_bmm_results.db.gz")
+    trace = open_path(path, cache=False).main
+    assert (trace.info.kind, trace.info.tool) == ("rocprof", "AMD rocprofv3")
+    found = {str(name).partition("<")[0]: of for name, of in sums(trace, "name").items()}
+    assert found == {"__amd_rocclr_fillBufferAligned": (1, 24_175), "void ck_tile::kentry": (150, 2_580_371)}
+    assert (trace.host.height, calls(trace, "hipLaunchKernel")) == (629, 150)
+    launches = trace.host["name"].cast(pl.String).gather(trace.device["launch"])
+    assert launches.value_counts().sort("count").rows() == [("hipMemset", 1), ("hipLaunchKernel", 150)]
+    first = trace.device.row(0, named=True)
+    assert (first["grid"], first["block"], first["device"], first["registers"]) == ([304, 1, 1], [256, 1, 1], 0, 12)
+    (gpu,) = trace.info.devices
+    assert (gpu.name, gpu.architecture, gpu.sm_count, gpu.warp_size) == ("AMD Instinct MI300X", "gfx942", 304, 64)
+    assert "hunter2" not in repr(trace.info) + repr(trace.notes)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[[str], Path]:
+    """Makes a database of these statements."""
+
+    def make(statements: str) -> Path:
+        path = tmp_path / "made.db"
+        with sqlite3.connect(path) as connection:
+            connection.executescript(statements)
+        return path
+
+    return make
+
+
+V1 = """
+CREATE TABLE A(k TEXT);
+CREATE TABLE KERN("Index" INTEGER, KernelName TEXT, "gpu-id" INTEGER, "queue-id" INTEGER, pid INTEGER, tid INTEGER,
+                  grd INTEGER, wgr INTEGER, lds INTEGER, arch_vgpr INTEGER, BeginNs INTEGER, EndNs INTEGER);
+INSERT INTO KERN VALUES(7, '"vectoradd(float*, int) [clone .kd]"', 4, 1, 20, 20, 1024, 256, 512, 8, 1000, 1700);
+CREATE TABLE COPY("Index" INTEGER, Name TEXT, BeginNs INTEGER, EndNs INTEGER);
+INSERT INTO COPY VALUES(0, 'CopyHostToDevice', 100, 400);
+CREATE TABLE HIP("Index" INTEGER, pid INTEGER, tid INTEGER, BeginNs INTEGER, EndNs INTEGER, Name TEXT);
+INSERT INTO HIP VALUES(7, 20, 21, 900, 950, 'hipLaunchKernel');
+"""
+RPD = """
+CREATE TABLE rocpd_string(id INTEGER PRIMARY KEY, string TEXT);
+INSERT INTO rocpd_string VALUES(1, 'gemm'), (2, 'KernelExecution'), (3, 'CopyDeviceToHost'), (4, 'hipLaunchKernel');
+CREATE TABLE rocpd_api(id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, start INTEGER, end INTEGER,
+                       apiName_id INTEGER);
+INSERT INTO rocpd_api VALUES(9, 5, 6, 10, 20, 4);
+CREATE TABLE rocpd_op(id INTEGER PRIMARY KEY, gpuId INTEGER, queueId INTEGER, start INTEGER, end INTEGER,
+                      description_id INTEGER, opType_id INTEGER);
+INSERT INTO rocpd_op VALUES(1, 2, 0, 30, 70, 1, 2), (2, 2, 0, 80, 90, 1, 3);
+CREATE TABLE rocpd_api_ops(id INTEGER PRIMARY KEY, api_id INTEGER, op_id INTEGER);
+INSERT INTO rocpd_api_ops VALUES(1, 9, 1);
+"""
+
+
+def test_rocprof_v1_database(made: Callable[[str], Path]) -> None:
+    trace = open_path(made(V1), cache=False).main
+    assert (trace.info.kind, trace.info.tool) == ("rocprof", "AMD rocprof")
+    rows = trace.device.select("kind", pl.col("name").cast(pl.String), "start", "duration", "device", "grid", "launch")
+    assert rows.rows() == [
+        ("memcpy", "[CUDA memcpy Host-to-Device]", 0, 300, None, None, None),
+        ("kernel", "vectoradd(float*, int) [clone .kd]", 900, 700, 4, [4, 1, 1], 0),
+    ]
+
+
+def test_rpd_database(made: Callable[[str], Path]) -> None:
+    trace = open_path(made(RPD), cache=False).main
+    rows = trace.device.select("kind", pl.col("name").cast(pl.String), "duration", "device", "process", "launch").rows()
+    assert rows == [("kernel", "gemm", 40, 2, 5, 0), ("memcpy", "[CUDA memcpy Device-to-Host]", 10, 2, 5, None)]
+
+
+def test_nothing_is_looked_up_row_by_row_without_an_index(made: Callable[[str], Path]) -> None:
+    rows = ",".join(f"({number}, 0, 0)" for number in range(1_200))
+    statements = RPD.replace("id INTEGER PRIMARY KEY, api_id", "id INTEGER, api_id")
+    trace = open_path(made(statements + f"INSERT INTO rocpd_api_ops VALUES{rows};"), cache=False).main
+    assert trace.device["launch"].to_list() == [None, None]
+
+
+def test_two_recordings_in_one_rocpd_file_keep_their_names(made: Callable[[str], Path]) -> None:
+    statements = ""
+    for number in (1, 2):
+        end = f"_0000000{number}_0000_0000_0000_000000000000"
+        statements += f"""
+        CREATE TABLE rocpd_metadata{end}(id INTEGER PRIMARY KEY, tag TEXT, value TEXT);
+        CREATE TABLE rocpd_info_process{end}(id INTEGER PRIMARY KEY, pid INTEGER);
+        INSERT INTO rocpd_info_process{end} VALUES(1, {number});
+        CREATE TABLE rocpd_info_kernel_symbol{end}(id INTEGER PRIMARY KEY, display_name TEXT, arch_vgpr_count INTEGER);
+        INSERT INTO rocpd_info_kernel_symbol{end} VALUES(1, 'kernel {number}', 8);
+        CREATE TABLE rocpd_kernel_dispatch{end}(id INTEGER PRIMARY KEY, pid INTEGER, kernel_id INTEGER, start INTEGER,
+                                                end INTEGER);
+        INSERT INTO rocpd_kernel_dispatch{end} VALUES(1, 1, 1, {number}0, {number}5);"""
+    trace = open_path(made(statements), cache=False).main
+    assert trace.device.select("process", pl.col("name").cast(pl.String)).rows() == [(1, "kernel 1"), (2, "kernel 2")]
+
+
+def test_no_copy_is_made_of_a_database_that_scrub_does_not_know(
+    made: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scrub", str(made(V1)), "--output", str(tmp_path / "copy.db")]) != 0
+    assert "a database of AMD rocprof, of which no copy is made" in capsys.readouterr().err
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_another_programs_database_is_refused(made: Callable[[str], Path]) -> None:
+    with pytest.raises(TraceError, match="an SQLite database of another program"):
+        open_path(made("CREATE TABLE people(name TEXT); INSERT INTO people VALUES('a');"), cache=False)
+
+
+# --- what rocprofv3 writes beside databases
+
+
+def test_rocprofv3s_json() -> None:
+    trace = open_path(recorded("formats/rocprof/v3_results.json.gz"), cache=False).main
+    assert (trace.info.kind, trace.source.events_parsed) == ("rocprof", 1_500)
+    found = sums(trace, "name")
+    assert sum(time for _, time in found.values()) == 4_997_375
+    assert len(found) == 3
+    assert found["__amd_rocclr_copyBuffer"] == (967, 3_364_316)
+    (gpu,) = trace.info.devices
+    assert (gpu.name, gpu.architecture) == ("AMD Instinct MI350X", "gfx950")
+    assert "/workspace" not in repr(trace.info) + repr(trace.notes)
+
+
+@pytest.mark.parametrize("part", ["kernel_trace.csv", "memory_copy_trace.csv"])
+def test_rocprofv3s_csv_files_of_one_prefix_are_one_recording(part: str) -> None:
+    trace = open_path(recorded(f"formats/rocprof/v3_{part}"), cache=False).main
+    assert sums(trace, "kind") == {"kernel": (8, 93_334), "memcpy": (4, 402_766)}
+    kernels = {str(name).partition("(")[0]: of for name, of in sums(trace, "name").items()}
+    assert kernels["void addition_kernel<float>"] == (2, 28_987)
+    assert trace.device.filter(kind="kernel")["grid"][0].to_list() == [16, 1024, 1]
+
+
+def test_rocprofv3s_calls_and_markers_are_those_of_the_kernels(tmp_path: Path) -> None:
+    (tmp_path / "1_kernel_trace.csv").write_text(
+        '"Kind","Agent_Id","Queue_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+        '"KERNEL_DISPATCH","Agent 4",1,"f<int, 2>(int)",9,1200,1500\n"KERNEL_DISPATCH",4\n'
+    )
+    header = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+    (tmp_path / "1_hip_api_trace.csv").write_text(header + '"HIP_RUNTIME_API","hipLaunchKernel",77,78,9,1000,1100\n')
+    (tmp_path / "1_marker_api_trace.csv").write_text(header + '"MARKER_CORE_API","load",77,78,0,900,1150\n')
+    (tmp_path / "1_agent_info.csv").write_text(
+        '"Node_Id","Agent_Type","Cu_Count","Product_Name"\n2,"CPU",0,"CPU"\n3,"GPU",304,"One"\n4,"GPU",304,"Two"\n'
+    )
+    run = open_path(tmp_path, cache=False)
+    assert (len(run.traces), run.others) == (1, ())
+    trace = run.main
+    (row,) = trace.device.rows(named=True)
+    assert (row["name"], row["process"], row["device"], row["duration"]) == ("f<int, 2>(int)", 77, 1, 300)
+    assert [trace.host["name"][row[of]] for of in ("launch", "range")] == ["hipLaunchKernel", "load"]
+    assert [gpu.name for gpu in trace.info.devices] == ["Two"]
+    assert [(note.kind, note.reason, note.count) for note in trace.notes] == [("skipped", "row cut short", 1)]
+
+
+@pytest.mark.parametrize("content", ['{"rocprofiler-sdk-tool": [{"agents": 5}]}', '{"rocprofiler-sdk-tool": [{'])
+def test_odd_json_of_rocprofv3_is_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(TraceError, match="rocprofv3's JSON, which can't be read"):
+        open_path(tmp_path / "a.json", cache=False)
+
+
+def test_rocprof_v1s_json() -> None:
+    trace = open_path(recorded("formats/rocprof/vector_add_results.json"), cache=False).main
+    assert sums(trace, "kind") == {"kernel": (1, 3_431_611), "memcpy": (3, 1_066_407_390)}
+    assert trace.device.filter(kind="kernel")["device"].to_list() == [4]
