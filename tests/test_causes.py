@@ -563,10 +563,14 @@ def test_a_large_result_of_small_operands_is_told(tmp_path: Path, operand: list[
     for step in range(3):
         begin = now
         for name, dims in (
-            ("aten::sub", [operand, [1, 64, 32], []]), ("aten::pow", [pairs, []]), ("aten::mm", [[64, 32], [32, 64]]),
+            ("aten::sub", [operand, [1, 64, 32], []]), ("aten::pow", [pairs, []]), ("aten::mm", [[512, 1], [1, 512]]),
         ):  # fmt: skip
             made.host("cpu_op", name, now, now + 20, **{"Input Dims": dims})
-            made.launch(f"{name}_kernel", (now + 5, now + 10), (now + 15, now + 115))
+            made.launch(
+                SGEMM if name == "aten::mm" else "vectorized_elementwise_kernel",
+                (now + 5, now + 10),
+                (now + 15, now + 115),
+            )
             now += 120
         made.host("cuda_runtime", "cudaDeviceSynchronize", now, now + 4)
         now += 5
@@ -582,22 +586,30 @@ def test_a_large_result_of_small_operands_is_told(tmp_path: Path, operand: list[
     assert found.least_ns == 0
 
 
+@pytest.mark.parametrize("single", [True, False])
 @pytest.mark.parametrize(("types", "told"), [(["double", "Scalar"], True), (["float", "double"], False)])
 def test_double_precision_is_told_by_types_and_not_of_a_number_without_a_shape(
-    tmp_path: Path, types: list[str], told: bool
+    tmp_path: Path, types: list[str], told: bool, single: bool
 ) -> None:
     made, now = Made(), 0.0
     for step in range(3):
-        made.host("cpu_op", "aten::mul", now, now + 20, **{"Input Dims": [[8, 8], []], "Input type": types})
-        made.launch("some_kernel", (now + 5, now + 10), (now + 15, now + 115))
-        made.host("cuda_runtime", "cudaDeviceSynchronize", now + 21, now + 119)
-        made.step(step, now, now + 120)
-        now += 121
+        begin, busy = now, now + 15
+        for each in [types, *[["float", "Scalar"]] * single]:
+            made.host("cpu_op", "aten::mul", now, now + 20, **{"Input Dims": [[8, 8], []], "Input type": each})
+            made.launch("some_kernel", (now + 5, now + 10), (busy, busy + 100))
+            now, busy = now + 21, busy + 100
+        made.host("cuda_runtime", "cudaDeviceSynchronize", now, busy + 4)
+        made.step(step, begin, busy + 5)
+        now = busy + 6
     facts = made.facts(tmp_path)
     if not told:
         assert silent("K16", facts)
         return
     found = finding("K16", facts)
+    assert ("if it is accurate enough" in found.title) is not single
+    if not single:  # all of it is double, which is taken to be meant
+        assert (found.severity, found.impact_ns) == ("info", None)
+        return
     assert found.impact_ns == pytest.approx(100e3, rel=0.1)
     assert found.least_ns == pytest.approx(50e3, rel=0.1)
 

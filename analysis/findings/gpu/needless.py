@@ -158,8 +158,10 @@ def _calls_of(known: pl.DataFrame, told: Unchanged) -> Ints:
 def blown_up(facts: Facts, limits: Limits) -> Finding | None:
     host, launched = facts.trace.host, facts.launches.filter(pl.col("operator").is_not_null())
     texts = host["input_shapes"].gather(launched["operator"]).cast(pl.String)
+    # an outer product has such a result too, but is what it is for
+    broadcasting = texts.filter(pl.Series(kernel_kinds.of_category(launched, "elementwise"))).unique().drop_nulls()
     given = {text: [tuple(shape) for shape in inputs_of(text) if shape] for text in texts.unique().drop_nulls()}
-    results = {text: _broadcast(shapes) for text, shapes in given.items()}
+    results = {text: _broadcast(given[text]) for text in broadcasting}
     large = {
         text: result
         for text, result in results.items()

@@ -402,8 +402,12 @@ def double_precision(facts: Facts, limits: Limits) -> Finding | None:
         slow, fast = (ratio(facts, name) for name in ("fp64", "fp32"))
         bound = stake(facts, _names(part), slow.value / fast.value if slow and fast else 0.0)
         base = f"as fast as fp32: {bound.why}"
+    meant = part.percent > limits.meant_percent
+    if meant:
+        bound = replace(bound, claimed=False)
     return bound.finding(
-        f"Compute in fp32: double precision takes {words.percent(part.percent)} of {kernel_kinds.base(facts)}",
+        f"Compute in fp32{' if it is accurate enough' if meant else ''}: double precision takes"
+        f" {words.percent(part.percent)} of {kernel_kinds.base(facts)}",
         (part.spent("kernels with fp64"), part.share(), Evidence("launches", part.launches, "", part.proof)),
         f"{part.worked_out}; {base}",
         advice=facts.program.say(
