@@ -493,11 +493,14 @@ def said(case: Case, folder: Path) -> Said:
     files, _ = find_ranks(str(folder))
     with ThreadPoolExecutor(1) as here:
         found = jobs(read(files, None, executor=here).ranks)
-    late = found[0].answers.program
-    return Said(
-        frozenset(one.rank for one in late), late[0].named_ns / 1e3 if late else None,
-        tuple(sorted({one.cause.kind for one in late if one.cause is not None})), tuple(answer(found)),
-    )  # fmt: skip
+    job = found[0]
+    late, turns = job.answers.program, job.answers.turns
+    causes = {one.cause.kind for one in late if one.cause is not None}
+    who, us = {one.rank for one in late}, late[0].named_ns / 1e3 if late else None
+    if turns is not None:  # nobody is named by himself
+        causes.add("pause" if turns.part == "silent" else turns.part)
+        us = turns.lost_ns / 1e3
+    return Said(frozenset(who), us, tuple(sorted(causes)), tuple(answer(found)))
 
 
 def main() -> int:
@@ -516,7 +519,7 @@ def main() -> int:
             folder = (given.keep or Path(made)) / case.name
             folder.mkdir(parents=True)
             told = said(case, folder)
-        who = told.who == case.who
+        who = told.who == case.who and (case.kind == "turns") == ("pause" in told.causes and not told.who)
         right["even" if case.even else "who"].append(who)
         much = case.us is None or (told.us is not None and abs(told.us - case.us) <= 0.25 * case.us)
         why = not case.cause or bool(set(case.cause) & set(told.causes))

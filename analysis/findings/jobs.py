@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.ranks.job import Job
-    from tracetui.analysis.ranks.late import Late
+    from tracetui.analysis.ranks.late import Late, Turns
 
 _WHAT_TO_DO = {
     "gpu_work": "Give every rank the same work: look for what only this rank computes there (evaluation, logging,"
@@ -56,7 +56,35 @@ def _job(facts: Facts) -> Job:
 
 @looks_for(S20)
 def late_in_program(facts: Facts, _: Limits) -> list[Finding]:
-    return [_late(facts, one, _job(facts)) for one in _job(facts).answers.program[: sentences.NAMED]]
+    job = _job(facts)
+    turns = job.answers.turns
+    found = [_late(facts, one, job) for one in job.answers.program[: sentences.NAMED]]
+    return found + ([_in_turn(turns, job)] if turns is not None else [])
+
+
+def _in_turn(turns: Turns, job: Job) -> Finding:
+    bound = gain.of_share(turns.lost_ns, job.step_ns or 0.0)
+    found = bound.finding(
+        f"Ranks are late in turn: {words.ns(turns.lost_ns)} of a step is lost to {_PARTS[turns.part]} of"
+        f" {words.things(len(turns.ranks), 'rank')}, one after the other",
+        tuple(
+            Evidence(f"lost by rank {rank}, per step", ns, "ns", Query("ranks"))
+            for rank, ns in turns.ranks[: sentences.MOST_SPOKEN]
+        ),
+        words.part_of(turns.lost_ns, job.step_ns or 0.0, bound.ceiling_percent or 0.0),
+        threshold=f"{STEP_PERCENT:.0f} % of the step, by three ranks or more, of which none is late on average",
+        advice=_IN_TURN[turns.part],
+    )
+    return replace(found, impact_of="mean_step")
+
+
+_IN_TURN = {
+    "gpu": "Even the work out within each step: sort or pack sequences, or balance experts, so that no rank has a large"
+    " share at any time.",
+    "silent": "Let all ranks stop together: gc.disable(), then gc.collect() at the same step on every rank; and look"
+    " what else runs on their hosts.",
+    "loader": "Give the loaders more workers or a longer queue (prefetch_factor), which a slow batch does not empty.",
+}
 
 
 def _late(facts: Facts, late: Late, job: Job) -> Finding:

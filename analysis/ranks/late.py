@@ -94,15 +94,14 @@ class Late(Struct, frozen=True):
 
     rank: int
     late_ns: float
-    """In the recording: how long after the median rank it came, summed over what it was last to or the root of; in the
-    program: its excess over the median rank. Both are the sum of the parts that follow."""
+    """In the recording: how long the others stood still for it; in the program: its excess over the median rank. Both
+    are the sum of the parts that follow."""
     gpu_ns: float = 0.0
     """More GPU work of its own than the median rank; in the program negative where it has less, as what follows."""
     silent_ns: float = 0.0
     loader_ns: float = 0.0
     untold_ns: float = 0.0
-    """Of its lateness in the recording, what these don't explain: spread over many short calls. Negative where nobody
-    waited for all that it has more."""
+    """Of its lateness in the recording, what these don't explain: spread over many short calls."""
     last: int = 0
     """Of the collectives, how many it came last to."""
     of: int = 0
@@ -131,30 +130,79 @@ class Answers:
     """Who is late in the program, the latest first."""
     largest_excess_ns: float | None
     """What the rank with most has over the median; None where nothing of that is recorded."""
+    turns: Turns | None = None
     once: tuple[Late, ...] = ()
     """Who would be late in the program by one stop, which another recording of it has nothing of."""
 
 
-def in_recording(table: pl.DataFrame, step_ns: float) -> Late | None:
-    """The rank that others waited for most, if that is worth a name.
+def in_recording(table: pl.DataFrame, gone: pl.DataFrame, steps: int, step_ns: float) -> Late | None:
+    """The rank that others stood still for most, if that is worth a name.
 
     Args:
-        table: per rank: rank, late_ns, last, of, and over_gpu_ns, over_silent_ns, over_loader_ns, all per step.
+        table: `tables.RANKS`.
+        gone: `lost.LOST`.
+        steps: what "per step" divides by.
         step_ns: of the median rank.
     """
-    if not table.height:
+    table = table.drop_nulls("late_ns").sort("late_ns", "rank", descending=[True, False])
+    if not table.height or table["late_ns"][0] <= STEP_PERCENT / 100 * step_ns:
         return None
-    row = table.sort("late_ns", "rank", descending=[True, False]).row(0, named=True)
-    if row["late_ns"] <= STEP_PERCENT / 100 * step_ns:
-        return None
-    parts = {name: max(row[f"over_{name}_ns"] or 0.0, 0.0) for name in MEASURES}
+    row = table.row(0, named=True)
+    made = gone.filter(pl.col("rank") == row["rank"]).group_by("cause").agg(pl.col("lost_ns").sum() / steps)
+    told = dict(made.iter_rows())
+    parts = {name: told.get(name, 0.0) for name in MEASURES}
     untold = row["late_ns"] - sum(parts.values())
     words = {"gpu": "gpu_work", "silent": "host", "loader": "loader"}
     most = max(parts, key=parts.__getitem__)
     kind = words[most] if parts[most] >= untold else "untold"
     cause = Cause(kind, ns=untold if kind == "untold" else parts[most])
     late = row["rank"], row["late_ns"], parts["gpu"], parts["silent"], parts["loader"], untold
-    return Late(*late, last=row["last"], of=row["of"], cause=cause)
+    return Late(*late, last=row["last"] or 0, of=row["collectives"] or 0, cause=cause)
+
+
+class Turns(Struct, frozen=True):
+    """Ranks that are late in turn, so that none is on average."""
+
+    part: str
+    """By `MEASURES`: what each has more of when its turn comes."""
+    lost_ns: float
+    """Per step."""
+    ranks: tuple[tuple[int, float], ...]
+    """Who made how much of it, per step, the most first."""
+    steps: int
+    """In how many steps."""
+
+    def of_rank(self, rank: int, ns: float) -> Late:
+        """One rank's share."""
+        gpu, silent, loader = (ns if name == self.part else 0.0 for name in MEASURES)
+        kind = {"gpu": "gpu_work", "silent": "pause", "loader": "loader"}[self.part]
+        return Late(rank, ns, gpu, silent, loader, cause=Cause(kind, ns=ns), named_by=(self.part,))
+
+
+LEAST_TURNS = 3
+"""Fewer ranks than that don't take turns."""
+
+
+def in_turn(gone: pl.DataFrame, named: Sequence[int], steps: int, step_ns: float) -> Turns | None:
+    """What ranks that are not late by themselves make the others lose in turn, if that is worth a finding.
+
+    Args:
+        gone: `lost.LOST`.
+        named: ranks that are late in the program: what they lose is said of them.
+        steps: what "per step" divides by.
+        step_ns: of the median rank.
+    """
+    free = gone.filter(~pl.col("rank").is_in(list(named)) & pl.col("cause").is_in(list(MEASURES)))
+    by_rank = free.group_by("cause", "rank").agg(pl.col("lost_ns").sum() / steps)
+    limit = STEP_PERCENT / 100 * step_ns
+    for (part,), shares in sorted(by_rank.group_by("cause"), key=lambda one: -float(one[1]["lost_ns"].sum())):
+        whole = float(shares["lost_ns"].sum())
+        # noise makes some rank the latest by a little: a turn is worth a name in its step
+        held = free.filter((pl.col("cause") == part) & (pl.col("lost_ns") > limit))
+        if whole > limit and held["rank"].n_unique() >= LEAST_TURNS:
+            ranked = shares.sort("lost_ns", "rank", descending=[True, False]).select("rank", "lost_ns").rows()
+            return Turns(str(part), whole, tuple(ranked), held["step"].n_unique())
+    return None
 
 
 MOST_NAMED = 8
@@ -162,7 +210,13 @@ MOST_NAMED = 8
 
 
 def answers_of(
-    table: pl.DataFrame, summaries: Sequence[RankSummary], counts: Sequence[int], stage: Ints, steps: pl.DataFrame
+    table: pl.DataFrame,
+    summaries: Sequence[RankSummary],
+    counts: Sequence[int],
+    peers: Ints,
+    steps: pl.DataFrame,
+    gone: pl.DataFrame,
+    called: int,
 ) -> tuple[Answers, pl.DataFrame]:
     """The answers, and the table of ranks with what each has more than the median.
 
@@ -173,10 +227,11 @@ def answers_of(
         table: `tables.RANKS`.
         summaries: by place.
         counts: what "per step" divides by.
-        stage: each rank's stage of the pipeline: only ranks of one do the same work.
+        peers: by place, a number for each set of ranks that do the same work.
         steps: `tables.STEPS`.
+        gone: `lost.LOST`.
+        called: what "per step" divides by there.
     """
-    peers = _peers(stage)
     # a profiler makes steps longer: shares are of the clean step where it is known
     step_ns = table.select(pl.coalesce("clean_step_ns", "step_ns") if _has_steps(table) else "step_ns").to_series()
     step = step_ns.fill_null(float("nan")).to_numpy()
@@ -204,18 +259,11 @@ def answers_of(
     named = {one.rank for one in program}
     table = table.with_columns(late=pl.col("late") & pl.col("rank").is_in(named))
     middle = table["step_ns"].median()
-    recording = in_recording(
-        table.select(
-            "rank",
-            pl.col("late_ns").fill_null(0.0),
-            pl.col("last").fill_null(0),
-            pl.col("collectives").alias("of"),
-            *(pl.col(f"over_{name}_ns") for name in MEASURES),
-        ),
-        float(middle) if middle is not None else 0.0,  # type: ignore[arg-type]
-    )
+    median_ns = float(middle) if middle is not None else 0.0  # type: ignore[arg-type]
+    recording = in_recording(table, gone, called, median_ns)
+    turns = in_turn(gone, sorted(named), called, median_ns)
     largest = float(np.nanmax(np.sum([np.nan_to_num(one) for one in told], axis=0))) if told else None
-    return Answers(recording, program, largest), table
+    return Answers(recording, program, largest, turns), table
 
 
 def _program(
@@ -272,8 +320,8 @@ def _by_step(steps: pl.DataFrame, rank: int, column: str) -> pl.DataFrame:
     return mine.select("step", over_ns=pl.col(column).fill_null(0) - pl.col("usual").fill_null(0))
 
 
-def _peers(stage: Ints) -> Ints:
-    """Ranks of one stage, where every stage has several; else all are compared with each other."""
+def peers_of(stage: Ints) -> Ints:
+    """A number for each set of ranks that do the same work: of one stage, where every stage has several; else all."""
     _, sizes = np.unique(stage, return_counts=True)
     return stage if sizes.size and sizes.min() > 1 else np.zeros(stage.size, np.int64)
 

@@ -40,9 +40,11 @@ def answer(found: Sequence[Job]) -> list[str]:
     program = in_program(first)
     if first.apart:
         return [program, *caveats(first)]
-    steps = step_words(first) + path_words(first)
+    steps = step_words(first) + path_words(first) + lost_words(first)
     recordings = [in_recording(job, several=len(found) > 1) for job in found]
-    return [text for text in (program, *once_words(first), *recordings, steps, *caveats(first)) if text]
+    return [
+        text for text in (program, turn_words(first), *once_words(first), *recordings, steps, *caveats(first)) if text
+    ]
 
 
 def brief(found: Sequence[Job]) -> str:
@@ -91,6 +93,47 @@ def in_program(job: Job, *, short: bool = False) -> str:
         f"In the program no rank{_of_those(job)} is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its"
         " own, or more silent host time, than the median rank."
     )
+
+
+def turn_words(job: Job) -> str:
+    """Ranks that are late in turn, none of them on average; empty where they are not."""
+    turns = job.answers.turns
+    if turns is None or job.step_ns is None:
+        return ""
+    which = spans(sorted(rank for rank, _ in turns.ranks[:MOST_SPOKEN]))
+    more = f" and {len(turns.ranks) - MOST_SPOKEN} more" if len(turns.ranks) > MOST_SPOKEN else ""
+    rank, ns = turns.ranks[0]
+    in_steps = f", in {format_count(turns.steps)} of {format_count(job.called_steps)} steps" if job.step_count else ""
+    return (
+        f"Ranks are late in turn, each by more {_WHAT[turns.part]} than its peers: {format_ns(turns.lost_ns)}"
+        f" {_per(job)} is lost to it ({format_percent(100 * turns.lost_ns / job.step_ns)} of"
+        f" {format_ns(job.step_ns)} as recorded) by ranks {which}{more}{in_steps}; most by rank {rank},"
+        f" {format_ns(ns)}."
+    )
+
+
+def lost_words(job: Job) -> str:
+    """What the step lost along the critical path, by cause; empty where that is nothing."""
+    by_cause = (
+        job.lost.group_by("cause").agg(pl.col("lost_ns").sum() / job.called_steps).sort("lost_ns", descending=True)
+    )
+    whole = float(by_cause["lost_ns"].sum())
+    if not job.step_ns or whole < STEP_PERCENT / 100 * job.step_ns:
+        return ""
+    told = [f"{format_ns(ns)} {_LOST[cause]}" for cause, ns in by_cause.iter_rows() if ns > 0.05 * whole]
+    return f" Of the recorded one {format_ns(whole)} is lost on it: {', '.join(told)}."
+
+
+_LOST = {
+    "gpu": "by more GPU work",
+    "silent": "by silent hosts",
+    "loader": "by waiting for data",
+    "calls": "by hosts in many short calls",
+    "other": "by lateness that nothing recorded explains",
+    "transfer": "in slow transfers",
+}
+MOST_SPOKEN = 16
+"""So many ranks are listed in a sentence."""
 
 
 def once_words(job: Job) -> list[str]:
@@ -203,9 +246,6 @@ def in_recording(job: Job, *, several: bool = False) -> str:
     ]
     if told:
         text += f": {' and '.join(told)}"
-    if late.untold_ns < -0.05 * late.late_ns:
-        text += f", for {format_ns(-late.untold_ns)} of which none waits"
-    # a delay is met again by later collectives, so a half explains it
     if late.untold_ns > 0.5 * late.late_ns:
         rest = "the rest" if told else "that"
         # what fills and drains a pipeline hides who made a stage late

@@ -635,6 +635,21 @@ class RankOnPath(Struct, frozen=True, kw_only=True):
     percent: Annotated[float | None, share_of("the path")]
 
 
+class LostPart(Struct, frozen=True, kw_only=True):
+    """A part of what the job lost along its critical path, per step."""
+
+    rank: int
+    cause: Annotated[
+        str,
+        Meta(
+            description="what it had more of than its peers (`gpu`, `silent`, `loader`; `calls`: host time in short"
+            " calls), `other` where nothing explains it, `transfer`: beyond the median of its kind"
+        ),
+    ]
+    lost_us: float | None
+    steps: Annotated[int, Meta(description="in how many steps")]
+
+
 class Unmatched(Struct, frozen=True, kw_only=True):
     """Collectives that match none of other ranks, by reason."""
 
@@ -660,6 +675,7 @@ class Job(Struct, frozen=True, kw_only=True):
     residual_us: float | None
     clocks: list[RankClock]
     path: list[RankOnPath]
+    lost: list[LostPart]
     unmatched: list[Unmatched]
 
 

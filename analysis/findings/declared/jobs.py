@@ -20,7 +20,8 @@ S20 = Rule(
     events only. A rank is compared with the median of those that do the same work (a stage of a pipeline), and named
     from 5 % of the step on; for GPU work that is 20 % above the median rank's from 2 %. The cause is the range, module
     or kernel that it has more of, launches that are larger or take longer, or a single stop. What it costs is at most
-    what it has so much more of; what it has less is said beside that.""",
+    what it has so much more of; what it has less is said beside that. Ranks that are late in turn are one finding: what
+    that costs is what the others stood still for along the critical path.""",
 )
 
 S21 = Rule(
