@@ -421,7 +421,7 @@ def cases(seed: int) -> Iterator[Case]:
     size = draw.choice([8, 16])
     rank, by = one(size), draw.uniform(1.6, 2.0)
     job = made(size, slow_host={rank: by})
-    yield Case("slow_cpu", job, Planted.launching, who=frozenset({rank}), us=(by - 1) * 800 * 12.5, cause=("calls",))
+    yield Case("slow_cpu", job, Planted.launching, who=frozenset({rank}), us=(by - 1) * 800 * 11.3, cause=("calls",))
 
     size, node = draw.choice([32, 64]), one(4)
     by = draw.uniform(1.1, 1.2)
@@ -480,8 +480,11 @@ def said(case: Case, folder: Path) -> Said:
     """What the program says of the job when its folder is opened."""
     from concurrent.futures import ThreadPoolExecutor
 
+    import polars as pl
+
+    from tracetui.analysis.findings.declared.jobs import S24, S26
     from tracetui.analysis.ranks.files.reading import read
-    from tracetui.analysis.ranks.job import jobs
+    from tracetui.analysis.ranks.job import jobs, uneven_all_to_all
     from tracetui.analysis.ranks.sentences import answer
     from tracetui.parsers.runs.opening import find_ranks
 
@@ -492,11 +495,33 @@ def said(case: Case, folder: Path) -> Said:
         (folder / (f"rank{number}.pt.trace (1).json" if number else "old_rank0.json")).write_bytes(content)
     files, _ = find_ranks(str(folder))
     with ThreadPoolExecutor(1) as here:
-        found = jobs(read(files, None, executor=here).ranks)
+        told = read(files, None, executor=here)
+    for rank, _, why in told.problems:
+        print(f"rank {rank}: {why.splitlines()[0]}")
+    found = jobs(told.ranks)
     job = found[0]
     late, turns = job.answers.program, job.answers.turns
     causes = {one.cause.kind for one in late if one.cause is not None}
     who, us = {one.rank for one in late}, late[0].named_ns / 1e3 if late else None
+    last = job.answers.recording
+    if last is not None and last.cause is not None and last.cause.kind == "calls":
+        who, causes = who | {last.rank}, causes | {"calls"}
+        made = job.lost_by_rank.filter((pl.col("rank") == last.rank) & (pl.col("cause") == "calls"))
+        us = made["lost_ns"].sum() / 1e3
+    if case.kind == "link" and job.links.height:
+        # a pair may be slow in both directions
+        told_of = {frozenset(ranks) for ranks in job.links["ranks"].to_list()}
+        who |= {rank for one in told_of for rank in one}
+        us, causes = job.links["more_ns"].sum() / 1e3, causes | {"link"}
+    if case.kind == "stage":
+        stages = job.pipeline.sort("own_gpu_ns", descending=True)
+        most, mean = stages["own_gpu_ns"][0], stages["own_gpu_ns"].mean()
+        if 100 * (most - mean) / most >= S26.thresholds["uneven_percent"].value:
+            who, causes = who | {stages["stage"][0]}, {"stage"}
+    if case.kind == "uneven":
+        uneven = uneven_all_to_all(job)
+        if uneven is not None and uneven.percent >= S24.thresholds["uneven_percent"].value:
+            causes.add("uneven")
     if turns is not None:  # nobody is named by himself
         causes.add("pause" if turns.part == "silent" else turns.part)
         us = turns.lost_ns / 1e3

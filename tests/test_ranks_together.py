@@ -208,7 +208,7 @@ def test_lateness_in_many_short_calls_names_nobody(made: Callable[..., Recorded]
     assert job.answers.program == ()
     assert job.answers.recording is not None
     assert job.answers.recording.cause is not None
-    assert (job.answers.recording.rank, job.answers.recording.cause.kind) == (1, "untold")
+    assert (job.answers.recording.rank, job.answers.recording.cause.kind) == (1, "calls")
     assert any("can't be told" in text for text in answer([job]))
     found = {one.id: one for one in said_of(run)}
     assert "S20" not in found

@@ -16,7 +16,7 @@ from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.gpu import S14
 from tracetui.analysis.findings.declared.host import F19
-from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S25, S26, V30
+from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S25, S26, S36, V30
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.activities import activities, distinct
 from tracetui.analysis.gpu.steps import step_slots
@@ -153,6 +153,29 @@ def late_in_recording(facts: Facts, _: Limits) -> Finding | None:
         f" {words.ns(late.silent_ns)}",
         threshold=f"{STEP_PERCENT:.0f} % of the step, and more than half of it unexplained",
     )
+
+
+@looks_for(S36)
+def slow_links(facts: Facts, _: Limits) -> list[Finding]:
+    job = _job(facts)
+    found = []
+    for row, text in zip(job.links.iter_rows(named=True), sentences.link_words(job)[: sentences.NAMED], strict=False):
+        bound = gain.of_share(row["more_ns"], facts.page_step.ns)
+        found.append(
+            bound.finding(
+                text.removesuffix("."),
+                evidence(
+                    ("its median transfer", row["transfer_ns"], "ns", Query("ranks:transfers")),
+                    ("the median of its like", row["usual_ns"], "ns", Query("ranks:transfers")),
+                    ("transfers per step", row["per_step"], "", Query("ranks:transfers")),
+                    ("its bandwidth", row["busbw_gbps"] and row["busbw_gbps"] * 1e9, "byte/s"),
+                    ("bandwidth of the others", row["usual_busbw_gbps"] and row["usual_busbw_gbps"] * 1e9, "byte/s"),
+                ),
+                f"{words.number(row['per_step'])} × ({words.ns(row['transfer_ns'])} - {words.ns(row['usual_ns'])})",
+                threshold="1.5 times as long as the median of its like, and 2 % of the step more",
+            )
+        )
+    return found
 
 
 @looks_for(S25)

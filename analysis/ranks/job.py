@@ -12,6 +12,7 @@ from msgspec import Struct
 from tracetui.analysis.ranks import tables
 from tracetui.analysis.ranks.clocks import fit
 from tracetui.analysis.ranks.late import Answers, answers_of, peers_of
+from tracetui.analysis.ranks.links import beyond_usual, slow_links, transfers
 from tracetui.analysis.ranks.lost import lost
 from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, match
 from tracetui.analysis.ranks.waiting import waiting, who_for_whom
@@ -56,6 +57,8 @@ class Job:
     """The critical path across ranks, a row per rank that it is on (`lost.PATH`)."""
     lost: pl.DataFrame
     """What was lost along it, by step, rank and cause (`lost.LOST`)."""
+    links: pl.DataFrame
+    """Groups and pairs whose transfers take longer than those of their like (`links.LINKS`)."""
     answers: Answers
     world_size: int
     missing: tuple[int, ...]
@@ -131,7 +134,8 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     called = [len(shared)] * len(present) if shared else counts
     stage = stages(matched, [one.rank for one in present])
     peers = peers_of(stage)
-    gone = lost(found, peers, max(_middle(called), 1))
+    moved = transfers(found, present, matched.group_names)
+    gone = lost(found, beyond_usual(moved), peers, max(_middle(called), 1))
     table = tables.ranks(present, counts, called, found, gone.path)
     answers, table = answers_of(table, present, counts, peers, per_step, gone.parts, max(_middle(called), 1))
     sizes = [one.world_size or 0 for one in present]
@@ -158,6 +162,7 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         pipeline=bubbles(per_step, stage, matched.calls, sends(matched), counts),
         path=gone.path,
         lost=gone.parts,
+        links=slow_links(moved, max(_middle(called), 1), _median(table["step_ns"]) or 0.0),
         answers=answers,
         world_size=world,
         missing=missing,

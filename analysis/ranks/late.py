@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, structs
 
-from tracetui.analysis.ranks.work import OWN_PERCENT, Cause, Works, cause, contended, lower_median
+from tracetui.analysis.ranks.launches import Paces, paces
+from tracetui.analysis.ranks.work import OWN_PERCENT, Cause, Works, cause, lower_median
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +48,8 @@ class Excess(Struct, frozen=True):
     limit: Floats
     """From which on it names a rank."""
     median: Floats
+    usual: NDArray[np.bool_]
+    """Who the others are compared with: all, or the smaller group where most have more."""
 
     @property
     def named(self) -> NDArray[np.bool_]:
@@ -74,10 +77,13 @@ def excess(
         own_percent: so much more than the median's own value is beyond doubt from `LEAST_PERCENT` of the step on.
     """
     over, limit, median = (np.full(values.size, np.nan) for _ in range(3))
+    few = np.zeros(values.size, np.bool_)
     for number in np.unique(peers).tolist():
         mine = peers == number
-        middle = lower_median(values[mine])
-        spread = 1.4826 * lower_median(np.abs(values[mine] - middle))
+        few |= mine & ~(values > _gap(values[mine], step_ns[mine]))
+        usual = values[mine & few]
+        middle = lower_median(usual)
+        spread = 1.4826 * lower_median(np.abs(usual - middle))
         step = float(np.nan_to_num(lower_median(step_ns[mine])))
         share = STEP_PERCENT / 100 * step
         if own_percent is not None:
@@ -86,7 +92,29 @@ def excess(
         median[mine] = middle
         limit[mine] = share + (0.0 if unsure is None else unsure[mine])
         limit[mine] = np.maximum(limit[mine], max(least, DEVIATIONS * float(np.nan_to_num(spread))))
-    return Excess(over, limit, median)
+    return Excess(over, limit, median, few)
+
+
+GAP_SPREADS = 4.0
+LEAST_GROUP = 3
+"""So many ranks, and a fifth of all, make a group that the others, also a majority of them, are compared with."""
+
+
+def _gap(values: Floats, step_ns: Floats) -> float:
+    """Where most ranks have so much more than the others that these are two groups: the most that the others have."""
+    known = np.sort(values[~np.isnan(values)])
+    least = max(LEAST_GROUP, known.size // 5)
+    if known.size < 2 * least:
+        return np.inf
+    gaps = np.diff(known)
+    at = int(np.argmax(gaps)) + 1
+    low, high = known[:at], known[at:]
+    if not least <= low.size < high.size:
+        return np.inf
+    spread = max(float(np.ptp(low)), float(np.ptp(high)))
+    step = float(np.nan_to_num(lower_median(step_ns)))
+    enough = gaps[at - 1] >= STEP_PERCENT / 100 * step and gaps[at - 1] >= GAP_SPREADS * spread
+    return float(low[-1]) if enough else np.inf
 
 
 class Late(Struct, frozen=True):
@@ -154,10 +182,32 @@ def in_recording(table: pl.DataFrame, gone: pl.DataFrame, steps: int, step_ns: f
     untold = row["late_ns"] - sum(parts.values())
     words = {"gpu": "gpu_work", "silent": "host", "loader": "loader"}
     most = max(parts, key=parts.__getitem__)
-    kind = words[most] if parts[most] >= untold else "untold"
-    cause = Cause(kind, ns=untold if kind == "untold" else parts[most])
+    if parts[most] >= untold:
+        cause = Cause(words[most], ns=parts[most])
+    else:
+        slow = row["calls_ratio"] is not None and row["calls_ratio"] >= SLOW_CALLS
+        cause = Cause("calls" if slow else "untold", ns=untold, factor=row["calls_ratio"] if slow else None)
     late = row["rank"], row["late_ns"], parts["gpu"], parts["silent"], parts["loader"], untold
     return Late(*late, last=row["last"] or 0, of=row["collectives"] or 0, cause=cause)
+
+
+SLOW_CALLS = 1.2
+"""API calls that take so many times as long as on the median rank are a reason to come late."""
+
+
+def _calls_ratio(summaries: Sequence[RankSummary], peers: Ints) -> Floats:
+    """How many times as long a rank's API calls take as the median peer's; NaN where it is not known."""
+    calls = np.array([_median(one.steps["call_ns"]) for one in summaries], np.float64)
+    usual = np.full(calls.size, np.nan)
+    for number in np.unique(peers).tolist():
+        usual[peers == number] = lower_median(calls[peers == number])
+    ratio: Floats = np.divide(calls, usual, out=np.full(calls.size, np.nan), where=usual > 0)
+    return ratio
+
+
+def _median(column: pl.Series) -> float:
+    value = column.median()
+    return float(value) if value is not None else float("nan")  # type: ignore[arg-type]
 
 
 class Turns(Struct, frozen=True):
@@ -205,7 +255,7 @@ def in_turn(gone: pl.DataFrame, named: Sequence[int], steps: int, step_ns: float
     return None
 
 
-MOST_NAMED = 8
+MOST_NAMED = 64
 """Causes are looked for at so many ranks: more that are late alike have one reason."""
 
 
@@ -247,6 +297,12 @@ def answers_of(
         for name, column in MEASURES.items()
     }
     columns = [pl.Series(f"over_{name}_ns", found.over).fill_nan(None) for name, found in over.items()]
+    pace = paces(summaries, peers, over["gpu"].usual, OWN_PERCENT)
+    over["gpu"] = _with_paces(over["gpu"], pace, step, table, gone, called)
+    faster = np.where(pace.slow, pace.ratio, 1.0)
+    table = table.with_columns(
+        slower=pl.Series(faster), calls_ratio=pl.Series(_calls_ratio(summaries, peers)).fill_nan(None)
+    )
     late = np.zeros(table.height, np.bool_)
     for found in over.values():
         late |= found.named
@@ -255,7 +311,7 @@ def answers_of(
     known = pl.any_horizontal(one.is_not_null() for one in parts_of)
     table = table.with_columns(excess_ns=pl.when(known).then(pl.sum_horizontal(parts_of)))
     told = [values.over for values in over.values() if not np.isnan(values.over).all()]
-    program = _program(table, summaries, counts, peers, over, steps)
+    program = _program(table, summaries, counts, peers, over, pace, steps)
     named = {one.rank for one in program}
     table = table.with_columns(late=pl.col("late") & pl.col("rank").is_in(named))
     middle = table["step_ns"].median()
@@ -272,6 +328,7 @@ def _program(
     counts: Sequence[int],
     peers: Ints,
     over: dict[str, Excess],
+    pace: Paces,
     steps: pl.DataFrame,
 ) -> tuple[Late, ...]:
     """The ranks that are late in the program, with the cause of the first of them."""
@@ -288,18 +345,38 @@ def _program(
         )  # fmt: skip
         if number < MOST_NAMED:
             works = works or Works.of(summaries, counts)
-            mine = np.flatnonzero(peers == peers[place]).tolist()
-            # collectives beside the same kernels made them slower in even jobs
-            if parts["gpu"] and contended(works.slower(place, mine)):
-                parts["gpu"] = 0.0
-                late = structs.replace(late, named_by=tuple(name for name in late.named_by if name != "gpu"))
-                if not late.named_by:
-                    continue
             most = MEASURES[max(parts, key=parts.__getitem__)]
-            why = cause(works, summaries[place], place, mine, parts, _by_step(steps, row["rank"], most))
+            same = (peers == peers[place]) & over[max(parts, key=parts.__getitem__)].usual
+            same[place] = True
+            mine = np.flatnonzero(same).tolist()
+            why = cause(
+                works,
+                summaries[place],
+                place,
+                mine,
+                parts,
+                pace,
+                _by_step(steps, row["rank"], [summaries[at].rank for at in mine], most),
+            )
             late = structs.replace(late, cause=why)
         found.append(late)
     return tuple(sorted(found, key=lambda one: (-one.late_ns, one.rank)))
+
+
+def _with_paces(
+    found: Excess, pace: Paces, step_ns: Floats, table: pl.DataFrame, gone: pl.DataFrame, called: int
+) -> Excess:
+    """GPU work over the peers', where collectives beside it are not the reason; slower GPUs are late from less on.
+
+    A GPU that is slower for certain is late from `LEAST_PERCENT` of the step on, where others waited for it.
+    """
+    sure = found.over - pace.doubt_ns
+    waited = dict(gone.filter(pl.col("cause") == "gpu").group_by("rank").agg(pl.col("lost_ns").sum()).iter_rows())
+    cost = np.array([waited.get(rank, 0) for rank in table["rank"]]) / called
+    least = LEAST_PERCENT / 100 * np.nan_to_num(step_ns)
+    certain = (pace.slow_ns > 0) & (np.minimum(sure, pace.slow_ns) > least) & (cost > least)
+    limit = np.where(certain, np.minimum(found.limit, np.nextafter(sure, -np.inf)), found.limit + pace.doubt_ns)
+    return Excess(found.over, limit, found.median, found.usual)
 
 
 def _unsure(summaries: Sequence[RankSummary], counts: Sequence[int], peers: Ints) -> NDArray[np.float64]:
@@ -313,9 +390,9 @@ def _unsure(summaries: Sequence[RankSummary], counts: Sequence[int], peers: Ints
     return more
 
 
-def _by_step(steps: pl.DataFrame, rank: int, column: str) -> pl.DataFrame:
-    """The rank's steps with what each has more than the median rank's."""
-    usual = steps.group_by("step").agg(usual=pl.col(column).quantile(0.5, "lower"))
+def _by_step(steps: pl.DataFrame, rank: int, peers: Sequence[int], column: str) -> pl.DataFrame:
+    """The rank's steps with what each has more than the median peer's."""
+    usual = steps.filter(pl.col("rank").is_in(peers)).group_by("step").agg(usual=pl.col(column).quantile(0.5, "lower"))
     mine = steps.filter(pl.col("rank") == rank).join(usual, on="step", how="left")
     return mine.select("step", over_ns=pl.col(column).fill_null(0) - pl.col("usual").fill_null(0))
 

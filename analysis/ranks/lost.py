@@ -16,8 +16,6 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.ranks.matched import EXCHANGE
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -60,17 +58,18 @@ class Lost(Struct, frozen=True):
     """`LOST`."""
 
 
-def lost(found: Waiting, peers: Ints, steps: int) -> Lost:
+def lost(found: Waiting, slower: Ints, peers: Ints, steps: int) -> Lost:
     """Follows the critical path.
 
     Args:
         found: the waiting.
+        slower: `links.beyond_usual`.
         peers: by place, a number for each set of ranks that do the same work.
         steps: what "per step" divides by.
     """
     if not found.calls.height:
         return Lost(pl.DataFrame(schema=PATH), pl.DataFrame(schema=LOST))
-    walk = _Walk(found, _more(found, peers))
+    walk = _Walk(found, _more(found, peers), slower)
     walk.run()
     whole = walk.whole
     rows = [
@@ -112,7 +111,7 @@ def _more(found: Waiting, peers: Ints) -> NDArray[np.float64]:
 class _Walk:
     """The walk back along the path, with what it has found so far, in ns."""
 
-    def __init__(self, found: Waiting, more: NDArray[np.float64]) -> None:
+    def __init__(self, found: Waiting, more: NDArray[np.float64], slower: Ints) -> None:
         calls, clocks = found.calls, found.clocks
         wait, last = found.wait, found.last[found.instance]
         lasted = clocks.end - clocks.begin
@@ -145,7 +144,7 @@ class _Walk:
         self.rows = [order[low:high] for low, high in pairwise(bounds.tolist())]
         self.ends = [clocks.end[rows] for rows in self.rows]
         self.sends = ((calls["channel"] >= 0) | (calls["kind"] == "send_recv").fill_null(value=False)).to_list()
-        self.slower = _slower(found)[found.instance].tolist()
+        self.slower = slower[found.instance].tolist()
         self.first = int(clocks.begin.min())
         self.start = int(clocks.end.argmax())
         self.whole = self.end[self.start] - self.first
@@ -189,6 +188,7 @@ class _Walk:
         """A stretch of the path on one rank, which ends at its arrival to the first of these calls of its, the last."""
         own = reached - since
         new, old, before, step = np.zeros(len(PARTS)), np.zeros(len(PARTS)), since, None
+        slowed = 0
         for row in reversed(through):
             if self.step[row] != step:  # what nobody met in the step after it, nobody waited for
                 new, old, step = np.zeros(len(PARTS)), new, self.step[row]
@@ -196,10 +196,15 @@ class _Walk:
             if new[:CALLS].sum() <= 0:
                 new[:CALLS] = 0
             if self.late_by[row] <= 0 or self.begin[row] > reached:
+                # one that took long, while this GPU stood still, makes it late to the next
+                slowed += min(self.slower[row], self.bare[row])
                 continue
             late = left = min(self.late_by[row], max(self.begin[row] - before, 0))
             for made in (old, new):
                 left -= self._made(row, rank, made, left)
+            slowed = min(slowed, left)
+            self.lost[step, rank, TRANSFER] += slowed
+            late, left, slowed = late - slowed, left - slowed, 0
             if self.sends[row]:  # in a pipeline each stage waits for the one before it: that makes nobody late
                 late, left = late - left, 0
             self.late[rank] += late
@@ -228,16 +233,3 @@ class _Walk:
 
     def _slow_transfer(self, call: int, rank: int, moved: int) -> None:
         self.lost[self.step[call], rank, TRANSFER] += min(self.slower[call], moved)
-
-
-def _slower(found: Waiting) -> Ints:
-    """Per instance: how much longer its transfer took than the median of its kind, size and number of ranks."""
-    calls = found.calls[found.first.tolist()]
-    paired = calls["channel"].is_between(0, EXCHANGE - 1)
-    kind = calls["kind"].set(paired, "send")
-    frame = calls.select(
-        "group_size", kind=kind, bytes=pl.max_horizontal("bytes_in", "bytes_out"), ns=pl.Series(found.transfer)
-    )
-    usual = pl.col("ns").median().over("kind", "group_size", "bytes")
-    slower: Ints = frame.select((pl.col("ns") - usual).clip(0).cast(pl.Int64)).to_series().to_numpy()
-    return slower

@@ -17,6 +17,7 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.collectives import all_collectives
 from tracetui.analysis.gpu.steps import extent
+from tracetui.analysis.ranks.launches import launch_rows
 from tracetui.analysis.ranks.steps import WHOLE, blocking, loading, silent, step_rows
 from tracetui.analysis.ranks.summary import COLLECTIVES, OTHERS, WORK, RankSummary
 from tracetui.parsers.names.collectives import is_collective_kernel
@@ -296,6 +297,7 @@ def summarise(
         steps=_shifted(step_rows(trace), shift),
         collectives=_shifted(collective_rows(trace), shift),
         work=work_rows(trace),
+        launches=launch_rows(trace)[0],
         path=path or trace.source.path.name,
         rank=0 if known is None else known,
         world_size=info.world_size if info.world_size is not None else named,

@@ -20,6 +20,7 @@ from tracetui.analysis.report.model import (
     RankOnPath,
     RankProblem,
     RanksReport,
+    SlowLink,
     Unmatched,
 )
 from tracetui.analysis.report.rows import table_rows
@@ -182,6 +183,17 @@ def _job(found: Sequence[Job]) -> model.Job | None:
         lost=[
             LostPart(rank=row["rank"], cause=row["cause"], lost_us=us(row["lost_ns"]), steps=row["steps"])
             for row in job.lost_by_rank.iter_rows(named=True)
+        ],
+        slow_links=[
+            SlowLink(
+                transfer_us=us(row.pop("transfer_ns")),
+                usual_us=us(row.pop("usual_ns")),
+                more_us=us(row.pop("more_ns")),
+                busbw_gbps=known(row.pop("busbw_gbps")),
+                usual_busbw_gbps=known(row.pop("usual_busbw_gbps")),
+                **row,
+            )
+            for row in job.links.to_dicts()
         ],
         unmatched=[] if lost is None else [Unmatched(**row) for row in lost.to_dicts()],
     )

@@ -129,6 +129,24 @@ S26 = Rule(
     stake is what that stage has above the mean.""",
 )
 
+S36 = Rule(
+    "S36",
+    "A link that is slower than its like",
+    needs=("collectives",),
+    rests_on=("gpu",),
+    advice="Measure this link alone (nccl-tests on its ranks), and look at its counters (nvidia-smi nvlink -e, ibstat,"
+    " ethtool -S), the switch port, and which adapter NCCL chose (NCCL_DEBUG=INFO).",
+    several=True,
+    explanation="""
+    The transfers of one group, or from one rank to another, take longer than those of groups or pairs like it.
+
+    Alike are process groups of one kind (nodes, stages of a pipeline, tensor groups) with as many ranks, in calls of
+    one size; where hosts are known, links between hosts are compared with each other, and those within hosts are. From
+    three of a kind on, one is named whose median transfer takes 1.5 times as long as the median of them, and 2 % of the
+    step more. What waits for it is late, too, and not to blame. It costs at most what it takes longer: a part may run
+    beside computing.""",
+)
+
 V30 = Rule(
     "V30",
     "Ranks that are missing, or whose collectives don't match",
