@@ -173,3 +173,17 @@ def test_links_that_are_alike_are_not_named(tmp_path: Path, program: Callable[[P
     job = judged(made, tmp_path)
     assert job.links.height == 0
     assert job.answers.program == ()
+
+
+# --- cut and doubled
+
+
+@pytest.mark.parametrize("share", [0.38, 0.48, 0.62])
+def test_a_step_that_a_file_has_a_part_of_is_not_compared(tmp_path: Path, share: float) -> None:
+    """The mark of a step stands before its events: a file that ends in between seems to have a silent step."""
+    made = Planted(4, seed=15, cut={2: share})
+    made.ddp()
+    job = judged(made, tmp_path)
+    assert job.answers.program == ()
+    assert job.answers.turns is None
+    assert job.ranks["steps"].to_list()[2] == int(6 * share)

@@ -314,3 +314,17 @@ def test_passes_are_jobs_of_their_own() -> None:
         object.__setattr__(one, "recorded_pass", "light")
     found = jobs([*light, *rich])
     assert [job.recorded_pass for job in found] == [None, "light"]
+
+
+def test_matching_costs_twice_as_much_for_twice_the_collectives() -> None:
+    """Clocks that drift apart by 120 ppm send every rank through the search for its place."""
+    spent = []
+    for steps in (240, 480):
+        offsets = {f"host{number}": (number * 1e6, (number - 1) * 60e-6) for number in range(3)}
+        made = Made(ranks=12, steps=steps, per_step=16, seq=False, offsets=offsets, skipped={5: (40, 0), 9: (0, 25)})
+        summaries = made.summaries()
+        began = time.process_time()
+        matched = match(summaries)
+        spent.append(time.process_time() - began)
+        assert matched.calls.filter(pl.col("rank") == 0).height >= steps * 16 - 65
+    assert spent[1] <= 3 * spent[0] + 0.1  # the square would be four times, of more than a second
