@@ -9,7 +9,7 @@ import pytest
 from planted_ranks import Planted
 
 from tracetui.analysis.ranks.job import Job, jobs
-from tracetui.analysis.ranks.sentences import answer
+from tracetui.analysis.ranks.sentences import answer, in_title
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.opening import find_ranks
@@ -45,6 +45,7 @@ def test_ranks_that_stop_in_turn(tmp_path: Path) -> None:
     assert turns.lost_ns == pytest.approx(1000 * (made.lasted - even.lasted) / 6, rel=0.02)
     assert sum(ns for _, ns in turns.ranks) == pytest.approx(turns.lost_ns)
     assert any("late in turn, each by more silent host time" in text for text in answer((job,)))
+    assert in_title(job).startswith("late in turn: 6 ranks, ")
 
 
 def test_a_pause_that_is_met_again_counts_once(tmp_path: Path) -> None:
@@ -155,6 +156,7 @@ def test_a_group_whose_transfers_are_slow(tmp_path: Path) -> None:
     assert (row["kind"], row["ranks"], row["like"]) == ("all_reduce", [3, 11, 19, 27], 8)
     assert row["more_ns"] == pytest.approx(6 * 7 * 300_000, rel=0.02)
     assert any("A link is slow: all_reduce of ranks 3, 11, 19, 27" in text for text in answer((job,)))
+    assert in_title(job).startswith("slow link: ranks 3, 11, 19, 27, +12.")
 
 
 def test_a_pair_of_stages_whose_link_is_slow(tmp_path: Path) -> None:

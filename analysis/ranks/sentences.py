@@ -252,6 +252,14 @@ def in_title(job: Job) -> str:
         return "not ranks of one job"
     late = job.answers.program
     if not late:
+        if job.links.height:
+            row = job.links.row(0, named=True)
+            return f"slow link: ranks {_listed(row['ranks'])}, +{format_ns(row['more_ns'])} {row['kind']} {_per(job)}"
+        if job.answers.turns is not None:
+            turns = job.answers.turns
+            return (
+                f"late in turn: {len(turns.ranks)} ranks, {format_ns(turns.lost_ns)} {_SHORT[turns.part]} {_per(job)}"
+            )
         if job.answers.largest_excess_ns is None:
             return "late ranks unknown"
         return f"no rank{_of_those(job)} is late in the program"
