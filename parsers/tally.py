@@ -12,6 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 EXAMPLE_LENGTH = 120
+CUT_SHORT = (
+    "the compressed stream ends early",
+    "the file ends before its closing bracket",
+    "event cut off by the end of the file",
+    "row cut short",
+    "rest of the pickle",
+    "the rest of table",
+    "table that can't be read",
+    "rows still in the database's write-ahead log",
+    "XLA's profiler stops at a million events",
+)
+"""First words of the readers' notes that mean the recording was longer than the file."""
 
 
 class Tally:

@@ -134,8 +134,10 @@ class Simulated:
         *,
         ranks: Sequence[int] = (),
         holds: bool = True,
-    ) -> None:
-        """The group's ranks meet.
+        needs: Sequence[int] | None = None,
+        takes: float | None = None,
+    ) -> float:
+        """The group's ranks meet; returns when they are done.
 
         Args:
             kind: as PyTorch calls it: ``allreduce``, ``all_to_allv``, ``send``, …
@@ -144,16 +146,19 @@ class Simulated:
             stream: on which stream of all its ranks.
             ranks: which of the group take part; all by default. Of a send the first sends.
             holds: whether the work after it waits for it.
+            needs: the ranks on which it needs what was computed before; all by default.
+            takes: µs from the last arrival to the end; by default as its bytes take.
         """
         members = tuple(ranks) or group.ranks
         arrived = {}
         for number in members:
             rank = self.ranks[number]
+            computed = rank.streams[COMPUTE] if needs is None or number in needs else 0.0
             arrived[number] = max(self._described_call(rank, kind, group, sizes, members), rank.streams[stream] + 1,
-                                  rank.streams[COMPUTE] + 1)  # fmt: skip
+                                  computed + 1)  # fmt: skip
         moved = max(sum(_of(sizes, number)) / 2 for number in members)
         last = max(arrived, key=arrived.__getitem__)
-        end = arrived[last] + LATENCY + moved / BYTES_PER_US
+        end = arrived[last] + (LATENCY + moved / BYTES_PER_US if takes is None else takes)
         for number in members:
             rank = self.ranks[number]
             args = self._arguments(rank, kind, group, sizes, members) if self.described == "kernel" else {}
@@ -164,6 +169,7 @@ class Simulated:
             rank.streams[stream] = end + 3
             if holds:
                 rank.streams[COMPUTE] = max(rank.streams[COMPUTE], end + 3)
+        return end + 3
 
     def _described_call(
         self, rank: Rank, kind: str, group: Group, sizes: int | Mapping[int, tuple[int, int]], members: Sequence[int]

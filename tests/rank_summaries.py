@@ -82,6 +82,7 @@ class Made:
             steps=self._steps(rank),
             collectives=frame,
             work=pl.DataFrame(schema=summary.WORK),
+            launches=pl.DataFrame(schema=summary.LAUNCHES),
             path=f"rank{rank}.json",
             rank=rank,
             world_size=self.ranks,

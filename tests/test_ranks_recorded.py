@@ -6,13 +6,11 @@ import json
 from dataclasses import replace
 from functools import cache
 
-import polars as pl
 import pytest
 from rank_summaries import Made
 from sample_runs import OUTSIDE, recorded
 
 from tracetui.analysis.ranks.job import Job, jobs
-from tracetui.analysis.ranks.late import in_recording
 from tracetui.analysis.ranks.sentences import answer, at_the_median
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.parsers import open_path
@@ -69,13 +67,15 @@ def test_a_rank_that_loads_late() -> None:
     last = rich.answers.recording
     assert last is not None
     assert (last.rank, last.last, last.of) == (1, 42, 42)
-    assert last.late_ns == pytest.approx(34.4e6, abs=0.05e6)
+    # all waits together are 34.4 ms; beside a part of them the others computed
+    assert last.late_ns == pytest.approx(26.5e6, abs=0.05e6)
+    assert last.silent_ns == pytest.approx(12.2e6, abs=0.1e6)
     (late,) = rich.answers.program
     assert late.cause is not None
     assert (late.rank, late.cause.kind, late.cause.name) == (1, "host", "load_batch")
     assert late.silent_ns == pytest.approx(12.3e6, abs=0.1e6)  # 12 ms were planted
     assert [round(ns / 1e6, 1) for ns in rich.ranks["wait_ns"]] == [34.2, 0.0, 34.3, 34.3]
-    assert rich.path.filter(rich.path["rank"] == 1)["percent"][0] > 99
+    assert rich.path["rank"].to_list() == [1]
 
 
 def test_an_even_job_names_nobody() -> None:
@@ -107,6 +107,13 @@ def test_parts_and_the_rest_make_the_lateness(name: str) -> None:
             assert late.late_ns == pytest.approx(excess[late.rank], abs=1e-6)
             assert 0 < late.named_ns == sum(late.parts[part] for part in late.named_by)
         last = job.answers.recording
+        # nothing is counted twice: what was lost is a part of the path, and what a rank waits a part of its step
+        if not job.calls.height:
+            continue
+        whole = job.calls["end"].max() - job.calls["begin"].min()  # type: ignore[operator]
+        assert 0 < job.lost["lost_ns"].sum() < whole
+        assert float((job.path["own_ns"] + job.path["transfer_ns"]).sum()) * job.called_steps <= whole * 1.000001
+        assert (job.ranks["wait_ns"] + job.ranks["transfer_ns"]).max() <= whole / job.called_steps
         if last is not None:
             assert min(last.parts.values()) >= 0
             assert sum(last.parts.values()) + last.untold_ns == pytest.approx(last.late_ns, abs=1e-6)
@@ -133,13 +140,3 @@ def test_what_is_unknown_of_a_rank_makes_no_excess_of_0() -> None:
                  for one in Made(ranks=4, late={2: 3_000_000}).summaries()]  # fmt: skip
     (job,) = jobs(summaries)
     assert job.ranks["excess_ns"].null_count() == 4
-
-
-def test_work_that_nobody_waited_for_is_a_negative_rest() -> None:
-    row = {"rank": [0, 1], "late_ns": [0.0, 5e6], "last": [0, 9], "of": [9, 9], "over_gpu_ns": [0.0, 14e6],
-           "over_silent_ns": [0.0, 1e6], "over_loader_ns": [None, None]}  # fmt: skip
-    late = in_recording(pl.DataFrame(row), 20e6)
-    assert late is not None
-    assert (late.gpu_ns, late.silent_ns, late.untold_ns) == (14e6, 1e6, -10e6)
-    assert late.cause is not None
-    assert late.cause.kind == "gpu_work"

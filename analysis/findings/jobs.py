@@ -16,7 +16,7 @@ from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.gpu import S14
 from tracetui.analysis.findings.declared.host import F19
-from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S25, S26, V30
+from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S25, S26, S36, V30
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.gpu.activities import activities, distinct
 from tracetui.analysis.gpu.steps import step_slots
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.ranks.job import Job
-    from tracetui.analysis.ranks.late import Late
+    from tracetui.analysis.ranks.late import Late, Turns
 
 _WHAT_TO_DO = {
     "gpu_work": "Give every rank the same work: look for what only this rank computes there (evaluation, logging,"
@@ -56,7 +56,35 @@ def _job(facts: Facts) -> Job:
 
 @looks_for(S20)
 def late_in_program(facts: Facts, _: Limits) -> list[Finding]:
-    return [_late(facts, one, _job(facts)) for one in _job(facts).answers.program[: sentences.NAMED]]
+    job = _job(facts)
+    turns = job.answers.turns
+    found = [_late(facts, one, job) for one in job.answers.program[: sentences.NAMED]]
+    return found + ([_in_turn(turns, job)] if turns is not None else [])
+
+
+def _in_turn(turns: Turns, job: Job) -> Finding:
+    bound = gain.of_share(turns.lost_ns, job.step_ns or 0.0)
+    found = bound.finding(
+        f"Ranks are late in turn: {words.ns(turns.lost_ns)} of a step is lost to {_PARTS[turns.part]} of"
+        f" {words.things(len(turns.ranks), 'rank')}, one after the other",
+        tuple(
+            Evidence(f"lost by rank {rank}, per step", ns, "ns", Query("ranks"))
+            for rank, ns in turns.ranks[: sentences.MOST_SPOKEN]
+        ),
+        words.part_of(turns.lost_ns, job.step_ns or 0.0, bound.ceiling_percent or 0.0),
+        threshold=f"{STEP_PERCENT:.0f} % of the step, by three ranks or more, of which none is late on average",
+        advice=_IN_TURN[turns.part],
+    )
+    return replace(found, impact_of="mean_step")
+
+
+_IN_TURN = {
+    "gpu": "Even the work out within each step: sort or pack sequences, or balance experts, so that no rank has a large"
+    " share at any time.",
+    "silent": "Let all ranks stop together: gc.disable(), then gc.collect() at the same step on every rank; and look"
+    " what else runs on their hosts.",
+    "loader": "Give the loaders more workers or a longer queue (prefetch_factor), which a slow batch does not empty.",
+}
 
 
 def _late(facts: Facts, late: Late, job: Job) -> Finding:
@@ -125,6 +153,29 @@ def late_in_recording(facts: Facts, _: Limits) -> Finding | None:
         f" {words.ns(late.silent_ns)}",
         threshold=f"{STEP_PERCENT:.0f} % of the step, and more than half of it unexplained",
     )
+
+
+@looks_for(S36)
+def slow_links(facts: Facts, _: Limits) -> list[Finding]:
+    job = _job(facts)
+    found = []
+    for row, text in zip(job.links.iter_rows(named=True), sentences.link_words(job)[: sentences.NAMED], strict=False):
+        bound = gain.of_share(row["more_ns"], facts.page_step.ns)
+        found.append(
+            bound.finding(
+                text.removesuffix("."),
+                evidence(
+                    ("its median transfer", row["transfer_ns"], "ns", Query("ranks:transfers")),
+                    ("the median of its like", row["usual_ns"], "ns", Query("ranks:transfers")),
+                    ("transfers per step", row["per_step"], "", Query("ranks:transfers")),
+                    ("its bandwidth", row["busbw_gbps"] and row["busbw_gbps"] * 1e9, "byte/s"),
+                    ("bandwidth of the others", row["usual_busbw_gbps"] and row["usual_busbw_gbps"] * 1e9, "byte/s"),
+                ),
+                f"{words.number(row['per_step'])} × ({words.ns(row['transfer_ns'])} - {words.ns(row['usual_ns'])})",
+                threshold="1.5 times as long as the median of its like, and 2 % of the step more",
+            )
+        )
+    return found
 
 
 @looks_for(S25)

@@ -11,9 +11,11 @@ from msgspec import Struct
 
 from tracetui.analysis.ranks import tables
 from tracetui.analysis.ranks.clocks import fit
-from tracetui.analysis.ranks.late import Answers, answers_of
+from tracetui.analysis.ranks.late import Answers, answers_of, peers_of
+from tracetui.analysis.ranks.links import beyond_usual, slow_links, transfers
+from tracetui.analysis.ranks.lost import lost
 from tracetui.analysis.ranks.matched import CHANNEL_BITS, EXCHANGE, match
-from tracetui.analysis.ranks.waiting import critical_path, waiting, who_for_whom
+from tracetui.analysis.ranks.waiting import waiting, who_for_whom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +54,11 @@ class Job:
     pipeline: pl.DataFrame
     """A row per stage (`STAGES`); empty without pipeline groups."""
     path: pl.DataFrame
-    """The critical path across ranks, a row per rank that it is on (`waiting.PATH`)."""
+    """The critical path across ranks, a row per rank that it is on (`lost.PATH`)."""
+    lost: pl.DataFrame
+    """What was lost along it, by step, rank and cause (`lost.LOST`)."""
+    links: pl.DataFrame
+    """Groups and pairs whose transfers take longer than those of their like (`links.LINKS`)."""
     answers: Answers
     world_size: int
     missing: tuple[int, ...]
@@ -79,6 +85,15 @@ class Job:
     def shown_ns(self) -> float | None:
         """The job's one step, which shares are of: the clean one where it is known, as a profiler adds to steps."""
         return self.clean_step_ns if self.step_count and self.clean_step_ns else self.step_ns
+
+    @property
+    def lost_by_rank(self) -> pl.DataFrame:
+        """What was lost per step, by rank and cause, the most first; and in how many steps."""
+        return (
+            self.lost.group_by("rank", "cause")
+            .agg(pl.col("lost_ns").sum() / self.called_steps, steps=pl.col("step").n_unique())
+            .sort("lost_ns", "rank", "cause", descending=[True, False, False])
+        )
 
     @property
     def here(self) -> int:
@@ -118,8 +133,11 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
     counts = tables.step_counts(present)
     called = [len(shared)] * len(present) if shared else counts
     stage = stages(matched, [one.rank for one in present])
-    table = tables.ranks(present, counts, called, found)
-    answers, table = answers_of(table, present, counts, stage, per_step)
+    peers = peers_of(stage)
+    moved = transfers(found, present, matched.group_names)
+    gone = lost(found, beyond_usual(moved), peers, max(_middle(called), 1))
+    table = tables.ranks(present, counts, called, found, gone.path)
+    answers, table = answers_of(table, present, counts, peers, per_step, gone.parts, max(_middle(called), 1))
     sizes = [one.world_size or 0 for one in present]
     world = max([*sizes, max(chosen, default=-1) + 1])
     missing = tuple(rank for rank in range(world) if rank not in chosen)
@@ -142,7 +160,9 @@ def combine(summaries: Sequence[RankSummary]) -> Job:
         unmatched=matched.unmatched,
         matched_by=matched.by,
         pipeline=bubbles(per_step, stage, matched.calls, sends(matched), counts),
-        path=critical_path(found, max(_middle(called), 1)),
+        path=gone.path,
+        lost=gone.parts,
+        links=slow_links(moved, max(_middle(called), 1), _median(table["step_ns"]) or 0.0),
         answers=answers,
         world_size=world,
         missing=missing,

@@ -149,13 +149,20 @@ APART_NS = 2_000_000
 """Clocks of hosts differ by hundreds of µs; ends that lie further apart than this may be those of another step."""
 LEAST_RUN = 3
 """Fewer collectives than this prove no alignment."""
+MOST_DRIFT = 300e-6
+"""Clocks of hosts drift apart by less, ns per ns."""
+SAMPLED, MOST_TRIED, AT_ONCE = 128, 32, 4096
+"""So many calls of each alignment are looked at, then all calls of the best so many; so many alignments at once."""
 AGAIN = 64
 """More calls of one number than that are not told apart."""
 _PAIRED = pl.col("channel") >= 0
 SIGNATURE = (
     # what one rank sends the other receives
     pl.when(_PAIRED).then(pl.lit("p2p")).otherwise("kind"),
-    pl.when(_PAIRED).then(pl.sum_horizontal("bytes_in", "bytes_out")).otherwise("bytes_in"),
+    # ranks send each other shares of any size
+    pl.when(_PAIRED)
+    .then(pl.sum_horizontal("bytes_in", "bytes_out"))
+    .otherwise(pl.when(pl.col("kind") == "all_to_all").then(0).otherwise("bytes_in")),
     pl.col("element_type"),
 )
 """What is the same for one collective on all ranks."""
@@ -208,12 +215,27 @@ def _unsteady(frame: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
         away=pl.col("end") - pl.col("end").median().over(*where, "key"),
         other=pl.col("step") != pl.col("step").median().over(*where, "key"),
     )
-    middle = pl.col("away").median()
-    by_rank = away.group_by(*where, "place").agg(
-        spread=(pl.col("away") - middle).abs().quantile(MOST_PERCENT / 100),
-        apart=middle.abs(),
-        other=pl.col("other").mean(),
-        calls=pl.len(),
+    mine = (*where, "place")
+    third = pl.len() // 3
+    ends = away.group_by(mine, maintain_order=True).agg(
+        *(pl.col(name).head(third).median().alias(f"{name}_0") for name in ("away", "end")),
+        *(pl.col(name).tail(third).median().alias(f"{name}_1") for name in ("away", "end")),
+        middle=pl.col("away").median(),
+        about=pl.col("end").median(),
+    )
+    # clocks of hosts drift apart, which makes no alignment unsteady
+    slope = (pl.col("away_1") - pl.col("away_0")) / (pl.col("end_1") - pl.col("end_0"))
+    slope = pl.when(slope.abs() <= MOST_DRIFT).then(slope).otherwise(0.0)
+    left = pl.col("away") - pl.col("middle") - slope * (pl.col("end") - pl.col("about"))
+    by_rank = (
+        away.join(ends, on=list(mine), maintain_order="left")
+        .group_by(mine)
+        .agg(
+            spread=left.abs().quantile(MOST_PERCENT / 100),
+            apart=pl.col("middle").first().abs(),
+            other=pl.col("other").mean(),
+            calls=pl.len(),
+        )
     )
     off = (pl.col("spread") > STEADY_NS) | (pl.col("apart") > APART_NS) | (pl.col("other") > 0.5).fill_null(value=False)
     loose = by_rank.filter(off & (pl.col("calls") >= LEAST_RUN))
@@ -284,25 +306,53 @@ class _Sequence:
         steady, one in which steps have the same numbers, then one whose ends lie near each other, then the one nearest
         to the common end.
         """
+        least = max(LEAST_RUN, min(self.end.size, other.end.size) // 2)
+        shifts = np.arange(-(other.end.size - least), self.end.size - least + 1)
         best: tuple[float, bool, bool, float, int] = (np.inf, True, True, np.inf, 0)
         found, unsteady, odd = 0, np.inf, False
-        least = max(LEAST_RUN, min(self.end.size, other.end.size) // 2)
-        for shift in range(-(other.end.size - least), self.end.size - least + 1):
+        for shift in self._likely(other, shifts).tolist():
             here, there = self._overlap(other, shift)
             a, b = self.signature[here], other.signature[there]
             if np.any((a != b) & (a != 0) & (b != 0)):
                 continue
             away = other.end[there] - self.end[here]
-            spread = _spread(away)
+            spread = float(_spreads(self.end[here][None], away[None])[0])
             known = (self.step[here] != NO_STEP) & (other.step[there] != NO_STEP)
             elsewhere = 2 * int((known & (self.step[here] != other.step[there])).sum()) > int(known.sum())
-            # steadiness as a power of four: what lies below the noise of clocks is alike
-            steady = int(np.log2(max(spread / (STEADY_NS / 4), 1.0)) // 2)
+            steady = int(_steadiness(np.array(spread)))
             far = abs(float(np.median(away))) > APART_NS
             rank = (steady, elsewhere, far, spread if steady else 0.0, abs(shift))
             if rank < best:
                 best, found, unsteady, odd = rank, shift, spread, elsewhere
         return found, unsteady, odd
+
+    def _likely(self, other: _Sequence, shifts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The places that fit best by a sample of the calls of each, so that cost does not grow with their square."""
+        if shifts.size <= MOST_TRIED:
+            return shifts
+        kept, keys = [], []
+        # parts of the golden ratio keep no step with what repeats
+        at = np.sort((np.arange(SAMPLED) * 0.6180339887) % 1.0)
+        for first in range(0, shifts.size, AT_ONCE):
+            some = shifts[first : first + AT_ONCE]
+            low = np.maximum(0, some)
+            high = np.minimum(self.end.size, other.end.size + some)
+            here = (low[:, None] + at * (high - low)[:, None]).astype(np.int64)
+            there = here - some[:, None]
+            a, b = self.signature[here], other.signature[there]
+            some_fit = ~np.any((a != b) & (a != 0) & (b != 0), axis=1)
+            some, here, there = some[some_fit], here[some_fit], there[some_fit]
+            away = other.end[there] - self.end[here]
+            spread = _spreads(self.end[here], away)
+            known = (self.step[here] != NO_STEP) & (other.step[there] != NO_STEP)
+            elsewhere = 2 * (known & (self.step[here] != other.step[there])).sum(axis=1) > known.sum(axis=1)
+            far = np.abs(np.median(away, axis=1)) > APART_NS
+            steady = _steadiness(spread)
+            kept.append(some)
+            keys.append(np.stack((np.abs(some), np.where(steady > 0, spread, 0.0), far, elsewhere, steady)))
+        order = np.lexsort(np.concatenate(keys, axis=1))
+        likely: NDArray[np.int64] = np.concatenate(kept)[order[:MOST_TRIED]]
+        return likely
 
     def by_steps(self, other: _Sequence) -> tuple[NDArray[np.int64], float]:
         """Where each call of the other stands here by its step and its place in it, and how unsteady that is, ns.
@@ -320,7 +370,7 @@ class _Sequence:
         told = found >= 0
         if told.sum() < LEAST_RUN:
             return found, np.inf
-        return found, _spread(other.end[told] - self.end[found[told]])
+        return found, _spread(self.end[found[told]], other.end[told] - self.end[found[told]])
 
     def _overlap(self, other: _Sequence, shift: int) -> tuple[slice, slice]:
         low = max(0, shift)
@@ -328,9 +378,30 @@ class _Sequence:
         return slice(low, high), slice(low - shift, high - shift)
 
 
-def _spread(away: NDArray[np.int64]) -> float:
-    """How far nearly all of these distances lie from their median."""
-    return float(np.percentile(np.abs(away - np.median(away)), MOST_PERCENT))
+def _spread(time: NDArray[np.int64], away: NDArray[np.int64]) -> float:
+    """How far nearly all of these distances lie from their line."""
+    return float(_spreads(time[None], away[None])[0])
+
+
+def _spreads(time: NDArray[np.int64], away: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The same of each row: clocks drift apart, so distances may grow evenly."""
+    third = time.shape[1] // 3
+    middle, about = np.median(away, axis=1, keepdims=True), np.median(time, axis=1, keepdims=True)
+    slope = np.zeros_like(middle)
+    if third:
+        y = np.median(away[:, -third:], axis=1) - np.median(away[:, :third], axis=1)
+        x = np.median(time[:, -third:], axis=1) - np.median(time[:, :third], axis=1)
+        slope[:, 0] = np.divide(y, x, out=np.zeros_like(y), where=x != 0)
+        slope[np.abs(slope) > MOST_DRIFT] = 0.0
+    left = np.abs(away - middle - slope * (time - about))
+    found: NDArray[np.float64] = np.percentile(left, MOST_PERCENT, axis=1)
+    return found
+
+
+def _steadiness(spread: NDArray[np.float64]) -> NDArray[np.float64]:
+    """As a power of four: what lies below the noise of clocks is alike."""
+    found: NDArray[np.float64] = np.log2(np.maximum(spread / (STEADY_NS / 4), 1.0)) // 2
+    return found
 
 
 SAME_BYTES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")

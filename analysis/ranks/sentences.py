@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent, spans
@@ -40,9 +41,21 @@ def answer(found: Sequence[Job]) -> list[str]:
     program = in_program(first)
     if first.apart:
         return [program, *caveats(first)]
-    steps = step_words(first) + path_words(first)
+    steps = step_words(first) + path_words(first) + lost_words(first)
     recordings = [in_recording(job, several=len(found) > 1) for job in found]
-    return [text for text in (program, *once_words(first), *recordings, steps, *caveats(first)) if text]
+    return [
+        text
+        for text in (
+            program,
+            turn_words(first),
+            *link_words(first),
+            *once_words(first),
+            *recordings,
+            steps,
+            *caveats(first),
+        )
+        if text
+    ]
 
 
 def brief(found: Sequence[Job]) -> str:
@@ -72,8 +85,15 @@ def in_program(job: Job, *, short: bool = False) -> str:
         )
     late = job.answers.program
     if late:
-        said = [f"rank {one.rank} has {late_words(one, job)}{sum_words(one, short=short)}" for one in late[:NAMED]]
-        more = f"; {len(late) - NAMED} more ranks are late" if len(late) > NAMED else ""
+        grouped = alike(late)
+        said = [
+            f"rank {one[0].rank} has {late_words(one[0], job)}{sum_words(one[0], short=short)}"
+            if len(one) == 1
+            else alike_words(one, job)
+            for one in grouped[:NAMED]
+        ]
+        rest = sum(map(len, grouped[NAMED:]))
+        more = f"; {rest} more ranks are late" if rest else ""
         most = at_the_median(late[0], job)
         if most is not None and len(late) == 1:
             like = "Without that" if short else f"At the median rank's {_of_what(late[0])}"
@@ -87,10 +107,129 @@ def in_program(job: Job, *, short: bool = False) -> str:
             "Who is late in the program can't be told: no launches and no host events were recorded, so a rank's own "
             "work can't be told from what was queued before."
         )
-    return (
+    slower = job.ranks.filter(pl.col("slower") > 1).sort("slower", descending=True)
+    beside = job.ranks.filter(pl.col("over_gpu_ns") > STEP_PERCENT / 100 * (job.shown_ns or np.inf))
+    beyond = f" that collectives beside it can't explain{_example(beside)}" if beside.height else ""
+    text = (
         f"In the program no rank{_of_those(job)} is late: none has {STEP_PERCENT:.0f} % of a step more GPU work of its"
-        " own, or more silent host time, than the median rank."
+        f" own{beyond}, or more silent host time, than the median rank."
     )
+    if slower.height and not short:
+        named = [f"rank {row['rank']}'s {row['slower']:.2f} times" for row in slower.head(NAMED).to_dicts()]
+        text += f" Equal launches take longer on some GPUs, but nobody waits for that: {', '.join(named)} as long."
+    return text
+
+
+def _example(beside: pl.DataFrame) -> str:
+    """The rank whose launches collectives may have slowed most."""
+    row = beside.sort("over_gpu_ns", descending=True).row(0, named=True)
+    return f" (rank {row['rank']} has {format_ns(row['over_gpu_ns'])} more, in launches that others ran beside)"
+
+
+LEAST_ALIKE = 3
+"""So many ranks that are late for one reason are said together."""
+
+
+def alike(late: Sequence[Late]) -> list[list[Late]]:
+    """Ranks that are late for one reason together, where they are several; the latest first."""
+    by_reason: dict[object, list[Late]] = {}
+    for one in late:
+        cause = one.cause
+        reason = (one.named_by, None if cause is None else (cause.kind, cause.name, cause.step))
+        by_reason.setdefault(reason, []).append(one)
+    found: list[list[Late]] = []
+    for ranks in by_reason.values():
+        found += [ranks] if len(ranks) >= LEAST_ALIKE else [[one] for one in ranks]
+    return sorted(found, key=lambda one: (-one[0].late_ns, one[0].rank))
+
+
+def alike_words(late: Sequence[Late], job: Job) -> str:
+    """``ranks 0-7 (all of host node0) each have 2.443 to 2.533 ms more GPU work per step than the median rank: …``."""
+    ranks = sorted(one.rank for one in late)
+    whose = dict(job.ranks.select("rank", "host").iter_rows())
+    hosts = {whose[rank] for rank in ranks}
+    whole = None not in hosts and sorted(rank for rank, host in whose.items() if host in hosts) == ranks
+    where = ""
+    if whole and len(hosts) < len(set(whose.values())):
+        where = f", all of host{'s' if len(hosts) > 1 else ''} {', '.join(sorted(map(str, hosts)))},"
+    named = sorted(one.named_ns for one in late)
+    few = len(ranks) > job.here / 2
+    than = f"the other {job.here - len(ranks)}" if few else "the median rank"
+    middle = late[len(late) // 2]
+    return (
+        f"{len(ranks)} of {format_count(job.here)} ranks ({spans(ranks)}){where} each have {format_ns(named[0])} to"
+        f" {format_ns(named[-1])} more {_of_what(middle)} {_per(job)} than {than}"
+        f"{cause_words(middle.cause, middle) if middle.cause is not None else ''}"
+    )
+
+
+def turn_words(job: Job) -> str:
+    """Ranks that are late in turn, none of them on average; empty where they are not."""
+    turns = job.answers.turns
+    if turns is None or job.step_ns is None:
+        return ""
+    which = spans(sorted(rank for rank, _ in turns.ranks[:MOST_SPOKEN]))
+    more = f" and {len(turns.ranks) - MOST_SPOKEN} more" if len(turns.ranks) > MOST_SPOKEN else ""
+    rank, ns = turns.ranks[0]
+    in_steps = f", in {format_count(turns.steps)} of {format_count(job.called_steps)} steps" if job.step_count else ""
+    return (
+        f"Ranks are late in turn, each by more {_WHAT[turns.part]} than its peers: {format_ns(turns.lost_ns)}"
+        f" {_per(job)} is lost to it ({format_percent(100 * turns.lost_ns / job.step_ns)} of"
+        f" {format_ns(job.step_ns)} as recorded) by ranks {which}{more}{in_steps}; most by rank {rank},"
+        f" {format_ns(ns)}."
+    )
+
+
+def link_words(job: Job) -> list[str]:
+    """Links that are slower than their like, each in a sentence."""
+    found = []
+    for row in job.links.head(NAMED).iter_rows(named=True):
+        pair = row["kind"] == "send"
+        who = f"rank {row['ranks'][0]} to rank {row['ranks'][1]}" if pair else f"ranks {_listed(row['ranks'])}"
+        speeds = ""
+        if row["busbw_gbps"] and row["usual_busbw_gbps"]:
+            speeds = f" ({row['busbw_gbps']:.1f} GB/s where the others have {row['usual_busbw_gbps']:.1f})"
+        found.append(
+            f"A link is slow: {row['kind']} {'from' if pair else 'of'} {who} ({row['group']}) takes"
+            f" {format_ns(row['transfer_ns'])}, where the median of {format_count(row['like'])} like it takes"
+            f" {format_ns(row['usual_ns'])}{speeds}: {format_ns(row['more_ns'])} more {_per(job)}."
+        )
+    if job.links.height > NAMED:
+        found.append(f"{format_count(job.links.height - NAMED)} more links are slow.")
+    return found
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """``0-7``; of many with gaps the first and the last."""
+    text = spans(ranks)
+    return text if len(text) <= MOST_LISTED else f"{ranks[0]}, {ranks[1]}, … {ranks[-1]}"
+
+
+MOST_LISTED = 40
+
+
+def lost_words(job: Job) -> str:
+    """What the step lost along the critical path, by cause; empty where that is nothing."""
+    by_cause = (
+        job.lost.group_by("cause").agg(pl.col("lost_ns").sum() / job.called_steps).sort("lost_ns", descending=True)
+    )
+    whole = float(by_cause["lost_ns"].sum())
+    if not job.step_ns or whole < STEP_PERCENT / 100 * job.step_ns:
+        return ""
+    told = [f"{format_ns(ns)} {_LOST[cause]}" for cause, ns in by_cause.iter_rows() if ns > 0.05 * whole]
+    return f" Of the recorded one {format_ns(whole)} is lost on it: {', '.join(told)}."
+
+
+_LOST = {
+    "gpu": "by more GPU work",
+    "silent": "by silent hosts",
+    "loader": "by waiting for data",
+    "calls": "by hosts in many short calls",
+    "other": "by lateness that nothing recorded explains",
+    "transfer": "in slow transfers",
+}
+MOST_SPOKEN = 16
+"""So many ranks are listed in a sentence."""
 
 
 def once_words(job: Job) -> list[str]:
@@ -113,6 +252,14 @@ def in_title(job: Job) -> str:
         return "not ranks of one job"
     late = job.answers.program
     if not late:
+        if job.links.height:
+            row = job.links.row(0, named=True)
+            return f"slow link: ranks {_listed(row['ranks'])}, +{format_ns(row['more_ns'])} {row['kind']} {_per(job)}"
+        if job.answers.turns is not None:
+            turns = job.answers.turns
+            return (
+                f"late in turn: {len(turns.ranks)} ranks, {format_ns(turns.lost_ns)} {_SHORT[turns.part]} {_per(job)}"
+            )
         if job.answers.largest_excess_ns is None:
             return "late ranks unknown"
         return f"no rank{_of_those(job)} is late in the program"
@@ -169,6 +316,7 @@ def cause_words(cause: Cause, late: Late) -> str:
         return f": as many kernels have {more} (a larger batch, or longer sequences)"
     if cause.kind == "slow_gpu":
         slow = f": each launch of the same kernels takes {cause.factor:.2f} times as long"
+        slow += f" in step {cause.step}" if step else ""
         others = f"another process used a GPU of its machine ({cause.beside})" if cause.beside else ""
         if throttled:
             return slow + throttled + (f", and that {others}" if others else "")
@@ -203,11 +351,11 @@ def in_recording(job: Job, *, several: bool = False) -> str:
     ]
     if told:
         text += f": {' and '.join(told)}"
-    if late.untold_ns < -0.05 * late.late_ns:
-        text += f", for {format_ns(-late.untold_ns)} of which none waits"
-    # a delay is met again by later collectives, so a half explains it
     if late.untold_ns > 0.5 * late.late_ns:
         rest = "the rest" if told else "that"
+        if late.cause is not None and late.cause.kind == "calls":
+            rest += f" is its host, whose API calls take {late.cause.factor:.2f} times as long as the median rank's;"
+            return f"{text}; {rest} recording slows them, so whether the program has all of it can't be told."
         # what fills and drains a pipeline hides who made a stage late
         stages = "what its pipeline made it wait, or " if job.pipeline.height else ""
         text += (

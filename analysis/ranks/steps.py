@@ -11,6 +11,7 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import activities, distinct
 from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.ranks.launches import launch_rows
 from tracetui.analysis.ranks.summary import STEPS
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection
@@ -100,7 +101,8 @@ def step_rows(trace: Trace) -> pl.DataFrame:
         **_launched(trace, work, slots),
         **_on_host(trace, slots),
     }
-    return pl.DataFrame(columns, schema=STEPS)
+    frame = pl.DataFrame(columns, schema={name: dtype for name, dtype in STEPS.items() if name != "pace"})
+    return frame.join(launch_rows(trace)[1], on="step", how="left", maintain_order="left").select(*STEPS)
 
 
 def _on_gpus(work: Activities, slots: StepSlots) -> dict[str, Ints | list[None]]:
@@ -156,11 +158,11 @@ def _rows_of(trace: Trace, work: Activities) -> Ints:
     return rows
 
 
-def _on_host(trace: Trace, slots: StepSlots) -> dict[str, Ints | list[None]]:
+def _on_host(trace: Trace, slots: StepSlots) -> dict[str, Ints | list[None] | list[float | None]]:
     """What the host did in each step's own time, which ends before its GPU work does."""
     size = slots.start.size
     if not trace.host.height:
-        return {name: [None] * size for name in ("silent_ns", "loader_ns", "host_events")}
+        return {name: [None] * size for name in ("silent_ns", "loader_ns", "host_events", "call_ns")}
     start, end = slots.start, slots.end
     if slots.marked:
         start = trace.steps["start"].to_numpy()
@@ -171,4 +173,15 @@ def _on_host(trace: Trace, slots: StepSlots) -> dict[str, Ints | list[None]]:
         "silent_ns": intervals.covered(silent(trace), start, end),
         "loader_ns": intervals.covered(waits, start, end) if waits[0].size else [None] * size,
         "host_events": np.searchsorted(begun, end) - np.searchsorted(begun, start),
+        "call_ns": _calls(trace, start, end),
     }
+
+
+def _calls(trace: Trace, start: Ints, end: Ints) -> list[float | None]:
+    """The median duration of a step's API calls, without those that wait."""
+    kind, begun, ended = _times(trace)
+    chosen = np.isin(kind, (_RUNTIME, _DRIVER)) & (ended - begun < LEAST_BLOCKING_NS)
+    order = np.argsort(begun[chosen], kind="stable")
+    at, lasting = begun[chosen][order], (ended - begun)[chosen][order]
+    bounds = zip(np.searchsorted(at, start).tolist(), np.searchsorted(at, end).tolist(), strict=True)
+    return [float(np.median(lasting[low:high])) if high > low else None for low, high in bounds]

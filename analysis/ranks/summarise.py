@@ -17,11 +17,13 @@ from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.collectives import all_collectives
 from tracetui.analysis.gpu.steps import extent
+from tracetui.analysis.ranks.launches import launch_rows
 from tracetui.analysis.ranks.steps import WHOLE, blocking, loading, silent, step_rows
 from tracetui.analysis.ranks.summary import COLLECTIVES, OTHERS, WORK, RankSummary
 from tracetui.parsers.names.collectives import is_collective_kernel
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.runs.manifest import SLOWED, Machine
+from tracetui.parsers.tally import CUT_SHORT
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -291,11 +293,14 @@ def summarise(
     groups = group_rows(trace)
     named = max((max(ranks) + 1 for _, _, ranks in groups if ranks), default=None)
     window = extent(trace)
+    steps = whole_steps(trace, step_rows(trace))
+    kept = pl.col("step").is_in(steps["step"].implode())
     shift = info.base_time or 0
     return RankSummary(
-        steps=_shifted(step_rows(trace), shift),
+        steps=_shifted(steps, shift),
         collectives=_shifted(collective_rows(trace), shift),
-        work=work_rows(trace),
+        work=work_rows(trace).filter(kept),
+        launches=launch_rows(trace)[0],
         path=path or trace.source.path.name,
         rank=0 if known is None else known,
         world_size=info.world_size if info.world_size is not None else named,
@@ -310,6 +315,21 @@ def summarise(
         environment=environment(trace, manifest, known),
         notes=trace.notes,
     )
+
+
+def whole_steps(trace: Trace, steps: pl.DataFrame) -> pl.DataFrame:
+    """The steps without those of which a file that ends early has a part only.
+
+    Recorders write in the order of time, of the host and of the GPU each for itself: what begins after the last event
+    of either is not there.
+    """
+    told = {note.reason for note in trace.notes}
+    if not trace.steps.height or not any(reason.startswith(CUT_SHORT) for reason in told):
+        return steps
+    lasts = [int(frame["start"].max()) for frame in (trace.host, trace.device) if frame.height]  # type: ignore[arg-type]
+    ends = (trace.steps["start"] + trace.steps["duration"]).to_numpy()
+    whole = trace.steps["index"].filter(pl.Series(ends <= min(lasts, default=0)))
+    return steps.filter(pl.col("step").is_in(whole.implode()))
 
 
 def _shifted(frame: pl.DataFrame, shift: int) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 if TYPE_CHECKING:
     from tracetui.parsers.trace import Note
 
-VERSION = 6
+VERSION = 7
 """Raise this whenever a summary holds other columns, or the same ones mean something else."""
 
 STEPS: dict[str, pl.DataType] = {
@@ -31,6 +31,8 @@ STEPS: dict[str, pl.DataType] = {
     "loader_ns": pl.Int64(),  # the host waits for the next batch; null where that is not recorded
     "launches": pl.Int64(),
     "host_events": pl.Int64(),
+    "call_ns": pl.Float64(),  # the median duration of API calls that don't block
+    "pace": pl.Float64(),  # how many times as long its launches take as in the median step; none beside a collective
 }
 """One step a row, in order. Several GPUs of one rank are summed up."""
 
@@ -67,7 +69,18 @@ WORK: dict[str, pl.DataType] = {
 }
 """What a rank did in a step, by name: the largest of each kind, and one row for the rest of the kind."""
 
-FRAMES = ("steps", "collectives", "work")
+LAUNCHES: dict[str, pl.DataType] = {
+    "name": pl.String(),
+    "shape": pl.Int64(),  # of grid and block
+    "place": pl.Int64(),  # how many of that name and shape the step has launched before; 0 without steps
+    "alone_ns": pl.Float64(),  # the median duration where no collective ran beside it; null where one always did
+    "calls": pl.Int64(),  # how many that is of
+    "each_ns": pl.Float64(),  # the median duration, whatever ran beside it
+    "ns": pl.Float64(),  # per step, whatever ran beside it
+}
+"""The launches of a step that take most of it, which other ranks have, too."""
+
+FRAMES = ("steps", "collectives", "work", "launches")
 
 OTHERS = "other processes on its GPUs"
 """In `RankSummary.environment`, of its machine: run.json does not say which GPU a process used."""
@@ -80,6 +93,7 @@ class RankSummary:
     steps: pl.DataFrame
     collectives: pl.DataFrame
     work: pl.DataFrame
+    launches: pl.DataFrame
     path: str
     """The recording, relative to the job's folder."""
     rank: int

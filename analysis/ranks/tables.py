@@ -16,8 +16,6 @@ from tracetui.analysis.ranks.matched import EXCHANGE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.analysis.ranks.waiting import Waiting
@@ -81,8 +79,8 @@ def rank_steps(summaries: Sequence[RankSummary], found: Waiting) -> pl.DataFrame
     waits = pl.DataFrame(
         {
             **found.calls.select("rank", "step").to_dict(),
-            "wait_ns": found.wait,
-            "transfer_ns": np.repeat(found.transfer, found.size),
+            "wait_ns": found.stood[0],
+            "transfer_ns": found.stood[1],
         }
     )
     lone = frame.group_by("rank").agg(whole=(pl.col("step") < 0).all())
@@ -113,7 +111,7 @@ RANKS: dict[str, pl.DataType] = {
     "loader_ns": pl.Float64(),
     "wait_ns": pl.Float64(),  # in matched collectives, for others
     "transfer_ns": pl.Float64(),
-    "late_ns": pl.Float64(),  # after the median rank; of groups that wait at once, the one that waits longest
+    "late_ns": pl.Float64(),  # others stood still until it came, along the critical path
     "last": pl.Int64(),  # collectives to which it came last
     "collectives": pl.Int64(),  # matched ones that it takes part in, without sends and receives
     "clean_step_ns": pl.Float64(),
@@ -171,7 +169,7 @@ _SUMS = ("own_gpu_ns", "silent_ns", "loader_ns", "exposed_ns", "idle_ns")
 
 
 def ranks(
-    summaries: Sequence[RankSummary], counts: Sequence[int], called: Sequence[int], found: Waiting
+    summaries: Sequence[RankSummary], counts: Sequence[int], called: Sequence[int], found: Waiting, path: pl.DataFrame
 ) -> pl.DataFrame:
     """One row per rank (`RANKS`).
 
@@ -180,6 +178,7 @@ def ranks(
         counts: what "per step" divides by.
         called: the same for times of collectives.
         found: the waiting in their collectives.
+        path: `lost.PATH`.
     """
     clean = [typical_ns(one.clean_step_ns) if one.clean_step_ns else None for one in summaries]
     frame = pl.DataFrame(
@@ -196,7 +195,7 @@ def ranks(
     frame = frame.join(per_step(summaries, counts), on="place", how="left", maintain_order="left")
     fitted = found.clocks.fitted.select("place", "offset_ns", "drift_ppm")
     frame = frame.join(fitted, on="place", how="left", maintain_order="left")
-    waits = _of_calls([one.rank for one in summaries], np.array(called), found)
+    waits = _of_calls([one.rank for one in summaries], np.array(called), found, path)
     return pl.concat([frame, waits], how="horizontal").select(pl.col(name).cast(dtype) for name, dtype in RANKS.items())
 
 
@@ -223,7 +222,7 @@ def per_step(summaries: Sequence[RankSummary], counts: Sequence[int]) -> pl.Data
     return frame.rename({"computation_ns": "compute_ns"})
 
 
-def _of_calls(numbers: list[int], counts: Ints, found: Waiting) -> pl.DataFrame:
+def _of_calls(numbers: list[int], counts: Ints, found: Waiting, path: pl.DataFrame) -> pl.DataFrame:
     """Waiting and lateness per rank; null for a rank of which nothing was matched."""
     calls, ranks, counts = found.calls, len(numbers), np.maximum(counts, 1)
     place = calls["place"].to_numpy()
@@ -231,30 +230,19 @@ def _of_calls(numbers: list[int], counts: Ints, found: Waiting) -> pl.DataFrame:
     sends = paired.to_series().to_numpy()
     taking = np.bincount(place[~sends], minlength=ranks)
     any_call = np.bincount(place, minlength=ranks) > 0
-    wait = np.bincount(place, found.wait, ranks) / counts
-    transfer = np.bincount(place, np.repeat(found.transfer, found.size), ranks) / counts
+    wait, transfer = (np.bincount(place, times, ranks) / counts for times in found.stood)
     at = {rank: number for number, rank in enumerate(numbers)}
     # in a pipeline each stage waits for the one before it: that makes nobody late
     known = (found.culprit >= 0) & ~sends[found.first]
     last = np.bincount([at[rank] for rank in found.culprit[known].tolist()], minlength=ranks)
-    group = calls["group_id"].to_numpy()[found.first]
-    origin = np.array([at[rank] for rank in found.origin[known].tolist()], np.int64)
-    late = _lateness(origin, group[known], found.last_late[known], ranks) / counts
+    late = np.zeros(ranks)
+    late[[at[rank] for rank in path["rank"]]] = path["late_ns"].to_numpy()
     columns = {"wait_ns": wait, "transfer_ns": transfer, "late_ns": late, "last": last, "collectives": taking}
     frame = pl.DataFrame({name: pl.Series(values) for name, values in columns.items()})
     return frame.with_columns(
         pl.when(pl.Series(any_call)).then(pl.col(name)).alias(name)
         for name in ("wait_ns", "transfer_ns", "late_ns", "last")
     )
-
-
-def _lateness(place: Ints, group: Ints, late: Ints, ranks: int) -> NDArray[np.float64]:
-    """How long others waited for each rank in the end: one after the other in a group, at once in several of them."""
-    frame = pl.DataFrame({"place": place, "group": group, "late": late})
-    by_rank = frame.group_by("place", "group").agg(pl.col("late").sum()).group_by("place").agg(pl.col("late").max())
-    found = np.zeros(ranks)
-    found[by_rank["place"].to_numpy()] = by_rank["late"].to_numpy()
-    return found
 
 
 def calls(found: Waiting) -> pl.DataFrame:

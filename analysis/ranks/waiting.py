@@ -1,4 +1,4 @@
-"""Waiting against transfer: who came last to each collective, who waited for whom in the end, the critical path.
+"""Waiting against transfer: who came last to each collective, and who waited for whom in the end.
 
 The last to arrive waits for nobody, so the shortest duration of a collective is its transfer, and what a rank's own
 lasts longer is waiting. This needs no common clock. Who came last is told by the clocks as fitted, as far as they tell.
@@ -6,7 +6,6 @@ lasts longer is waiting. This needs no common clock. Who came last is told by th
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -64,6 +63,31 @@ class Waiting(Struct, frozen=True, dict=True):
         of_root: Ints = np.where(self.culprit == NOBODY, NOBODY, self.culprit[root] if root.size else self.culprit)
         return of_root
 
+    @cached_property
+    def stood(self) -> tuple[Ints, Ints]:
+        """Per call, its part of its rank's waiting and of its transfers, of which neither counts any moment twice.
+
+        Collectives of several streams run at once: what is waiting in one of them is no transfer of another.
+        """
+        begin, end = self.clocks.begin, self.clocks.end
+        place = self.calls["place"].to_numpy()
+        waits = _united(place, begin, begin + self.wait)
+        return waits, np.maximum(_united(place, begin, end) - waits, 0)
+
+
+def _united(place: Ints, begin: Ints, end: Ints) -> Ints:
+    """How much each interval adds to those of its place that begin before it."""
+    if not begin.size:
+        return begin
+    order = np.lexsort((begin, place))
+    # a place's times lie apart from all others', so that one running maximum serves all
+    apart = place[order] * (int(end.max()) - int(begin.min()) + 1)
+    low, high = begin[order] - begin.min() + apart, end[order] - begin.min() + apart
+    reached = np.r_[0, np.maximum.accumulate(high)[:-1]]
+    found: Ints = np.empty(begin.size, np.int64)
+    found[order] = np.maximum(high - np.maximum(low, reached), 0)
+    return found
+
 
 def waiting(calls: pl.DataFrame, clocks: Clocks) -> Waiting:
     """Splits every matched collective into waiting and transfer.
@@ -103,7 +127,7 @@ def who_for_whom(found: Waiting) -> pl.DataFrame:
     if not found.instance.size:
         return pl.DataFrame(schema=WAITS)
     origin = found.origin[found.instance]
-    frame = pl.DataFrame({"rank": found.calls["rank"], "for_rank": origin, "wait_ns": found.wait}).filter(
+    frame = pl.DataFrame({"rank": found.calls["rank"], "for_rank": origin, "wait_ns": found.stood[0]}).filter(
         (pl.col("for_rank") != NOBODY) & (pl.col("rank") != pl.col("for_rank")) & (pl.col("wait_ns") > 0)
     )
     return (
@@ -226,75 +250,3 @@ def _portions(ends: Ints) -> Iterator[tuple[int, int]]:
         after = max(int(np.searchsorted(ends, before + AT_ONCE, side="right")), first + 1)
         yield first, after
         first = after
-
-
-PATH: dict[str, pl.DataType] = {
-    "rank": pl.Int64(),
-    "own_ns": pl.Float64(),  # the path is on this rank, per step
-    "transfer_ns": pl.Float64(),  # of collectives through which it came to this rank
-    "percent": pl.Float64(),  # own time, of the path
-    "waits": pl.Int64(),  # how often the path goes to this rank
-}
-
-
-def critical_path(found: Waiting, steps: int) -> pl.DataFrame:
-    """A row per rank that the path is on (`PATH`), the longest first.
-
-    From the last end backwards it goes to the rank that the others waited for: a summary has no dependencies of single
-    kernels. Where a collective that its GPU could not hide made one wait for another it changes ranks; between two of
-    these it stays. Sends count as they do in `waiting`.
-
-    Args:
-        found: the waiting.
-        steps: what "per step" divides by.
-    """
-    if not found.calls.height:
-        return pl.DataFrame(schema=PATH)
-    whole, own, transfer, waits = _walked_back(found)
-    rows = [
-        {
-            "rank": rank,
-            "own_ns": ns / steps,
-            "transfer_ns": transfer[rank] / steps,
-            "percent": 100 * ns / whole if whole else None,
-            "waits": waits[rank],
-        }
-        for rank, ns in own.items()
-    ]
-    return pl.DataFrame(rows, schema=PATH).sort("own_ns", "rank", descending=[True, False])
-
-
-def _walked_back(found: Waiting) -> tuple[int, Counter[int], Counter[int], Counter[int]]:
-    """From the last end to the first begin: the time between, then by rank its own time, transfers to it, and waits."""
-    calls, begin, end = found.calls, found.clocks.begin, found.clocks.end
-    ranks, places = calls["rank"].to_numpy(), calls["place"].to_numpy()
-    exposed = calls["exposed_ns"].fill_null(0).to_numpy()
-    last = found.last[found.instance]
-    # a rank is held up where it waited for another, and its GPU had nothing else to do for that long
-    held = (last != NOBODY) & (last != np.arange(last.size)) & (exposed >= found.wait) & (found.wait > 0)
-    order = np.lexsort((end, places))
-    order = order[held[order]]
-    bounds = np.searchsorted(places[order], np.arange(int(places.max()) + 2))
-    own: Counter[int] = Counter()
-    transfer: Counter[int] = Counter()
-    waits: Counter[int] = Counter()
-    row, first = int(end.argmax()), int(begin.min())
-    time = int(end[row])
-    whole = time - first
-    while time > first:
-        place, rank = int(places[row]), int(ranks[row])
-        mine = order[bounds[place] : bounds[place + 1]]
-        at = int(np.searchsorted(end[mine], time, side="right")) - 1
-        call = int(mine[at]) if at >= 0 else -1
-        # what began no earlier than the path has come leads nowhere
-        after = int(last[call]) if call >= 0 else -1
-        if call < 0 or int(begin[after]) >= time:
-            own[rank] += time - first
-            break
-        ended, arrived = int(end[call]), int(begin[after])
-        cause = int(ranks[after])
-        own[rank] += time - ended
-        transfer[cause] += max(ended - arrived, 0)
-        waits[cause] += 1
-        row, time = after, arrived
-    return whole, own, transfer, waits

@@ -15,19 +15,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tracetui.analysis.ranks.launches import Paces
     from tracetui.analysis.ranks.summary import RankSummary
 
     Floats = NDArray[np.float64]
 
 OWN_PERCENT = 20.0
 """Of the median rank's own GPU work. Collectives that run beside them made the same kernels up to 14 % slower in even
-jobs, by how early a rank came; what is beyond that is other work, also in a step that its host makes long."""
+jobs, by how early a rank came; more than this is beyond that also where none ran alone."""
 MOST_OF_IT = 0.5
 """A name stands for an excess of which it has so much or more."""
-SLOWER = 1.05
-"""Launches of the same kernels that take so many times as long: the threshold of a step's share, 5 %."""
-SAME_LAUNCHES = 0.8
-"""Of the kernel time, so much in kernels that are launched as often on both ranks makes their work the same."""
+LARGER = 1.05
+"""Launches with so many times as many blocks: the threshold of a step's share, 5 %."""
 ONE_STEP = 0.8
 """An excess of which so much lies in one of three steps or more is a pause."""
 RANGES = ("gpu_range", "gpu_module", "kernel")
@@ -68,6 +67,7 @@ CAUSES = {
     "collection": "garbage collection",
     "pause": "its host stopped once",
     "host": "its host is busy without launching",
+    "calls": "its host's calls take longer",
     "untold": "its host, in many short calls: what the profiler added to them can't be told",
 }
 
@@ -111,35 +111,6 @@ class Works(Struct, frozen=True):
             "over_ns", "kind", "name", descending=[True, False, False]
         )
 
-    def slower(self, place: int, peers: Sequence[int]) -> tuple[float, float | None] | None:
-        """How many times as long the same launches take as on the median peer, and how many times as many blocks.
-
-        None where they are not the same launches.
-        """
-        rows = self.frame.filter(
-            (pl.col("kind") == "kernel") & (pl.col("name") != "") & pl.col("place").is_in(list(peers))
-        )
-        summed = rows.group_by("name", "place").agg(pl.col("ns").sum(), pl.col("count").sum(), pl.col("blocks").sum())
-        steps = np.maximum(np.array(self.steps), 1)
-        whole, found = 0.0, []
-        for _, part in summed.group_by("name"):
-            at = part["place"].to_numpy()
-            ns, count, blocks = (part[name].to_numpy() / steps[at] for name in ("ns", "count", "blocks"))
-            me = at == place
-            whole += float(ns[me].sum())
-            if not me.any() or me.all():
-                continue
-            usual = lower_median(count[~me])
-            if abs(count[me][0] - usual) <= 0.01 * usual:
-                usual_blocks = lower_median(blocks[~me])
-                more = float(blocks[me][0]) / usual_blocks if usual_blocks else None
-                longer = float(ns[me][0] / count[me][0]) / lower_median(ns[~me] / count[~me])
-                found.append((float(ns[me][0]), longer, more))
-        if not whole or sum(one[0] for one in found) < SAME_LAUNCHES * whole:
-            return None
-        known = [(ns, more) for ns, _, more in found if more is not None]
-        return _middle([(ns, longer) for ns, longer, _ in found]), _middle(known) if known else None
-
     def larger(self, place: int, peers: Sequence[int]) -> float | None:
         """How many times as many blocks as many launches have as on the median peer; None for other launches.
 
@@ -157,22 +128,14 @@ class Works(Struct, frozen=True):
         return float(blocks[me][0]) / usual if usual else None
 
 
-def _middle(found: list[tuple[float, float]]) -> float:
-    """The median of values, each as heavy as its time."""
-    found = sorted(found, key=lambda one: one[1])
-    reach = np.cumsum([ns for ns, _ in found])
-    return found[int(np.searchsorted(reach, reach[-1] / 2))][1]
-
-
-def contended(longer: tuple[float, float | None] | None) -> bool:
-    """Whether the same launches take so little longer that collectives beside them may be why (`Works.slower`)."""
-    if longer is None or (longer[1] is not None and longer[1] >= SLOWER):
-        return False
-    return SLOWER <= longer[0] < 1 + OWN_PERCENT / 100
-
-
 def cause(
-    works: Works, summary: RankSummary, place: int, peers: Sequence[int], excess: dict[str, float], steps: pl.DataFrame
+    works: Works,
+    summary: RankSummary,
+    place: int,
+    peers: Sequence[int],
+    excess: dict[str, float],
+    pace: Paces,
+    steps: pl.DataFrame,
 ) -> Cause:
     """The largest part of a rank's excess, by name.
 
@@ -182,6 +145,7 @@ def cause(
         place: its place.
         peers: places that it is compared with, itself among them.
         excess: per step, by `late.MEASURES`.
+        pace: how fast the GPUs of all ranks are.
         steps: its steps with ``over_ns``: the excess of each.
     """
     most = max(excess, key=excess.__getitem__)
@@ -194,13 +158,13 @@ def cause(
         copies = _best(over, ("copy",), whole)
         if copies is not None:
             return Cause("copies", *copies)
-        longer = works.slower(place, peers)
-        if longer is not None and longer[0] >= SLOWER:
-            larger = longer[1] is not None and longer[1] >= SLOWER
-            kind, factor = ("larger", longer[1]) if larger else ("slow_gpu", longer[0])
-            return Cause(kind, "", whole, factor, throttled_by=throttled, beside="" if larger else beside)
+        if pace.slow_ns[place] >= MOST_OF_IT * whole:
+            lone = _lone(steps)
+            own = summary.steps.filter(pl.col("step") == lone) if lone is not None else summary.steps
+            factor = float(pace.ratio[place]) * float(own["pace"].drop_nulls().median() or 1.0)  # type: ignore[arg-type]
+            return Cause("slow_gpu", "", whole, factor, step=lone, throttled_by=throttled, beside=beside)
         more = works.larger(place, peers)
-        if longer is None and more is not None and more >= SLOWER:
+        if more is not None and more >= LARGER:
             return Cause("larger", "", whole, more, throttled_by=throttled)
         return Cause("gpu_work", *(_best(over, RANGES, whole) or ("", whole)), throttled_by=throttled)
     if most == "loader":

@@ -635,6 +635,37 @@ class RankOnPath(Struct, frozen=True, kw_only=True):
     percent: Annotated[float | None, share_of("the path")]
 
 
+class LostPart(Struct, frozen=True, kw_only=True):
+    """A part of what the job lost along its critical path, per step."""
+
+    rank: int
+    cause: Annotated[
+        str,
+        Meta(
+            description="what it had more of than its peers (`gpu`, `silent`, `loader`; `calls`: host time in short"
+            " calls), `other` where nothing explains it, `transfer`: beyond the median of its kind"
+        ),
+    ]
+    lost_us: float | None
+    steps: Annotated[int, Meta(description="in how many steps")]
+
+
+class SlowLink(Struct, frozen=True, kw_only=True):
+    """A group or pair of ranks whose transfers take longer than those of its like."""
+
+    kind: str | None
+    group: str | None
+    ranks: Annotated[list[int], Meta(description="of a pair who sends, then who receives")]
+    bytes: int | None
+    per_step: float
+    transfer_us: float | None
+    usual_us: Annotated[float | None, Meta(description="the median of its like")]
+    like: Annotated[int, Meta(description="how many links are alike, itself among them")]
+    more_us: Annotated[float | None, Meta(description="per step, all its transfers over the usual one")]
+    busbw_gbps: float | None
+    usual_busbw_gbps: float | None
+
+
 class Unmatched(Struct, frozen=True, kw_only=True):
     """Collectives that match none of other ranks, by reason."""
 
@@ -660,6 +691,8 @@ class Job(Struct, frozen=True, kw_only=True):
     residual_us: float | None
     clocks: list[RankClock]
     path: list[RankOnPath]
+    lost: list[LostPart]
+    slow_links: list[SlowLink]
     unmatched: list[Unmatched]
 
 

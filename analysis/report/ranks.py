@@ -14,11 +14,13 @@ from tracetui.analysis.report.model import (
     Environment,
     EnvironmentValue,
     JobRecordings,
+    LostPart,
     RankClock,
     RankNote,
     RankOnPath,
     RankProblem,
     RanksReport,
+    SlowLink,
     Unmatched,
 )
 from tracetui.analysis.report.rows import table_rows
@@ -131,6 +133,9 @@ def _late(found: Sequence[Job]) -> Iterator[Json]:
     """The program's answer from the first job, and each recording's own."""
     for one in found[0].answers.program if found else ():
         yield _row("program", found[0], one)
+    turns = found[0].answers.turns if found else None
+    if turns is not None:
+        yield from (_row("turns", found[0], turns.of_rank(rank, ns)) for rank, ns in turns.ranks)
     for job in found:
         if job.answers.recording is not None:
             yield _row("recording", job, job.answers.recording)
@@ -174,6 +179,21 @@ def _job(found: Sequence[Job]) -> model.Job | None:
         path=[
             RankOnPath(rank=row["rank"], own_us=us(row["own_ns"]), percent=known(row["percent"]))
             for row in job.path.iter_rows(named=True)
+        ],
+        lost=[
+            LostPart(rank=row["rank"], cause=row["cause"], lost_us=us(row["lost_ns"]), steps=row["steps"])
+            for row in job.lost_by_rank.iter_rows(named=True)
+        ],
+        slow_links=[
+            SlowLink(
+                transfer_us=us(row.pop("transfer_ns")),
+                usual_us=us(row.pop("usual_ns")),
+                more_us=us(row.pop("more_ns")),
+                busbw_gbps=known(row.pop("busbw_gbps")),
+                usual_busbw_gbps=known(row.pop("usual_busbw_gbps")),
+                **row,
+            )
+            for row in job.links.to_dicts()
         ],
         unmatched=[] if lost is None else [Unmatched(**row) for row in lost.to_dicts()],
     )

@@ -46,8 +46,7 @@ RANKS = Table(
         ),
         Field(
             "late_ns", "Late", "time", null=True,
-            about="how long after the median rank it came to collectives that waited for it in the end, average per"
-            " step",
+            about="how long the others stood still for it, along the critical path, average per step",
         ),
         Field("kernel_ns", "Kernels", "time", null=True, about="time with any kernel running, average per step"),
         Field(
@@ -174,13 +173,17 @@ STRAGGLERS = Table(
     "Who is late",
     "ranks",
     (
-        Field("where", "Where", about="`program`, by what a profiler can't add; or `recording`: who came last in it"),
+        Field(
+            "where", "Where",
+            about="`program`, by what a profiler can't add; `turns`: in turn, and none on average; or `recording`: for"
+            " whom the others waited in it",
+        ),
         Field("recorded_pass", "Of", null=True, about="which recording of the job, `light` or `rich`"),
         Field("rank", "Rank", "count", about="distributed rank"),
         Field(
             "late_ns", "Late", "time",
-            about="in a recording: how long after the median rank it came, summed; in the program: its excess over that"
-            " rank; the sum of the parts that follow; per step, or of the whole recording without steps",
+            about="in a recording and in turn: how long the others stood still for it; in the program: its excess over"
+            " the median rank; the sum of the parts that follow; per step, or of the whole recording without steps",
         ),
         Field(
             "gpu_ns", "GPU work", "time",
@@ -190,8 +193,7 @@ STRAGGLERS = Table(
         Field("loader_ns", "Loader", "time", about="more waiting for the next batch, likewise"),
         Field(
             "untold_ns", "Untold", "time",
-            about="of lateness in a recording, what these don't explain: many short calls, which recording slows;"
-            " negative where nobody waited for all of these",
+            about="of lateness in a recording, what these don't explain: many short calls, which recording slows",
         ),
         Field("last", "Last", "count", about="collectives to which it came last"),
         Field("of", "of", "count", about="collectives that it takes part in"),

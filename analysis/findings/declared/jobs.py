@@ -20,7 +20,8 @@ S20 = Rule(
     events only. A rank is compared with the median of those that do the same work (a stage of a pipeline), and named
     from 5 % of the step on; for GPU work that is 20 % above the median rank's from 2 %. The cause is the range, module
     or kernel that it has more of, launches that are larger or take longer, or a single stop. What it costs is at most
-    what it has so much more of; what it has less is said beside that.""",
+    what it has so much more of; what it has less is said beside that. Ranks that are late in turn are one finding: what
+    that costs is what the others stood still for along the critical path.""",
 )
 
 S21 = Rule(
@@ -126,6 +127,24 @@ S26 = Rule(
 
     Imbalance is (largest - mean) / largest. In a full pipeline every micro-batch waits for the longest stage, so at
     stake is what that stage has above the mean.""",
+)
+
+S36 = Rule(
+    "S36",
+    "A link that is slower than its like",
+    needs=("collectives",),
+    rests_on=("gpu",),
+    advice="Measure this link alone (nccl-tests on its ranks), and look at its counters (nvidia-smi nvlink -e, ibstat,"
+    " ethtool -S), the switch port, and which adapter NCCL chose (NCCL_DEBUG=INFO).",
+    several=True,
+    explanation="""
+    The transfers of one group, or from one rank to another, take longer than those of groups or pairs like it.
+
+    Alike are process groups of one kind (nodes, stages of a pipeline, tensor groups) with as many ranks, in calls of
+    one size; where hosts are known, links between hosts are compared with each other, and those within hosts are. From
+    three of a kind on, one is named whose median transfer takes 1.5 times as long as the median of them, and 2 % of the
+    step more. What waits for it is late, too, and not to blame. It costs at most what it takes longer: a part may run
+    beside computing.""",
 )
 
 V30 = Rule(

@@ -18,6 +18,7 @@ from tracetui.analysis.findings.declared.validity import V9, V10, V11, V12, V16,
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.nesting import LaneClock
+from tracetui.parsers.tally import CUT_SHORT
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
@@ -194,18 +195,6 @@ def _program(facts: Facts) -> str:
 
 NUMERIC = re.compile(r"\d+")
 UNNAMED = ("", "(unknown)")
-CUT_SHORT = (
-    "the compressed stream ends early",
-    "the file ends before its closing bracket",
-    "event cut off by the end of the file",
-    "row cut short",
-    "rest of the pickle",
-    "the rest of table",
-    "table that can't be read",
-    "rows still in the database's write-ahead log",
-    "XLA's profiler stops at a million events",
-)
-"""First words of the readers' notes that mean the recording was longer than the file."""
 DROPPED = ("not all ", "dropped", "discarded", "lost", "overflow", "buffer", "exceeded", "incomplete")
 """Words of a profiler's own warning that it did not keep everything."""
 BESIDE_CUDA = re.compile(r"\b(NVTX|OS runtime|(IP|CPU) samples?|sampling|context switch|GPU Metrics)\b", re.IGNORECASE)

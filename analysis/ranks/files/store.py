@@ -46,6 +46,7 @@ _SCHEMAS = {
     "steps": summary.STEPS,
     "collectives": summary.COLLECTIVES,
     "work": summary.WORK,
+    "launches": summary.LAUNCHES,
 }
 _TUPLES = ("window", "groups", "clean_step_ns", "environment")
 

@@ -1,0 +1,235 @@
+"""What a job lost, collective by collective along its critical path: made by which rank and why, or by a slow transfer.
+
+The path goes back from the last end: where a collective held a rank up it goes to the rank that came last. At each
+collective on it the last rank's lateness is what it has made since the others were together: what it did more than its
+peers between the same collectives. Lateness that is only met again, at later collectives that nobody's GPU stood still
+in, is not counted again. So all that is lost is a part of the path, which is as long as the recording.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.ranks.waiting import Waiting
+
+PARTS = ("gpu", "silent", "loader", "calls")
+"""What a rank did since the collective before: GPU work, silent host time, waiting for data, other host time."""
+CALLS = len(PARTS) - 1
+TRANSFER = "transfer"
+SHARE = 0.1
+"""A rank that stood still for so much of its waiting was held up by it."""
+LAUNCH_SHARE = 0.1
+"""A host that launched a collective so little before it began, of its lateness, is what it was late by."""
+PATH: dict[str, pl.DataType] = {
+    "rank": pl.Int64(),
+    "own_ns": pl.Float64(),  # the path is on this rank, per step
+    "transfer_ns": pl.Float64(),  # of collectives through which it came to this rank
+    "late_ns": pl.Float64(),  # others stood still until it came
+    "percent": pl.Float64(),  # own time, of the path
+    "waits": pl.Int64(),  # how often the path goes to this rank
+}
+LOST: dict[str, pl.DataType] = {
+    "step": pl.Int64(),  # null where no step launched it
+    "rank": pl.Int64(),  # who made it; of a transfer who came last to it
+    "cause": pl.String(),  # one of PARTS, `TRANSFER`, or other: lateness that nothing recorded explains
+    "lost_ns": pl.Int64(),
+}
+OTHER = "other"
+
+
+class Lost(Struct, frozen=True):
+    """What was lost where. Its parts add up to no more than the recording lasts."""
+
+    path: pl.DataFrame
+    """A row per rank that the critical path is on (`PATH`), the longest first."""
+    parts: pl.DataFrame
+    """`LOST`."""
+
+
+def lost(found: Waiting, slower: Ints, peers: Ints, steps: int) -> Lost:
+    """Follows the critical path.
+
+    Args:
+        found: the waiting.
+        slower: `links.beyond_usual`.
+        peers: by place, a number for each set of ranks that do the same work.
+        steps: what "per step" divides by.
+    """
+    if not found.calls.height:
+        return Lost(pl.DataFrame(schema=PATH), pl.DataFrame(schema=LOST))
+    walk = _Walk(found, _more(found, peers), slower)
+    walk.run()
+    whole = walk.whole
+    rows = [
+        (rank, ns / steps, walk.transfer[rank] / steps, walk.late[rank] / steps, 100 * ns / whole if whole else None,
+         walk.waits[rank])
+        for rank, ns in walk.own.items()
+    ]  # fmt: skip
+    parts = [(step, rank, cause, round(ns)) for (step, rank, cause), ns in walk.lost.items() if round(ns) > 0]
+    return Lost(
+        pl.DataFrame(rows, schema=PATH, orient="row").sort("own_ns", "rank", descending=[True, False]),
+        pl.DataFrame(parts, schema=LOST, orient="row").sort("step", "rank", "cause"),
+    )
+
+
+def _more(found: Waiting, peers: Ints) -> NDArray[np.float64]:
+    """Per call, what its rank did more than its peers since the collective before, by `PARTS`.
+
+    Ranks of one role launch the same collectives in the same order, so the n-th of a step is compared with the n-th.
+    """
+    frame = found.calls.select(
+        "place", "step", "kind", "launched", "begin",
+        peers=pl.Series(peers[found.calls["place"].to_numpy()]),
+        gpu=pl.col("own_gpu_ns"), silent=pl.col("silent_ns"), loader=pl.col("loader_ns").fill_null(0),
+        blocked=pl.col("blocked_ns"),
+    ).with_row_index("row").sort("place", "launched", "begin", nulls_last=False)  # fmt: skip
+    since = pl.col("launched") - pl.col("launched").shift(1).over("place")
+    frame = frame.with_columns(
+        calls=(since - pl.col("silent") - pl.col("loader") - pl.col("blocked")).clip(0),
+        order=pl.int_range(pl.len()).over("place", "step"),
+    )
+    slot = ("peers", "step", "order", "kind")
+    usual = [
+        (pl.col(name) - pl.col(name).quantile(0.5, "lower").over(slot)).fill_null(0).cast(pl.Float64).alias(name)
+        for name in PARTS
+    ]
+    return frame.with_columns(usual).sort("row").select(PARTS).to_numpy()
+
+
+class _Walk:
+    """The walk back along the path, with what it has found so far, in ns."""
+
+    def __init__(self, found: Waiting, more: NDArray[np.float64], slower: Ints) -> None:
+        calls, clocks = found.calls, found.clocks
+        wait, last = found.wait, found.last[found.instance]
+        lasted = clocks.end - clocks.begin
+        bare = np.minimum(calls["exposed_ns"].cast(pl.Int64).fill_null(0).to_numpy(), lasted)
+        mine = last == np.arange(last.size)
+        # how long a rank stood still for a later one: its GPU had nothing else to do, where that of the last one had
+        transfer = np.minimum(found.transfer, np.where(found.last >= 0, bare[np.maximum(found.last, 0)], 0))
+        hidden = found.transfer - transfer
+        stood = np.where((last >= 0) & ~mine, np.clip(bare - transfer[found.instance], 0, None), 0)
+        held = (stood > 0) & (stood >= SHARE * wait)
+        others = pl.DataFrame({"instance": found.instance, "stood": stood}).filter(pl.Series(~mine))
+        usual = others.group_by("instance").agg(pl.col("stood").median())
+        cost = np.zeros(found.first.size)
+        cost[usual["instance"].to_numpy()] = usual["stood"].to_numpy()
+        # of two that are late together the path is on one, which need not be the last by some µs
+        known = (last >= 0) & (found.late > 0)
+        late_by = np.where(known, np.minimum(found.late + hidden[found.instance], cost[found.instance]), 0)
+        self.more, self.held, self.last, self.mine = more, held.tolist(), last.tolist(), mine.tolist()
+        self.begin, self.end = clocks.begin.tolist(), clocks.end.tolist()
+        self.bare, self.late_by = bare.tolist(), late_by.astype(np.int64).tolist()
+        launched = calls["launched"].to_numpy().astype(np.float64)
+        ahead = calls["begin"].to_numpy() - launched
+        lead = pl.DataFrame({"place": calls["place"], "ahead": ahead}).fill_nan(None)
+        least = lead.select(pl.col("ahead").quantile(0.05).over("place")).to_series().fill_null(0.0)
+        self.ahead = np.nan_to_num(ahead - least.to_numpy(), nan=np.inf).tolist()
+        self.rank, self.step = calls["rank"].to_list(), calls["step"].to_list()
+        self.place = calls["place"].to_numpy()
+        order = np.lexsort((clocks.end, self.place))
+        bounds = np.searchsorted(self.place[order], np.arange(int(self.place.max()) + 2))
+        self.rows = [order[low:high] for low, high in pairwise(bounds.tolist())]
+        self.ends = [clocks.end[rows] for rows in self.rows]
+        self.sends = ((calls["channel"] >= 0) | (calls["kind"] == "send_recv").fill_null(value=False)).to_list()
+        self.slower = slower[found.instance].tolist()
+        self.first = int(clocks.begin.min())
+        self.start = int(clocks.end.argmax())
+        self.whole = self.end[self.start] - self.first
+        self.own: dict[int, int] = defaultdict(int)
+        self.transfer: dict[int, int] = defaultdict(int)
+        self.late: dict[int, int] = defaultdict(int)
+        self.waits: dict[int, int] = defaultdict(int)
+        self.lost: dict[tuple[int | None, int, str], float] = defaultdict(float)
+
+    def run(self) -> None:
+        """From the last end to the first begin."""
+        row, time = self.start, self.end[self.start]
+        through: list[int] = []
+        while time > self.first:
+            place, rank = int(self.place[row]), self.rank[row]
+            mine = self.rows[place]
+            at = int(np.searchsorted(self.ends[place], time, side="right")) - 1
+            reached = time
+            while at >= 0 and not self._leads(int(mine[at]), time):
+                through.append(int(mine[at]))
+                at -= 1
+            call = int(mine[at]) if at >= 0 else -1
+            since = self.end[call] if call >= 0 else self.first
+            self._account(rank, since, reached, through)
+            if call < 0:
+                return
+            row = self.last[call]
+            time = self.begin[row]
+            cause = self.rank[row]
+            moved = max(self.end[call] - time, 0)
+            self.transfer[cause] += moved
+            self.waits[cause] += 1
+            self._slow_transfer(call, cause, moved)
+            through = [row]
+
+    def _leads(self, call: int, time: int) -> bool:
+        """Whether the path changes ranks here; what began no earlier than the path has come leads nowhere."""
+        return bool(self.held[call]) and bool(self.begin[self.last[call]] < time)
+
+    def _account(self, rank: int, since: int, reached: int, through: Sequence[int]) -> None:
+        """A stretch of the path on one rank, which ends at its arrival to the first of these calls of its, the last."""
+        own = reached - since
+        new, old, before, step = np.zeros(len(PARTS)), np.zeros(len(PARTS)), since, None
+        slowed = 0
+        for row in reversed(through):
+            if self.step[row] != step:  # what nobody met in the step after it, nobody waited for
+                new, old, step = np.zeros(len(PARTS)), new, self.step[row]
+            new = new + self.more[row]
+            if new[:CALLS].sum() <= 0:
+                new[:CALLS] = 0
+            if self.late_by[row] <= 0 or self.begin[row] > reached:
+                # one that took long, while this GPU stood still, makes it late to the next
+                slowed += min(self.slower[row], self.bare[row])
+                continue
+            late = left = min(self.late_by[row], max(self.begin[row] - before, 0))
+            for made in (old, new):
+                left -= self._made(row, rank, made, left)
+            slowed = min(slowed, left)
+            self.lost[step, rank, TRANSFER] += slowed
+            late, left, slowed = late - slowed, left - slowed, 0
+            if self.sends[row]:  # in a pipeline each stage waits for the one before it: that makes nobody late
+                late, left = late - left, 0
+            self.late[rank] += late
+            self.lost[step, rank, OTHER] += left
+            new[CALLS] = old[CALLS] = 0
+            before = self.begin[row]
+            if self.end[row] <= reached:
+                bare = min(self.bare[row], self.end[row] - self.begin[row])
+                own -= bare
+                self.transfer[rank] += bare
+                self._slow_transfer(row, rank, bare)
+        self.own[rank] += max(own, 0)
+
+    def _made(self, row: int, rank: int, made: NDArray[np.float64], late: int) -> int:
+        """Explains lateness by what a rank did more, which is used up by it; returns how much is explained."""
+        more = np.maximum(made, 0)
+        if self.ahead[row] > LAUNCH_SHARE * late:  # its GPU was what it waited for, not its host
+            more[CALLS] = 0
+        told = int(min(max(float(made[:CALLS].sum()), 0.0) + float(more[CALLS]), late))
+        if told > 0:
+            share = told * more / more.sum()
+            made -= share
+            for name, ns in zip(PARTS, share.tolist(), strict=True):
+                self.lost[self.step[row], rank, name] += ns
+        return max(told, 0)
+
+    def _slow_transfer(self, call: int, rank: int, moved: int) -> None:
+        self.lost[self.step[call], rank, TRANSFER] += min(self.slower[call], moved)

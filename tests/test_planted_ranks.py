@@ -1,0 +1,191 @@
+"""What is said of jobs with a planted cause (`planted_ranks`): who made the others wait, how much, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+from planted_ranks import Planted
+
+from tracetui.analysis.ranks.job import Job, jobs
+from tracetui.analysis.ranks.sentences import answer, in_title
+from tracetui.analysis.ranks.summarise import summarise
+from tracetui.parsers import open_path
+from tracetui.parsers.runs.opening import find_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def judged(made: Planted, folder: Path) -> Job:
+    """The job as its folder has it."""
+    made.write(folder)
+    files, _ = find_ranks(str(folder))
+    traces = [open_path(file.path, cache=False) for file in files]
+    (job,) = jobs(
+        [summarise(run.main, rank=file.rank, manifest=run.manifest) for file, run in zip(files, traces, strict=True)]
+    )
+    return job
+
+
+def test_ranks_that_stop_in_turn(tmp_path: Path) -> None:
+    """Each rank stops once, two of them in the same step; on average all are alike."""
+    made = Planted(8, seed=3, pauses={(number, number % 6): 40_000 for number in range(8)})
+    even = Planted(8, seed=3)
+    made.ddp()
+    even.ddp()
+    job = judged(made, tmp_path)
+    assert job.answers.program == ()
+    turns = job.answers.turns
+    assert turns is not None
+    assert (turns.part, turns.steps, len(turns.ranks)) == ("silent", 6, 6)
+    # hosts run ahead of their GPUs, which hides a part of each stop
+    assert turns.lost_ns == pytest.approx(1000 * (made.lasted - even.lasted) / 6, rel=0.02)
+    assert sum(ns for _, ns in turns.ranks) == pytest.approx(turns.lost_ns)
+    assert any("late in turn, each by more silent host time" in text for text in answer((job,)))
+    assert in_title(job).startswith("late in turn: 6 ranks, ")
+
+
+def test_a_pause_that_is_met_again_counts_once(tmp_path: Path) -> None:
+    """The others wait 60 times for what one rank did once a step, before its forward pass."""
+    made = Planted(8, seed=4, sleeps={3: ("load_batch", 9_000)})
+    made.ddp(layers=64, forward=130, bucket=90)
+    job = judged(made, tmp_path)
+    last = job.answers.recording
+    assert last is not None
+    assert (last.rank, last.last) == (3, last.of)
+    assert last.late_ns == pytest.approx(9e6, rel=0.05)
+    assert last.silent_ns == pytest.approx(9e6, rel=0.05)
+    waited = job.calls.filter(pl.col("rank") == 0)["wait_ns"].sum() / 6
+    assert waited > 1.5 * last.late_ns
+
+
+def test_waits_on_several_streams_are_no_longer_than_the_step(tmp_path: Path) -> None:
+    made = Planted(8, seed=5)
+    made.pipeline()
+    job = judged(made, tmp_path)
+    assert job.ranks.select((pl.col("wait_ns") + pl.col("transfer_ns") <= pl.col("step_ns")).all()).item()
+    every = job.calls.group_by("rank").agg(pl.col("wait_ns").sum() / job.called_steps)
+    assert every["wait_ns"].max() > job.step_ns  # as they stand, they are
+    assert job.answers.recording is None
+    assert job.answers.turns is None
+
+
+# --- slower GPUs
+
+
+@pytest.mark.parametrize("program", [Planted.ddp, Planted.fsdp, Planted.tensor])
+def test_a_gpu_that_is_slower_by_a_tenth(tmp_path: Path, program: Callable[[Planted], None]) -> None:
+    """In DDP and FSDP nearly all launches of the other ranks run beside collectives that wait for this one."""
+    made, even = Planted(8, seed=6, slow={5: 1.1}), Planted(8, seed=6)
+    program(made)
+    program(even)
+    job = judged(made, tmp_path)
+    (late,) = job.answers.program
+    assert (late.rank, late.named_by) == (5, ("gpu",))
+    assert late.cause is not None
+    assert late.cause.kind == "slow_gpu"
+    assert late.cause.factor == pytest.approx(1.1, abs=0.015)
+    assert late.gpu_ns == pytest.approx(1000 * (made.lasted - even.lasted) / 6, rel=0.2)
+
+
+def test_kernels_that_collectives_slow_are_no_slower_gpu(tmp_path: Path) -> None:
+    """Only while a collective runs beside them do this rank's kernels take longer, and by more than 5 % of a step."""
+    made = Planted(8, seed=7, beside={2: 1.18})
+    made.ddp()
+    job = judged(made, tmp_path)
+    assert job.answers.program == ()
+    over = job.ranks.filter(pl.col("rank") == 2)["over_gpu_ns"][0]
+    assert over > 0.05 * job.step_ns
+    said = answer((job,))[0]
+    assert "that collectives beside it can't explain (rank 2 has" in said
+
+
+def test_a_gpu_that_is_slowed_down_in_one_step(tmp_path: Path) -> None:
+    made = Planted(8, seed=8, throttled={(4, 3): 1.6})
+    made.ddp()
+    (late,) = judged(made, tmp_path).answers.program
+    assert late.cause is not None
+    assert (late.rank, late.cause.kind, late.cause.step) == (4, "slow_gpu", 13)
+    assert late.cause.factor == pytest.approx(1.6, abs=0.04)
+
+
+def test_most_ranks_are_slower(tmp_path: Path) -> None:
+    many = (0, 2, 3, 4, 6, 7, 8, 9, 10, 11)
+    made = Planted(16, seed=9, slow=dict.fromkeys(many, 1.25))
+    made.ddp()
+    job = judged(made, tmp_path)
+    assert {late.rank for late in job.answers.program} == set(many)
+    said = answer((job,))[0]
+    assert "10 of 16 ranks (0, 2-4, 6-11) each have" in said
+    assert "than the other 6: each launch of the same kernels takes 1.25 times" in said
+
+
+def test_all_ranks_of_a_host_are_slower(tmp_path: Path) -> None:
+    made = Planted(24, seed=10, slow=dict.fromkeys(range(8, 16), 1.15))
+    made.ddp()
+    job = judged(made, tmp_path)
+    assert {late.rank for late in job.answers.program} == set(range(8, 16))
+    assert "8 of 24 ranks (8-15), all of host node1, each have" in answer((job,))[0]
+
+
+def test_a_host_whose_calls_take_longer(tmp_path: Path) -> None:
+    made = Planted(4, seed=11, slow_host={1: 1.8})
+    made.launching()
+    job = judged(made, tmp_path)
+    assert job.answers.program == ()
+    last = job.answers.recording
+    assert last is not None
+    assert last.cause is not None
+    assert (last.rank, last.cause.kind) == (1, "calls")
+    assert last.cause.factor == pytest.approx(1.8, rel=0.05)
+
+
+# --- links
+
+
+def test_a_group_whose_transfers_are_slow(tmp_path: Path) -> None:
+    made = Planted(32, seed=12)
+    made.two_level(slow_group=3, by=8.0)
+    job = judged(made, tmp_path)
+    assert job.answers.program == ()
+    assert job.answers.recording is None  # who waited for it is not to blame
+    (row,) = job.links.to_dicts()
+    assert (row["kind"], row["ranks"], row["like"]) == ("all_reduce", [3, 11, 19, 27], 8)
+    assert row["more_ns"] == pytest.approx(6 * 7 * 300_000, rel=0.02)
+    assert any("A link is slow: all_reduce of ranks 3, 11, 19, 27" in text for text in answer((job,)))
+    assert in_title(job).startswith("slow link: ranks 3, 11, 19, 27, +12.")
+
+
+def test_a_pair_of_stages_whose_link_is_slow(tmp_path: Path) -> None:
+    made = Planted(8, seed=13)
+    made.pipeline(slow_link=(1, 2_500.0))
+    job = judged(made, tmp_path)
+    assert sorted(job.links["ranks"].to_list()) == [[2, 4], [4, 2]]
+    assert set(job.links["kind"]) == {"send"}
+    assert job.links["more_ns"].sum() == pytest.approx(16 * 2_460_000, rel=0.02)
+
+
+@pytest.mark.parametrize("program", [Planted.two_level, Planted.pipeline, Planted.tensor])
+def test_links_that_are_alike_are_not_named(tmp_path: Path, program: Callable[[Planted], None]) -> None:
+    made = Planted(32, seed=14)
+    program(made)
+    job = judged(made, tmp_path)
+    assert job.links.height == 0
+    assert job.answers.program == ()
+
+
+# --- cut and doubled
+
+
+@pytest.mark.parametrize("share", [0.38, 0.48, 0.62])
+def test_a_step_that_a_file_has_a_part_of_is_not_compared(tmp_path: Path, share: float) -> None:
+    """The mark of a step stands before its events: a file that ends in between seems to have a silent step."""
+    made = Planted(4, seed=15, cut={2: share})
+    made.ddp()
+    job = judged(made, tmp_path)
+    assert job.answers.program == ()
+    assert job.answers.turns is None
+    assert job.ranks["steps"].to_list()[2] == int(6 * share)
