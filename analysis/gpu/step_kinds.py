@@ -290,7 +290,7 @@ def _sampled_lengths(trace: Trace) -> list[int]:
     No profiler ran in them either, and they are many: what comes in each hundredth step shows there alone.
     """
     of, _ = samples.of_trace(trace)
-    lengths = [] if of is None else list(of.step_ns or of.host_ns)
+    lengths = [] if of is None else [round(ns) for ns in of.step_ns or of.host_ns]
     if not lengths or not trace.clean_step_ns:
         return []
     ratio = typical_ns(lengths) / typical_ns(trace.clean_step_ns)
