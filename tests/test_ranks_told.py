@@ -80,6 +80,13 @@ def test_kernels_that_collectives_slow_are_no_work_of_its_own(tmp_path: Path) ->
     assert late.named_ns == pytest.approx(3e6, rel=0.02)
     slow = summaries(tmp_path / "slow", ranks=3, plants=(Plant(1, "host", 3000), Plant(1, "throttled", 1.3)))
     assert job_of(slow).answers.program[0].named_by == ("gpu", "silent")
+    # even where they make more of it than its host does, they are not why it is late
+    more = (Plant(1, "host", 3000), Plant(1, "throttled", 1.18))
+    (late,) = job_of(summaries(tmp_path / "more", ranks=3, buckets=20, plants=more)).answers.program
+    assert late.named_by == ("silent",)
+    assert late.gpu_ns > late.silent_ns
+    assert late.cause is not None
+    assert (late.cause.kind, late.cause.name) == ("host", "planted_work")
 
 
 def test_pythons_own_collector_is_known_by_its_function(tmp_path: Path) -> None:
