@@ -66,6 +66,20 @@ def linked(recording: Path, place: Path) -> Path:
     return place
 
 
+def changeable(run: Path, place: Path) -> Path:
+    """Places a run under another name, for tests that change its run.json or what else lies beside its recordings.
+
+    The recordings themselves are `linked`; a test that changes one unlinks it first.
+    """
+    linked(run, place)
+    for file in place.glob("*.json*"):
+        if file.suffix != ".gz":
+            text = file.read_bytes()
+            file.unlink()
+            file.write_bytes(text)
+    return place
+
+
 @cache
 def run_of(name: str) -> Run:
     """A recording by its path below ``tests/data``, read once for all tests of a session.
