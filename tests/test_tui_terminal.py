@@ -48,7 +48,9 @@ def test_truecolor_at_home_with_the_mouse(terminal):
     assert nothing_left(screen)
 
 
-@pytest.mark.parametrize(("words", "keys"), [("tracetui", b"q"), ("[1 Overview]", b"\x11")], ids=["starting", "reading"])
+@pytest.mark.parametrize(
+    ("words", "keys"), [("tracetui", b"q"), ("[1 Overview]", b"\x11")], ids=["starting", "reading"]
+)
 def test_whenever_it_ends_nothing_is_left_on_the_terminal(terminal, words, keys):
     screen = terminal(str(FP32), COLORTERM="truecolor")
     screen.until(words)
