@@ -44,7 +44,7 @@ def bounded(trace: Trace) -> Trace:
 
 def _shortened(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     """The frame with the beginnings of names that are too long."""
-    for column in _NAMED:
+    for column in _NAMED if frame.height else ():
         if frame.schema.get(column) != pl.Categorical:
             continue
         distinct = frame[column].unique().drop_nulls()

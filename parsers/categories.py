@@ -48,7 +48,7 @@ def decode(codes: Codes) -> pl.Series:
     missing = codes == NULL_CODE
     if missing.any():
         # a code without a string must not reach the cast
-        series = pl.select(pl.when(pl.Series(missing)).then(None).otherwise(series)).to_series()
+        series = series.set(pl.Series(missing), None)
     return series.cat.to(pl.Categorical)
 
 
@@ -56,11 +56,15 @@ def texts(codes: Codes) -> dict[int, str]:
     """Returns the string of each distinct code, without null."""
     distinct = np.unique(codes)
     distinct = distinct[distinct != NULL_CODE]
+    if not distinct.size:
+        return {}
     return dict(zip(distinct.tolist(), decode(distinct).cast(pl.String).to_list(), strict=True))
 
 
 def matching(codes: Codes, pattern: str) -> NDArray[np.bool_]:
     """Which of the strings a regular expression finds something in; each distinct string is looked at once."""
+    if not codes.size:
+        return np.zeros(0, np.bool_)
     top = int(codes.max(initial=0, where=codes != NULL_CODE))
     seen = np.zeros(top + 2, np.bool_)
     at = np.minimum(codes, np.uint32(top + 1))  # null, last

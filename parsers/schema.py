@@ -238,7 +238,7 @@ def row_ids(values: NDArray[Any]) -> pl.Series:
 
 def _without(series: pl.Series, missing: NDArray[np.bool_]) -> pl.Series:
     """The series with null where a value is missing."""
-    return pl.select(pl.when(pl.Series(~missing)).then(series)).to_series() if missing.any() else series
+    return series.set(pl.Series(missing), None) if missing.any() else series
 
 
 def column(dtype: Any, values: NDArray[Any]) -> pl.Series:
@@ -263,7 +263,8 @@ def frame(
     **ready: pl.Series,
 ) -> pl.DataFrame:
     """Turns columns into a frame of this layout, releasing each as it is taken; missing columns are null."""
-    size = next(iter(columns.values())).shape[0]
+    if not next(iter(columns.values())).shape[0]:
+        return pl.DataFrame(schema=layout)
     taken: list[pl.Series] = []
     constant: list[pl.Expr] = []
     for name, dtype in layout.items():
@@ -277,8 +278,6 @@ def frame(
             constant.append(pl.lit(column(dtype, columns.pop(name)[:1])[0], dtype).alias(name))
         else:
             taken.append(column(dtype, columns.pop(name)).alias(name))
-    if not size:
-        return pl.DataFrame(schema=layout)
     # a literal is one value however long the frame
     return pl.DataFrame(taken).with_columns(constant).select(list(layout))
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 
-TOGETHER = ("tests/test_report.py", "tests/test_tables.py")
+TOGETHER = tuple(f"tests/test_{name}.py" for name in ("report", "tables", "text_report", "schemas"))
 """Files that look at the whole reports of the same recordings (`reported.RECORDINGS`), which take longest to make."""
 APART = ("tests/test_profile_models.py",)
 """Files whose tests share nothing but wait for programs that import torch, so that they are dealt one by one."""

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from as_json import report
-
-from tracetui.parsers import open_path
+from reported import opened, reported
 
 if TYPE_CHECKING:
     from tracetui.parsers import Run
@@ -66,6 +64,20 @@ def linked(recording: Path, place: Path) -> Path:
     return place
 
 
+def changeable(run: Path, place: Path) -> Path:
+    """Places a run under another name, for tests that change its run.json or what else lies beside its recordings.
+
+    The recordings themselves are `linked`; a test that changes one unlinks it first.
+    """
+    linked(run, place)
+    for file in place.glob("*.json*"):
+        if file.suffix != ".gz":
+            text = file.read_bytes()
+            file.unlink()
+            file.write_bytes(text)
+    return place
+
+
 @cache
 def run_of(name: str) -> Run:
     """A recording by its path below ``tests/data``, read once for all tests of a session.
@@ -73,10 +85,19 @@ def run_of(name: str) -> Run:
     One worker reads the file, others what it left in the cache, which `test_chrome_reader` and `test_runs_and_cache`
     compare with the file.
     """
-    return open_path(recorded(name))
+    return opened(recorded(name))
 
 
 @cache
 def report_of(name: str) -> dict[str, Any]:
-    """The whole report of a recording, made once; whoever changes it changes a copy."""
-    return report(run_of(name))
+    """The whole report of a recording, made once; whoever changes it changes a copy.
+
+    It is `reported` without the groups of kernels, which nobody asked for here.
+    """
+    whole = reported(recorded(name))
+    traces = [
+        {key: value for key, value in trace.items() if key not in ("kernels_by", "kernel_groups")}
+        | {"counts": {key: value for key, value in trace["counts"].items() if key != "kernel_groups"}}
+        for trace in whole["run"]["traces"]
+    ]
+    return {**whole, "run": {**whole["run"], "traces": traces}}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_runs import DATA
+from sample_runs import DATA, changeable
 
 from tracetui.analysis.sweeps.reading import read_table
 from tracetui.app.cli.main import main
@@ -27,7 +27,7 @@ SAMPLES = Path(__file__).parent.parent / "samples"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(SAMPLES / "vim_tiny_fp16", tmp_path / "run"))
+    return changeable(SAMPLES / "vim_tiny_fp16", tmp_path / "run")
 
 
 def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> Run:
@@ -126,7 +126,7 @@ def test_a_claim_that_the_recording_contradicts_is_told_first_and_not_used(
     assert said in str(run.manifest.contradicted)
     assert run.main.clean_step_ns == ()
     assert run.manifest.measurement.clean_step_ns == ()
-    assert main(["report", str(folder), "--format", "json", "--section", "findings", "--no-cache"]) == 0
+    assert main(["report", str(folder), "--format", "json", "--section", "findings"]) == 0
     (trace,) = json.loads(capsys.readouterr().out)["run"]["traces"]
     assert (trace["findings"][0]["id"], trace["findings"][0]["severity"]) == ("V31", "invalid")
     assert said in trace["findings"][0]["title"]
@@ -134,7 +134,9 @@ def test_a_claim_that_the_recording_contradicts_is_told_first_and_not_used(
 
 def test_a_recording_of_another_gpu_takes_nothing_from_the_others(tmp_path: Path) -> None:
     """Its own clean steps are not known, and the others keep theirs."""
-    folder = Path(shutil.copytree(SAMPLES / "vim_tiny", tmp_path / "run"))
+    folder = changeable(SAMPLES / "vim_tiny", tmp_path / "run")
+    (folder / "nsys.sqlite").unlink()
+    shutil.copy(SAMPLES / "vim_tiny" / "nsys.sqlite", folder)
     with closing(sqlite3.connect(folder / "nsys.sqlite")) as database:
         database.execute("UPDATE TARGET_INFO_GPU SET name = 'NVIDIA A100-SXM4-80GB'")
         database.commit()
@@ -160,6 +162,7 @@ def test_what_varies_in_true_pairs_is_no_contradiction(folder: Path) -> None:
 def test_the_profiler_s_start_in_the_first_step_s_range_is_no_contradiction(folder: Path) -> None:
     (file,) = folder.glob("trace*.json.gz")
     told = json.loads(gzip.decompress(file.read_bytes()))
+    file.unlink()  # it is a link
     first = min(
         (event for event in told["traceEvents"] if "ProfilerStep" in event["name"]), key=lambda each: each["ts"]
     )

@@ -10,7 +10,7 @@ from argparse import Namespace
 from functools import cache
 
 import pytest
-from sample_runs import VIM
+from sample_runs import VIM, changeable
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
@@ -204,8 +204,7 @@ def test_results_that_should_agree_and_do_not_are_told():
 
 
 def test_the_finding_shows_what_was_proved_of_it(tmp_path):
-    folder = tmp_path / "run"
-    shutil.copytree(VIM, folder)
+    folder = changeable(VIM, tmp_path / "run")
     claim = {"id": "S2", "bound_ns": 90.0 * MS, "bound_percent": 90.0}
     proving.add(folder, [proof(timed(*[100] * 6), timed(*[30] * 6), claim, change="--cuda-graphs")])
     run = open_path(folder, cache=False)

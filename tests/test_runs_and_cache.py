@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from sample_runs import VIM_FP16, recorded
+from sample_runs import VIM_FP16, changeable, recorded
 
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import cache
@@ -383,10 +383,10 @@ def test_an_exported_report_is_not_opened_twice(tmp_path):
 
 @pytest.mark.parametrize("status", ["failed", "interrupted", "running", "finished"])
 def test_a_run_that_did_not_end_well_says_so(tmp_path, status):
-    shutil.copytree(VIM_FP16, tmp_path / "run")
+    changeable(VIM_FP16, tmp_path / "run")
     text = (VIM_FP16 / "run.json").read_text().replace('"status": "finished"', f'"status": "{status}"')
     said = '"explanation": "nsys: killed (SIGKILL)"'
     (tmp_path / "run" / "run.json").write_text(text.replace('"explanation": null', said))
-    problems = open_path(tmp_path / "run", cache=False).warnings
+    problems = open_path(tmp_path / "run").warnings
     assert len(problems) == (status != "finished")
     assert all("nsys: killed (SIGKILL)" in problem for problem in problems)

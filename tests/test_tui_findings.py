@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
-from sample_runs import FP16, FP32, linked
+from sample_runs import FP16, FP32, changeable, linked, recorded
 from tui_pilot import opened, press, screen_text, settle, write
 
 from tracetui.analysis.findings.catalogue import all_rules
@@ -338,7 +336,7 @@ async def test_of_one_run_there_is_no_such_table():
 
 
 async def test_changes_that_were_tried_are_a_table_with_what_to_write(tmp_path):
-    run = shutil.copytree(Path(__file__).parent / "data" / "mlp_profiled", tmp_path / "run")
+    run = changeable(recorded("mlp_profiled"), tmp_path / "run")
     proof = {
         "change": "checkpointing off", "changes": ["no_checkpoints"], "write": ["call the layer itself"],
         "risks": ["more memory"], "step_ns": 36e6, "changed_ns": 21e6, "gain_ns": 15e6, "low_ns": 14e6, "high_ns": 16e6,

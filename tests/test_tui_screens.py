@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from keys_page import page
 from sample_runs import SWEEP, VIM, VIM_FP16, recorded
-from tui_pilot import opened, press, screen_text
+from tui_pilot import opened, press, screen_text, settle
 
 from tracetui.app.tabs import NAMES
 
@@ -27,15 +27,17 @@ def compare(path: Path, text: str) -> None:
     assert text == path.read_text(encoding="utf-8"), f"{path.name} has changed: make screens"
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
 @pytest.mark.parametrize("tab", NAMES)
-async def test_tab(tab, size):
+async def test_tab(tab):
     paths = {"diff": (VIM, VIM_FP16), "sweep": (SWEEP,)}.get(tab, (VIM,))
-    async with opened(*paths, tab=tab, size=size) as (app, _):
-        text = screen_text(app) + "\n"
-        assert len(text.splitlines()) == size[1]
-        assert max(map(len, text.splitlines())) <= size[0]
-        compare(SCREENS / f"{tab}-{size[0]}x{size[1]}.txt", text)
+    async with opened(*paths, tab=tab, size=(80, 24)) as (app, pilot):
+        for size in ((80, 24), (120, 40)):
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            text = screen_text(app) + "\n"
+            assert len(text.splitlines()) == size[1]
+            assert max(map(len, text.splitlines())) <= size[0]
+            compare(SCREENS / f"{tab}-{size[0]}x{size[1]}.txt", text)
 
 
 @pytest.mark.parametrize(

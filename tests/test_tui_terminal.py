@@ -32,27 +32,30 @@ def terminal():
         one.close()
 
 
+def nothing_left(screen: Terminal) -> bool:
+    """Whether nothing was sent after the screen was given back but what has no visible effect."""
+    return SEQUENCE.sub(b"", screen.seen.rpartition(b"\x1b[?1049l")[2]).strip() == b""
+
+
 def test_truecolor_at_home_with_the_mouse(terminal):
     screen = terminal(str(FP32), COLORTERM="truecolor")
     screen.until("The step")
     assert RGB.search(screen.seen)
     assert MOUSE_ON in screen.seen
-    assert screen.quit() == 0
+    assert screen.quit(b"2q") == 0, "a tab begins"
     for off in (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?25h"):
         assert off in screen.seen
+    assert nothing_left(screen)
 
 
 @pytest.mark.parametrize(
-    ("words", "keys"),
-    [("tracetui", b"q"), ("[1 Overview]", b"\x11"), ("The step", b"2q"), ("The step", b"?qq")],
-    ids=["starting", "reading", "a tab begins", "a dialog closes"],
+    ("words", "keys"), [("tracetui", b"q"), ("[1 Overview]", b"\x11")], ids=["starting", "reading"]
 )
 def test_whenever_it_ends_nothing_is_left_on_the_terminal(terminal, words, keys):
     screen = terminal(str(FP32), COLORTERM="truecolor")
     screen.until(words)
     assert screen.quit(keys) == 0, screen.seen[-2000:]
-    left = screen.seen.rpartition(b"\x1b[?1049l")[2]
-    assert SEQUENCE.sub(b"", left).strip() == b""
+    assert nothing_left(screen)
 
 
 def test_a_packet_of_keys_belongs_to_the_line_it_opens_while_nobody_reads_the_terminal(terminal):
@@ -85,12 +88,6 @@ def test_over_ssh_no_mouse_few_colours_and_few_bytes(terminal):
     assert screen.quit() == 0
 
 
-def test_the_mouse_can_be_asked_for_over_ssh(terminal):
-    screen = terminal(str(FP32), "--mouse", SSH_CONNECTION="1 2 3 4")
-    screen.until("The step")
-    assert MOUSE_ON in screen.seen
-
-
 @pytest.mark.parametrize("arguments", [(), ("--theme", "light")])
 def test_no_color_means_none(terminal, arguments):
     screen = terminal(str(FP32), *arguments, NO_COLOR="1", COLORTERM="truecolor")
@@ -108,15 +105,15 @@ def test_no_color_means_none(terminal, arguments):
     assert screen.quit() == 0
 
 
-@pytest.mark.parametrize(
-    ("color", "has_rgb", "has_indexed"), [("16", False, False), ("256", False, True), ("truecolor", True, True)]
-)
-def test_colours_as_asked(terminal, color, has_rgb, has_indexed):
-    screen = terminal(str(FP32), "--color", color)
+def test_no_more_colours_than_asked_for(terminal):
+    screen = terminal(str(FP32), "--color", "256", COLORTERM="truecolor")
     screen.until("The step")
-    assert bool(RGB.search(screen.seen)) == has_rgb
-    assert bool(INDEXED.search(screen.seen)) == has_indexed
-    assert COLOR.search(screen.seen)
+    assert INDEXED.search(screen.seen)
+    assert not RGB.search(screen.seen)
+    screen.press(b"?")
+    screen.until("Esc closes")
+    assert screen.quit(b"qq") == 0, "a dialog closes"
+    assert nothing_left(screen)
 
 
 def test_the_linux_console_keeps_its_own_sixteen_colours(terminal):
@@ -129,12 +126,16 @@ def test_the_linux_console_keeps_its_own_sixteen_colours(terminal):
     assert screen.quit() == 0
 
 
-def test_ascii_sends_nothing_else(terminal):
-    screen = terminal(str(FP32), "--ascii")
+def test_ascii_and_sixteen_colours_send_nothing_else_and_the_mouse_can_be_asked_for_over_ssh(terminal):
+    screen = terminal(str(FP32), "--ascii", "--color", "16", "--mouse", SSH_CONNECTION="1 2 3 4")
     screen.until("The step")
     screen.press(b"2")
     screen.until("selective_scan")
     assert screen.seen.isascii()
+    assert MOUSE_ON in screen.seen
+    assert COLOR.search(screen.seen)
+    assert not RGB.search(screen.seen)
+    assert not INDEXED.search(screen.seen)
 
 
 def test_a_name_with_escapes_is_shown_and_not_obeyed(terminal, tmp_path):
@@ -172,8 +173,9 @@ def test_a_tab_that_is_not_there_is_wrong_usage(terminal):
 
 @pytest.mark.parametrize("driver", ["cells", "stock"])
 def test_the_screen_opens_where_errors_go_elsewhere(terminal, driver):
-    screen = terminal(str(FP32), errors=subprocess.DEVNULL, TRACETUI_DRIVER=driver)
+    screen = terminal(str(FP32), "--color", "truecolor", errors=subprocess.DEVNULL, TRACETUI_DRIVER=driver)
     screen.until("The step")
+    assert RGB.search(screen.seen), "as asked for"
     screen.press(b"2")
     screen.until("[2 Kernels]")
     assert screen.quit() == 0

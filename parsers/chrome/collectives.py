@@ -368,10 +368,10 @@ def _one_type(types: str | None) -> str | None:
 
 def _mapped(codes: NDArray[Any], function: Callable[[str], Any], dtype: Any) -> pl.Series:
     """The function's result for each text, computed once per distinct text; null for null."""
-    texts = categories.texts(codes)
-    values = pl.Series([function(text) for text in texts.values()], dtype=dtype)
-    keys = pl.Series(list(texts), dtype=pl.UInt32)
-    found: pl.Series = pl.Series(codes, dtype=pl.UInt32).replace_strict(keys, values, default=None, return_dtype=dtype)
+    distinct, place = np.unique(codes, return_inverse=True)
+    texts = categories.texts(distinct)
+    values = [function(texts[code]) if code in texts else None for code in distinct.tolist()]
+    found: pl.Series = pl.Series(values, dtype=dtype)[place]
     return found
 
 
@@ -402,8 +402,9 @@ def collectives_frame(
     on_device, operators, ranges = _kernel_rows(device, said), *_host_rows(host)
     if not (on_device.size or operators.size or ranges.size):
         return schema.empty(schema.COLLECTIVES)
-    calls = _calls(host, operators, ranges, parent, said)
-    kernels = _with_calls(_kernels(device, on_device, linked, told(said)), calls)
+    arguments = told(said)
+    calls = _calls(host, operators, ranges, parent, said, arguments)
+    kernels = _with_calls(_kernels(device, on_device, linked, arguments), calls)
     together = _coalescing([kernels["range"], calls["outer"]], host["name"])
     kernels = kernels.with_columns(
         coalesced=pl.col("range").is_in(together.implode()).fill_null(value=False)
@@ -474,14 +475,16 @@ def _with_calls(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _calls(host: Columns, operators: Ints, ranges: Ints, parent: Ints, said: Columns) -> pl.DataFrame:
+def _calls(
+    host: Columns, operators: Ints, ranges: Ints, parent: Ints, said: Columns, arguments: pl.DataFrame
+) -> pl.DataFrame:
     """The host's calls: operators with arguments or a range inside, and ranges of their own."""
     inside = of_ranges(host, ranges).with_columns(
         outer=pl.Series(parent[ranges], dtype=pl.Int64).replace(-1, None), around=_around(host, operators, ranges)
     )
     inside = inside.with_columns(range=pl.col("host"))
     told_by = pl.DataFrame({"host": operators, "offset": host["offset"][operators]})
-    found = told_by.join(told(said), on="offset", how="left", maintain_order="left").drop("offset")
+    found = told_by.join(arguments, on="offset", how="left", maintain_order="left").drop("offset")
     found = found.with_columns(source=pl.when(pl.col("name").is_not_null()).then(pl.lit("operator")))
     # without counts of elements the shapes of its first input say what a rank gives
     shapes = _mapped(host["input_shapes"][operators], lambda text: _elements(listed(text), 0), pl.Int64)

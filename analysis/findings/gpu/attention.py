@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,7 @@ def _advice(*, heads: bool, mask: bool) -> str:
     return " ".join(told)
 
 
+@lru_cache(1 << 12)  # a program calls few operators with few shapes, over and over
 def inputs_of(text: str | None) -> Shapes:
     """The shapes of a call's inputs; of what is no tensor an empty one."""
     try:

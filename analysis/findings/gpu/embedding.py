@@ -37,13 +37,11 @@ def dense_gradients(facts: Facts, limits: Limits) -> Finding | None:
     lookups = (given for name in EMBEDDINGS for given in _shapes(facts, name))
     for table, ids in (given for given in lookups if len(given) > 1 and given[0]):
         read[table] = read.get(table, 0.0) + facts.per_step(prod(ids))
-    # a table that a product reads too (tied weights) has a gradient for every row
-    used = {shape for name in _PRODUCTS for given in _shapes(facts, name) for shape in given}
     gradients = [given[0] for given in _shapes(facts, GRADIENT)]
-    tables = [
-        table for table, rows in read.items()
-        if table in gradients and table not in used and table[0] >= limits.factor * rows
-    ]  # fmt: skip
+    tables = [table for table, rows in read.items() if table in gradients and table[0] >= limits.factor * rows]
+    if tables:  # a table that a product reads too (tied weights) has a gradient for every row
+        used = {shape for name in _PRODUCTS for given in _shapes(facts, name) for shape in given}
+        tables = [table for table in tables if table not in used]
     if not tables:
         return None
     whole = sum(map(prod, gradients))
