@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sample_runs import DATA
 
-from tracetui.app.cli.commands.mcp import READING, Tools
+from tracetui.app.cli.commands.mcp import READING, Tools, _answering
 from tracetui.app.text.exit_codes import UsageError
 
 needs_sdk = pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="needs tracetui[mcp]")
@@ -34,6 +34,14 @@ def test_only_what_was_given_is_read(tools, tmp_path) -> None:
     for path in ("link", str(tmp_path / "link"), "/", ".."):
         with pytest.raises(UsageError, match="all that may be read"):
             inside.report(path)
+    (tmp_path / "loop").symlink_to("loop")
+    for path in ("loop", "a\0b", "\ud800"):
+        with pytest.raises(UsageError, match="no such file or folder"):
+            inside.report(path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "trace.json").symlink_to(RUN / "trace.pt.trace.json.gz")
+    with pytest.raises(UsageError, match="all that may be read"):
+        inside.report("folder")
     with pytest.raises(UsageError, match="no path given"):
         tools.report("")
     with pytest.raises(UsageError, match="no such file"):
@@ -58,6 +66,16 @@ def test_what_the_tools_say(tools) -> None:
         tools.evidence(path, "S99")
     with pytest.raises(UsageError, match="no section named 'x'"):
         tools.report(path, ["x"])
+
+
+def test_an_answer_beyond_all_measure_is_refused(tools) -> None:
+    class RefusedError(Exception):
+        pass
+
+    answer = _answering(tools.query, RefusedError)
+    assert len(answer(str(RUN), "select repeat('x', 2000000)")) > 2_000_000
+    with pytest.raises(RefusedError, match="characters; ask for less"):
+        answer(str(RUN), "select repeat('x', 5000000)")
 
 
 def test_recording_stays_below_the_given_paths(tmp_path) -> None:

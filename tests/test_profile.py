@@ -154,7 +154,7 @@ def test_an_earlier_run_is_not_overwritten(nsys, tmp_path):
         profiled(tmp_path, "true")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_run_that_is_stopped_says_so_and_leaves_nothing_running(nsys, tmp_path, number):
     marker = tmp_path / "pid"
     command = ["sh", "-c", f"echo $$ > {marker}; exec sleep 60"]

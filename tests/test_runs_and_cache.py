@@ -194,6 +194,8 @@ DAMAGE = {
     "nested deep": lambda path, _: path.write_bytes(b"[" * 100_000),
     "no object": lambda path, _: path.write_text("[1, 2]"),
     "a folder": lambda path, _: (path.unlink(), path.mkdir()),
+    "a pipe": lambda path, _: (path.unlink(), os.mkfifo(path)),
+    "without end": lambda path, _: (path.unlink(), path.symlink_to("/dev/zero")),
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -173,6 +175,8 @@ def open_path(
         TraceError: nothing readable was found.
         Cancelled: stopped before anything was read.
     """
+    if sys.platform != "win32":  # since Polars was imported, Ctrl+C has not ended a wait for a pipe or a process
+        signal.siginterrupt(signal.SIGINT, True)
     watch = Watch(progress, cancel)
     found = find(paths, partial(_kernels_in, watch=watch, use_cache=cache), choose)
     files, problems = found.files, found.problems
