@@ -30,7 +30,7 @@ from tracetui.parsers.trace import FRAMES, MarkedBy, Note, Source, Trace, TraceI
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARSER_VERSION = 18
+PARSER_VERSION = 19
 """Raise this whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
@@ -92,7 +92,7 @@ def key_of(path: Path) -> str:
     digest = hashlib.blake2b(digest_size=20)
     stat = path.stat()
     layout = [(frame, str(columns)) for frame, columns in zip(FRAMES, _layouts(), strict=True)]
-    digest.update(repr((PARSER_VERSION, pl.__version__, layout, *_state(stat))).encode())
+    digest.update(repr((PARSER_VERSION, pl.__version__, layout, *state_of(stat))).encode())
     with path.open("rb") as file:
         for number in range(SAMPLES):
             file.seek(max(0, (stat.st_size - SAMPLE_BYTES) * number // (SAMPLES - 1)))
@@ -100,7 +100,7 @@ def key_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _state(stat: os.stat_result) -> tuple[int, ...]:
+def state_of(stat: os.stat_result) -> tuple[int, ...]:
     """What changes when a file gets other content, also where a program sets its time of change back."""
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 

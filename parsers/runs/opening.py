@@ -26,7 +26,7 @@ from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trac
 from tracetui.parsers.runs.finding import UNFINISHED, find, light_beside, main_file, unfinished
 from tracetui.parsers.runs.run import LIGHT, RICH, LightPass, RankFile, Run
 from tracetui.parsers.tool_registry import BY_KIND, KINDS, REPORT, function, tool_of
-from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import Note, Trace
 
 if TYPE_CHECKING:
     import threading
@@ -381,7 +381,22 @@ def _read(candidate: Candidate, watch: Watch) -> Trace:
         return read_report(candidate.path, candidate.kind, watch)
     check(candidate.path, candidate.kind)
     read: Callable[[Path, Watch], Trace] = function(BY_KIND[candidate.kind].reader)
-    return read(candidate.path, watch)
+    before = _state(candidate.path)
+    try:
+        trace = read(candidate.path, watch)
+    except OSError as error:
+        raise TraceError(candidate.path, (error.strerror or str(error)).lower()) from error
+    if _state(candidate.path) == before:
+        return trace
+    changed = Note("missing", "the file changed while it was read: rows may be of both states", 1)
+    return replace(trace, notes=(*trace.notes, changed))
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes with a file's content; nothing where it is gone."""
+    with suppress(OSError):
+        return trace_cache.state_of(path.stat())
+    return ()
 
 
 def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
