@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -131,6 +132,16 @@ def test_a_full_disk_is_one_line(nsys, tmp_path, monkeypatch):
     outcome = profiled(tmp_path, "true")
     assert outcome.status == "failed"
     assert any("no space left" in line for line in outcome.problems)
+
+
+def test_no_room_for_the_child_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise shutil.Error([("from", "to", "[Errno 28] No space left on device")])
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    with pytest.raises(ProfileError, match=r"out.partial: \[errno 28\] no space left on device"):
+        RunFolder(tmp_path / "out").create()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_manifest_is_written_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -159,6 +160,32 @@ def test_a_signal_leaves_nothing_half_written(tmp_path: Path, number: int) -> No
     process.send_signal(number)
     assert process.wait(60) == 128 + number
     assert left(tmp_path) == ["pipe"]
+
+
+FULL = {
+    "query": (["query", str(recorded(TRACE)), "select count(*) from host"], "no frame could be written to"),
+    "scrub": (["scrub", str(recorded("nsys/graph_node.sqlite.gz")), "-o", "copy.sqlite"], "file too large"),
+    "cut": (["cut", str(recorded(TRACE)), "--from", "0ms", "-o", "copy.json"], "copy.json: could not be written"),
+    "report": (["report", str(recorded(TRACE)), "--format", "html", "--output", "r.html"], "r.html: could not be writ"),
+}
+
+
+@pytest.mark.parametrize("command", FULL)
+def test_a_disk_that_is_full_is_one_line_and_nothing_stays(tmp_path: Path, command: str) -> None:
+    words, said = FULL[command]
+    if command == "query":
+        pytest.importorskip("duckdb", reason="needs tracetui[query]")
+    program = "from tracetui.app.cli.main import script; script()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, 1 << 10)),
+    )  # fmt: skip
+    line = ended.stderr.strip().splitlines()[-1]
+    assert said in line
+    assert "bug" not in line
+    assert ended.returncode > 0
+    assert left(tmp_path) == []
 
 
 def test_a_command_outlives_its_terminal_if_that_was_asked_for() -> None:
