@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -87,6 +88,18 @@ def test_recording_stays_below_the_given_paths(tmp_path) -> None:
         tools.record(["true"], "there")
     with pytest.raises(UsageError, match="no command"):
         tools.record([], "new")
+
+
+@needs_sdk
+def test_ctrl_c_ends_it_while_it_listens() -> None:
+    program = "import threading, os, signal; from tracetui.app.cli.main import script;"
+    program += "threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT)).start(); script()"
+    words = [sys.executable, "-c", program, "mcp", str(RUN)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
 
 
 @needs_sdk

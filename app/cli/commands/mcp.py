@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import signal
 import subprocess
 import sys
 import threading
@@ -86,6 +87,8 @@ def run(options: Options) -> int:
             annotations=ToolAnnotations(read_only_hint=name in READING, open_world_hint=name not in READING),
             structured_output=False,
         )
+    # asyncio's own handler would wait for the thread that reads standard input, which waits for its end
+    signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
     with contextlib.suppress(KeyboardInterrupt):
         server.run("stdio")
     return DONE
