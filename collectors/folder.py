@@ -62,7 +62,10 @@ class RunFolder:
                 shutil.rmtree(self.path)
             put_program(self.path)
         except OSError as error:
-            raise ProfileError(f"{error.filename or self.path}: {(error.strerror or str(error)).lower()}") from error
+            shutil.rmtree(self.path, ignore_errors=True)
+            # copying tells of each file, with the reason as the last of its words
+            why = str(error.args[0][0][-1]) if isinstance(error, shutil.Error) else error.strerror or str(error)
+            raise ProfileError(f"{error.filename or self.path}: {why.lower()}") from error
 
     def write_spec(self, tool: str, spec: dict[str, Any]) -> None:
         """Puts down what the child shall do for one tool."""

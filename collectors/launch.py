@@ -25,7 +25,7 @@ from tracetui.parsers.names.kernel_key import function_name
 from tracetui.parsers.runs.manifest import SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from tracetui.parsers import Trace
@@ -123,8 +123,7 @@ def launch(request: ProfileRequest, tell: Callable[[Tick], None]) -> Outcome:
     folder = RunFolder(request.output)
     job = jobs.job_of(request)
     if job is not None and not folder.final.exists() and not jobs.leads(folder, job):
-        with _ended_by_hangup():
-            return jobs.join(request, folder, tell)
+        return jobs.join(request, folder, tell)
     folder.create(made=job is not None)
     unsampled = why_not(request, Probe())
     if unsampled is not None:
@@ -183,20 +182,19 @@ class _Run:
     def all(self) -> Outcome:
         """Runs every phase; what one phase leaves is kept, whatever happens to the others."""
         status = "finished"
-        with _ended_by_hangup():
-            try:
-                self._folder.write_manifest(self._manifest)
-                self._watch.start()
-                for tool in self._request.tools:
-                    if not self._phase(tool):
-                        status = "failed"
-            except KeyboardInterrupt:
-                status, self._exit_code = "interrupted", INTERRUPTED
-                self._problems.append("interrupted; what was finished is kept")
-            except ProfileError as problem:
-                status, self._exit_code = "failed", self._exit_code or 1
-                self._problems.append(str(problem))
-            final = self._end(status)
+        try:
+            self._folder.write_manifest(self._manifest)
+            self._watch.start()
+            for tool in self._request.tools:
+                if not self._phase(tool):
+                    status = "failed"
+        except KeyboardInterrupt:
+            status, self._exit_code = "interrupted", INTERRUPTED
+            self._problems.append("interrupted; what was finished is kept")
+        except ProfileError as problem:
+            status, self._exit_code = "failed", self._exit_code or 1
+            self._problems.append(str(problem))
+        final = self._end(status)
         return Outcome(status, final, (1 if self._exit_code is None else self._exit_code), self._problems)
 
     def _first_manifest(self) -> dict[str, Any]:
@@ -354,23 +352,3 @@ class _Run:
         except (ProfileError, OSError) as problem:  # the folder keeps the name it has while it is made
             self._problems.append(str(problem))
             return self._folder.path
-
-
-@contextlib.contextmanager
-def _ended_by_hangup() -> Iterator[None]:
-    """Makes SIGHUP and SIGTERM end the run as Ctrl+C does, so that the folder still says what happened."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    numbers = (signal.SIGHUP, signal.SIGTERM)
-    try:
-        before = {number: signal.signal(number, stop) for number in numbers}
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

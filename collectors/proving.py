@@ -22,6 +22,7 @@ from tracetui.collectors.machine.recording import tracetui_version
 from tracetui.collectors.process import Follower, Tick
 from tracetui.collectors.request import ProfileError
 from tracetui.parsers.runs.proofs import FILE, SCHEMA
+from tracetui.parsers.runs.side_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -186,9 +187,9 @@ def _key(proof: dict[str, Any]) -> str:
 
 def _read(target: Path) -> list[dict[str, Any]]:
     try:
-        found = json.loads(target.read_text(encoding="utf-8"))
+        found = json.loads(read_text(target))
         proofs = found["proofs"]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return []
     return [proof for proof in proofs if isinstance(proof, dict)] if isinstance(proofs, list) else []
 

@@ -22,22 +22,25 @@ if TYPE_CHECKING:
 LONGEST_NAME = 1 << 14
 """Bytes; compilers write a few thousand."""
 MOST_NAMES, MOST_NAME_BYTES = 1 << 14, 1 << 22
-"""Of kernels, all together: each is looked at by some fifty rules."""
+"""Of kernels, all together, and of what the host did but Python's functions: some fifty rules look at each."""
+MOST_STEPS = 1 << 14
 MOST_DEVICES = 1 << 10
 MOST_STREAMS = 1 << 14
-OTHERS = "kernels of other names"
-"""What stands for the names beyond the bound."""
 _NAMED = ("name", "operation", "scope", "metric")
-_OWN = pl.col("kind") == "kernel"
 
 
 def bounded(trace: Trace) -> Trace:
-    """The trace with names, devices and streams within bounds; the busiest are kept."""
+    """The trace with names, devices, streams and steps within bounds; the busiest are kept, and the first steps."""
     tally = Tally()
     frames: dict[str, Any] = {name: _shortened(getattr(trace, name), tally) for name in FRAMES}
     device = _without(frames["device"], ("device",), MOST_DEVICES, tally)
     device = _without(device, ("device", "stream"), MOST_STREAMS, tally)
-    frames["device"] = _fewer_names(device, tally)
+    if (more := frames["steps"].height - MOST_STEPS) > 0:
+        tally.skipped(f"step behind the first {MOST_STEPS:,}", more)
+        frames["steps"] = frames["steps"].head(MOST_STEPS)
+        device = device.with_columns(pl.when(pl.col("step") < MOST_STEPS).then(pl.col("step")))
+    frames["device"] = _fewer_names(device, pl.col("kind") == "kernel", "kernel", tally)
+    frames["host"] = _fewer_names(frames["host"], pl.col("kind") != "python", "call", tally)
     notes = tally.notes()
     return replace(trace, **frames, notes=(*trace.notes, *notes)) if notes else trace
 
@@ -70,21 +73,23 @@ def _without(frame: pl.DataFrame, columns: Sequence[str], most: int, tally: Tall
     return frame.with_columns(pl.when(~rows).then(pl.col(what)))
 
 
-def _fewer_names(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """The frame with one name for kernels of all but the busiest names."""
-    distinct = frame["name"].filter(frame["kind"] == "kernel").unique().drop_nulls()
+def _fewer_names(frame: pl.DataFrame, of: pl.Expr, noun: str, tally: Tally) -> pl.DataFrame:
+    """The frame with one name for rows of one sort of all but the busiest names."""
+    distinct = frame["name"].filter(frame.select(of).to_series()).unique().drop_nulls()
     if distinct.len() <= MOST_NAMES and distinct.cast(pl.String).str.len_bytes().sum() <= MOST_NAME_BYTES:
         return frame
-    busiest = frame.filter(_OWN & pl.col("name").is_not_null()).group_by("name", maintain_order=True)
+    busiest = frame.filter(of & pl.col("name").is_not_null()).group_by("name", maintain_order=True)
     by_time = busiest.agg(pl.col("duration").sum(), rows=pl.len())
     by_time = by_time.sort("duration", descending=True, maintain_order=True)
     bytes_so_far = by_time["name"].cast(pl.String).str.len_bytes().cum_sum()
     rare = by_time.filter((bytes_so_far > MOST_NAME_BYTES) | (pl.int_range(pl.len()) >= MOST_NAMES))
     bound = f"{MOST_NAMES:,} names or {MOST_NAME_BYTES >> 20} MiB of them"
     tally.repaired(
-        f"kernel whose name is not kept: more than {bound}", int(rare["rows"].sum()), str(rare["name"].cast(str)[0])
+        f"{noun} whose name is not kept: more than {bound}",
+        int(rare["rows"].sum()),
+        str(rare["name"].cast(str)[0]),
     )
-    return frame.with_columns(_renamed(frame["name"], rare["name"], [OTHERS] * rare.height))
+    return frame.with_columns(_renamed(frame["name"], rare["name"], [f"{noun}s of other names"] * rare.height))
 
 
 def _renamed(names: pl.Series, old: pl.Series, new: list[str]) -> pl.Series:

@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 from sample_runs import DATA, changeable
 
+from tracetui.analysis.findings import config
+from tracetui.analysis.ranks.files.store import Store
 from tracetui.analysis.sweeps.reading import read_table
 from tracetui.app.cli.main import main
+from tracetui.app.settings import state
+from tracetui.collectors.proving import add
 from tracetui.parsers import Run, TraceError, open_path
 from tracetui.parsers.runs import manifest, samples
 from tracetui.parsers.runs.comments import comments_on
@@ -83,6 +87,23 @@ def test_tables_and_logs_are_read_only_if_they_are_files(tmp_path: Path, why: st
     (tmp_path / "true.csv").write_text("batch,latency_ms\n1,2\n2,3\n")
     (tmp_path / "link.csv").symlink_to("true.csv")
     assert len(read_table(tmp_path / "link.csv").points) == 2
+
+
+@pytest.mark.parametrize("why", ODD)
+def test_what_stands_where_a_file_of_tracetui_s_own_should_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setenv("TRACETUI_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("TRACETUI_NO_STATE", raising=False)
+    ODD[why](tmp_path / "settings.json")
+    assert state.read("settings") == {}
+    ODD[why](tmp_path / "job.tracetui-rank")
+    assert Store(tmp_path).entries() == []
+    ODD[why](tmp_path / ".tracetui.toml")
+    assert any(why in problem for problem in config.load(tmp_path).problems) == (why == "larger than")
+    ODD[why](tmp_path / "proofs.json")
+    assert add(tmp_path, [{"options": {}, "command": ["true"]}]) == tmp_path / "proofs.json"
+    assert len(json.loads((tmp_path / "proofs.json").read_text())["proofs"]) == 1
 
 
 def test_brackets_without_end_are_damage(folder: Path) -> None:

@@ -61,3 +61,25 @@ def test_a_key_is_the_same_whichever_of_its_letters_is_escaped(tmp_path: Path) -
             escaped = f"{key[:at]}\\u{ord(key[at]):04x}{key[at + 1 :]}"
             path.write_text(plain.replace(f'"{key}"', f'"{escaped}"'))
             assert open_path(path, cache=False).main.device.drop("offset", strict=False).equals(device), escaped
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_keys_of_an_object_among_the_arguments_are_not_the_event_s(first: bool, tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+
+    def read(events: list[dict[str, Any]]) -> list[Any]:
+        path.write_text(json.dumps({**RECORDING, "traceEvents": events}))
+        trace = open_path(path, cache=False).main
+        return [frame.drop("offset", strict=False).rows() for frame in (trace.host, trace.device)]
+
+    expected = read(RECORDING["traceEvents"])
+    others = {"bytes": 99, "graph node id": 99, "correlation": 99, "Input Dims": [[99]], "Sequence number": 9}
+    for within in (lambda one: one, lambda one: [one], lambda one: {"deep": [[one]]}):
+        events = []
+        for number, event in enumerate(RECORDING["traceEvents"]):
+            known = event.get("args")
+            if known is not None and number % 9 < 5:
+                another = {"another": within({key: value for key, value in others.items() if key not in known})}
+                event = {**event, "args": {**another, **known} if first else {**known, **another}}
+            events.append(event)
+        assert read(events) == expected

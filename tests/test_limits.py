@@ -143,6 +143,29 @@ def test_what_is_too_many_keeps_its_time_and_is_told(tmp_path, monkeypatch, boun
     assert trace.device["duration"].to_list() == whole.device["duration"].to_list()
 
 
+def test_steps_and_names_of_calls_beyond_a_bound_are_told(tmp_path, monkeypatch) -> None:
+    event = '{{"ph":"X","pid":1,"tid":1,"cat":"{}","name":"{}","ts":{},"dur":{}{}}}'
+    events = []
+    for at in range(5):
+        events += [
+            event.format("user_annotation", f"ProfilerStep#{at}", 100 * at, 90 + at, ""),
+            event.format("cuda_runtime", "cudaLaunchKernel", 100 * at, 5, f',"args":{{"correlation":{at + 1}}}'),
+            event.format("kernel", "k", 100 * at + 9, 9, f',"args":{{"device":0,"stream":7,"correlation":{at + 1}}}'),
+        ]
+    (tmp_path / "steps.json").write_text(f'{{"traceEvents":[{",".join(events)}]}}')
+    assert open_path(tmp_path / "steps.json", cache=False).main.notes == ()
+    monkeypatch.setattr(bounds, "MOST_STEPS", 3)
+    monkeypatch.setattr(bounds, "MOST_NAMES", 4)
+    trace = open_path(tmp_path / "steps.json", cache=False).main
+    assert [(note.kind, note.count, note.reason) for note in trace.notes] == [
+        ("skipped", 2, "step behind the first 3"),
+        ("repaired", 6, "call whose name is not kept: more than 4 names or 4 MiB of them"),
+    ]
+    assert trace.steps["index"].to_list() == [0, 1, 2]
+    assert trace.device["step"].to_list() == [0, 1, 2, None, None]
+    assert set(trace.host["name"].cast(str)) == {*(f"ProfilerStep#{at}" for at in range(1, 5)), "calls of other names"}
+
+
 def test_the_key_of_the_events_is_found_in_one_pass(monkeypatch) -> None:
     counted = 0
     nesting = layout._NESTING

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from sample_runs import DATA
 
-from tracetui.app.cli.commands.mcp import READING, Tools
+from tracetui.app.cli.commands.mcp import READING, Tools, _answering
 from tracetui.app.text.exit_codes import UsageError
 
 needs_sdk = pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="needs tracetui[mcp]")
@@ -34,6 +35,14 @@ def test_only_what_was_given_is_read(tools, tmp_path) -> None:
     for path in ("link", str(tmp_path / "link"), "/", ".."):
         with pytest.raises(UsageError, match="all that may be read"):
             inside.report(path)
+    (tmp_path / "loop").symlink_to("loop")
+    for path in ("loop", "a\0b", "\ud800"):
+        with pytest.raises(UsageError, match="no such file or folder"):
+            inside.report(path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "trace.json").symlink_to(RUN / "trace.pt.trace.json.gz")
+    with pytest.raises(UsageError, match="all that may be read"):
+        inside.report("folder")
     with pytest.raises(UsageError, match="no path given"):
         tools.report("")
     with pytest.raises(UsageError, match="no such file"):
@@ -60,6 +69,16 @@ def test_what_the_tools_say(tools) -> None:
         tools.report(path, ["x"])
 
 
+def test_an_answer_beyond_all_measure_is_refused(tools) -> None:
+    class RefusedError(Exception):
+        pass
+
+    answer = _answering(tools.query, RefusedError)
+    assert len(answer(str(RUN), "select repeat('x', 2000000)")) > 2_000_000
+    with pytest.raises(RefusedError, match="characters; ask for less"):
+        answer(str(RUN), "select repeat('x', 5000000)")
+
+
 def test_recording_stays_below_the_given_paths(tmp_path) -> None:
     tools = Tools([tmp_path], cache=False)
     with pytest.raises(UsageError, match="all that may be read"):
@@ -69,6 +88,18 @@ def test_recording_stays_below_the_given_paths(tmp_path) -> None:
         tools.record(["true"], "there")
     with pytest.raises(UsageError, match="no command"):
         tools.record([], "new")
+
+
+@needs_sdk
+def test_ctrl_c_ends_it_while_it_listens() -> None:
+    program = "import threading, os, signal; from tracetui.app.cli.main import script;"
+    program += "threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT)).start(); script()"
+    words = [sys.executable, "-c", program, "mcp", str(RUN)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
 
 
 @needs_sdk

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -133,6 +134,16 @@ def test_a_full_disk_is_one_line(nsys, tmp_path, monkeypatch):
     assert any("no space left" in line for line in outcome.problems)
 
 
+def test_no_room_for_the_child_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise shutil.Error([("from", "to", "[Errno 28] No space left on device")])
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    with pytest.raises(ProfileError, match=r"out.partial: \[errno 28\] no space left on device"):
+        RunFolder(tmp_path / "out").create()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_manifest_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path / "out")
     folder.create()
@@ -154,7 +165,7 @@ def test_an_earlier_run_is_not_overwritten(nsys, tmp_path):
         profiled(tmp_path, "true")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_run_that_is_stopped_says_so_and_leaves_nothing_running(nsys, tmp_path, number):
     marker = tmp_path / "pid"
     command = ["sh", "-c", f"echo $$ > {marker}; exec sleep 60"]

@@ -194,6 +194,8 @@ DAMAGE = {
     "nested deep": lambda path, _: path.write_bytes(b"[" * 100_000),
     "no object": lambda path, _: path.write_text("[1, 2]"),
     "a folder": lambda path, _: (path.unlink(), path.mkdir()),
+    "a pipe": lambda path, _: (path.unlink(), os.mkfifo(path)),
+    "without end": lambda path, _: (path.unlink(), path.symlink_to("/dev/zero")),
 }
 
 
@@ -328,6 +330,22 @@ def test_the_oldest_go_when_the_cache_is_full(tmp_path, store, monkeypatch):
     assert cache.info().entries == 2
     cache.clear()
     assert cache.info().entries == 0
+
+
+@pytest.mark.parametrize("name", ["chrome/cudagraph_replay.trace.json.gz", "nsys/graph_node.sqlite.gz"])
+def test_a_file_that_changes_while_it_is_read_is_told(tmp_path, name):
+    path = tmp_path / name.rpartition("/")[2]
+
+    def written_to(_):
+        if path.exists():
+            os.utime(path, ns=(1, 1))
+
+    shutil.copy(recorded(name), path)
+    trace = open_path(path, progress=written_to, cache=False).main
+    assert any("changed while it was read" in note.reason for note in trace.notes)
+    assert not any("changed while" in note.reason for note in open_path(path, cache=False).main.notes)
+    with pytest.raises(TraceError, match=r"no such file|unable to open"):
+        open_path(path, progress=lambda _: path.unlink(missing_ok=True), cache=False)
 
 
 def test_an_unwritable_cache_is_no_error(tmp_path, monkeypatch):

@@ -66,6 +66,15 @@ def test_a_query_and_its_frames(capsys) -> None:
     assert not wrong("query", json.loads(capsys.readouterr().out))
 
 
+def test_a_gpu_that_the_file_does_not_tell_is_unknown(tmp_path) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": -1, "tid": 7, "ts": 1, "dur": 5, "args": {"stream": 7}}
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [kernel, {**kernel, "ts": 9}]}))
+    found = report(open_path(tmp_path / "trace.json", cache=False))
+    assert not wrong("report", found)
+    (idle,) = found["run"]["traces"][0]["overview"]["idle"]["per_device"]
+    assert idle["device"] is None
+
+
 def test_a_wrong_report_is_refused() -> None:
     found = json.loads(json.dumps(report_of("vim_tiny_fp32_bs4.pt.trace.json.gz")))
     kernel = found["run"]["traces"][0]["kernels"][0]

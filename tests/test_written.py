@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import signal
 import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -143,6 +146,57 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, target: str)
     with pytest.raises((TraceError, ValueError)) as raised:
         write_text(tmp_path / target, "text")
     assert str(tmp_path) in str(raised.value) or "null" in str(raised.value)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_leaves_nothing_half_written(tmp_path: Path, number: int) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")  # nobody reads it, so that writing waits
+    words = ["report", str(recorded(TRACE)), "--section", "overview", "--no-cache", "--output", str(pipe)]
+    program = "from tracetui.app.cli.main import script; script()"
+    process = subprocess.Popen([sys.executable, "-c", program, *words], env={**os.environ, "TMPDIR": str(tmp_path)})
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".tracetui-*/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    assert left(tmp_path) == ["pipe"]
+
+
+FULL = {
+    "query": (["query", str(recorded(TRACE)), "select count(*) from host"], "no frame could be written to"),
+    "scrub": (["scrub", str(recorded("nsys/graph_node.sqlite.gz")), "-o", "copy.sqlite"], "file too large"),
+    "cut": (["cut", str(recorded(TRACE)), "--from", "0ms", "-o", "copy.json"], "copy.json: could not be written"),
+    "report": (["report", str(recorded(TRACE)), "--format", "html", "--output", "r.html"], "r.html: could not be writ"),
+}
+
+
+@pytest.mark.parametrize("command", FULL)
+def test_a_disk_that_is_full_is_one_line_and_nothing_stays(tmp_path: Path, command: str) -> None:
+    words, said = FULL[command]
+    if command == "query":
+        pytest.importorskip("duckdb", reason="needs tracetui[query]")
+    program = "from tracetui.app.cli.main import script; script()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, 1 << 10)),
+    )  # fmt: skip
+    line = ended.stderr.strip().splitlines()[-1]
+    assert said in line
+    assert "bug" not in line
+    assert ended.returncode > 0
+    assert left(tmp_path) == []
+
+
+def test_a_command_outlives_its_terminal_if_that_was_asked_for() -> None:
+    program = (
+        "import os, signal; from tracetui.app.cli import main;"
+        "main._run = lambda *_: os.kill(os.getpid(), signal.SIGHUP) or 0; main.script()"
+    )
+    for ignored, code in (True, 0), (False, 129):
+        ignores = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None
+        ended = subprocess.run([sys.executable, "-c", program, "doctor"], check=False, timeout=60, preexec_fn=ignores)
+        assert ended.returncode == code
 
 
 # --- what the commands write

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FILE = ".tracetui.toml"
 USER_FILE = "config.toml"
+_MOST_BYTES = 1 << 20
 FOLDER_VARIABLE = "TRACETUI_CONFIG_DIR"
 
 
@@ -85,6 +86,8 @@ def read_toml(file: Path) -> tuple[dict[str, Any], str]:
         import tomli as tomllib
 
     try:
+        if file.stat().st_size > _MOST_BYTES:
+            return {}, f"{file}: is larger than {_MOST_BYTES >> 20} MiB"
         return tomllib.loads(file.read_text(encoding="utf-8")), ""
     except UnicodeDecodeError:
         return {}, f"{file}: is not UTF-8 text"

@@ -150,9 +150,26 @@ def ask(
             made = frame(first["frames"])
             stop.check()
             for name in first["frames"]:
-                made[name].write_parquet(Path(folder, f"{name}.parquet"), compression="lz4")
+                _keep(made[name], Path(folder, f"{name}.parquet"))
             found = process.said({}, seconds + GRACE_S, stop)
     return Answer(tuple(first["frames"]), _columns(found["columns"]), tuple(map(tuple, found["rows"])), found["more"])
+
+
+def _keep(frame: pl.DataFrame, file: Path) -> None:
+    """Writes a frame for the other process.
+
+    Raises:
+        QueryError: there is no room for it.
+    """
+    from polars.exceptions import PolarsError
+
+    try:
+        frame.write_parquet(file, compression="lz4")
+    except (OSError, PolarsError) as error:
+        why = str(error).rpartition("error: ")[2].lower()
+        raise QueryError(
+            f"no frame could be written to {file.parent.parent}: {why}; TMPDIR names another place"
+        ) from error
 
 
 class _Process:

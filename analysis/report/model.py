@@ -87,7 +87,7 @@ class Step(Struct, frozen=True, kw_only=True):
 class DeviceIdle(Struct, frozen=True, kw_only=True):
     """Why one GPU is idle inside the steps, % of its idle time."""
 
-    device: int
+    device: int | None
     idle_us: float | None
     host_wait_percent: Annotated[float | None, share_of("its idle time")]
     kernel_wait_percent: Annotated[float | None, share_of("its idle time")]

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.written import write_text
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def keep(entry: dict[str, Any]) -> Path:
 
 def _entries(path: Path) -> list[dict[str, Any]]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError):
         return []
     listed = _mapping(content).get("measurements")

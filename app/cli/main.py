@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from contextlib import suppress
 from dataclasses import fields
@@ -30,6 +31,15 @@ MAX_MEMORY = "TRACETUI_MAX_MEMORY"
 """`parsers.runs.opening.VARIABLE`, whose module would import NumPy."""
 
 
+class Ended(KeyboardInterrupt):
+    """A signal that ends programs has come: what is half done is taken back, as after Ctrl+C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.code = 128 + number
+        """What a shell calls the end of a program by this signal."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     words, program = split_command(sys.argv[1:] if argv is None else argv)
@@ -54,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(command, arguments)
         if sys.stdout is not None:  # None if the parent process has closed it
             sys.stdout.flush()
+    except Ended as stop:
+        return stop.code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -136,8 +148,22 @@ def script() -> NoReturn:
     """
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), _SCREENS[0])
     gc.set_threshold(*(SELDOM if command in _SCREENS else NEARLY_NEVER))
+    _take_back_first()
     code = main()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code)
+
+
+def _take_back_first() -> None:
+    """Has signals that end programs raise `Ended`, so that no half of a file and no program that was started stays."""
+
+    def end(number: int, _: object) -> NoReturn:
+        # a second one does not wait; of a terminal that is gone the kernel tells, and then its shell
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
+        raise Ended(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, end)

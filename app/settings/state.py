@@ -10,6 +10,7 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 FOLDER_VARIABLE = "TRACETUI_DATA_DIR"
@@ -43,7 +44,8 @@ def read(name: str) -> dict[str, Any]:
         return {}
     file = folder() / f"{name}.json"
     try:
-        if file.stat().st_size > LARGEST:
+        about = file.stat()
+        if not S_ISREG(about.st_mode) or about.st_size > LARGEST:
             return {}
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -100,7 +100,7 @@ def scrub_nsys(path: Path, target: Path, redactor: Redactor) -> None:
     """Writes the copy.
 
     Raises:
-        TraceError: the file can't be read, or is too damaged to be copied.
+        TraceError: the file can't be read, is too damaged to be copied, or there is no room for the copy.
     """
     folder = Path(tempfile.mkdtemp(prefix=".tracetui-", dir=target.parent))
     try:
@@ -125,6 +125,8 @@ def scrub_nsys(path: Path, target: Path, redactor: Redactor) -> None:
         finally:
             connection.close()
     except sqlite3.Error as error:
+        if any(word in str(error) for word in ("full", "disk I/O")):  # no room, or a disk that fails
+            raise TraceError(target, f"could not be written: {error}") from error
         raise TraceError(path, f"too damaged to be copied: {error}", "export the report anew") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -201,8 +201,9 @@ def read_chrome(path: Path, watch: Watch | None = None) -> Trace:
     events = read_events(path, tally, watch)
     if events.partial and not events.total:
         raise Cancelled
-    watch.report(Progress("linking", path.stat().st_size, path.stat().st_size, events.parsed, path))
-    source = Source(path, path.stat().st_size, events.total, events.parsed, events.partial)
+    size = path.stat().st_size
+    watch.report(Progress("linking", size, size, events.parsed, path))
+    source = Source(path, size, events.total, events.parsed, events.partial)
     info = trace_info(events)
     if info.tool in forms.LACKS:
         tally.missing(forms.LACKS[info.tool])

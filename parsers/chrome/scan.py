@@ -239,11 +239,7 @@ class ChunkScan:
 
     def _offsets(self, rows: Ints) -> Ints:
         """Where events begin in the file."""
-        begins = np.empty(self.tokens.events, np.int64)
-        begins[0] = self.tokens.first
-        layout = self._chunk.layout
-        begins[1:] = self.tokens.ends[:-1] + (1 if layout is None else layout.separator.index(b"{"))
-        return begins[rows] + self._chunk.position
+        return self.tokens.begins[rows] + self._chunk.position
 
     def _number(self, key: str, vocabulary: Vocabulary) -> Ints:
         """The number of the word that each event has as its value of a key; -1 for none or an unknown one."""

@@ -218,6 +218,8 @@ class Tokens:
         self.events = self.ends.size
         self.first = self._first_brace(text)
         """Where the first event begins."""
+        self.begins: Ints = np.append(self.first, self.ends[:-1] + chunk.layout.separator.index(b"{"))
+        """The opening brace of each event."""
         if self._is_anything_between():
             raise Irregular("something that is no event")
         self._every = np.arange(self.events)
@@ -236,8 +238,9 @@ class Tokens:
         self.odd = self._key_begin[phases] + len('ph": "') < self.begin[self._key[phases] + 1]
         self.odd |= self._in_arguments(phases, self._every)
         self.odd[again] = True
-        """Events that only a JSON decoder reads correctly: so far, those whose phase is not a string, or with arguments
-        twice."""
+        self.odd[self._with_objects(text)] = True
+        """Events that only a JSON decoder reads correctly: so far, those whose phase is not a string, with arguments
+        twice, or with an object that is not their arguments."""
 
     def _escaped(self, quotes: Ints) -> NDArray[np.bool_]:
         """Which quotes follow an odd number of backslashes."""
@@ -287,6 +290,13 @@ class Tokens:
         event = self._key_event[found]
         first[event] = found
         return first, event[1:][event[1:] == event[:-1]]
+
+    def _with_objects(self, text: Bytes) -> Ints:
+        """The events with an object besides their arguments: its keys are none of the event's own."""
+        opened = text == _OPEN_BRACE
+        opened[self.begins] = False
+        opened[self._values(ARGS, self._keys(ARGS))] = False
+        return self.event_at(self._outside(np.flatnonzero(opened)))
 
     def _in_arguments(self, keys: Ints, event: Ints) -> NDArray[np.bool_]:
         """Which of these keys, given with their events, may stand among the arguments, not beside them."""

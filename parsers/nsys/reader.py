@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,10 @@ def read_nsys(path: Path, watch: Watch | None = None, *, bulk: bool = True) -> T
     """
     watch = watch or Watch()
     tally = Tally()
-    events = read_events(path, tally, watch, bulk=bulk)
+    try:
+        events = read_events(path, tally, watch, bulk=bulk)
+    except sqlite3.Error as error:
+        raise TraceError(path, f"an SQLite database that can't be read: {error}", "export the report anew") from error
     size = path.stat().st_size
     watch.report(Progress("linking", size, size, events.parsed, path))
     return trace_of(events, path, size, tally)

@@ -24,6 +24,7 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 
 from tracetui.parsers import schema
+from tracetui.parsers.runs.side_files import opened, read_text
 from tracetui.parsers.trace import FRAMES, MarkedBy, Note, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def key_of(path: Path) -> str:
     digest = hashlib.blake2b(digest_size=20)
     stat = path.stat()
     layout = [(frame, str(columns)) for frame, columns in zip(FRAMES, _layouts(), strict=True)]
-    digest.update(repr((PARSER_VERSION, pl.__version__, layout, *_state(stat))).encode())
+    digest.update(repr((PARSER_VERSION, pl.__version__, layout, *state_of(stat))).encode())
     with path.open("rb") as file:
         for number in range(SAMPLES):
             file.seek(max(0, (stat.st_size - SAMPLE_BYTES) * number // (SAMPLES - 1)))
@@ -99,7 +100,7 @@ def key_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _state(stat: os.stat_result) -> tuple[int, ...]:
+def state_of(stat: os.stat_result) -> tuple[int, ...]:
     """What changes when a file gets other content, also where a program sets its time of change back."""
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
@@ -132,7 +133,7 @@ def _read(entry: Path, path: Path) -> Trace:
     Raises:
         ValueError: a file of it has other content than was written, or it is another trace's entry.
     """
-    checked = json.loads((entry / _CONTEXT).read_bytes())
+    checked = json.loads(read_text(entry / _CONTEXT))
     text = checked["context"]
     if checked["key"] != entry.name or checked["check"] != zlib.crc32(text.encode()):
         raise ValueError(f"{entry} is damaged")
@@ -204,7 +205,7 @@ def _fits(frames: dict[str, pl.DataFrame]) -> None:
 def _check(path: Path) -> int:
     """A checksum of a file: it finds damage, and the frame of another trace; it is no guard against an attacker."""
     check = 0
-    with path.open("rb") as file:
+    with opened(path) as (file, _):
         while part := file.read(1 << 20):
             check = zlib.crc32(part, check)
     return check

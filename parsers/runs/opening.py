@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -24,7 +26,7 @@ from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trac
 from tracetui.parsers.runs.finding import UNFINISHED, find, light_beside, main_file, unfinished
 from tracetui.parsers.runs.run import LIGHT, RICH, LightPass, RankFile, Run
 from tracetui.parsers.tool_registry import BY_KIND, KINDS, REPORT, function, tool_of
-from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import Note, Trace
 
 if TYPE_CHECKING:
     import threading
@@ -183,6 +185,8 @@ def open_path(
         TraceError: nothing readable was found.
         Cancelled: stopped before anything was read.
     """
+    if sys.platform != "win32":  # since Polars was imported, Ctrl+C has not ended a wait for a pipe or a process
+        signal.siginterrupt(signal.SIGINT, True)
     watch = Watch(progress, cancel)
     found = find(paths, partial(_kernels_in, watch=watch, use_cache=cache), choose)
     files, problems = found.files, found.problems
@@ -388,7 +392,22 @@ def _read(candidate: Candidate, watch: Watch) -> Trace:
         return read_report(candidate.path, watch)
     check(candidate.path, candidate.kind)
     read: Callable[[Path, Watch], Trace] = function(BY_KIND[candidate.kind].reader)
-    return read(candidate.path, watch)
+    before = _state(candidate.path)
+    try:
+        trace = read(candidate.path, watch)
+    except OSError as error:
+        raise TraceError(candidate.path, (error.strerror or str(error)).lower()) from error
+    if _state(candidate.path) == before:
+        return trace
+    changed = Note("missing", "the file changed while it was read: rows may be of both states", 1)
+    return replace(trace, notes=(*trace.notes, changed))
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes with a file's content; nothing where it is gone."""
+    with suppress(OSError):
+        return trace_cache.state_of(path.stat())
+    return ()
 
 
 def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:

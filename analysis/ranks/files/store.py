@@ -132,7 +132,7 @@ def _told(content: bytes) -> tuple[list[Stored], str]:
         if any(dict(frame.schema) != _SCHEMAS[name] for name, frame in frames.items()):
             return [], TORN
         return list(_entries(header["ranks"], frames)), ""
-    except (ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
+    except (ValueError, KeyError, TypeError, RecursionError, pl.exceptions.PolarsError):
         return [], TORN
 
 
@@ -149,6 +149,8 @@ def _entries(ranks: list[dict[str, Any]], frames: dict[str, pl.DataFrame]) -> It
 def load_told(path: Path) -> tuple[list[Stored], str]:
     """What a file holds, and where that is nothing, why: ``is torn, or no summary of ranks``."""
     try:
+        if path.stat().st_size > MAX_BYTES:
+            return [], f"is larger than {MAX_BYTES >> 20} MiB"
         return _told(path.read_bytes())
     except OSError as error:
         return [], f"can't be read: {(error.strerror or str(error)).lower()}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import signal
 import subprocess
 import sys
 import threading
@@ -45,6 +46,8 @@ KEPT = 3
 TOKENS = 3000
 """How long a report is, unless asked for otherwise."""
 ROWS = 20
+MOST_CHARACTERS = 1 << 22
+"""An answer beyond is refused: what asked would have to hold it."""
 RECORD_SECONDS = 900
 
 
@@ -84,6 +87,8 @@ def run(options: Options) -> int:
             annotations=ToolAnnotations(read_only_hint=name in READING, open_world_hint=name not in READING),
             structured_output=False,
         )
+    # asyncio's own handler would wait for the thread that reads standard input, which waits for its end
+    signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
     with contextlib.suppress(KeyboardInterrupt):
         server.run("stdio")
     return DONE
@@ -98,7 +103,10 @@ def _answering(function: Callable[..., str], refused: type[Exception]) -> Callab
 
         try:
             with contextlib.redirect_stdout(sys.stderr):
-                return function(*given, **named)
+                found = function(*given, **named)
+            if len(found) > MOST_CHARACTERS:
+                raise UsageError(f"the answer has {len(found):,} characters; ask for less of it")
+            return found
         except (UsageError, TraceError) as error:
             raise refused(printable(str(error))) from None
         except OSError as error:
@@ -267,6 +275,8 @@ class Tools:
                 while len(self._open) >= KEPT:
                     del self._open[next(iter(self._open))]
                 run = headless.open_run([place], Request(cache=self._cache))
+                for file in run.files:
+                    self._inside(str(file))
                 self._open[key] = run, load(place)
             return self._open[key]
 
@@ -283,7 +293,10 @@ class Tools:
         given = Path(path)
         places = [given] if given.is_absolute() else [*(root / given for root in self._roots), given]
         for place in places:
-            real = place.resolve()
+            try:
+                real = place.resolve()
+            except (OSError, RuntimeError, ValueError) as error:  # links in a circle, no name of a file
+                raise UsageError(f"{path}: no such file or folder") from error
             if any(real == root or real.is_relative_to(root) for root in self._roots) and (
                 real.exists() or place is places[0]
             ):
