@@ -97,9 +97,9 @@ def own_frames(trace: Trace) -> Frames:
     row = np.arange(host.height)
     # one more entry, for no row at all
     is_own_row, is_operator = np.append(own, True), np.append(operator, False)
-    top = _climbed(np.where(is_own_row[parent] | own, row, parent))
+    top = nearest(parent, is_own_row[parent] | own, row)
     frame = np.where(own, row, np.where(parent[top] >= 0, parent[top], NONE)) if row.size else row
-    called = _climbed(np.where((operator & is_operator[parent]) | (api & (parent >= 0)), parent, row))
+    called = nearest(parent, ~((operator & is_operator[parent]) | (api & (parent >= 0))), row)
     outermost = np.where(is_operator[called], called, NONE)
     rows = np.flatnonzero(python)
     running = None
@@ -120,13 +120,6 @@ def _launching_lane(trace: Trace, lanes: Ints) -> int:
     launched = np.bincount(lanes_of(trace.host)[launching[launching >= 0]], minlength=int(lanes.max()) + 1)
     functions = np.bincount(lanes, minlength=launched.size)
     return int(np.lexsort((functions, np.where(functions > 0, launched, NONE)))[-1])
-
-
-def _climbed(above: Ints) -> Ints:
-    """Where each row gets that goes on to the row given for it until that is itself."""
-    while (further := above[above]).size and (further != above).any():
-        above = further
-    return above
 
 
 class Around(Struct, frozen=True):
