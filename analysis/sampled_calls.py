@@ -128,11 +128,11 @@ def calls_at(trace: Trace, when: Ints) -> list[Call | None]:
     return [stacks.calls[place] if place >= 0 else None for place in at.tolist()]
 
 
-def line_at(trace: Trace, when: Ints) -> list[int | None]:
-    """The line of the program's innermost own function at each moment, where samples tell it."""
+def line_at(trace: Trace, when: Ints) -> list[int | None] | None:
+    """The line of the program's innermost own function at each moment, where samples tell it; None without samples."""
     known = sampled_calls(trace)
     if known is None:
-        return [None] * when.size
+        return None
     found: list[int | None] = []
     for call in calls_at(trace, when):
         lines = Counter() if call is None else known.lines(call)

@@ -47,7 +47,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("megabytes", type=int)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--of", nargs="+", type=Path, help="the recordings that are repeated, as torch 2.13 writes them")
+    parser.add_argument(
+        "--of", nargs="+", type=Path, help="the recordings that are repeated, as torch 2.13 writes them"
+    )
     options = parser.parse_args()
     opener = gzip.open if options.output.suffix == ".gz" else open
     files = options.of or [CHROME / name for name in RECORDINGS]

@@ -103,6 +103,8 @@ def length(a: Intervals) -> int:
 
 def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
     """How much of each stretch from `start` to `end` lies in `a`, ns; stretches may overlap."""
+    if not a[0].size:
+        return np.zeros(start.shape, np.int64)
     inside: Ints = np.maximum(_before(a, end) - _before(a, start), 0)
     return inside
 

@@ -37,13 +37,13 @@ def dense_gradients(facts: Facts, limits: Limits) -> Finding | None:
     lookups = (given for name in EMBEDDINGS for given in _shapes(facts, name))
     for table, ids in (given for given in lookups if len(given) > 1 and given[0]):
         read[table] = read.get(table, 0.0) + facts.per_step(prod(ids))
+    large = [table for table, rows in read.items() if table[0] >= limits.factor * rows]
+    if not large:
+        return None
     # a table that a product reads too (tied weights) has a gradient for every row
     used = {shape for name in _PRODUCTS for given in _shapes(facts, name) for shape in given}
     gradients = [given[0] for given in _shapes(facts, GRADIENT)]
-    tables = [
-        table for table, rows in read.items()
-        if table in gradients and table not in used and table[0] >= limits.factor * rows
-    ]  # fmt: skip
+    tables = [table for table in large if table in gradients and table not in used]
     if not tables:
         return None
     whole = sum(map(prod, gradients))
@@ -74,10 +74,11 @@ def dense_gradients(facts: Facts, limits: Limits) -> Finding | None:
 
 
 def _shapes(facts: Facts, name: str) -> Iterator[list[Shape]]:
-    """The shapes of the inputs of each call of an operator."""
+    """The shapes of the first two inputs of each call of an operator."""
     host = facts.trace.host
     rows = np.flatnonzero(names.matching(host["name"], name.__eq__) & scope_mask(facts.sel))
-    for text in host["input_shapes"].gather(rows).cast(pl.String):
-        given = [tuple(shape) for shape in inputs_of(text)]
-        if given:
-            yield given[:2]
+    texts = host["input_shapes"].gather(rows)
+    known = {text: [tuple(shape) for shape in inputs_of(text)[:2]] for text in names.distinct(texts)}
+    for text in texts.cast(pl.String).drop_nulls():
+        if known[text]:
+            yield known[text]
