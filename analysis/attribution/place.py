@@ -311,7 +311,6 @@ def placed(
     host, found = trace.host, around(trace, rows, when)
     tree = module_tree(trace)
     paths = pl.Series([class_path(path) for path in tree.paths], dtype=pl.String).cast(pl.Categorical)
-    line = pl.lit(None, pl.Int64) if lines is None else pl.Series(lines, dtype=pl.Int64)
     table = pl.DataFrame(
         {
             "frame": _frame_texts(trace, found.frame),
@@ -321,13 +320,18 @@ def placed(
             "call": np.where(found.call >= 0, found.call, rows),
         }
     )
-    nowhere = pl.col("frame").is_null() & pl.col("module").is_null()
-    if table.select(nowhere.any()).item():
-        named = range_names(trace, rows, when) if ranges is None else ranges
-        table = table.with_columns(range=pl.when(nowhere).then(pl.lit(named.cast(pl.Categorical))))
-    else:
-        table = table.with_columns(range=pl.lit(None, pl.Categorical))
-    return table.with_columns(line=pl.when(~pl.col("backward")).then(line))
+    nowhere = np.flatnonzero((table["frame"].is_null() & table["module"].is_null()).to_numpy())
+    if ranges is not None:
+        ranges = ranges.gather(nowhere)
+    elif nowhere.size:
+        ranges = range_names(trace, rows[nowhere], None if when is None else when[nowhere])
+    named = pl.lit(None, pl.Categorical)
+    if ranges is not None:
+        place = np.full(rows.size, NONE)
+        place[nowhere] = np.arange(nowhere.size)
+        named = pl.lit(ranges.cast(pl.Categorical).gather(_or_null(place)))
+    line = pl.when(~pl.col("backward")).then(pl.lit(None if lines is None else pl.Series(lines, dtype=pl.Int64)))
+    return table.with_columns(range=named, line=line.cast(pl.Int64))
 
 
 def call_name(name: str) -> str:

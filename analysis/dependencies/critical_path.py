@@ -237,7 +237,8 @@ def inner_calls(host: pl.DataFrame, graph: Graph, layers: HostLayers, at: Ints, 
     key = np.insert(layer_key, where, edge)
     moment = np.insert(layers.time, where, np.concatenate((begin, end))[by_key])
     place = np.insert(np.arange(layers.time.size), where, where - 1)
-    owner = np.cumsum(np.insert(np.zeros(layers.time.size, np.bool_), where, is_begin)) - 1
+    begun = (where + np.arange(where.size))[is_begin]
+    owner = np.repeat(np.arange(-1, begin.size), np.diff(begun, prepend=0, append=key.size))
     # a piece ends on its thread, so that no stretch inside one reaches from thread to thread
     inside = (key[1:] > key[:-1]) & (key[:-1] < np.append(end_key, np.iinfo(np.int64).min)[owner[:-1]])
     start, stop = moment[:-1][inside], moment[1:][inside]

@@ -111,6 +111,6 @@ def _cut(rows: Ints, thread: Ints, start: Ints, end: Ints, parent: Ints) -> tupl
     """Where a call begins it becomes the innermost; where it ends, the one around it does: thread, time and row."""
     # at one moment inner calls end first, then outer ones, then calls begin: a stable sort leaves them so
     time, value = np.concatenate((end[::-1], start)), np.concatenate((parent[::-1], rows))
-    both = np.concatenate((thread[::-1], thread))
-    order = np.argsort(LaneClock(int(thread.max(initial=-1)) + 1, time).key(both, time), kind="stable")
-    return both[order], time[order], value[order]
+    threads = int(thread.max(initial=-1)) + 1
+    order = np.argsort(LaneClock(threads, time).key(np.concatenate((thread[::-1], thread)), time), kind="stable")
+    return np.repeat(np.arange(threads), 2 * np.bincount(thread, minlength=threads)), time[order], value[order]
