@@ -265,7 +265,8 @@ def grouped(table: pl.DataFrame, ns: Ints, steps: int, *, on_gpu: bool) -> list[
     else:
         groups = groups.with_columns(line=pl.lit(None, pl.Int64))
     groups = groups.with_columns(pl.col(pl.Categorical).cast(pl.String))
-    groups = groups.sort("ns", "operator", "frame", "module", descending=[True, False, False, False], nulls_last=True)
+    order = "ns", "operator", "frame", "module", "range", "backward"
+    groups = groups.sort(*order, descending=[True] + 5 * [False], nulls_last=True)
     total = float(ns.sum())
     return [
         _place(row, steps, 100 * row["ns"] / total if total else None, on_gpu=on_gpu)
