@@ -366,6 +366,9 @@ def class_path(path: str) -> str:
 
 def lines(trace: Trace, device: pl.DataFrame) -> pl.Series:
     """The frame of the program's own that launched each device row; of backward work the forward's, and said so."""
+    host = trace.host
+    if host["stack"].null_count() == host.height and not of_kinds(host["kind"], "python").any():
+        return pl.repeat(None, device.height, dtype=pl.String, eager=True)
     found = around(trace, launching_rows(device))
     frames = _frame_texts(trace, found.frame).cast(pl.String)
     return pl.select(pl.when(pl.lit(pl.Series(found.backward))).then(BACKWARD + frames).otherwise(frames)).to_series()
