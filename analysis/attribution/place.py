@@ -285,7 +285,8 @@ def range_names(trace: Trace, rows: Ints, when: Ints | None = None) -> pl.Series
     clock = LaneClock(int(lane[-1]) + 1, start)
     nesting = nest(lane[marks], start[marks], host["duration"].to_numpy()[marks], clock)
     at = nesting.innermost_at(np.where(rows >= 0, lane[rows], NONE), start[rows] if when is None else when)
-    return host["name"].gather(_or_null(np.append(marks, NONE)[at]))
+    names: pl.Series = host["name"].gather(_or_null(np.append(marks, NONE)[at]))
+    return names
 
 
 _WHOLE_STEP = re.compile(r"ProfilerStep#\d+")
@@ -353,10 +354,12 @@ def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
     host = trace.host
     python = of_kinds(host["kind"], "python")
     if python.any() or not rows.size:
-        return host["name"].gather(_or_null(rows))
+        names: pl.Series = host["name"].gather(_or_null(rows))
+        return names
     stacks = host["stack"].gather(_or_null(rows)).cast(pl.String)
     own = {stack: _of_stack(stack) for stack in stacks.unique().drop_nulls()}
-    return stacks.replace_strict(own, default=None, return_dtype=pl.String).cast(pl.Categorical)
+    texts: pl.Series = stacks.replace_strict(own, default=None, return_dtype=pl.String).cast(pl.Categorical)
+    return texts
 
 
 def class_path(path: str) -> str:

@@ -250,7 +250,7 @@ def inner_calls(host: pl.DataFrame, graph: Graph, layers: HostLayers, at: Ints, 
 
 def resources_of(inner: Inner, layers: HostLayers) -> Codes:
     """What each stretch runs through, as its place in `RESOURCES`."""
-    resource = np.append(_OF_HOST, np.uint8(RESOURCE["host"]))[np.append(layers.kind, len(_OF_HOST))[inner.row]]
+    resource: Codes = np.append(_OF_HOST, np.uint8(RESOURCE["host"]))[np.append(layers.kind, len(_OF_HOST))[inner.row]]
     if layers.loading[0].size:
         resource[covered(layers.loading, inner.start, inner.stop) > 0] = RESOURCE["loader"]
     return resource

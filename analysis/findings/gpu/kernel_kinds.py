@@ -161,7 +161,9 @@ def in_double(facts: Facts) -> Bools:
     doubles = [_has_double(*each) for each in known.cast(pl.String).iter_rows()]
     known = known.with_columns(double=pl.Series(doubles, dtype=pl.Boolean))
     found = told.join(known, on=columns, how="left", nulls_equal=True, maintain_order="left")["double"]
-    return found.zip_with(found.is_not_null(), pl.Series(by_name(launched, kernel_names.fp64_work))).to_numpy()
+    named = pl.Series(by_name(launched, kernel_names.fp64_work))
+    double: Bools = found.zip_with(found.is_not_null(), named).to_numpy()
+    return double
 
 
 def _has_double(types: str | None, shapes: str | None) -> bool | None:
