@@ -128,11 +128,11 @@ def calls_at(trace: Trace, when: Ints) -> list[Call | None]:
     return [stacks.calls[place] if place >= 0 else None for place in at.tolist()]
 
 
-def line_at(trace: Trace, when: Ints) -> list[int | None]:
-    """The line of the program's innermost own function at each moment, where samples tell it."""
+def line_at(trace: Trace, when: Ints) -> list[int | None] | None:
+    """The line of the program's innermost own function at each moment, where samples tell it; None without samples."""
     known = sampled_calls(trace)
     if known is None:
-        return [None] * when.size
+        return None
     found: list[int | None] = []
     for call in calls_at(trace, when):
         lines = Counter() if call is None else known.lines(call)
@@ -164,7 +164,7 @@ def path_by_line(sel: Selection, model: Model) -> dict[Frame, float | None]:
             waits[call] += ns
     spent: defaultdict[Frame, float] = defaultdict(float)
     unsure: defaultdict[Frame, float] = defaultdict(float)
-    for call in {call for call in stacks.calls if call is not None}:
+    for call in dict.fromkeys(call for call in stacks.calls if call is not None):
         lines, percent = known.lines(call), 100 * work[call] / max(path.total_ns, 1)
         in_proportion = len(lines) <= 1 or waits[call] <= MOST_WAITING * (waits[call] + work[call])
         at_most = {line: 100 * ns / known.whole_ns for line, ns in lines.items()}

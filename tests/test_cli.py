@@ -674,3 +674,15 @@ def test_every_option_that_a_person_sees_is_known() -> None:
     options = {flag for command in known_commands() for option in command.options for flag in option.flags}
     assert {"--sample", "--steps", "--no-mouse", "--low-bandwidth", "--no-low-bandwidth", "--keys"} <= options
     assert "--no-ascii" not in options
+
+
+@pytest.mark.parametrize(("command", "set_"), [("report", True), ("profile", False), ("prove", False)])
+def test_what_a_command_runs_inherits_no_setting_of_the_allocator(command, set_, monkeypatch) -> None:
+    monkeypatch.setattr(cli, "main", lambda: 0)
+    monkeypatch.setattr(cli.gc, "set_threshold", lambda *often: None)
+    monkeypatch.setattr(cli.os, "_exit", sys.exit)
+    monkeypatch.setattr(cli.sys, "argv", ["tracetui", command])
+    monkeypatch.setattr(cli.os, "environ", environment := {})
+    with pytest.raises(SystemExit):
+        cli.script()
+    assert (environment == cli.KEPT_PAGES) is set_

@@ -191,9 +191,7 @@ def test_changes_take_turns_in_one_process_of_the_program(program):
     tried.facts = tried._turn((), learns=True).facts
     told = tried._switch(["no_gc_collect", "fused_optimizer", "threads", "tf32"])
     assert told.why is None
-    assert {name: len(turns) for name, turns in told.turns.items()} | {"no_gc_collect": 1} == {
-        "no_gc_collect": 1, "fused_optimizer": 1, "threads": 1, "tf32": 1,
-    }  # fmt: skip
+    assert told.turns.keys() == {"no_gc_collect", "fused_optimizer", "threads", "tf32"}
     before, after = told.turns["no_gc_collect"][0]
     assert after.step_ns < 0.7 * before.step_ns
 

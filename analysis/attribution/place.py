@@ -97,9 +97,9 @@ def own_frames(trace: Trace) -> Frames:
     row = np.arange(host.height)
     # one more entry, for no row at all
     is_own_row, is_operator = np.append(own, True), np.append(operator, False)
-    top = _climbed(np.where(is_own_row[parent] | own, row, parent))
+    top = nearest(parent, is_own_row[parent] | own, row)
     frame = np.where(own, row, np.where(parent[top] >= 0, parent[top], NONE)) if row.size else row
-    called = _climbed(np.where((operator & is_operator[parent]) | (api & (parent >= 0)), parent, row))
+    called = nearest(parent, ~((operator & is_operator[parent]) | (api & (parent >= 0))), row)
     outermost = np.where(is_operator[called], called, NONE)
     rows = np.flatnonzero(python)
     running = None
@@ -122,13 +122,6 @@ def _launching_lane(trace: Trace, lanes: Ints) -> int:
     return int(np.lexsort((functions, np.where(functions > 0, launched, NONE)))[-1])
 
 
-def _climbed(above: Ints) -> Ints:
-    """Where each row gets that goes on to the row given for it until that is itself."""
-    while (further := above[above]).size and (further != above).any():
-        above = further
-    return above
-
-
 class Around(Struct, frozen=True):
     """What is around some host rows: host rows, -1 for none."""
 
@@ -147,14 +140,16 @@ def around(trace: Trace, rows: Ints, when: Ints | None = None) -> Around:
     parent, forward = parents_of(host), row_ids(host["forward"])
     is_module = of_kinds(host["kind"], "module")
     frame_of, unit_of, operator_of = (np.append(of, NONE) for of in (frames.frame, frames.unit, frames.operator))
-    frame, module = frame_of[rows], nearest(parent, is_module, rows)
+    frame, module, call = frame_of[rows], nearest(parent, is_module, rows), operator_of[rows]
     task = nearest(parent, forward >= 0, rows)
-    before = np.append(forward, NONE)[task]
-    backward = (task >= 0) & (frame < 0) & (module < 0)
-    frame = np.where(frame < 0, frame_of[before], frame)
-    module = np.where(backward, nearest(parent, is_module, before), module)
-    call = operator_of[rows]
-    call = np.where(call < 0, frames.called[unit_of[rows]], call)
+    of_task = np.flatnonzero((task >= 0) & (frame < 0))
+    before = forward[task[of_task]]
+    backward = np.zeros(rows.size, np.bool_)
+    backward[of_task] = module[of_task] < 0
+    module[of_task[backward[of_task]]] = nearest(parent, is_module, before[backward[of_task]])
+    frame[of_task] = frame_of[before]
+    other = np.flatnonzero(call < 0)
+    call[other] = frames.called[unit_of[rows[other]]]
     lost = np.flatnonzero((frame < 0) & ((rows >= 0) | (when is not None)))
     if frames.running is not None and lost.size:
         # of what another thread does, the frame that waits for it
@@ -252,20 +247,26 @@ def places(
         ranges: the range of each, which is told where neither frame nor module is known.
         lines: the line of each in its frame.
     """
-    named = range_names(trace, rows, when) if ranges is None else ranges
-    nowhere = pl.col("frame").is_null() & pl.col("module").is_null()
-    line = pl.lit(None, pl.Int64) if lines is None else pl.Series(lines, dtype=pl.Int64)
-    table = placed(trace, rows, when).with_columns(ns=pl.Series(ns), range=pl.when(nowhere).then(pl.lit(named)))
-    table = table.with_columns(line=pl.when(~pl.col("backward")).then(line))
+    return grouped(placed(trace, rows, when, ranges, lines), ns, steps, on_gpu=on_gpu)
+
+
+def grouped(table: pl.DataFrame, ns: Ints, steps: int, *, on_gpu: bool) -> list[Place]:
+    """Groups what `placed` returned by places, as `places` does."""
+    table = table.with_columns(ns=pl.Series(ns))
     groups = table.group_by(_GROUP).agg(pl.col("ns").sum(), pl.col("call").n_unique())
-    most = (
-        table.group_by(*_GROUP, "line")
-        .agg(of_line=pl.col("ns").sum())
-        .sort("of_line", "line", descending=[True, False])
-    )
-    most = most.unique(_GROUP, keep="first", maintain_order=True)
-    groups = groups.join(most, on=_GROUP, nulls_equal=True)
-    groups = groups.sort("ns", "operator", "frame", "module", descending=[True, False, False, False], nulls_last=True)
+    if table["line"].null_count() < table.height:
+        most = (
+            table.group_by(*_GROUP, "line")
+            .agg(of_line=pl.col("ns").sum())
+            .sort("of_line", "line", descending=[True, False])
+        )
+        most = most.unique(_GROUP, keep="first", maintain_order=True)
+        groups = groups.join(most, on=_GROUP, nulls_equal=True)
+    else:
+        groups = groups.with_columns(line=pl.lit(None, pl.Int64))
+    groups = groups.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    order = "ns", "operator", "frame", "module", "range", "backward"
+    groups = groups.sort(*order, descending=[True] + 5 * [False], nulls_last=True)
     total = float(ns.sum())
     return [
         _place(row, steps, 100 * row["ns"] / total if total else None, on_gpu=on_gpu)
@@ -279,12 +280,12 @@ def range_names(trace: Trace, rows: Ints, when: Ints | None = None) -> pl.Series
     marks = np.flatnonzero(of_kinds(host["kind"], "annotation"))
     marks = marks[~matching(host["name"].gather(marks), lambda name: bool(_WHOLE_STEP.match(name)))]
     if not marks.size or not rows.size:
-        return pl.repeat(None, rows.size, dtype=pl.String, eager=True)
+        return pl.repeat(None, rows.size, dtype=pl.Categorical, eager=True)
     lane, start = lanes_of(host), host["start"].to_numpy()
     clock = LaneClock(int(lane[-1]) + 1, start)
     nesting = nest(lane[marks], start[marks], host["duration"].to_numpy()[marks], clock)
     at = nesting.innermost_at(np.where(rows >= 0, lane[rows], NONE), start[rows] if when is None else when)
-    names: pl.Series = host["name"].gather(_or_null(np.append(marks, NONE)[at])).cast(pl.String)
+    names: pl.Series = host["name"].gather(_or_null(np.append(marks, NONE)[at]))
     return names
 
 
@@ -293,20 +294,46 @@ MOST_PLACES = 8
 """So many places are told."""
 
 
-def placed(trace: Trace, rows: Ints, when: Ints | None = None) -> pl.DataFrame:
-    """Frame, backward, module (path of classes) and operator of each host row as texts, and the row of its ``call``."""
+def placed(
+    trace: Trace,
+    rows: Ints,
+    when: Ints | None = None,
+    ranges: pl.Series | None = None,
+    lines: Sequence[int | None] | None = None,
+) -> pl.DataFrame:
+    """Frame, backward, module (path of classes), operator, range and line of each host row, and the row of its call.
+
+    Args:
+        trace: whose rows they are.
+        rows: host rows, and the rest as of `places`.
+        when: the time of each.
+        ranges: the range of each.
+        lines: the line of each.
+    """
     host, found = trace.host, around(trace, rows, when)
     tree = module_tree(trace)
-    paths = pl.Series([class_path(path) for path in tree.paths], dtype=pl.String)
-    return pl.DataFrame(
+    paths = pl.Series([class_path(path) for path in tree.paths], dtype=pl.String).cast(pl.Categorical)
+    table = pl.DataFrame(
         {
             "frame": _frame_texts(trace, found.frame),
             "backward": found.backward,
             "module": paths.gather(_or_null(tree.path_of(found.module))),
-            "operator": mapped(host["name"].gather(_or_null(found.call)), call_name, None),
+            "operator": mapped(host["name"].gather(_or_null(found.call)), call_name, None, pl.Categorical()),
             "call": np.where(found.call >= 0, found.call, rows),
         }
     )
+    nowhere = np.flatnonzero((table["frame"].is_null() & table["module"].is_null()).to_numpy())
+    if ranges is not None:
+        ranges = ranges.gather(nowhere)
+    elif nowhere.size:
+        ranges = range_names(trace, rows[nowhere], None if when is None else when[nowhere])
+    named = pl.lit(None, pl.Categorical)
+    if ranges is not None:
+        place = np.full(rows.size, NONE)
+        place[nowhere] = np.arange(nowhere.size)
+        named = pl.lit(ranges.cast(pl.Categorical).gather(_or_null(place)))
+    line = pl.when(~pl.col("backward")).then(pl.lit(None if lines is None else pl.Series(lines, dtype=pl.Int64)))
+    return table.with_columns(range=named, line=line.cast(pl.Int64))
 
 
 def call_name(name: str) -> str:
@@ -326,12 +353,12 @@ def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
     """The frame of each row that has one of its own."""
     host = trace.host
     python = of_kinds(host["kind"], "python")
-    names: pl.Series = host["name"].gather(_or_null(rows)).cast(pl.String)
     if python.any() or not rows.size:
+        names: pl.Series = host["name"].gather(_or_null(rows))
         return names
     stacks = host["stack"].gather(_or_null(rows)).cast(pl.String)
     own = {stack: _of_stack(stack) for stack in stacks.unique().drop_nulls()}
-    texts: pl.Series = stacks.replace_strict(own, default=None, return_dtype=pl.String)
+    texts: pl.Series = stacks.replace_strict(own, default=None, return_dtype=pl.String).cast(pl.Categorical)
     return texts
 
 
@@ -342,8 +369,11 @@ def class_path(path: str) -> str:
 
 def lines(trace: Trace, device: pl.DataFrame) -> pl.Series:
     """The frame of the program's own that launched each device row; of backward work the forward's, and said so."""
+    host = trace.host
+    if host["stack"].null_count() == host.height and not of_kinds(host["kind"], "python").any():
+        return pl.repeat(None, device.height, dtype=pl.String, eager=True)
     found = around(trace, launching_rows(device))
-    frames = _frame_texts(trace, found.frame)
+    frames = _frame_texts(trace, found.frame).cast(pl.String)
     return pl.select(pl.when(pl.lit(pl.Series(found.backward))).then(BACKWARD + frames).otherwise(frames)).to_series()
 
 

@@ -103,6 +103,8 @@ def length(a: Intervals) -> int:
 
 def covered(a: Intervals, start: Ints, end: Ints) -> Ints:
     """How much of each stretch from `start` to `end` lies in `a`, ns; stretches may overlap."""
+    if not a[0].size:
+        return np.zeros(start.shape, np.int64)
     inside: Ints = np.maximum(_before(a, end) - _before(a, start), 0)
     return inside
 
@@ -119,9 +121,7 @@ def contains(a: Intervals, time: Ints) -> NDArray[np.bool_]:
 def _before(a: Intervals, time: Ints) -> Ints:
     """How much of `a` lies before each time."""
     sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(a[1] - a[0])))
+    ends = np.concatenate(([np.iinfo(np.int64).min], a[1]))
     begun = np.searchsorted(a[0], time, side="right")
-    cut = np.zeros(time.shape, np.int64)
-    inside = begun > 0
-    cut[inside] = np.maximum(a[1][begun[inside] - 1] - time[inside], 0)
-    before: Ints = sums[begun] - cut
+    before: Ints = sums[begun] - (np.maximum(ends[begun], time) - time)
     return before

@@ -208,8 +208,6 @@ class Inner(Struct, frozen=True):
     stop: Ints
     row: Ints
     """Host row of the innermost call, or -1."""
-    resource: Codes
-    """Its place in `RESOURCES`."""
 
 
 def inner_calls(host: pl.DataFrame, graph: Graph, layers: HostLayers, at: Ints, begin: Ints, end: Ints) -> Inner:
@@ -226,23 +224,36 @@ def inner_calls(host: pl.DataFrame, graph: Graph, layers: HostLayers, at: Ints, 
     thread = launching_threads(host, graph.calls.row)[graph.calls.row[at]]
     ordered = np.lexsort((begin, thread))
     thread, begin, end = thread[ordered], begin[ordered], end[ordered]
-    moments = np.concatenate((layers.time, begin, end))
-    threads = np.concatenate((layers.thread, thread, thread))
-    clock = LaneClock(int(threads.max(initial=-1)) + 1, moments)
-    keys = clock.key(threads, moments)
-    layer_key, begin_key, end_key = np.split(keys, (layers.time.size, layers.time.size + begin.size))
-    order = np.argsort(keys, kind="stable")
-    start, stop, key, which = moments[order[:-1]], moments[order[1:]], keys[order[:-1]], threads[order[:-1]]
-    owner = np.searchsorted(begin_key, key, side="right") - 1
+    lanes = max(int(thread.max(initial=-1)), int(layers.thread.max(initial=-1))) + 1
+    clock = LaneClock(lanes, layers.time, begin, end)
+    layer_key, begin_key, end_key = (
+        clock.key(of, time) for of, time in ((layers.thread, layers.time), (thread, begin), (thread, end))
+    )
+    # the ends of the pieces go between the layers, which are many and in order already
+    edge = np.concatenate((begin_key, end_key))
+    by_key = np.argsort(edge, kind="stable")
+    edge, is_begin = edge[by_key], by_key < begin.size
+    where = np.searchsorted(layer_key, edge, side="right")
+    key = np.insert(layer_key, where, edge)
+    moment = np.insert(layers.time, where, np.concatenate((begin, end))[by_key])
+    place = np.insert(np.arange(layers.time.size), where, where - 1)
+    begun = (where + np.arange(where.size))[is_begin]
+    owner = np.repeat(np.arange(-1, begin.size), np.diff(begun, prepend=0, append=key.size))
     # a piece ends on its thread, so that no stretch inside one reaches from thread to thread
-    inside = (keys[order[1:]] > key) & (key < np.append(end_key, np.iinfo(np.int64).min)[owner])
-    start, stop, key, which, owner = start[inside], stop[inside], key[inside], which[inside], owner[inside]
-    place = np.searchsorted(layer_key, key, side="right") - 1
+    inside = (key[1:] > key[:-1]) & (key[:-1] < np.append(end_key, np.iinfo(np.int64).min)[owner[:-1]])
+    start, stop = moment[:-1][inside], moment[1:][inside]
+    place, owner = place[:-1][inside], owner[:-1][inside]
     row = np.append(layers.row, NONE)[place]
-    row[(place < 0) | (np.append(layers.thread, NONE)[place] != which)] = NONE
-    resource = np.append(_OF_HOST, np.uint8(RESOURCE["host"]))[np.append(layers.kind, len(_OF_HOST))[row]]
-    resource[covered(layers.loading, start, stop) > 0] = RESOURCE["loader"]
-    return Inner(ordered[owner], start, stop, row, resource)
+    row[(place < 0) | (np.append(layers.thread, NONE)[place] != thread[owner])] = NONE
+    return Inner(ordered[owner], start, stop, row)
+
+
+def resources_of(inner: Inner, layers: HostLayers) -> Codes:
+    """What each stretch runs through, as its place in `RESOURCES`."""
+    resource: Codes = np.append(_OF_HOST, np.uint8(RESOURCE["host"]))[np.append(layers.kind, len(_OF_HOST))[inner.row]]
+    if layers.loading[0].size:
+        resource[covered(layers.loading, inner.start, inner.stop) > 0] = RESOURCE["loader"]
+    return resource
 
 
 RESOURCE = {name: number for number, name in enumerate(RESOURCES)}
@@ -377,10 +388,11 @@ def _of_host(sel: Selection, graph: Graph, pieces: Pieces) -> pl.DataFrame:
     at, ns = pieces.at[chosen], pieces.ns[chosen]
     calls = graph.calls
     end = calls.start[at]
-    inner = inner_calls(sel.trace.host, graph, host_layers(sel, graph), at, end - calls.stretch[at], end)
+    layers = host_layers(sel, graph)
+    inner = inner_calls(sel.trace.host, graph, layers, at, end - calls.stretch[at], end)
     scale = ns / np.maximum(calls.stretch[at], 1)
     part = np.rint((inner.stop - inner.start) * scale[inner.owner]).astype(np.int64)
-    return _grouped(sel.trace.host, "host", inner.resource, part, inner.start, inner.row)
+    return _grouped(sel.trace.host, "host", resources_of(inner, layers), part, inner.start, inner.row)
 
 
 UNKNOWN = -1
@@ -482,11 +494,10 @@ def path_lane(sel: Selection, model: Model) -> pl.DataFrame:
     host = lasting & (walked.what == HOST)
     call = lasting & np.isin(walked.what, (CALL, RETURN))
     work = lasting & ~host & ~call
-    inner = inner_calls(
-        sel.trace.host, graph, host_layers(sel, graph), walked.at[host], walked.start[host], walked.end[host]
-    )
+    layers = host_layers(sel, graph)
+    inner = inner_calls(sel.trace.host, graph, layers, walked.at[host], walked.start[host], walked.end[host])
     parts = [
-        ("host", inner.start, inner.stop, inner.resource, inner.row),
+        ("host", inner.start, inner.stop, resources_of(inner, layers), inner.row),
         ("host", walked.start[call], walked.end[call], call_resources(graph, walked.at[call], walked.what[call]),
          graph.calls.row[walked.at[call]]),
         ("device", walked.start[work], walked.end[work],

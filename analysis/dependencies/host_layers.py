@@ -109,11 +109,8 @@ def host_layers(sel: Selection, graph: Graph) -> HostLayers:
 
 def _cut(rows: Ints, thread: Ints, start: Ints, end: Ints, parent: Ints) -> tuple[Ints, Ints, Ints]:
     """Where a call begins it becomes the innermost; where it ends, the one around it does: thread, time and row."""
-    time = np.concatenate((start, end))
-    value = np.concatenate((rows, parent))
-    ends = np.repeat((1, 0), rows.size)
-    depth = np.concatenate((np.arange(rows.size), -np.arange(rows.size)))  # at one moment inner calls end first
-    both = np.concatenate((thread, thread))
-    key = LaneClock(int(thread.max(initial=-1)) + 1, time).key(both, time)
-    order = np.lexsort((depth, ends, key))
-    return both[order], time[order], value[order]
+    # at one moment inner calls end first, then outer ones, then calls begin: a stable sort leaves them so
+    time, value = np.concatenate((end[::-1], start)), np.concatenate((parent[::-1], rows))
+    threads = int(thread.max(initial=-1)) + 1
+    order = np.argsort(LaneClock(threads, time).key(np.concatenate((thread[::-1], thread)), time), kind="stable")
+    return np.repeat(np.arange(threads), 2 * np.bincount(thread, minlength=threads)), time[order], value[order]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.selection import Selection
 
 
-class HostPath(Struct, frozen=True):
+class HostPath(Struct, frozen=True, eq=False, weakref=True):
     """The host's pieces of the critical path, cut where the innermost call changes."""
 
     row: Ints

@@ -324,12 +324,18 @@ def _nearer(one: Kind, other: Kind, typical: Kind) -> bool:
 
 def _work(trace: Trace, slots: StepSlots) -> list[object]:
     """By step, something to compare: what it launched and how often; empty where no launch is known."""
-    work = trace.device.lazy().filter(pl.col("kind").is_in(WORK) & pl.col("step").is_not_null())
-    counted = work.group_by("step", pl.col("name").to_physical()).len().sort("step", "name")
-    told = counted.group_by("step").agg(pl.struct("name", "len")).collect()
-    of_row = {step: hash(tuple(map(tuple, map(dict.items, launched)))) for step, launched in told.iter_rows()}
+    of_row = _launched(trace)
     rows = {index: row for row, index in enumerate(trace.steps["index"].to_list())}
     return [of_row.get(rows[index], 0) for index in slots.index] if of_row else []
+
+
+@kept
+def _launched(trace: Trace) -> dict[int, int]:
+    work = trace.device.lazy().filter(pl.col("kind").is_in(WORK) & pl.col("step").is_not_null())
+    counted = work.group_by("step", pl.col("name").to_physical()).len().sort("step", "name")
+    told = counted.group_by("step").agg("name", "len").collect()
+    each = zip(*(told[name].to_list() for name in ("step", "name", "len")), strict=True)
+    return {step: hash((tuple(names), tuple(counts))) for step, names, counts in each}
 
 
 OFTEN = 4.0

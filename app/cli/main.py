@@ -27,6 +27,9 @@ NEARLY_NEVER = (200_000, 20, 20)
 """The same for commands that print and end: a small report makes 110,000 objects, and one look at them takes 3 % of it.
 A screen would show the pause."""
 _SCREENS = ("open", "serve")
+KEPT_PAGES = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:10000,muzzy_decay_ms:-1"}
+"""Polars' allocator returns freed pages after ten seconds, not half of one: between two analyses the kernel would fill
+them with zeros anew, which takes a fifth of the findings of a large trace."""
 MAX_MEMORY = "TRACETUI_MAX_MEMORY"
 """`parsers.runs.opening.VARIABLE`, whose module would import NumPy."""
 
@@ -149,6 +152,9 @@ def script() -> NoReturn:
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), _SCREENS[0])
     gc.set_threshold(*(SELDOM if command in _SCREENS else NEARLY_NEVER))
     _take_back_first()
+    if command not in (*TAKE_PROGRAMS, *RENAMED):  # what these run would inherit it
+        for name, value in KEPT_PAGES.items():
+            os.environ.setdefault(name, value)
     code = main()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):

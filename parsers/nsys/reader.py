@@ -11,7 +11,7 @@ import polars as pl
 from msgspec import Struct
 
 from tracetui.parsers import resources
-from tracetui.parsers.errors import Cancelled
+from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import metadata, names, nccl, tables

@@ -6,10 +6,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from tracetui.analysis.attribution.place import Place, innermost_units, launching_rows, places
+from tracetui.analysis.attribution.place import Place, grouped, innermost_units, launching_rows, placed, places
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.host_path import host_path as path_of
 from tracetui.analysis.host_lines import line_times, longest_line, workers_line
 from tracetui.analysis.sampled_calls import line_at
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.host_path import HostPath
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.finding import Finding
+    from tracetui.parsers import Trace
 
 
 RECORDING_WEIGHS = 2.0
@@ -50,9 +53,7 @@ def on_host(facts: Facts, when: Intervals) -> list[Place]:
     part = np.rint(path.ns * (inside / np.maximum(path.end - path.start, 1))).astype(np.int64)
     chosen = part > 0
     if chosen.any():
-        on_path = path.row[chosen], part[chosen]
-        begin, lines = path.start[chosen], line_at(facts.trace, (path.start[chosen] + path.end[chosen]) // 2)
-        return places(facts.trace, *on_path, path.steps, on_gpu=False, when=begin, lines=lines)
+        return grouped(_on_path(path, facts.trace).filter(pl.Series(chosen)), part[chosen], path.steps, on_gpu=False)
     host = facts.trace.host
     rows = innermost_units(facts.trace)
     if not rows.size:
@@ -62,6 +63,12 @@ def on_host(facts: Facts, when: Intervals) -> list[Place]:
     chosen = lasting > 0
     lines = line_at(facts.trace, start[chosen])
     return places(facts.trace, rows[chosen], lasting[chosen], facts.step_count, lines=lines, on_gpu=False)
+
+
+@latest
+def _on_path(path: HostPath, trace: Trace) -> pl.DataFrame:
+    """Where in the program each piece of the host's path is."""
+    return placed(trace, path.row, path.start, lines=line_at(trace, (path.start + path.end) // 2))
 
 
 def of_finding(facts: Facts, finding: Finding) -> tuple[Place, ...]:

@@ -72,10 +72,11 @@ def dense_gradients(facts: Facts, limits: Limits) -> Finding | None:
 
 
 def _shapes(facts: Facts, name: str) -> Iterator[list[Shape]]:
-    """The shapes of the inputs of each call of an operator."""
+    """The shapes of the first two inputs of each call of an operator."""
     host = facts.trace.host
     rows = np.flatnonzero(names.matching(host["name"], name.__eq__) & scope_mask(facts.sel))
-    for text in host["input_shapes"].gather(rows).cast(pl.String):
-        given = [tuple(shape) for shape in inputs_of(text)]
-        if given:
-            yield given[:2]
+    texts = host["input_shapes"].gather(rows)
+    known = {text: [tuple(shape) for shape in inputs_of(text)[:2]] for text in names.distinct(texts)}
+    for text in texts.cast(pl.String).drop_nulls():
+        if known[text]:
+            yield known[text]

@@ -155,12 +155,15 @@ def casts(facts: Facts) -> Bools:
 def in_double(facts: Facts) -> Bools:
     """Marks the launches with a tensor in double precision: by the operator's inputs if recorded, else by name."""
     launched, host = facts.launches, facts.trace.host
-    inputs = [host[column].gather(launched["operator"]).cast(pl.String) for column in ("input_types", "input_shapes")]
-    told = pl.DataFrame(inputs)
-    known = {each: _has_double(*each) for each in told.unique().iter_rows()}
-    found = [known[each] for each in told.iter_rows()]
-    named = by_name(launched, kernel_names.fp64_work)
-    return np.array([name if each is None else each for name, each in zip(named, found, strict=True)], np.bool_)
+    columns = ["input_types", "input_shapes"]
+    told = pl.DataFrame([host[column].gather(launched["operator"]) for column in columns])
+    known = told.unique()
+    doubles = [_has_double(*each) for each in known.cast(pl.String).iter_rows()]
+    known = known.with_columns(double=pl.Series(doubles, dtype=pl.Boolean))
+    found = told.join(known, on=columns, how="left", nulls_equal=True, maintain_order="left")["double"]
+    named = pl.Series(by_name(launched, kernel_names.fp64_work))
+    double: Bools = found.zip_with(found.is_not_null(), named).to_numpy()
+    return double
 
 
 def _has_double(types: str | None, shapes: str | None) -> bool | None:
