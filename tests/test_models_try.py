@@ -134,6 +134,7 @@ def settings(net, optimizer):
     }
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what torch imports to compile
 @pytest.mark.parametrize("name", [*SWITCHED, "compile"])
 def test_a_change_that_is_switched_on_in_a_running_program_leaves_nothing_behind(name):
     hand = Hand(on=False)
