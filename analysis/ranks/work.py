@@ -25,6 +25,8 @@ OWN_PERCENT = 20.0
 jobs, by how early a rank came; more than this is beyond that also where none ran alone."""
 MOST_OF_IT = 0.5
 """A name stands for an excess of which it has so much or more."""
+SAME_LAUNCHES = 0.8
+"""Of the kernel time, so much in kernels that are launched as often on both ranks makes their work the same."""
 LARGER = 1.05
 """Launches with so many times as many blocks: the threshold of a step's share, 5 %."""
 ONE_STEP = 0.8
@@ -114,18 +116,35 @@ class Works(Struct, frozen=True):
     def larger(self, place: int, peers: Sequence[int]) -> float | None:
         """How many times as many blocks as many launches have as on the median peer; None for other launches.
 
-        Another size may choose other kernels, whose names differ: then only their number is the same.
+        That is the middle of the kernels that are launched as often, by their time; where those are few, of all, since
+        another size may choose other kernels, whose names differ: then only their number is the same.
         """
         rows = self.frame.filter((pl.col("kind") == "kernel") & pl.col("place").is_in(list(peers)))
-        summed = rows.group_by("place").agg(pl.col("count").sum(), pl.col("blocks").sum())
+        sums = (pl.col("ns").sum(), pl.col("count").sum(), pl.col("blocks").sum())
+        named = rows.filter(pl.col("name") != "")
+        whole, found = 0.0, list[tuple[float, float]]()
+        for _, part in named.group_by("name", "place").agg(sums).group_by("name"):
+            whole += float(part["ns"].filter(part["place"] == place).sum())
+            found += self._times(part, place, within=0.01)
+        if whole and sum(ns for ns, _ in found) >= SAME_LAUNCHES * whole:
+            found.sort(key=lambda one: one[1])
+            reach = np.cumsum([ns for ns, _ in found])
+            return found[int(np.searchsorted(reach, reach[-1] / 2))][1]
+        total = self._times(rows.group_by("place").agg(sums), place, within=0.0)
+        return total[0][1] if total else None
+
+    def _times(self, summed: pl.DataFrame, place: int, within: float) -> list[tuple[float, float]]:
+        """The time of launches, and how many times as many blocks they have; none if their number differs by more."""
         at = summed["place"].to_numpy()
         steps = np.maximum(np.array(self.steps), 1)[at]
         count, blocks = (summed[name].to_numpy() / steps for name in ("count", "blocks"))
         me = at == place
-        if not me.any() or me.all() or count[me][0] != lower_median(count[~me]):
-            return None
-        usual = lower_median(blocks[~me])
-        return float(blocks[me][0]) / usual if usual else None
+        if not me.any() or me.all():
+            return []
+        usual, usual_blocks = lower_median(count[~me]), lower_median(blocks[~me])
+        if abs(count[me][0] - usual) > within * usual or not usual_blocks:
+            return []
+        return [(float(summed["ns"].filter(me)[0]), float(blocks[me][0]) / usual_blocks)]
 
 
 def cause(
@@ -158,14 +177,15 @@ def cause(
         copies = _best(over, ("copy",), whole)
         if copies is not None:
             return Cause("copies", *copies)
+        # first, since launches of one grid may have more to do in each block then
+        more = works.larger(place, peers)
+        if more is not None and more >= LARGER:
+            return Cause("larger", "", whole, more, throttled_by=throttled)
         if pace.slow_ns[place] >= MOST_OF_IT * whole:
             lone = _lone(steps)
             own = summary.steps.filter(pl.col("step") == lone) if lone is not None else summary.steps
             factor = float(pace.ratio[place]) * float(own["pace"].drop_nulls().median() or 1.0)  # type: ignore[arg-type]
             return Cause("slow_gpu", "", whole, factor, step=lone, throttled_by=throttled, beside=beside)
-        more = works.larger(place, peers)
-        if more is not None and more >= LARGER:
-            return Cause("larger", "", whole, more, throttled_by=throttled)
         return Cause("gpu_work", *(_best(over, RANGES, whole) or ("", whole)), throttled_by=throttled)
     if most == "loader":
         return Cause("loader", "", whole)

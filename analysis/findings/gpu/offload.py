@@ -19,7 +19,6 @@ from tracetui.analysis.findings.declared.host import S31
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.memops import operation_name
-from tracetui.parsers.nesting import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,10 +82,10 @@ def _operators(facts: Facts, limits: Limits) -> Finding | None:
     rows = _alone(facts) & scope_mask(facts.sel)
     rows &= host["duration"].fill_null(0).to_numpy() >= 1e3 * limits.each_us
     loading = names.matching(host["name"], lambda name: name.startswith(LOADER))
-    rows &= nearest(parents_of(host), loading, np.arange(host.height)) < 0
+    start = host["start"].fill_null(0).to_numpy()
+    rows &= ~intervals.contains(_spans(facts, loading), start)
     if steps is not None:
-        optimizing = intervals.union(steps.start, steps.end)
-        rows &= ~intervals.contains(optimizing, host["start"].fill_null(0).to_numpy())
+        rows &= ~intervals.contains(intervals.union(steps.start, steps.end), start)
     spent = facts.per_step(float(intervals.length(_spans(facts, rows))))
     share = facts.ceiling(spent)
     if share is None or share < limits.share_percent:
