@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -187,8 +187,8 @@ class Trying:
         """Changes that fit and were not tried, as the time was used up."""
         self.originals: list[Turn] = []
         """Processes of the program as it is; the first of them tells what its results are."""
-        self._as_it_was: list[Turn] = []
-        """Turns of the program as it is, in processes where changes are switched."""
+        self._as_it_was: list[list[Turn]] = []
+        """Of each process where changes are switched: its turns as it is."""
         self._shaken: Turn | None = None
 
     def run(self) -> None:
@@ -312,7 +312,7 @@ class Trying:
                 told.turns.setdefault(block["name"], []).append((before, blocks[number]))
         if base == AS_IT_WAS:
             self.originals.append(Turn([], [], results, None, facts))
-            self._as_it_was += blocks[::2]
+            self._as_it_was.append(blocks[::2])
         return told
 
     def _look_at_results(self, rows: list[Row]) -> None:
@@ -572,11 +572,15 @@ class Trying:
     def _variants(self, switched: bool) -> list[list[float]]:
         """Logarithm of the mean step of each run: of the program as it is, then of each row.
 
-        Turns in one process are nearer to each other than processes are, so either are by themselves.
+        Turns in one process are nearer to each other than processes are, so either are by themselves; what changes
+        slowly in a process is in both of two turns as it is that follow each other, and not what they differ by.
         """
-        as_it_was = self._as_it_was if switched else [turn for turn in self.originals if turn.steps]
-        rows = [row for row in (*self.rows, self.together) if row is not None and row.switched == switched]
-        every = [as_it_was, *([after for _, after in row.turns] for row in rows)]
+        if switched:
+            every = [list(pair) for turns in self._as_it_was for pair in pairwise(turns)]
+        else:
+            rows = [row for row in (*self.rows, self.together) if row is not None and not row.switched]
+            as_it_was = [turn for turn in self.originals if turn.steps]
+            every = [as_it_was, *([after for _, after in row.turns] for row in rows)]
         return [[math.log(turn.step_ns) for turn in turns] for turns in every]
 
     def results_of(self, row: Row, against: dict[str, Any] | None = None) -> dict[str, Any]:

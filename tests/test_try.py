@@ -323,6 +323,16 @@ def test_what_can_be_switched_takes_turns_in_one_process_and_tells_results_in_it
     assert "set_to_none" not in program.asked
 
 
+def test_a_program_that_becomes_slower_while_changes_take_turns_makes_no_gain_unsure():
+    slower = [(None, 10 + 0.5 * turn) for turn in range(20)]
+    blocks = [each for before in slower for each in (before, ("set_to_none", 0.9 * (before[1] + 0.25)))]
+    program = in_one({"set_to_none": turn(9)}, [(told(*blocks[:9]), None)], ("set_to_none",))
+    known = by_name(program)["set_to_none"]
+    assert (
+        0.03 * known["step_ns"] < known["low_ns"] < known["gain_ns"] == pytest.approx(0.1 * known["step_ns"], rel=0.05)
+    )
+
+
 def test_what_a_switched_change_broke_has_its_turn_in_a_process_and_the_rest_goes_on():
     first = told((None, 10), ("tf32", 5), (None, 10), switched="compile")
     second = told((None, 10), ("set_to_none", 10), (None, 10))
