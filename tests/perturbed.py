@@ -252,6 +252,13 @@ def gpu_twice(trace: Trace) -> Trace | None:
     return _doubled(trace, IS_WORK)
 
 
+def gpu_elsewhere_too(trace: Trace) -> Trace | None:
+    """Every GPU event is there twice, the second time on a stream of its own; not where no launch is known."""
+    rows = trace.device.filter(IS_WORK & pl.col("start").is_not_null() & pl.col("launch").is_not_null())
+    other = rows.with_columns(pl.lit(99_999).cast(trace.device.schema["stream"]).alias("stream"))
+    return _with_device(trace, pl.concat([trace.device, other])) if 2 * rows.height > trace.device.height else None
+
+
 def copies_twice(trace: Trace) -> Trace | None:
     """Every copy is there twice, and no kernel."""
     return _doubled(trace, pl.col("kind") == "memcpy")
@@ -343,6 +350,7 @@ FAULTS: dict[str, Fault] = {
     "throttled": Fault(throttled, frozenset({"T2"}), frozenset({"clock", "whole"})),
     "speeding up": Fault(speeding_up, frozenset({"T2"}), frozenset({"clock", "whole"})),
     "GPU events twice": Fault(gpu_twice, frozenset({"V20"}), GPU),
+    "GPU events on another stream too": Fault(gpu_elsewhere_too, frozenset({"V20"}), GPU),
     "copies twice": Fault(copies_twice, frozenset({"V20"}), frozenset()),
     "all events twice": Fault(all_twice, frozenset({"V20"}), GPU),
     "two processes mixed": Fault(mixed_processes, frozenset({"V24"}), GPU | CLOCKS),

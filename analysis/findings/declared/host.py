@@ -215,9 +215,9 @@ S28 = Rule(
 
     Steps are grouped into kinds (docs/metrics.md). The gain is the mean of all steps less the mean of the typical kind:
     a part of the mean step, and so it may be more than a typical step takes. Steps are the clean ones where they
-    were timed, with those that were sampled, else those of the light recording, else the recorded ones. The first steps do not count where they
-    launch what the others do: they are a warm-up, which ends. Of a single long step it is not known how often it comes,
-    so the finding is at most a warning.""",
+    were timed, with those that were sampled, else those of the light recording, else the recorded ones. The first steps
+    do not count where they launch what the others do: they are a warm-up, which ends. Of a single long step it is not
+    known how often it comes, so the finding is at most a warning.""",
 )
 
 S7 = Rule(

@@ -496,11 +496,14 @@ def launched_by_nobody(facts: Facts, limits: Limits) -> Finding | Abstention | N
 
 @looks_for(V20)
 def recorded_twice(facts: Facts, limits: Limits) -> Finding | Abstention | None:
-    work = facts.trace.device.select(SAME)
+    work = facts.trace.device.select(*SAME, "launch")
     work = work.filter(pl.col("kind").is_in(WORK) & (pl.col("duration") > 0) & pl.col("start").is_not_null())
     if not work.height:
         return Abstention("GPU work with a place in time")
-    extra = _at_one_moment(work).filter(~pl.struct(*SAME).is_first_distinct())
+    # no launch starts two at one moment, whatever streams they are said to be on
+    of_launch = pl.struct(*(name for name in SAME if name != "stream"), "launch").is_first_distinct()
+    first = pl.struct(*SAME).is_first_distinct() & (of_launch | pl.col("launch").is_null())
+    extra = _at_one_moment(work).filter(~first)
     copies = int((work["kind"] != "kernel").sum())
     doubled_copies = extra.filter(pl.col("kind") != "kernel").height
     share = 100 * extra.height / work.height
@@ -521,8 +524,8 @@ def recorded_twice(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             Evidence("of them copies and fills", doubled_copies),
             Evidence("GPU time that counts double", int(extra["duration"].sum()), "ns"),
         ),
-        f"{words.count(extra.height)} of {words.count(work.height)} events have the stream, name, start and duration "
-        f"of another; {words.percent(time)} of the GPU time",
+        f"{words.count(extra.height)} of {words.count(work.height)} events have the stream or the launch, name, start and "
+        f"duration of another; {words.percent(time)} of the GPU time",
         refutes=ALL if void else (),
     )
 
