@@ -524,8 +524,8 @@ def recorded_twice(facts: Facts, limits: Limits) -> Finding | Abstention | None:
             Evidence("of them copies and fills", doubled_copies),
             Evidence("GPU time that counts double", int(extra["duration"].sum()), "ns"),
         ),
-        f"{words.count(extra.height)} of {words.count(work.height)} events have the stream or the launch, name, start and "
-        f"duration of another; {words.percent(time)} of the GPU time",
+        f"{words.count(extra.height)} of {words.count(work.height)} events have the stream or the launch, name, start "
+        f"and duration of another; {words.percent(time)} of the GPU time",
         refutes=ALL if void else (),
     )
 
