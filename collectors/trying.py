@@ -143,8 +143,10 @@ class Switched:
     why: str | None = None
     """What it failed with."""
     failed_with: str | None = None
-    """The change that was on then."""
+    """The change that was on then and has had no turn."""
     out_of_time: bool = False
+    interrupted: KeyboardInterrupt | None = None
+    """To be raised again once what was measured until then is kept."""
 
 
 class Stopped(Exception):  # noqa: N818  an end, not an error
@@ -262,6 +264,8 @@ class Trying:
             told = self._switch([row.names[0] for row in rows])
             for row in rows:
                 self._take_turns(row, told.turns.get(row.names[0], []))
+            if told.interrupted is not None:
+                raise told.interrupted
             if told.failed_with is not None and told.out_of_time:  # it would take as long in a process of its own
                 self._row(told.failed_with).problem = told.why
                 self.untried.remove(told.failed_with)
@@ -295,11 +299,12 @@ class Trying:
             self._run(child, partial(self._spec, names=base, switched=tuple(names), seconds=seconds))
         except NotMeasured as problem:
             told.why, told.out_of_time = str(problem), problem.out_of_time
+        except KeyboardInterrupt as stop:
+            told.interrupted = stop
         turns = (child.result.get("measurement") or {}).get("turns")
         if turns is None:
             return told
         self._about.update(child.about)
-        told.failed_with = turns["switched"] if told.why else None
         results, facts = (child.result["outside"][name] for name in ("results", "facts"))
         blocks = [
             Turn(block["step_ns"], block["host_ns"], results, block["memory_bytes"], facts) for block in turns["blocks"]
@@ -310,6 +315,8 @@ class Trying:
                 steps, host = (list(chain(*(getattr(turn, name) for turn in beside))) for name in ("steps", "host"))
                 before = replace(beside[0], steps=steps, host=host)
                 told.turns.setdefault(block["name"], []).append((before, blocks[number]))
+        if told.why and turns["switched"] not in told.turns:
+            told.failed_with = turns["switched"]
         if base == AS_IT_WAS:
             self.originals.append(Turn([], [], results, None, facts))
             self._as_it_was.append(blocks[::2])
@@ -405,8 +412,10 @@ class Trying:
         if not switched:
             return others
         self._place = "beside the best, "
-        turns = self._switch([row.names[0] for row in switched], best.names).turns
-        beside = {name: Row((name,), [pair for pair in pairs if pair[1].steps]) for name, pairs in turns.items()}
+        told = self._switch([row.names[0] for row in switched], best.names)
+        if told.interrupted is not None:
+            raise told.interrupted
+        beside = {name: Row((name,), [pair for pair in pairs if pair[1].steps]) for name, pairs in told.turns.items()}
         gains = {name: row.gain_percent for name, row in beside.items()}
         hidden = [row for row in switched if gains.get(row.names[0], 0.0) >= WORTH_PERCENT]
         return [*sorted(hidden, key=lambda row: -gains[row.names[0]]), *others]

@@ -300,9 +300,11 @@ def told(*blocks, switched=None):
     return {"measurement": {"turns": turns}, "outside": {"facts": FACTS, "results": results}}
 
 
-def in_one(answers, switched, names, **options):
+def in_one(answers, switched, names, kept=None, **options):
     learned = turn(10, facts={**FACTS, "modules": 1, "optimizers": [ADAM]})
     program = Switching({"": learned, "shaken": turn(10), **answers}, switched, names=names, **options)
+    if kept is not None:
+        kept.append(program)
     program.run()
     return program
 
@@ -357,6 +359,22 @@ def test_what_takes_too_long_to_switch_is_not_begun_again():
     program = in_one({"tf32": turn(5)}, [(told((None, 10), switched="compile"), late)] * 2, ("compile",))
     assert by_name(program)["compile"]["explanation"] == "torch.compile had not ended after 9 s"
     assert program.asked.count("compile") == 0
+
+
+def test_time_that_is_up_after_a_turn_is_no_fault_of_the_change_that_had_it():
+    late = proving.NotMeasured("as it was had not ended after 9 s", out_of_time=True)
+    program = in_one({"tf32": turn(5)}, [(told((None, 10), ("tf32", 5), switched="tf32"), late)], ("tf32",))
+    proof = by_name(program)["tf32"]
+    assert (proof["explanation"], proof["gain_ns"]) == (None, pytest.approx(5 * MS))
+
+
+def test_turns_in_one_process_until_ctrl_c_are_kept():
+    blocks = (None, 10), ("set_to_none", 8), (None, 10)
+    with pytest.raises(KeyboardInterrupt):
+        in_one({}, [(told(*blocks, switched="tf32"), KeyboardInterrupt())], ("set_to_none", "tf32"), kept := [])
+    (program,) = kept
+    assert list(by_name(program)) == ["set_to_none"]
+    assert program.untried == ["tf32"]
 
 
 def test_what_there_was_nothing_of_to_change_is_said():

@@ -69,6 +69,7 @@ class Turns:
                 yield from self._block(name)
                 hand.switch_off()
                 self._switched = None
+                self._keep()
                 yield from self._block(None)
                 if not hand.count or self._gained_percent() < self._spec["worth_percent"]:
                     names.remove(name)
