@@ -91,7 +91,7 @@ class Row:
     switched: bool = False
     """Whether both took their turns in one process."""
     began: list[Turn] = field(default_factory=list)
-    """Processes that began with the change and tell its results; of others each turn does."""
+    """Runs of the first steps that tell its results; where there are none, each turn that is a process does."""
     problem: str | None = None
     """Why it could not be measured."""
 
@@ -112,9 +112,14 @@ class Row:
         return [BY_NAME[name] for name in self.names]
 
     @property
+    def draws_alike(self) -> bool:
+        """Whether only runs of the first steps draw the random numbers that the unchanged program draws."""
+        return any(change.kind == "compile" for change in self.changes)
+
+    @property
     def processes(self) -> list[Turn]:
         """Those that began with the changes."""
-        return self.began if self.switched else [after for _, after in self.turns]
+        return self.began if self.switched or self.began else [after for _, after in self.turns]
 
 
 @dataclass(frozen=True)
@@ -323,16 +328,21 @@ class Trying:
         return told
 
     def _look_at_results(self, rows: list[Row]) -> None:
-        """Runs the first steps with each change of one process that gained something, the best first."""
+        """Runs the first steps with each change of one process that gained something, what is sure and most first."""
         self._place = "results: "
-        for row in sorted(rows, key=lambda row: -row.gain_percent):
-            if row.switched and not row.began:
+        for row in sorted(rows, key=lambda row: (not self._is_sure(row), -row.gain_percent)):
+            self._see_results(row)
+            if len(self.originals) < 2:
                 with contextlib.suppress(NotMeasured):
-                    row.began.append(self._turn(row.names, ends=True))
-        if len(self.originals) < 2:
+                    self.originals.append(self._turn(AS_IT_WAS, ends=True))
+            self._shake()
+
+    def _see_results(self, row: Row) -> None:
+        """Runs the first steps with a row's changes, where no process has told its results or it drew other numbers."""
+        redrawn = row.draws_alike and self.results_of(row)["alike"] == "differ"
+        if (row.switched or redrawn) and not row.began:
             with contextlib.suppress(NotMeasured):
-                self.originals.append(self._turn(AS_IT_WAS, ends=True))
-        self._shake()
+                row.began.append(self._turn(row.names, ends=True))
 
     # --- in processes
 
@@ -400,6 +410,7 @@ class Trying:
             more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *row.names)))
             timed = [turn for turn in self.originals if turn.steps]
             self._pair(more, timed[-1] if timed else self._original())
+            self._see_results(more)
             if more.left_percent < best.left_percent * (1 - WORTH_PERCENT / 100) and self._keeps(more):
                 best = self.together = more
 
@@ -478,8 +489,10 @@ class Trying:
     def _turn(self, names: tuple[str, ...], *, learns: bool = False, shake: float = 0.0, ends: bool = False) -> Turn:
         """Runs the program with some changes until it has been timed for long enough, or only its first steps."""
         begun = time.monotonic()
-        if self._took and begun + self._took.get(names, max(self._took.values())) > self._until:
-            raise Stopped
+        if self._took:
+            unseen = self._took[AS_IT_WAS] if ends else max(self._took.values())
+            if begun + self._took.get(names, unseen) > self._until:
+                raise Stopped
         what = ", ".join(BY_NAME[name].title for name in names) or ("first steps" if learns or ends else "as it was")
         label = f"{self._place}{what}"
         make = partial(self._spec, names=names, learns=learns, shake=shake, ends=ends)

@@ -112,6 +112,21 @@ def test_outputs_of_an_inference_are_compared_and_its_module_is_compiled(program
     assert apart[0] <= trying.ROUNDING * trying.distance(before.results, shaken.results)[0]
 
 
+def test_a_compiled_module_of_torchs_own_draws_what_it_drew_where_results_are_compared(program):
+    tried = program(
+        TRAINING.replace("nn.ReLU()", "nn.Dropout(0.5)").replace(
+            "checkpoint(net, images, use_reentrant=False)", "net(images)"
+        )
+    )
+    before = tried._turn((), learns=True)
+    shaken = trying.distance(before.results, tried._turn((), shake=2.0**-23, ends=True).results)
+    redrawn, alike = (
+        trying.distance(before.results, tried._turn(("compile",), ends=ends).results) for ends in (False, True)
+    )
+    assert redrawn[0] > 100 * shaken[0], "its dropout draws other numbers"
+    assert alike[0] <= trying.ROUNDING * shaken[0]
+
+
 SWITCHED = (
     "no_anomaly", "no_gc_collect", "no_checkpoints", "fused_optimizer", "foreach_optimizer", "clip_foreach",
     "set_to_none", "threads", "channels_last", "tf32", "bf16",

@@ -325,6 +325,28 @@ def test_what_can_be_switched_takes_turns_in_one_process_and_tells_results_in_it
     assert "set_to_none" not in program.asked
 
 
+def test_results_are_of_what_is_sure_first_and_need_the_program_twice():
+    blocks = [(None, 10), ("tf32", 9), (None, 10), ("set_to_none", 8), (None, 10)] * 6
+    program = in_one({"tf32": turn(9), "set_to_none": turn(8)}, [(told(*blocks), None)], ("tf32", "set_to_none"))
+    assert program.asked[:4] == ["", "set_to_none", "", "tf32"]
+    assert by_name(program)["set_to_none"]["compared"]["alike"] == "same"
+
+
+def test_what_draws_other_numbers_is_compared_by_first_steps_that_draw_the_same():
+    class Redraws(Program):
+        def _turn(self, names, *, ends=False, **how):
+            found = super()._turn(names, ends=ends, **how)
+            return turn(found.step_ns / MS, [9.0, 9.0, 9.0]) if "compile" in names and not ends else found
+
+    names = ("compile", "set_to_none")
+    answers = {"": turn(10), "compile": turn(6), "set_to_none": turn(9), "set_to_none+compile": turn(5)}
+    program = Redraws(answers, names=names)
+    program.run()
+    assert by_name(program)["compile"]["compared"]["alike"] == "same"
+    assert program.together is not None
+    assert program.together.names == ("set_to_none", "compile")
+
+
 def test_a_program_that_becomes_slower_while_changes_take_turns_makes_no_gain_unsure():
     slower = [(None, 10 + 0.5 * turn) for turn in range(20)]
     blocks = [each for before in slower for each in (before, ("set_to_none", 0.9 * (before[1] + 0.25)))]

@@ -43,6 +43,8 @@ def main():
     config = GPT2Config(n_layer=12, n_head=12, n_embd=768)
     model = GPT2LMHeadModel(config)
     extra = {"torch_compile": True} if "--compile" in sys.argv else {}
+    if "--bf16" in sys.argv:
+        extra["bf16"] = True
     if "--workers" in sys.argv:
         extra["dataloader_num_workers"] = 4
     args = TrainingArguments(

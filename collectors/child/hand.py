@@ -17,6 +17,8 @@ class Hand:
 
     def __init__(self, *, on: bool = True) -> None:
         self.on = on
+        self.draws_alike = False
+        """Whether random numbers must be those of the unchanged program, even where others are drawn faster."""
         self.count = 0
         """How often the change has changed something since it is on."""
         self.optimizers: list[Any] = []

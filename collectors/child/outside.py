@@ -116,7 +116,7 @@ class Outside:
         _seed()
         self._look(torch, "manual_seed", self._seeded)
         for name, hand in (*self._hands.items(), *self.switches.items()):
-            hand.optimizers = self._optimizers
+            hand.optimizers, hand.draws_alike = self._optimizers, bool(self._spec["ends"])
             BY_NAME[name].make(hand)
         # on top of the changes, so that facts are of the program's own arguments
         self._look(torch.nn.Module, "__call__", self._called)
