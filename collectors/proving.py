@@ -182,7 +182,8 @@ def add(folder: Path, proofs: Sequence[dict[str, Any]]) -> Path:
 
 
 def _key(proof: dict[str, Any]) -> str:
-    return json.dumps([proof.get("options"), proof.get("command"), proof.get("changes") or []], sort_keys=True)
+    listed = (proof.get(name) or [] for name in ("changes", "beside"))
+    return json.dumps([proof.get("options"), proof.get("command"), *listed], sort_keys=True)
 
 
 def _read(target: Path) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Measures changes of an unmodified program: each is made from outside, in turns with the program as it is.
 
-What can be made and taken back between two steps takes turns in one process of the program; what a program reads only
-when it begins, and several changes together, in processes that take turns. Results are of processes that began with the
+What a program reads only when it begins, and several changes together, take turns in processes; then what can be made
+and taken back between two steps takes turns in one process. What gains much and may be part of the best stays on, and
+the others have their turns beside it, as it may have hidden what they do. Results are of processes that began with the
 change.
 """
 
@@ -14,7 +15,7 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ from tracetui.collectors.proving import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tracetui.collectors.process import Tick
     from tracetui.parsers.runs.proofs import Claim
@@ -48,8 +49,7 @@ WORTH_PERCENT = 1.0
 MOST_TOGETHER = 3
 """Attempts to add one more good change to those that are together so far."""
 BESIDE_PERCENT, HALF_PERCENT = 20.0, 50.0
-"""From such a gain on, changes that gained nothing by themselves have turns beside it, which may have hidden what they
-do; where each turn is a process, from the second on."""
+"""From such a gain on, the others have turns beside a change; where each turn is a process, from the second on."""
 ROUNDING = 3.0
 """Results may be so many times as far apart as weights that were disturbed by one rounding error make them."""
 SETTLE_S, BLOCK_S, BLOCK_ROUNDS = 0.3, 1.0, 6
@@ -86,8 +86,10 @@ class Row:
     """The program with some changes: none, one, or several together."""
 
     names: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    """What was changed in both turns of a round."""
     turns: list[tuple[Turn, Turn]] = field(default_factory=list)
-    """As it was in a round, and changed."""
+    """As it was in a round (but for what is beside), and changed."""
     switched: bool = False
     """Whether both took their turns in one process."""
     began: list[Turn] = field(default_factory=list)
@@ -143,8 +145,9 @@ class Turn:
 class Switched:
     """What one process with turns told."""
 
-    turns: dict[str, list[tuple[Turn, Turn]]] = field(default_factory=dict)
-    """Of each change: as it was just before and after, and changed; without steps where there was nothing to change."""
+    turns: dict[tuple[tuple[str, ...], str], list[tuple[Turn, Turn]]] = field(default_factory=dict)
+    """Of each change and what it was beside: as it was just before and after, and changed; without steps where there
+    was nothing to change."""
     why: str | None = None
     """What it failed with."""
     failed_with: str | None = None
@@ -190,12 +193,14 @@ class Trying:
         """What the first steps told of the program (`child.outside.Outside`)."""
         self.rows: list[Row] = []
         self.together: Row | None = None
+        self._chain = AS_IT_WAS
+        """What stayed on while others had their turns, the largest gain first."""
         self.untried: list[str] = []
         """Changes that fit and were not tried, as the time was used up."""
         self.originals: list[Turn] = []
         """Processes of the program as it is; the first of them tells what its results are."""
         self._as_it_was: list[list[Turn]] = []
-        """Of each process where changes are switched: its turns as it is."""
+        """Of each stretch of a process in which the same changes stay on: its turns with no other."""
         self._shaken: Turn | None = None
 
     def run(self) -> None:
@@ -219,13 +224,15 @@ class Trying:
         self.rows = [Row((change.name,)) for change in chosen]
         self.untried = [change.name for change in chosen]
         try:
-            self._switch_all()
-            self._first_round()
-            good = [row for row in self.rows if row.gain_percent >= WORTH_PERCENT]
-            self._look_at_results(good)
+            self._first_round([row for row in self.rows if not self._can_switch(row.changes[0])])
+            self._switch_all(self._start_with())
+            self._first_round([row for row in self.rows if not row.turns and row.problem is None])
+            good = [row for row in self.rows if row.gain_percent >= WORTH_PERCENT and not row.beside]
+            self._look_at_results([row for row in good if self._may_join(row)])
             self._round(good, reserved=MOST_TOGETHER)
             self._shake()
             self._put_together()
+            self._look_at_results(good)
             for _ in range(self._rounds - 1):  # the best of all has had one by then
                 self._round([*good, *([self.together] if self.together is not None else [])])
         except Stopped:
@@ -236,10 +243,15 @@ class Trying:
         loaders = [loader["workers"] for loader in self.facts["loaders"]]
         if loaders:
             self._first_steps = min(max(FIRST_STEPS, max(loaders) + 1), MOST_FIRST_STEPS)
-            in_advance_s = PREFETCHED * max(*loaders, workers()) * step_s
-            self._warmup_s, self._turn_s, self._settle_s, self._block_s = (
-                min(max(s, in_advance_s), MOST_TURN_S) for s in (WARMUP_S, TURN_S, SETTLE_S, BLOCK_S)
-            )
+        self._warmup_s, self._turn_s, self._settle_s, self._block_s = (
+            self._whole_rounds(s, step_s) for s in (WARMUP_S, TURN_S, SETTLE_S, BLOCK_S)
+        )
+
+    def _whole_rounds(self, seconds: float, step_s: float) -> float:
+        """So long that what loaders made in advance is used up, whatever their number of workers becomes."""
+        loaders = [loader["workers"] for loader in self.facts["loaders"]]
+        in_advance_s = PREFETCHED * max(*loaders, workers()) * step_s if loaders else 0.0
+        return min(max(seconds, in_advance_s), max(seconds, MOST_TURN_S))
 
     def chosen(self) -> list[Change]:
         """The changes to try: those that were asked for, or that fit; those that findings advise come first."""
@@ -261,14 +273,23 @@ class Trying:
         # where a module's calls are the steps, what follows them would be compiled too
         return not change.restarts and (change.kind != "compile" or bool(self.facts["optimizers"]))
 
-    def _switch_all(self) -> None:
+    def _start_with(self) -> tuple[str, ...]:
+        """The change that the process with turns begins with: what gains much, and may hide what the others do."""
+        rows = [row for row in self.rows if row.gain_percent >= BESIDE_PERCENT and self._keeps(row)]
+        return max(rows, key=lambda row: row.gain_percent).names if rows else AS_IT_WAS
+
+    def _switch_all(self, base: tuple[str, ...]) -> None:
         rows = [row for row in self.rows if self._can_switch(row.changes[0])]
         half = time.monotonic() + (self._until - time.monotonic()) * SHARE
         self._place = "in one process: "
+        self._chain = base
+        if base:
+            step_s = self._row(base[0]).turns[-1][1].step_ns / 1e9
+            self._settle_s, self._block_s = (self._whole_rounds(s, step_s) for s in (SETTLE_S, BLOCK_S))
         while rows and time.monotonic() < half:
-            told = self._switch([row.names[0] for row in rows])
-            for row in rows:
-                self._take_turns(row, told.turns.get(row.names[0], []))
+            told = self._switch([row.names[0] for row in rows], base)
+            for (beside, name), turns in told.turns.items():
+                self._take_turns(name, beside, turns, first=beside == base)
             if told.interrupted is not None:
                 raise told.interrupted
             if told.failed_with is not None and told.out_of_time:  # it would take as long in a process of its own
@@ -279,23 +300,28 @@ class Trying:
                 break  # what can't be switched has its turns in processes
             rows = left
 
-    def _take_turns(self, row: Row, turns: list[tuple[Turn, Turn]]) -> None:
-        if not turns:
-            return
-        self.untried.remove(row.names[0])
-        row.turns, row.switched = [(before, after) for before, after in turns if after.steps], True
+    def _take_turns(self, name: str, beside: tuple[str, ...], turns: list[tuple[Turn, Turn]], *, first: bool) -> None:
+        """Keeps what a change gained in one process; `first` where it has had no turn beside less."""
+        row = self._row(name)
+        if first:
+            self.untried.remove(name)
+        else:
+            self._chain = max(self._chain, beside, key=len)
+            self.rows.append(row := Row((name,)))
+        row.beside, row.switched = beside, True
+        row.turns = [(before, after) for before, after in turns if after.steps]
         if row.turns:
             self._keep(self._whole_proof(row))
-        else:
+        elif first:
             row.problem = f"there was nothing to change ({row.changes[0].title})"
 
     def _row(self, name: str) -> Row:
         return next(row for row in self.rows if row.names == (name,))
 
-    def _switch(self, names: list[str], base: tuple[str, ...] = AS_IT_WAS) -> Switched:
+    def _switch(self, names: list[str], base: tuple[str, ...]) -> Switched:
         """Turns of each change in one process that began with `base`."""
         left = self._until - time.monotonic()
-        seconds = SHARE * left - self._took[AS_IT_WAS]  # of which its start takes some
+        seconds = SHARE * left - self._took[base]  # of which its start takes some
         if seconds <= 0:
             return Switched()
         child = Child(self._limited(base), Trial(f"{self._place}{len(names)} changes"), self._tell)
@@ -319,12 +345,14 @@ class Trying:
                 beside = [blocks[at] for at in (number - 1, number + 1) if at < len(blocks)]
                 steps, host = (list(chain(*(getattr(turn, name) for turn in beside))) for name in ("steps", "host"))
                 before = replace(beside[0], steps=steps, host=host)
-                told.turns.setdefault(block["name"], []).append((before, blocks[number]))
-        if told.why and turns["switched"] not in told.turns:
+                key = (*base, *block["beside"]), block["name"]
+                told.turns.setdefault(key, []).append((before, blocks[number]))
+        if told.why and all(turns["switched"] != name for _, name in told.turns):
             told.failed_with = turns["switched"]
         if base == AS_IT_WAS:
             self.originals.append(Turn([], [], results, None, facts))
-            self._as_it_was.append(blocks[::2])
+        for _, stretch in groupby(zip(turns["blocks"], blocks, strict=True), key=lambda both: both[0]["beside"]):
+            self._as_it_was.append([turn for block, turn in stretch if block["name"] is None])
         return told
 
     def _look_at_results(self, rows: list[Row]) -> None:
@@ -346,8 +374,7 @@ class Trying:
 
     # --- in processes
 
-    def _first_round(self) -> None:
-        rows = [row for row in self.rows if not row.turns and row.problem is None]
+    def _first_round(self, rows: list[Row]) -> None:
         if not rows:
             return
         before = self._original()
@@ -394,42 +421,47 @@ class Trying:
         return chosen
 
     def _put_together(self) -> None:
-        """Adds one change after another to the best, as long as each makes the step shorter."""
-        rows = sorted((row for row in self.rows if self._keeps(row)), key=lambda row: -row.gain_percent)
+        """Adds changes to the best, as long as they make the step shorter."""
+        rows = sorted(
+            (row for row in self.rows if not row.beside and self._keeps(row)), key=lambda row: -row.gain_percent
+        )
         good = [row for row in rows if self._is_sure(row)]
         if not good:
             return
-        best, attempts = good[0], 0
-        others = self._hidden_by(best, good) if best.gain_percent >= BESIDE_PERCENT else []
-        for row in [*good[1:], *others]:
-            kinds = {change.kind or change.name for change in best.changes}
-            if (row.changes[0].kind or row.names[0]) in kinds or (row in good and attempts == MOST_TOGETHER):
+        best = good[0]
+        for names in self._candidates(best, good):
+            added = [name for name in names if name not in best.names]
+            if not added or _kinds(added) & _kinds(best.names):
                 continue
-            attempts += 1
             self._place = "together, "
-            more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *row.names)))
+            more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *added)))
             timed = [turn for turn in self.originals if turn.steps]
             self._pair(more, timed[-1] if timed else self._original())
             self._see_results(more)
             if more.left_percent < best.left_percent * (1 - WORTH_PERCENT / 100) and self._keeps(more):
                 best = self.together = more
 
-    def _hidden_by(self, best: Row, good: list[Row]) -> list[Row]:
-        """Changes that gain beside the best one and did not show before, the largest gain first."""
-        rows = [row for row in self.rows if row not in good and row.problem is None and self._may_join(row)]
-        switched = [row for row in rows if self._can_switch(row.changes[0])]
-        halves = best.gain_percent >= HALF_PERCENT
-        others = [row for row in rows if halves and row not in switched and self._keeps(row)]
-        if not switched:
-            return others
-        self._place = "beside the best, "
-        told = self._switch([row.names[0] for row in switched], best.names)
-        if told.interrupted is not None:
-            raise told.interrupted
-        beside = {name: Row((name,), [pair for pair in pairs if pair[1].steps]) for name, pairs in told.turns.items()}
-        gains = {name: row.gain_percent for name, row in beside.items()}
-        hidden = [row for row in switched if gains.get(row.names[0], 0.0) >= WORTH_PERCENT]
-        return [*sorted(hidden, key=lambda row: -gains[row.names[0]]), *others]
+    def _candidates(self, best: Row, good: list[Row]) -> Iterator[tuple[str, ...]]:
+        """What may be added to the best change, the most promising first.
+
+        All that stayed on and was sure to gain beside it, at once; then each of these, the other good ones, and where
+        the step became half as long what gained nothing by itself.
+        """
+        if self._chain[:1] == best.names:
+            found = [row for row in self.rows if row.beside == self._chain and row.gain_percent >= WORTH_PERCENT]
+            beside = sorted(filter(self._may_join, found), key=lambda row: -row.gain_percent)
+            every = list(self._chain)
+            for row in filter(self._is_sure, beside):
+                if not _kinds(every) & _kinds(row.names):
+                    every += row.names
+            yield tuple(every)
+            yield self._chain
+            yield from (row.names for row in beside)
+        others = [row.names for row in good[1:] if not _kinds(row.names) & _kinds(best.names)]
+        yield from others[:MOST_TOGETHER]
+        if best.gain_percent >= HALF_PERCENT:
+            hidden = [row for row in self.rows if row not in good and not row.switched and row.problem is None]
+            yield from (row.names for row in hidden if self._keeps(row))
 
     def _is_sure(self, row: Row) -> bool:
         return (self.figures_of(row).get("low_ns") or 0.0) > 0 and row.gain_percent >= WORTH_PERCENT
@@ -556,6 +588,8 @@ class Trying:
             "turns": {
                 "rounds": self._request.rounds or BLOCK_ROUNDS,
                 "worth_percent": WORTH_PERCENT,
+                "beside_percent": BESIDE_PERCENT,
+                "joins": [name for name in switched if self._may_join(Row((name,)))],
                 "settle_s": self._settle_s,
                 "block_s": self._block_s,
                 "seconds": seconds,
@@ -649,6 +683,11 @@ class Trying:
     def _distance(self, turn: Turn, against: dict[str, Any] | None = None) -> tuple[float, float] | None:
         return distance(against or self.originals[0].results, turn.results)
 
+    def apart(self) -> Row | None:
+        """The change that gains most for sure, and stands apart as it computes something else."""
+        rows = [row for row in self.rows if not row.beside and not self._may_join(row) and self._is_sure(row)]
+        return max(rows, key=lambda row: row.gain_percent, default=None)
+
     def proofs(self) -> list[dict[str, Any]]:
         """What was measured, as `parsers.runs.proofs.Proof` reads it: each change, then those together."""
         rows = [row for row in [*self.rows, self.together] if row is not None and (row.turns or row.problem)]
@@ -664,15 +703,20 @@ class Trying:
             **self._about,
             "change": ", ".join(change.title for change in row.changes),
             "changes": list(row.names),
+            "beside": [BY_NAME[name].title for name in row.beside],
             "write": [change.write for change in row.changes],
             "risks": [change.risk for change in row.changes if change.risk],
-            "claims": to_builtins(self._request.claims.get(row.names[0], ()) if len(row.names) == 1 else ()),
+            "claims": to_builtins(self._claims_of(row)),
             "explanation": row.problem if not row.turns else None,
             **self.figures_of(row),
-            "compared": self.results_of(row),
+            "compared": self.results_of(row) if row.processes else None,
             "memory_bytes": _most(before.memory for before, _ in row.turns),
             "changed_memory_bytes": _most(after.memory for _, after in row.turns),
         }
+
+    def _claims_of(self, row: Row) -> tuple[Claim, ...]:
+        """What findings said of the change by itself, in the program as it was."""
+        return self._request.claims.get(row.names[0], ()) if len(row.names) == 1 and not row.beside else ()
 
 
 def distance(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float] | None:
@@ -695,6 +739,10 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float] 
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else (math.inf if part else 0.0)
+
+
+def _kinds(names: Iterable[str]) -> set[str]:
+    return {BY_NAME[name].kind or name for name in names}
 
 
 def _most(values: Any) -> int | None:

@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 import sys
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ from tracetui.app.cli.main import main
 from tracetui.app.cli.values import duration
 from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.collectors import proving, trying
+from tracetui.collectors.child import turns
 from tracetui.collectors.child.changes import BY_NAME, CHANGES, copies_to_gpu
 from tracetui.collectors.child.hand import Hand
 from tracetui.collectors.child.outside import when_imported
@@ -293,8 +295,11 @@ class Switching(Program):
 
 
 def told(*blocks, switched=None):
-    """What a process with turns reports: of each the change, None as it was, and the ms of its steps."""
-    ns = [{"name": name, "step_ns": [round(ms * MS)] * 5 if ms else [], "host_ns": [MS] * 5} for name, ms in blocks]
+    """What a process with turns reports: of each the change, None as it was, the ms of its steps, what stayed on."""
+    ns = [
+        {"name": name, "step_ns": [round(ms * MS)] * 5 if ms else [], "host_ns": [MS] * 5, "beside": beside}
+        for name, ms, *beside in blocks
+    ]
     turns = {"blocks": [{**block, "memory_bytes": 1 << 30} for block in ns], "switched": switched}
     results = {"what": "losses", "numbers": LOSSES, "moved": MOVED}
     return {"measurement": {"turns": turns}, "outside": {"facts": FACTS, "results": results}}
@@ -321,7 +326,7 @@ def test_what_can_be_switched_takes_turns_in_one_process_and_tells_results_in_it
     assert (found["tf32"]["rounds"], found["tf32"]["one_process"]) == (2, True)
     assert found["tf32"]["compared"]["alike"] == "differ"
     assert 0 < found["tf32"]["low_ns"] < found["tf32"]["gain_ns"]
-    assert found["set_to_none"]["compared"]["alike"] == "unknown", "it gained nothing, and nobody looked"
+    assert found["set_to_none"]["compared"] is None, "it gained nothing, and nobody looked"
     assert "set_to_none" not in program.asked
 
 
@@ -404,17 +409,79 @@ def test_what_there_was_nothing_of_to_change_is_said():
     assert by_name(program)["tf32"]["explanation"] == "there was nothing to change (TF32)"
 
 
-def test_beside_a_change_that_halves_the_step_the_others_take_turns_in_one_process():
-    alone = told((None, 10), ("set_to_none", 9.99), (None, 10), ("clip_foreach", 10), (None, 10))
+def test_what_begins_with_a_program_and_gains_much_comes_first_and_the_others_take_turns_beside_it():
     beside = told((None, 3), ("set_to_none", 2.5), (None, 3), ("clip_foreach", 3), (None, 3))
     program = in_one(
-        {"workers": turn(3), "workers+set_to_none": turn(2.5)}, [(alone, None), (beside, None)],
+        {"workers": turn(3), "workers+set_to_none": turn(2.5)}, [(beside, None)],
         ("workers", "set_to_none", "clip_foreach"),
     )  # fmt: skip
-    assert program.specs[1]["outside"]["changes"] == ["workers"]
+    assert program.specs[0]["outside"]["changes"] == ["workers"]
     assert program.together is not None
     assert program.together.names == ("workers", "set_to_none")
     assert "workers+clip_foreach" not in program.asked
+    proof = by_name(program)["set_to_none"]
+    assert (proof["beside"], proof["step_ns"]) == (["loader with workers"], 3 * MS)
+    assert proof["compared"] is None
+    text = "\n".join(words.table(program, program.proofs(), Layout()))
+    assert f"+ {BY_NAME['set_to_none'].title[:12]}" in text
+    assert "+: beside loader with workers; its gain is of the step with that." in " ".join(text.split())
+
+
+def test_what_stayed_on_in_one_process_is_put_together_with_what_gained_beside_it():
+    alone = [(None, 10), ("bf16", 5), (None, 10), ("compile", 9.9), (None, 10), ("set_to_none", 10), (None, 10)]
+    beside = [
+        (None, 5, "bf16"),
+        ("compile", 2, "bf16"),
+        (None, 5, "bf16"),
+        ("set_to_none", 5, "bf16"),
+        (None, 5, "bf16"),
+    ]
+    program = in_one(
+        {"compile": turn(10), "bf16": turn(5, [3.0, 3.0, 3.0]), "bf16+compile": turn(2, [3.0, 3.0, 3.0])},
+        [(told(*alone, *beside * 3), None)], ("bf16", "compile", "set_to_none"), join=("bf16",),
+    )  # fmt: skip
+    assert program.specs[0]["turns"]["joins"] == ["set_to_none", "bf16", "compile"]
+    rows = [(row.names, row.beside, round(row.gain_percent)) for row in program.rows]
+    assert rows == [
+        (("set_to_none",), (), 0), (("bf16",), (), 50), (("compile",), (), 1),
+        (("compile",), ("bf16",), 60), (("set_to_none",), ("bf16",), 0),
+    ]  # fmt: skip
+    assert program.together is not None
+    assert program.together.names == ("bf16", "compile")
+
+
+def test_a_change_that_gains_much_stays_on_and_what_it_hid_shows_beside_it(monkeypatch):
+    on = {name: Hand(on=False) for name in ("tf32", "bf16", "compile", "clip_foreach")}
+    for hand in on.values():
+        hand.keep_set(hand.did)
+
+    def step_ms():
+        half = 0.5 if on["bf16"].on else 1.0
+        hidden = 0.7 if on["compile"].on and on["bf16"].on else 1.0
+        return 100 * half * hidden * (0.98 if on["clip_foreach"].on else 1.0) * (0.6 if on["tf32"].on else 1.0)
+
+    class Marks(turns.Marks):
+        def step_ns(self):
+            return [step_ms()] * self.steps
+
+    monkeypatch.setattr(turns, "Marks", Marks)
+    spec = {
+        "rounds": 3, "worth_percent": 1.0, "beside_percent": 20.0, "joins": ["bf16", "compile", "clip_foreach"],
+        "settle_s": 0.0, "block_s": 0.0, "seconds": 60.0,
+    }  # fmt: skip
+    outside = SimpleNamespace(switches=on, modules=[])
+    progress = SimpleNamespace(say=lambda *_: None)
+    process = turns.Turns(spec, outside, "cpu", progress, lambda: None)
+    for _ in process.follow():
+        pass
+    blocks = process.told()["blocks"]
+    assert [(beside, [b["name"] for b in group]) for beside, group in groupby(blocks, key=lambda b: b["beside"])] == [
+        ([], [None, "tf32", None, "bf16", None, "compile", None, "clip_foreach", None, "tf32", None, "bf16", None,
+              "clip_foreach", None]),
+        (["bf16"], [None, "compile", None, "clip_foreach", None, "compile", None, "clip_foreach", None]),
+        (["bf16", "compile"], [None, "clip_foreach", None, "clip_foreach", None, "clip_foreach", None]),
+    ]  # fmt: skip
+    assert [round(b["step_ns"][0]) for b in blocks[-3:]] == [35, 34, 35]
 
 
 def test_without_an_optimizer_compiling_is_no_switch():
@@ -505,8 +572,11 @@ def test_the_table_tells_all_in_80_columns_and_says_what_to_write():
         }
     )  # fmt: skip
     program.untried = ["channels_last"]
-    lines = words.table(program, program.proofs(), Layout())
+    measured = program.proofs()
+    program.rows.append(trying.Row(("tf32",), turns=[(turn(10), turn(6))] * 3))
+    lines = words.table(program, measured, Layout())
     assert max(map(len, lines)) <= WIDTH
+    assert "TF32 computes something else: --join tf32 puts it together with the others." in lines
     text = "\n".join(lines)
     assert [line[2:10] for line in lines[2:6]] == ["as it wa", "checkpoi", "optimize", "together"]
     assert "Together: checkpointing off, optimizer fused." in text

@@ -83,14 +83,17 @@ TRIED = Table(
     "Changes tried",
     "changes",
     (
-        Field("name", "Change", width=16, priority=0, flex=True, about="what was changed; the first row is as it was"),
+        Field(
+            "name", "Change", width=16, priority=0, flex=True,
+            about="what was changed; the first row is as it was, `+` was measured beside others",
+        ),
         Field(
             "step_ns", "Step", "time", priority=0, main=True, null=True,
             about="a step without a profiler, of as many samples: the median of the rounds",
         ),
         Field(
             "gain_percent", "Gain %", "change", width=6, priority=0, main=True, null=True,
-            about="by which it is shorter, % of the step as it was in the same rounds",
+            about="by which it is shorter, % of the step in the same rounds as it was, or with what it was beside",
         ),
         Field(
             "low_percent", "Least %", "change", width=6, priority=1, null=True,
@@ -111,10 +114,11 @@ TRIED = Table(
         Field("write", "To write", width=12, priority=4, flex=True, null=True, about="what makes it in the program"),
         Field("risk", "Risk", width=12, priority=5, flex=True, null=True, about="what it may break"),
         Field("problem", "Problem", width=12, priority=4, flex=True, null=True, about="why it could not be measured"),
+        Field("beside", "Beside", width=12, priority=4, flex=True, null=True, about="what a row with `+` was beside"),
     ),
     data=(
         "name", "step_ns", "gain_percent", "low_percent", "high_percent", "rounds", "memory_bytes", "results", "write",
-        "risk", "problem",
+        "risk", "problem", "beside",
     ),
     reports=("name", "step_ns", "gain_percent", "low_percent", "high_percent", "memory_bytes", "results"),
     base="gain: % of the step as it was",

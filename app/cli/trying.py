@@ -110,7 +110,8 @@ def tried(request: TryRequest, options: Options) -> int:
 
     def keep(proof: dict[str, Any]) -> None:
         before, after = format_ns(proof["step_ns"]), format_ns(proof["changed_ns"])
-        say(f"{proof['change']}: a step takes {after}, as it was {before}")
+        beside = ", ".join(proof["beside"])
+        say(f"{proof['change']}: a step takes {after}, {f'beside {beside}' if beside else 'as it was'} {before}")
         if output is not None:
             add(output, [proof])
 
@@ -146,6 +147,10 @@ def table(trying: Trying, proofs: Sequence[dict[str, Any]], layout: Layout) -> l
 
     rows = table_rows(tried(convert(proofs, list[Proof])), TRIED)
     lines = text(parts(rows, layout, _about_results(trying) if trying.originals else ""), layout).splitlines()
+    if (apart := trying.apart()) is not None:
+        (change,) = apart.changes
+        joins = f"{change.title} computes something else: --join {change.name} puts it together with the others."
+        lines += ["", *layout.paragraph(joins)]
     if trying.untried:
         names = ", ".join(BY_NAME[name].title for name in trying.untried)
         lines += ["", *layout.paragraph(f"Not tried: {names}.")]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .hand import Hand
 
-MOST_WORKERS = 8
+MOST_WORKERS = 16
 MOST_COMPILED = 32
 """Modules that are compiled, each at its first call: a program may call thousands by themselves."""
 LITTLE_GC_PERCENT = 0.5

@@ -73,6 +73,9 @@ class Proof(Struct, frozen=True, gc=False):
     """Of a program of one's own: the changed command; what looks like a secret is `***`."""
     changes: tuple[str, ...] = ()
     """Of a program that was changed from outside: the names of the changes; `command` is then the program's own."""
+    beside: tuple[str, ...] = ()
+    """Of such a program: changes that both variants have, so that the step "as it was" is one with them; as `change`
+    says them."""
     write: tuple[str, ...] = ()
     """The lines that make them in the program."""
     risks: tuple[str, ...] = ()

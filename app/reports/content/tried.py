@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui.analysis.tables.findings import TRIED
-from tracetui.analysis.tried import TOGETHER
+from tracetui.analysis.tried import BESIDE, TOGETHER
 from tracetui.app.reports.parts import Sentences, listed
 
 if TYPE_CHECKING:
@@ -26,10 +26,16 @@ def tried(rows: Sequence[Row], layout: Layout, about: str = "") -> Iterator[Part
     failed = tuple(f"{row['name']}: {row['problem']}" for row in rows if row["problem"])
     measured = [row for row in rows if not row["problem"]]
     if measured:
-        yield listed(TRIED, measured, layout, after=(about,) if about else ())
+        beside = dict.fromkeys(row["beside"] for row in measured if row["beside"])
+        after = [f"{BESIDE}: beside {', then '.join(beside)}; its gain is of the step with that."] if beside else []
+        yield listed(TRIED, measured, layout, after=(*([about] if about else []), *after))
     single = [row for row in measured if row["write"] and not row["name"].startswith(TOGETHER)]
     joined = next((row["name"] for row in measured if row["name"].startswith(TOGETHER)), "")
-    good = [row for row in single if (row["low_percent"] or 0.0) > 0 or row["name"] in joined]
+    good = [
+        row
+        for row in single
+        if (row["low_percent"] or 0.0) > 0 or (row["name"].removeprefix(f"{BESIDE} ") in joined and not row["beside"])
+    ]
     if good:
         lines = (f"{row['name']}: {row['write']}" + (f" ({row['risk']})" if row["risk"] else "") for row in good)
         yield Sentences(tuple(lines), heading="To write into the program:", bullets=True)
