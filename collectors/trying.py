@@ -193,6 +193,8 @@ class Trying:
         """What the first steps told of the program (`child.outside.Outside`)."""
         self.rows: list[Row] = []
         self.together: Row | None = None
+        self.not_joined: list[Change] = []
+        """What was to be put together when the time was used up."""
         self._chain = AS_IT_WAS
         """What stayed on while others had their turns, the largest gain first."""
         self.untried: list[str] = []
@@ -228,8 +230,9 @@ class Trying:
             self._switch_all(self._start_with())
             self._first_round([row for row in self.rows if not row.turns and row.problem is None])
             good = [row for row in self.rows if row.gain_percent >= WORTH_PERCENT and not row.beside]
-            self._look_at_results([row for row in good if self._may_join(row)])
-            self._round(good, reserved=MOST_TOGETHER)
+            self._look_at_results([row for row in good if all(change.keeps for change in row.changes)])
+            if not any(map(self._is_sure, good)):
+                self._round(good, reserved=MOST_TOGETHER)
             self._shake()
             self._put_together()
             self._look_at_results(good)
@@ -243,15 +246,9 @@ class Trying:
         loaders = [loader["workers"] for loader in self.facts["loaders"]]
         if loaders:
             self._first_steps = min(max(FIRST_STEPS, max(loaders) + 1), MOST_FIRST_STEPS)
-        self._warmup_s, self._turn_s, self._settle_s, self._block_s = (
-            self._whole_rounds(s, step_s) for s in (WARMUP_S, TURN_S, SETTLE_S, BLOCK_S)
-        )
-
-    def _whole_rounds(self, seconds: float, step_s: float) -> float:
-        """So long that what loaders made in advance is used up, whatever their number of workers becomes."""
-        loaders = [loader["workers"] for loader in self.facts["loaders"]]
-        in_advance_s = PREFETCHED * max(*loaders, workers()) * step_s if loaders else 0.0
-        return min(max(seconds, in_advance_s), max(seconds, MOST_TURN_S))
+        most = max(*loaders, workers()) if loaders else 0
+        self._warmup_s, self._turn_s = (_in_rounds(s, most * step_s) for s in (WARMUP_S, TURN_S))
+        self._settle_s, self._block_s = (_in_rounds(s, max(loaders, default=0) * step_s) for s in (SETTLE_S, BLOCK_S))
 
     def chosen(self) -> list[Change]:
         """The changes to try: those that were asked for, or that fit; those that findings advise come first."""
@@ -283,9 +280,9 @@ class Trying:
         half = time.monotonic() + (self._until - time.monotonic()) * SHARE
         self._place = "in one process: "
         self._chain = base
-        if base:
-            step_s = self._row(base[0]).turns[-1][1].step_ns / 1e9
-            self._settle_s, self._block_s = (self._whole_rounds(s, step_s) for s in (SETTLE_S, BLOCK_S))
+        if any(BY_NAME[name].redraws for name in base):  # it has more workers
+            round_s = workers() * self._row(base[0]).turns[-1][1].step_ns / 1e9
+            self._settle_s, self._block_s = (_in_rounds(s, round_s) for s in (SETTLE_S, BLOCK_S))
         while rows and time.monotonic() < half:
             told = self._switch([row.names[0] for row in rows], base)
             for (beside, name), turns in told.turns.items():
@@ -435,9 +432,11 @@ class Trying:
                 continue
             self._place = "together, "
             more = Row(tuple(change.name for change in CHANGES if change.name in (*best.names, *added)))
+            self.not_joined = more.changes
             timed = [turn for turn in self.originals if turn.steps]
             self._pair(more, timed[-1] if timed else self._original())
             self._see_results(more)
+            self.not_joined = []
             if more.left_percent < best.left_percent * (1 - WORTH_PERCENT / 100) and self._keeps(more):
                 best = self.together = more
 
@@ -685,7 +684,9 @@ class Trying:
 
     def apart(self) -> Row | None:
         """The change that gains most for sure, and stands apart as it computes something else."""
+        asked = _kinds(self._request.join)
         rows = [row for row in self.rows if not row.beside and not self._may_join(row) and self._is_sure(row)]
+        rows = [row for row in rows if not asked & _kinds(row.names)]
         return max(rows, key=lambda row: row.gain_percent, default=None)
 
     def proofs(self) -> list[dict[str, Any]]:
@@ -739,6 +740,11 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float] 
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else (math.inf if part else 0.0)
+
+
+def _in_rounds(seconds: float, round_s: float) -> float:
+    """So long that what loaders made in advance is used up, where one batch of each worker takes `round_s`."""
+    return max(seconds, min(PREFETCHED * round_s, MOST_TURN_S))
 
 
 def _kinds(names: Iterable[str]) -> set[str]:

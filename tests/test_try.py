@@ -194,6 +194,22 @@ def test_workers_whose_samples_are_drawn_anew_join_and_the_rest_must_keep_what_t
     assert ran({**answers, "workers+set_to_none": turn(7, other)}).together is None
 
 
+def test_what_was_not_put_together_in_time_is_said():
+    class Ends(Program):
+        def _turn(self, names, **how):
+            if len(names) > 1:
+                raise trying.Stopped
+            return super()._turn(names, **how)
+
+    program = Ends(
+        {"": turn(10), "set_to_none": turn(8), "no_gc_collect": turn(9)}, names=("set_to_none", "no_gc_collect")
+    )
+    program.run()
+    text = " ".join(" ".join(words.table(program, program.proofs(), Layout())).split())
+    titles = ", ".join(BY_NAME[name].title for name in ("no_gc_collect", "set_to_none"))
+    assert f"Not measured together, as the time was used up: {titles}." in text
+
+
 def test_of_one_kind_only_the_best_is_put_together():
     program = ran({"compile": turn(8), "compile_graphs": turn(5)})
     assert program.together is None
@@ -262,15 +278,18 @@ def test_few_rounds_take_their_interval_from_all_variants():
 
 
 @pytest.mark.parametrize(
-    ("loaders", "first_steps", "seconds"), [([], 3, 2.0), ([0], 3, 4.0), ([4], 5, 4.0), ([40], 16, 8.0)]
+    ("loaders", "first_steps", "seconds", "switched_s"),
+    [([], 3, 2.0, 1.0), ([0], 3, 4.0, 1.0), ([4], 5, 4.0, 2.0), ([40], 16, 8.0, 8.0)],
 )
-def test_a_loader_is_timed_over_whole_rounds_of_its_workers(monkeypatch, loaders, first_steps, seconds):
+def test_a_loader_is_timed_over_whole_rounds_of_its_workers(monkeypatch, loaders, first_steps, seconds, switched_s):
     monkeypatch.setattr(trying, "workers", lambda: 8)
     facts = {**FACTS, "loaders": [{**LOADER, "workers": workers} for workers in loaders]}
     program = Program({"": turn(250, facts=facts)}, names=("no_anomaly",), budget_s=-1.0)
     program.run()
     spec = program._spec(Path(), names=(), learns=False, shake=0.0)
     assert (spec["outside"]["first_steps"], spec["block_s"]) == (first_steps, seconds)
+    spec = program._spec(Path(), names=(), switched=("tf32",))
+    assert spec["turns"]["block_s"] == switched_s, "switching changes no loader"
 
 
 # --- turns in one process

@@ -151,6 +151,9 @@ def table(trying: Trying, proofs: Sequence[dict[str, Any]], layout: Layout) -> l
         (change,) = apart.changes
         joins = f"{change.title} computes something else: --join {change.name} puts it together with the others."
         lines += ["", *layout.paragraph(joins)]
+    if trying.not_joined:
+        names = ", ".join(change.title for change in trying.not_joined)
+        lines += ["", *layout.paragraph(f"Not measured together, as the time was used up: {names}.")]
     if trying.untried:
         names = ", ".join(BY_NAME[name].title for name in trying.untried)
         lines += ["", *layout.paragraph(f"Not tried: {names}.")]

@@ -37,7 +37,10 @@ def tried(rows: Sequence[Row], layout: Layout, about: str = "") -> Iterator[Part
         if (row["low_percent"] or 0.0) > 0 or (row["name"].removeprefix(f"{BESIDE} ") in joined and not row["beside"])
     ]
     if good:
-        lines = (f"{row['name']}: {row['write']}" + (f" ({row['risk']})" if row["risk"] else "") for row in good)
+        lines = (
+            f"{row['name'].removeprefix(f'{BESIDE} ')}: {row['write']}" + (f" ({row['risk']})" if row["risk"] else "")
+            for row in good
+        )
         yield Sentences(tuple(lines), heading="To write into the program:", bullets=True)
     if joined:
         yield Sentences((f"{joined[:1].upper()}{joined[1:]}.",))
