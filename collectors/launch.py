@@ -324,7 +324,7 @@ class _Run:
         measured = result.get("measurement") or {}
         for key in (
             "clean_step_ns", "clean_host_ns", "clean_gc_ns", "profiled_step_ns", "passes", "schedule", "step_of",
-            "unchanged",
+            "unchanged", "unheld",
         ):  # fmt: skip
             if measured.get(key):
                 manifest["measurement"][key] = measured[key]

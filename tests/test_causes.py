@@ -33,6 +33,7 @@ from tracetui.parsers.runs.manifest import (
     OperatorCalls,
     RunManifest,
     Unchanged,
+    Unheld,
     Workload,
 )
 from tracetui.parsers.runs.samples import Frame, Samples, Stack, Stay, Thread
@@ -555,6 +556,23 @@ def test_what_has_the_same_result_in_each_step_is_told_by_its_operators(tmp_path
     other = replaced(whole, operators=(OperatorCalls("aten::mm", of=3, calls=(1,)), *whole.operators[1:]))
     said = RunManifest(measurement=Measurement(unchanged=(other,)))
     assert silent("S35", made.facts(tmp_path, said)), "the recorded steps have not as many"
+
+
+def test_modules_whose_gradients_no_optimizer_holds_are_told_with_their_backward_pass(tmp_path: Path) -> None:
+    made = Made()
+    trained(made)
+    for step in range(3):
+        made.host("python_function", "nn.Module: Encoder_1", step * 1210 + 118, step * 1210 + 214)
+    said = RunManifest(measurement=Measurement(unheld=Unheld(8, 4096, ("Encoder",))))
+    found = finding("S37", made.facts(tmp_path, said))
+    assert "Freeze Encoder: no optimizer holds its 8 parameters" in found.title
+    assert found.work is not None
+    assert set(facts_of(made.trace(tmp_path)).trace.device["start"].gather(found.work)) == {
+        round((step * 1210 + 925) * 1e3) for step in range(3)
+    }
+    other = RunManifest(measurement=Measurement(unheld=Unheld(8, 4096, ("Decoder",))))
+    assert silent("S37", made.facts(tmp_path, other))
+    assert silent("S37", made.facts(tmp_path, RunManifest()))
 
 
 @pytest.mark.parametrize(("operand", "told"), [([64, 1, 32], True), ([64, 64, 32], False)])

@@ -205,10 +205,16 @@ def test_a_change_that_is_switched_on_in_a_running_program_leaves_nothing_behind
 def test_changes_take_turns_in_one_process_of_the_program(program):
     tried = program(TRAINING)
     tried.facts = tried._turn((), learns=True).facts
-    told = tried._switch(["no_gc_collect", "fused_optimizer", "threads", "tf32"])
+    told = tried._switch(["no_gc_collect", "fused_optimizer", "threads", "tf32"], ())
     assert told.why is None
-    assert told.turns.keys() == {"no_gc_collect", "fused_optimizer", "threads", "tf32"}
-    before, after = told.turns["no_gc_collect"][0]
+    assert {name for beside, name in told.turns if not beside} == {
+        "no_gc_collect",
+        "fused_optimizer",
+        "threads",
+        "tf32",
+    }
+    assert {beside[0] for beside, _ in told.turns if beside} == {"no_gc_collect"}, "it stays on"
+    before, after = told.turns[(), "no_gc_collect"][0]
     assert after.step_ns < 0.7 * before.step_ns
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="operators are compared inside torch")
 
-from tracetui.collectors.child import unchanged  # noqa: E402
+from tracetui.collectors.child import gradients, unchanged  # noqa: E402
 
 WORDS = torch.randn(4, 8)
 FROZEN, LEARNED = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
@@ -112,3 +113,44 @@ def test_a_program_that_is_compiled_is_left_alone() -> None:
         assert not unchanged.is_eager()
     finally:
         torch._dynamo.utils.counters.clear()
+
+
+class Part(torch.nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x)
+
+
+class Backbone(Part):
+    pass
+
+
+class Trained(torch.nn.Module):  # type: ignore[misc,name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone, self.head = Backbone(), torch.nn.Linear(4, 2)
+        self.first, self.second = Part(), Part()
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.second(self.first(self.backbone(x))))
+
+
+def test_modules_with_gradients_that_no_optimizer_holds_are_told_by_a_class_that_is_theirs_alone() -> None:
+    gc.collect()
+    net = Trained()
+    kept = torch.optim.SGD([*net.head.parameters(), *net.second.parameters()], 0.1)
+    net(torch.randn(3, 4)).sum().backward()
+    found = gradients.unheld()
+    assert found is not None
+    assert "Backbone" in found["classes"]
+    assert "Part" not in found["classes"], "one of them is trained"
+    assert found["parameters"] >= 4
+    assert found["bytes"] >= 2 * 20 * 4
+    other = torch.optim.SGD([*net.backbone.parameters(), *net.first.parameters()], 0.1)
+    assert "Backbone" not in (gradients.unheld() or {"classes": ()})["classes"]
+    del kept, other
+    gc.collect()
+    assert "Backbone" not in (gradients.unheld() or {"classes": ()})["classes"], "the optimizer has its own copies"

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import machine_torch, ranks, unchanged
+from . import gradients, machine_torch, ranks, unchanged
 from .marks import Marks, Pauses, synchronize
 from .outside import Outside, when_imported
 from .profilers import LIGHT_WARMUP, TRACE, LightPass, Refused, about, rich_pass, started_light, with_collections
@@ -246,6 +246,7 @@ class _Recorder:
         self._turns: Turns | None = None
         self._looked: unchanged.Unchanged | None = None
         self._unchanged: list[dict[str, Any]] = []
+        self._unheld: dict[str, Any] | None = None
         self._calls = 0
         self._done = False
         self._passes: list[dict[str, Any]] = []
@@ -317,6 +318,8 @@ class _Recorder:
         self.settings = machine_torch.settings()
         if self._spec["tool"] == TIMES:
             yield from self._take_turn(device)
+        if self._repeated is None:
+            self._unheld = gradients.unheld()
         if device == "cpu":
             yield from self._record(device)
             yield from self._time(device)
@@ -509,6 +512,7 @@ class _Recorder:
             "profiled_step_ns": rich["step_ns"] if rich else [],
             "passes": self._passes,
             "unchanged": self._unchanged,
+            "unheld": self._unheld,
             "sampled": None if self._sampling is None else self._sampling.measured(),
             "step_of": self._step_call() if self._calls else None,
             **({"calls": self._calls} if self._spec["tool"] == TIMES else {}),

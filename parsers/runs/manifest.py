@@ -433,6 +433,17 @@ class Unchanged(Struct, frozen=True, gc=False):
     operators: tuple[OperatorCalls, ...] = ()
 
 
+class Unheld(Struct, frozen=True, gc=False):
+    """What gets gradients and is in no optimizer."""
+
+    parameters: Whole = 0
+    """How many parameters (tensors)."""
+    bytes: Whole = 0
+    """Of their gradients."""
+    classes: tuple[str, ...] = ()
+    """Of the modules all of whose parameters are so, the outermost ones whose class no trained module has."""
+
+
 class Measurement(Struct, frozen=True, gc=False):
     """How it was measured."""
 
@@ -461,6 +472,8 @@ class Measurement(Struct, frozen=True, gc=False):
     """Each step under the profiler, by the clock of `clean_step_ns`; of two recordings the rich one."""
     unchanged: tuple[Unchanged, ...] = ()
     """The places of the program whose operators yield the same in each step."""
+    unheld: Unheld | None = None
+    """Null where each parameter with a gradient is in an optimizer, or it is not known."""
     passes: tuple[Pass, ...] = ()
     """The recordings of torch.profiler, in order."""
     commands: tuple[tuple[str, ...], ...] = ()

@@ -360,6 +360,25 @@ S35 = Rule(
     again, and nothing is said. Their calls are found in the recording by name and number within the step.""",
 )
 
+S37 = Rule(
+    "S37",
+    "Gradients that no optimizer uses",
+    needs=("timeline", "gpu", "modules"),
+    rests_on=("gpu", "host", "whole"),
+    thresholds={"share_percent": chosen(3, "%", "what the step would be shorter without their backward pass")},
+    advice="Freeze what is not trained: module.requires_grad_(False); where nothing before it is trained either,"
+    " torch.no_grad() around its forward.",
+    source="PyTorch's notes on autograd mechanics",
+    compared="from {share_percent} of the step on",
+    explanation="""
+    Modules get gradients for parameters that no optimizer holds: they were meant to be frozen.
+
+    `tracetui profile` looks which parameters have a gradient after an optimizer's step and are in none of the process's
+    optimizers (`unheld` in run.json). Where no optimizer holds any parameter of the model, nothing is said: some keep
+    copies of their own. The gain is how much earlier the steps end in a replay without the backward pass of these
+    modules. Where something before them is trained, gradients still flow through them, and less is gained.""",
+)
+
 S30 = Rule(
     "S30",
     "Activations are computed twice",

@@ -1,4 +1,4 @@
-"""Rules on work that a step may do without: nothing learns from it, it yields the same again, or it is blown up."""
+"""Rules on work that a step may do without: nothing learns from it, nobody uses it, or it yields the same again."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import NONE, lanes_of, parents_of, row_ids
+from tracetui.analysis.attribution.module_tree import PREFIX, class_name
 from tracetui.analysis.attribution.operator_tree import scope_mask
 from tracetui.analysis.attribution.place import PART, own_frames
 from tracetui.analysis.base import names
@@ -18,7 +19,7 @@ from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.findings.core import gain, words
 from tracetui.analysis.findings.core.finding import Evidence, Query
 from tracetui.analysis.findings.declared.gpu import F24
-from tracetui.analysis.findings.declared.host import S34, S35
+from tracetui.analysis.findings.declared.host import S34, S35, S37
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
 from tracetui.analysis.findings.gpu.attention import inputs_of
@@ -152,6 +153,38 @@ def _calls_of(known: pl.DataFrame, told: Unchanged) -> Ints:
     found = known.join(asked, on=["name", "of", "number"])
     rows: Ints = found.filter(pl.len().over("lane", "step") > MOSTLY * asked.height)["row"].sort().to_numpy()
     return rows
+
+
+@looks_for(S37)
+def unused_gradients(facts: Facts, limits: Limits) -> Finding | None:
+    told = None if facts.manifest is None else facts.manifest.measurement.unheld
+    if told is None or not told.classes or facts.host_model is None:
+        return None
+    host = facts.trace.host
+    frozen = of_kinds(host["kind"], "module")
+    frozen &= names.matching(host["name"], lambda name: class_name(name.removeprefix(PREFIX)) in told.classes)
+    rows = np.flatnonzero((row_ids(host["forward"]) >= 0) & scope_mask(facts.sel))
+    inside = nearest(parents_of(host), frozen, row_ids(host["forward"])[rows]) >= 0
+    if not inside.any():
+        return None
+    marked = np.zeros(host.height, np.bool_)
+    marked[rows[inside]] = True
+    bound = replace(gain.of_the_step(gain.of_host_rows(facts, marked), facts.host_model), host=None)
+    goes_on = not inside[np.argmax(host["start"].to_numpy()[rows])]
+    if goes_on:  # to what is before these modules
+        bound = replace(bound, least_ns=0.0, sure_percent=0.0)
+    if (bound.ceiling_percent or 0.0) < limits.share_percent:
+        return None
+    what = words.listed(list(told.classes))
+    through = ", but gradients go on to what is before it" if goes_on else ""
+    return bound.finding(
+        f"Freeze {what}: no optimizer holds its {words.things(told.parameters, 'parameter')}",
+        (
+            Evidence("gradients that nobody uses", told.bytes, "byte", Query("modules", told.classes[0])),
+            Evidence("GPU work of its backward pass, as recorded", _launched_ns(facts, bound), "ns", Query("kernels")),
+        ),
+        f"without the backward pass of {what}{through}: {bound.why}",
+    )
 
 
 @looks_for(F24)
