@@ -8,8 +8,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import UNSET
 from msgspec.structs import asdict
 
+from tracetui.analysis.attribution.launch_calls import replayed_words
 from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds
 from tracetui.analysis.report.model import (
@@ -22,6 +24,7 @@ from tracetui.analysis.report.model import (
     CriticalPath,
     Device,
     DeviceIdle,
+    Graphs,
     HostSamples,
     Idle,
     Judged,
@@ -78,6 +81,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.tables.table import Table
     from tracetui.analysis.timeline.step_lanes import BusyLane as Lane
     from tracetui.parsers import Run, Trace
+    from tracetui.parsers.trace import Replays
 
 Section = tuple[object, "int | None"]
 ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
@@ -121,9 +125,27 @@ def source(trace: Trace) -> Source:
         events_parsed=origin.events_parsed,
         partial=origin.partial,
         captured=dict(info.captured),
+        graphs=UNSET if trace.replays is None else _graphs(trace.replays),
         skipped=_notes(trace, "skipped"),
         repaired=_notes(trace, "repaired"),
         missing=_notes(trace, "missing"),
+    )
+
+
+def _graphs(found: Replays) -> Graphs:
+    return Graphs(
+        sentence=replayed_words(found),
+        files=list(found.files),
+        captured=found.pieces,
+        launches=found.launches,
+        kernels=found.kernels,
+        matched=found.matched,
+        ambiguous=found.ambiguous,
+        by_order=found.by_order,
+        incomplete=found.incomplete,
+        replayed_us=us(found.ns),
+        attributed_us=us(found.named_ns),
+        attributed_percent=100 * found.named_ns / found.ns if found.ns else None,
     )
 
 
