@@ -25,6 +25,7 @@ from tracetui.parsers.names.range_roles import (
     role_of,
     spoken,
 )
+from tracetui.parsers.names.serving import LABELS, label_of
 from tracetui.parsers.trace import MarkedBy, Note
 
 if TYPE_CHECKING:
@@ -206,6 +207,8 @@ def _ranges(trace: Trace) -> pl.DataFrame:
     for pattern, text in NUMBERS:
         label = label.str.replace_all(pattern, text)
     labels = host.select(pl.col("name").unique()).with_columns(label=label)
+    served = [label_of(name) for name in labels["name"].cast(pl.String)]
+    labels = labels.with_columns(label=pl.coalesce(pl.Series(served, dtype=pl.String), "label"))
     return host.join(labels, on="name", how="left", maintain_order="left")
 
 
@@ -226,12 +229,17 @@ class _Family:
         return self.start.size
 
     @property
+    def is_served(self) -> bool:
+        """Whether they are a server's iterations: one is enough, and none is a warm-up of those that do other work."""
+        return self.label in LABELS
+
+    @property
     def host_ns(self) -> int:
         return int((self.end - self.start).sum())
 
     @property
     def spoken(self) -> str:
-        return str(self.names[0]).strip() if self.names.n_unique() == 1 else spoken(self.label)
+        return str(self.names[0]).strip() if self.names.n_unique() == 1 and not self.is_served else spoken(self.label)
 
     def take(self, chosen: NDArray[np.bool_]) -> _Family:
         """Some of its ranges."""
@@ -264,14 +272,18 @@ def _families(ranges: pl.DataFrame, work: _Work, *, by: str | None, any_name: bo
     key = ["label", *_LANE]
     sums = ranges.group_by(key, maintain_order=True).agg(n=pl.len(), ns=(pl.col("end") - pl.col("start")).sum())
     if by is None:
-        sums = sums.filter(pl.col("n") > 1).sort("ns", descending=True, maintain_order=True).head(MOST_LABELS)
+        sums = (
+            sums.filter((pl.col("n") > 1) | pl.col("label").is_in(LABELS))
+            .sort("ns", descending=True, maintain_order=True)
+            .head(MOST_LABELS)
+        )
         usable = [label for label in sums["label"].unique().to_list() if any_name or _usable(label)]
         sums = sums.filter(pl.col("label").is_in(usable)).head(MOST_FAMILIES)
     else:
         sums = sums.filter(pl.col("label").is_in(_asked(ranges, by)))
     rows = ranges.join(sums, on=key, how="semi", maintain_order="left")
     found = [_family(group, work) for group in rows.partition_by(key, maintain_order=True)]
-    return [family for family in found if family.size > 1 or by is not None]
+    return [family for family in found if family.size > 1 or family.is_served or by is not None]
 
 
 def _usable(label: str) -> bool:
@@ -315,9 +327,9 @@ def _numbers(family: _Family) -> Ints:
 
 
 def _may_be_steps(family: _Family, work: _Work) -> bool:
-    if family.size < 2:
+    if family.size < 2 and not family.is_served:
         return False
-    means = means_step(family.label)
+    means = family.is_served or means_step(family.label)
     if not work.total:
         return means
     whole = work.inside(family.start[:1], family.end[-1:])
@@ -336,7 +348,7 @@ def _without_parts(families: list[_Family], ranges: pl.DataFrame) -> list[_Famil
         at = np.searchsorted(around["start"].to_numpy(), family.start, side="right") - 1
         reached = np.maximum.accumulate(np.append(around["end"].to_numpy(), np.iinfo(np.int64).min))
         inside = (at >= 0) & (family.start < reached[at])
-        if means_step(family.label) or not inside.any():
+        if family.is_served or means_step(family.label) or not inside.any():
             kept.append(family)
     return kept
 
@@ -347,7 +359,7 @@ def _best(families: list[_Family]) -> _Family | None:
         return None
     most = max(family.covered for family in families)
     near = [family for family in families if family.covered >= ABOUT_THE_SAME * most]
-    near = [family for family in near if means_step(family.label)] or near
+    near = [family for family in near if family.is_served or means_step(family.label)] or near
     outer = [one for one in near if not any(other.holds(one) and not one.holds(other) for other in near)] or near
     return max(outer, key=lambda family: (family.covered, family.size, family.host_ns, -int(family.start[0])))
 
@@ -379,7 +391,7 @@ def _marked(
 ) -> Trace:
     """The trace with a family as its steps, warm-up left out."""
     whole = next(one for one in _of_process(family, ranges, work, family.process) if one.holds(family))
-    long = _long_first(family.end - family.start)
+    long = 0 if family.is_served else _long_first(family.end - family.start)
     kept = family.take(np.arange(family.size) >= long)
     first = int(kept.start[0])
     warm = warm.filter((pl.col("process") == family.process) & (pl.col("end") <= first))

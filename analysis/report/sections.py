@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from tracetui.analysis.attribution.launch_calls import replayed_words
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds
+from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds, served_rows
 from tracetui.analysis.report.model import (
     Averages,
     Bandwidth,
@@ -61,7 +61,7 @@ from tracetui.analysis.tables.program import (
     RANGE_TREE_KERNELS,
     RANGES,
 )
-from tracetui.analysis.tables.runs import GPUS, STEP_KINDS
+from tracetui.analysis.tables.runs import GPUS, SERVED, SERVED_SIZES, STEP_KINDS
 from tracetui.parsers.runs.samples import Samples
 
 if TYPE_CHECKING:
@@ -229,6 +229,7 @@ class Sections:
 
         found = self._overview
         steps = found.per_step if self.limit is None else found.per_step.head(self.limit)
+        served, sizes = served_rows(page_kinds(self.sel))
         return Overview(
             steps=found.steps,
             base=found.base,
@@ -240,6 +241,8 @@ class Sections:
             step=_page_step(self._facts.page_step),
             categories=_categories(found.average),
             kinds=table_rows(kind_rows(page_kinds(self.sel)), STEP_KINDS),
+            served=table_rows(served, SERVED),
+            served_sizes=table_rows(sizes, SERVED_SIZES),
             per_step=_steps(steps, found.average["category"].to_list()),
             gpu=table_rows(found.gpu, GPUS),
             idle=_idle(found.idle),
