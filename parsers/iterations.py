@@ -230,7 +230,7 @@ class _Family:
 
     @property
     def is_served(self) -> bool:
-        """Whether they are a server's iterations: one is enough, and none is a warm-up of those that do other work."""
+        """Whether they are a server's iterations, of which none is a warm-up of those that do other work."""
         return self.label in LABELS
 
     @property
@@ -272,18 +272,14 @@ def _families(ranges: pl.DataFrame, work: _Work, *, by: str | None, any_name: bo
     key = ["label", *_LANE]
     sums = ranges.group_by(key, maintain_order=True).agg(n=pl.len(), ns=(pl.col("end") - pl.col("start")).sum())
     if by is None:
-        sums = (
-            sums.filter((pl.col("n") > 1) | pl.col("label").is_in(LABELS))
-            .sort("ns", descending=True, maintain_order=True)
-            .head(MOST_LABELS)
-        )
+        sums = sums.filter(pl.col("n") > 1).sort("ns", descending=True, maintain_order=True).head(MOST_LABELS)
         usable = [label for label in sums["label"].unique().to_list() if any_name or _usable(label)]
         sums = sums.filter(pl.col("label").is_in(usable)).head(MOST_FAMILIES)
     else:
         sums = sums.filter(pl.col("label").is_in(_asked(ranges, by)))
     rows = ranges.join(sums, on=key, how="semi", maintain_order="left")
     found = [_family(group, work) for group in rows.partition_by(key, maintain_order=True)]
-    return [family for family in found if family.size > 1 or family.is_served or by is not None]
+    return [family for family in found if family.size > 1 or by is not None]
 
 
 def _usable(label: str) -> bool:
@@ -327,7 +323,7 @@ def _numbers(family: _Family) -> Ints:
 
 
 def _may_be_steps(family: _Family, work: _Work) -> bool:
-    if family.size < 2 and not family.is_served:
+    if family.size < 2:
         return False
     means = family.is_served or means_step(family.label)
     if not work.total:

@@ -387,7 +387,7 @@ def test_the_cache_keeps_what_marks_the_steps(tmp_path: Path, monkeypatch: pytes
         ("ops/ops.trace.json.gz", "first to last GPU work (no steps)"),
         ("ops/ops.sqlite.gz", "first to last GPU work (no steps)"),
         ("jax/h200.trace.json.gz", "steps 0-2"),
-        ("public/tl_vllm_piecewise.json.gz", "step 0 of vLLM iteration"),
+        ("public/tl_vllm_piecewise.json.gz", "first to last GPU work (no steps)"),
         ("public/hta_mtia_inf.json.gz", "first to last GPU work (no steps)"),
         ("public/hta_cupti.json.gz", "whole file (no steps)"),
     ],

@@ -137,11 +137,13 @@ def test_drafts_have_no_rate_since_nobody_knows_what_is_accepted(tmp_path):
     assert served["tokens_per_s"].to_list() == [None, None]
 
 
-def test_one_iteration_is_enough(tmp_path):
+def test_of_a_lone_iteration_its_work_is_the_time(tmp_path):
+    """What it waited for at its begin was not recorded."""
     trace = opened(tmp_path, [("step[EXTEND bs=15 toks=15360]", 500.0)])
-    assert trace.steps.height == 1
+    assert not trace.steps.height
     served, _ = served_rows(page_kinds(select(trace)))
-    assert served["tokens_per_s"].to_list() == [pytest.approx(15360 / 510e-6)]
+    assert served.select("kind", "busy_percent", "launches").rows() == [("prefill", 100, 1)]
+    assert served["tokens_per_s"].to_list() == [pytest.approx(15360 / 500e-6)]
 
 
 def test_a_growing_batch_is_no_kind_and_nothing_is_rare(tmp_path, capsys):

@@ -96,7 +96,7 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
         why, sentence = _without_model(sel)
         return Limit("unknown", f"{sentence} ({base}).", why=why)
     kinds = page_kinds(sel)
-    if kinds is not None and kinds.typical.phase is not None:
+    if kinds is not None and kinds.typical.phase is not None and sel.trace.steps.height:
         span = f"a {kinds.typical.phase} iteration"
     path = critical_path(sel, named)
     kind, untold = _kind(found, path)

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.gpu.activities import WORK
-from tracetui.parsers.names.serving import DECODE, MIXED, PREFILL, Iteration, iteration_of
+from tracetui.analysis.gpu.steps import StepSlots
+from tracetui.parsers.names.serving import DECODE, MIXED, PREFILL, Iteration, iteration_of, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.gpu.steps import StepSlots
     from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
 
 HALF = 0.5
 MOST_POINTS = 8
@@ -77,6 +78,19 @@ def phases(names: Sequence[str]) -> list[tuple[str, Ints]]:
     return sorted(((phase, np.array(rows)) for phase, rows in found.items()), key=lambda entry: -entry[1].size)
 
 
+def lone(trace: Trace, slots: StepSlots) -> StepSlots:
+    """All work of a recording without steps as that of the only iteration of a server in it, if there is one.
+
+    When an iteration begins of which nothing before was recorded is not known: its work may have waited for others'.
+    """
+    names = trace.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))["name"].cast(pl.String)
+    served = [name for name in names.drop_nulls() if label_of(name) is not None]
+    if not served or len({label_of(name) for name in served}) < len(served) or slots.start.size != 1:
+        return slots
+    # the longer of two names, where one server's range is around another's, has the sums of tokens
+    return StepSlots((0,), (max(served, key=len),), slots.start, slots.end, marked=True)
+
+
 COLUMNS: dict[str, pl.DataType] = {
     "kind": pl.String(),
     "waits_for": pl.String(),
@@ -99,7 +113,7 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
     """What is told of the iterations of a phase, which are these of the slots."""
     told = [found for row in rows.tolist() if (found := iteration_of(slots.name[row])) is not None]
     length = (slots.end - slots.start)[rows]
-    steps = sel.trace.steps
+    steps = sel.trace.steps if sel.trace.steps.height else _one_step(slots)
     place = {index: row for row, index in enumerate(steps["index"].to_list())}
     own = np.array([place[slots.index[row]] for row in rows.tolist()])
     start = steps["start"].to_numpy()
@@ -110,8 +124,8 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
     work = sel.trace.device.filter(pl.col("kind").is_in(WORK) & pl.col("start").is_not_null())
     busy = intervals.union(work["start"].to_numpy(), (work["start"] + work["duration"].fill_null(0)).to_numpy())
     worked = int(intervals.covered(busy, slots.start[rows], slots.end[rows]).sum())
-    mine = work.filter(pl.col("step").is_in(own.tolist()))
-    launches = mine.select("step", "launch").drop_nulls().n_unique() if mine["launch"].null_count() == 0 else None
+    mine = work.filter(pl.col("step").is_in(own.tolist())) if sel.trace.steps.height else work
+    launches = mine["launch"].n_unique() if mine["launch"].null_count() == 0 else None
     # the last iteration has none after it: its own length stands for the time until then only where it is alone
     timed = has_next if has_next.any() else np.ones(own.size, np.bool_)
     return Served(
@@ -125,6 +139,10 @@ def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
         tokens_per_s=_rate(phase, told, until, timed),
         curve=_curve(phase, told, length, until, timed),
     )
+
+
+def _one_step(slots: StepSlots) -> pl.DataFrame:
+    return pl.DataFrame({"index": slots.index, "start": slots.start, "duration": slots.end - slots.start})
 
 
 def _batch(one: Iteration) -> float | None:

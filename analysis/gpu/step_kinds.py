@@ -17,7 +17,7 @@ from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.sampled_steps import HALF, what_takes_longer
-from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, phases, served
+from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, served
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
@@ -222,6 +222,7 @@ def typical_steps(sel: Selection) -> NDArray[np.bool_] | None:
 def recorded_kinds(sel: Selection) -> StepKinds | None:
     """The kinds of a recording's own steps."""
     slots = step_slots(sel)
+    slots = slots if slots.marked else lone(sel.trace, slots)
     if slots.marked and (named := phases(slots.name)):
         return _of_server(sel, slots, named)
     if not slots.marked or slots.start.size < 2:
