@@ -45,6 +45,8 @@ _TAKEN = ("kind", "name", "module_id", "input_shapes", "input_types", "stack")
 _OPERATOR, _MODULE = map(schema.HOST_KINDS.index, ("operator", "module"))
 _TOLD = ("operator", "module")
 _OF_DEVICE = ("launch", "forward_module", "range", *_TOLD)
+NODES: dict[str, pl.DataType] = {key: pl.Int64() for key in ("process", "node", "thread", "time")}
+"""A node of a graph, and when and by which thread it was captured."""
 _NO_ROWS = np.empty(0, np.int64)
 
 
@@ -117,6 +119,33 @@ def with_captures(trace: Trace, beside: Sequence[Trace]) -> Trace:
     told_by = Replays(len(played), len(pieces), kernels, matched, ambiguous, by_order, incomplete, ns, named_ns,
                       ambiguous_ns, files)  # fmt: skip
     return replace(made.trace(), replays=told_by)
+
+
+def with_nodes(trace: Trace, nodes: pl.DataFrame) -> Trace:
+    """The trace whose replayed kernels are in the ranges in which their nodes were captured.
+
+    Args:
+        trace: of a recording whose kernels have the numbers of their nodes.
+        nodes: when and by which thread each was captured (`NODES`).
+    """
+    work = trace.device.with_row_index("at").filter((pl.col("kind") == "kernel") & pl.col("graph_node").is_not_null())
+    if not nodes.height or not work.height:
+        return trace
+    ranges = _Ranges(trace)
+    keys = [nodes[key].to_list() for key in ("process", "thread", "time")]
+    around = [rows[-1] if (rows := ranges.at(*key)) else None for key in zip(*keys, strict=True)]
+    known = nodes.select("process", "node", captured=pl.Series(around, dtype=schema.RowId))
+    work = work.rename({"graph_node": "node"}).join(
+        known.with_columns(is_known=True), on=["process", "node"], how="left", maintain_order="left"
+    )
+    named = work.filter(pl.col("captured").is_not_null())
+    told = Replays(
+        launches=work["launch"].n_unique(), pieces=(nodes["node"] // (1 << 32)).n_unique(), kernels=work.height,
+        matched=int(work["is_known"].sum()), ambiguous=0, by_order=0, incomplete=0, ns=int(work["duration"].sum()),
+        named_ns=int(named["duration"].sum()), ambiguous_ns=0, files=(trace.source.path.name,), by="node",
+    )  # fmt: skip
+    placed = trace.device["range"].scatter(named["at"], named["captured"])
+    return replace(trace, device=trace.device.with_columns(placed), replays=told)
 
 
 def _pieces(trace: Trace) -> list[Piece]:
@@ -204,7 +233,10 @@ class _Ranges:
 
     def around(self, row: int) -> list[int]:
         """The host rows of the ranges in which a call began, the outermost first."""
-        process, thread, when = (self._host[key][row] for key in ("process", "thread", "start"))
+        return self.at(*(self._host[key][row] for key in ("process", "thread", "start")))
+
+    def at(self, process: int | None, thread: int | None, when: int) -> list[int]:
+        """Those in which a thread is at a time."""
         rows, start, end = self._of.get((process, thread), (_NO_ROWS,) * 3)
         at = int(np.searchsorted(start, when, side="right")) - 1
         up = int(rows[at]) if at >= 0 else NONE

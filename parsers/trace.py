@@ -157,6 +157,8 @@ class Replays:
     ambiguous_ns: int
     files: tuple[str, ...]
     """The names of the files with the captures."""
+    by: str = "order"
+    """How launches were found: by the ``order`` of names, for operators; or by the ``node`` of a graph, for ranges."""
 
 
 @dataclass(frozen=True, kw_only=True)

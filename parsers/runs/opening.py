@@ -422,7 +422,7 @@ def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
 
 
 def _with_captures(trace: Trace, candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
-    if not trace.host.height or not replays.replays(trace):
+    if candidate.kind != "chrome" or not trace.host.height or not replays.replays(trace):
         return trace
     beside, problems = [], []
     for capture in candidate.captures:
