@@ -25,6 +25,7 @@ from tracetui.parsers.names.range_roles import (
     role_of,
     spoken,
 )
+from tracetui.parsers.names.serving import LABELS, label_of
 from tracetui.parsers.trace import MarkedBy, Note
 
 if TYPE_CHECKING:
@@ -206,6 +207,8 @@ def _ranges(trace: Trace) -> pl.DataFrame:
     for pattern, text in NUMBERS:
         label = label.str.replace_all(pattern, text)
     labels = host.select(pl.col("name").unique()).with_columns(label=label)
+    served = [label_of(name) for name in labels["name"].cast(pl.String)]
+    labels = labels.with_columns(label=pl.coalesce(pl.Series(served, dtype=pl.String), "label"))
     return host.join(labels, on="name", how="left", maintain_order="left")
 
 
@@ -226,12 +229,17 @@ class _Family:
         return self.start.size
 
     @property
+    def is_served(self) -> bool:
+        """Whether they are a server's iterations, of which none is a warm-up of those that do other work."""
+        return self.label in LABELS
+
+    @property
     def host_ns(self) -> int:
         return int((self.end - self.start).sum())
 
     @property
     def spoken(self) -> str:
-        return str(self.names[0]).strip() if self.names.n_unique() == 1 else spoken(self.label)
+        return str(self.names[0]).strip() if self.names.n_unique() == 1 and not self.is_served else spoken(self.label)
 
     def take(self, chosen: NDArray[np.bool_]) -> _Family:
         """Some of its ranges."""
@@ -317,7 +325,7 @@ def _numbers(family: _Family) -> Ints:
 def _may_be_steps(family: _Family, work: _Work) -> bool:
     if family.size < 2:
         return False
-    means = means_step(family.label)
+    means = family.is_served or means_step(family.label)
     if not work.total:
         return means
     whole = work.inside(family.start[:1], family.end[-1:])
@@ -336,7 +344,7 @@ def _without_parts(families: list[_Family], ranges: pl.DataFrame) -> list[_Famil
         at = np.searchsorted(around["start"].to_numpy(), family.start, side="right") - 1
         reached = np.maximum.accumulate(np.append(around["end"].to_numpy(), np.iinfo(np.int64).min))
         inside = (at >= 0) & (family.start < reached[at])
-        if means_step(family.label) or not inside.any():
+        if family.is_served or means_step(family.label) or not inside.any():
             kept.append(family)
     return kept
 
@@ -347,7 +355,7 @@ def _best(families: list[_Family]) -> _Family | None:
         return None
     most = max(family.covered for family in families)
     near = [family for family in families if family.covered >= ABOUT_THE_SAME * most]
-    near = [family for family in near if means_step(family.label)] or near
+    near = [family for family in near if family.is_served or means_step(family.label)] or near
     outer = [one for one in near if not any(other.holds(one) and not one.holds(other) for other in near)] or near
     return max(outer, key=lambda family: (family.covered, family.size, family.host_ns, -int(family.start[0])))
 
@@ -379,7 +387,7 @@ def _marked(
 ) -> Trace:
     """The trace with a family as its steps, warm-up left out."""
     whole = next(one for one in _of_process(family, ranges, work, family.process) if one.holds(family))
-    long = _long_first(family.end - family.start)
+    long = 0 if family.is_served else _long_first(family.end - family.start)
     kept = family.take(np.arange(family.size) >= long)
     first = int(kept.start[0])
     warm = warm.filter((pl.col("process") == family.process) & (pl.col("end") <= first))

@@ -132,6 +132,35 @@ class MarkedBy:
     """The name that the user gave for them; None where they were found."""
 
 
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """What the capture of CUDA and HIP graphs told of the kernels of their replays (`parsers.replays`)."""
+
+    launches: int
+    """Launches of graphs that have kernels."""
+    pieces: int
+    """How many graphs were captured."""
+    kernels: int
+    """All that were replayed."""
+    matched: int
+    """Those of them that a captured launch, or several, was found for."""
+    ambiguous: int
+    """Those of the matched ones that may be of several launches, which have not the same operator and modules."""
+    by_order: int
+    """Those whose name the capture doesn't tell: their place among the others decides."""
+    incomplete: int
+    """Launches of graphs that lack kernels of their graph."""
+    ns: int
+    """GPU time of all replayed kernels."""
+    named_ns: int
+    """GPU time of those matched that are not ambiguous."""
+    ambiguous_ns: int
+    files: tuple[str, ...]
+    """The names of the files with the captures."""
+    by: str = "order"
+    """How launches were found: by the ``order`` of names, for operators; or by the ``node`` of a graph, for ranges."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trace:
     """Six frames (see ``parsers.schema``) and their context."""
@@ -151,6 +180,8 @@ class Trace:
     """Reads the light recording of the same run; None where there is none."""
     marked_by: MarkedBy | None = None
     """What stands for steps; None where the profiler marked them, or nothing does."""
+    replays: Replays | None = None
+    """What captures of graphs told of this recording's replays; None where it has none, or no capture is known."""
 
     @classmethod
     def empty(cls, info: TraceInfo, source: Source, notes: tuple[Note, ...] = ()) -> Trace:

@@ -116,6 +116,7 @@ def read_events(path: Path) -> Events:
                     "input_shapes": json_text(args.get("Input Dims")),
                     "input_types": json_text(args.get("Input type")),
                     "stack": without_home(args.get("Call stack") or "") or None,
+                    "kernel": args.get("kernel") or None,
                 }
             )
         elif phase == "X":

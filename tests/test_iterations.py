@@ -107,7 +107,7 @@ def marked(trace: Trace) -> tuple[str, list[int]] | None:
         ("train step: {}/100", "train step", [1, 2, 3, 4]),
         ("forward", "forward", [0, 1, 2, 3]),
         ("execute_model", "execute_model", [0, 1, 2, 3]),
-        ("execute_context_{}(8)_generation_4(4)", "execute_context_#(#)_generation", [1, 2, 3, 4]),
+        ("execute_context_{}(8)_generation_4(4)", "vLLM iteration", [0, 1, 2, 3]),
         ("serve request 7", "serve request 7", [0, 1, 2, 3]),
     ],
 )

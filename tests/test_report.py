@@ -130,6 +130,9 @@ NEVER_NULL = {
     "counters_by_kernel": "occupancy_percent",
     "memory.holders": "percent",
     "memory.oom": "at_us device_free_bytes allocated_bytes reserved_bytes own stack",
+    # of inference servers only: test_serving
+    "overview.served": "busy_percent launches kernels gap_us batch tokens context tokens_per_s",
+    "overview.served_sizes": "tokens_per_s",
     # read on request only: test_gaps
     "gaps": "device step host host_percent behind launched_after_us next path path_percent",
     # only with proofs beside a run: test_try

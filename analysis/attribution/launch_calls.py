@@ -11,12 +11,14 @@ import polars as pl
 from tracetui.analysis.attribution.calltree import NONE, parents_of, row_ids
 from tracetui.analysis.base import names
 from tracetui.analysis.base.names import of_kinds
+from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.parsers.tool_registry import BY_KIND
 
 if TYPE_CHECKING:
     from tracetui.parsers import Trace
+    from tracetui.parsers.trace import Replays
 
 _LAUNCH = re.compile(r"^(?:cuda|cu|hip|hsa)\w*Launch")
 _OF_THE_HOST = "HostFunc"
@@ -116,6 +118,26 @@ def of_nobody(trace: Trace) -> pl.DataFrame:
     since = pl.lit(device["first"].min() if emptied is None else emptied, pl.Int64)
     found = device.filter(~launched & (pl.col("start") >= pl.col("first").fill_null(since)))
     return found.with_columns(stranger=pl.col("first").is_null())
+
+
+def replayed_words(found: Replays) -> str:
+    """What captures told of replayed kernels, as a sentence."""
+    kernels = "kernel" if found.kernels == 1 else "kernels"
+    share = 100 * found.named_ns / found.ns if found.ns else 0.0
+    how, what = ("their nodes", "range") if found.by == "node" else ("order of names", "operator")
+    text = f"{found.matched:,} of {found.kernels:,} replayed {kernels} found in the capture by {how}"
+    text += f"; {format_percent(share)} of replayed GPU time has its {what}"
+    if found.by == "node" and not found.named_ns:
+        text += ": none was recorded around the capture (record from before it, with NVTX)"
+    if found.ambiguous:
+        text += f"; {found.ambiguous:,} ambiguous, since captured graphs that differ in operator or module fit"
+    if found.by_order:
+        text += f"; {found.by_order:,} by their place alone, since the capture names no kernel there"
+    if found.incomplete:
+        text += f"; {found.incomplete:,} of {found.launches:,} replays lack kernels of their graph"
+    if not found.matched:
+        text += ": no captured graph has the kernels of a replay"
+    return f"{text} ({', '.join(found.files)})"
 
 
 def _captures(trace: Trace) -> list[tuple[int, int]]:

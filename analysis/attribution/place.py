@@ -352,14 +352,14 @@ _INSTANCE = re.compile(r"_\d+$")
 def _frame_texts(trace: Trace, rows: Ints) -> pl.Series:
     """The frame of each row that has one of its own."""
     host = trace.host
-    python = of_kinds(host["kind"], "python")
-    if python.any() or not rows.size:
-        names: pl.Series = host["name"].gather(_or_null(rows))
+    names: pl.Series = host["name"].gather(_or_null(rows))
+    named = of_kinds(host["kind"], "python")[rows] | (rows < 0) if rows.size else rows
+    if named.all():
         return names
     stacks = host["stack"].gather(_or_null(rows)).cast(pl.String)
     own = {stack: _of_stack(stack) for stack in stacks.unique().drop_nulls()}
-    texts: pl.Series = stacks.replace_strict(own, default=None, return_dtype=pl.String).cast(pl.Categorical)
-    return texts
+    texts = stacks.replace_strict(own, default=None, return_dtype=pl.String).cast(pl.Categorical)
+    return pl.select(pl.when(pl.Series(named)).then(names).otherwise(texts)).to_series()
 
 
 def class_path(path: str) -> str:
@@ -387,9 +387,12 @@ def innermost_units(trace: Trace) -> Ints:
 
 
 def launching_rows(device: pl.DataFrame) -> Ints:
-    """The host row of the call that launched each device row, or of the operator around it; -1 for none."""
-    launch = row_ids(device["launch"])
-    return np.where(launch >= 0, launch, row_ids(device["operator"]))
+    """The host row of the call that launched each device row, or of the operator around it; -1 for none.
+
+    Of a replayed kernel it is the operator that was captured, which stands below the launch of the graph.
+    """
+    launch, operator = row_ids(device["launch"]), row_ids(device["operator"])
+    return np.where((launch >= 0) & (operator < launch), launch, operator)
 
 
 def frames_around(trace: Trace, row: int) -> list[str]:

@@ -95,14 +95,15 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     if found is None or named is None:
         why, sentence = _without_model(sel)
         return Limit("unknown", f"{sentence} ({base}).", why=why)
+    kinds = page_kinds(sel)
+    if kinds is not None and kinds.typical.phase is not None and sel.trace.steps.height:
+        span = f"a {kinds.typical.phase} iteration"
     path = critical_path(sel, named)
     kind, untold = _kind(found, path)
     low, high = min(found.kernels_free_ns), max(found.kernels_free_ns)
     return Limit(
         kind,
-        _sentence(
-            found, path, kind, untold, _of_working_steps(found, base), span, _unlike(sel) or _rare(page_kinds(sel))
-        ),
+        _sentence(found, path, kind, untold, _of_working_steps(found, base), span, _unlike(sel) or _rare(kinds)),
         found.recorded_ns,
         found.clean_ns,
         min(found.host_free_ns, found.step_ns),
@@ -285,12 +286,23 @@ def _unlike(sel: Selection) -> str:
     if (found := outlier(sel)) is None:
         return ""
     (kinds, kind), usual = found, found[0].typical
+    if kind.phase is not None:
+        return ""
     others = f"unlike {len(usual.steps)} of {kinds.steps} steps, which take {format_ns(usual.median_ns)}"
     return f"{others}; longer: {kind.particular}" if kind.particular else others
 
 
 def _rare(kinds: StepKinds | None) -> str:
-    """The rare steps that take a notable part of the time, which a typical step does not tell; else nothing."""
+    """The rare steps that take a notable part of the time, which a typical step does not tell; else nothing.
+
+    Of an inference server's iterations it is each phase.
+    """
+    if kinds is not None and kinds.typical.phase is not None and len(kinds.kinds) > 1:
+        told = [
+            f"{len(one.steps)} {one.phase} with a mean of {format_ns(one.mean_ns)} take {format_percent(one.percent)}"
+            for one in kinds.kinds
+        ]
+        return f"{', '.join(told)} of the time"
     if kinds is None or kinds.mean_ns <= UNEVEN * kinds.typical.mean_ns:
         return ""
     return "; ".join(

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from tracetui.analysis.base.number_format import spans
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.gpu.activities import WORK
 from tracetui.analysis.gpu.sampled_steps import HALF, what_takes_longer
+from tracetui.analysis.gpu.served import COLUMNS, SIZES, Served, lone, phases, served
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
@@ -111,7 +112,7 @@ def typical_ns(lengths: Sequence[int]) -> float:
 
 
 class Kind(Struct, frozen=True):
-    """Steps that are alike."""
+    """Steps that are alike: in length and work, or of one phase where a server's ranges name it."""
 
     steps: tuple[int, ...]
     """Their numbers in the recording; of clean steps from 1 on."""
@@ -125,6 +126,10 @@ class Kind(Struct, frozen=True):
     particular: str | None = None
     """What takes most of what they take longer than typical steps: what only they do, the call that they are `HELD` in,
     or GPU work. Empty where nothing that was recorded does, and None where no such step was recorded by name."""
+    phase: str | None = None
+    """Of a server's iterations what they do: prefill, decode, …"""
+    served: Served | None = None
+    """What is told of them besides, where they are a server's."""
 
 
 class StepKinds(Struct, frozen=True, dict=True):
@@ -156,10 +161,13 @@ class StepKinds(Struct, frozen=True, dict=True):
     @cached_property
     def rare(self) -> tuple[Kind, ...]:
         """The kinds that are longer than the typical one; not the first steps, whose like does not come again."""
-        return tuple(one for one in self.kinds[1:] if one.mean_ns > self.typical.mean_ns and not one.leads)
+        longer = (one for one in self.kinds[1:] if one.mean_ns > self.typical.mean_ns)
+        return tuple(one for one in longer if not one.leads and one.phase is None)
 
     def called(self, one: Kind) -> str:
         """What a kind is called."""
+        if one.phase is not None:
+            return one.phase
         if one is self.typical:
             return "typical"
         return "first" if one.leads else "longer" if one.mean_ns > self.typical.mean_ns else "shorter"
@@ -203,7 +211,7 @@ def typical_steps(sel: Selection) -> NDArray[np.bool_] | None:
     slots = step_slots(sel)
     if not slots.marked or slots.start.size < 2:
         return None
-    kinds = grouped(slots.end - slots.start, _work(sel.trace, slots))
+    kinds = [rows for _, rows in phases(slots.name)] or grouped(slots.end - slots.start, _work(sel.trace, slots))
     if len(kinds) == 1:
         return None
     typical = np.array(slots.index)[kinds[0]]
@@ -214,6 +222,9 @@ def typical_steps(sel: Selection) -> NDArray[np.bool_] | None:
 def recorded_kinds(sel: Selection) -> StepKinds | None:
     """The kinds of a recording's own steps."""
     slots = step_slots(sel)
+    slots = slots if slots.marked else lone(sel.trace, slots)
+    if slots.marked and (named := phases(slots.name)):
+        return _of_server(sel, slots, named)
     if not slots.marked or slots.start.size < 2:
         return None
     work = _work(sel.trace, slots)
@@ -246,6 +257,21 @@ def _kinds(
     return StepKinds(of, tuple(made), float(taken.mean()))
 
 
+def _of_server(sel: Selection, slots: StepSlots, named: list[tuple[str, Ints]]) -> StepKinds | None:
+    """The kinds of a server's iterations: one for each phase, however its lengths differ."""
+    taken = (slots.end - slots.start).astype(np.float64)
+    if not taken.sum():
+        return None
+    made = []
+    for phase, rows in named:
+        values = taken[rows].tolist()
+        steps = tuple(slots.index[row] for row in rows.tolist())
+        share = 100 * sum(values) / float(taken.sum())
+        told = served(sel, slots, phase, rows)
+        made.append(Kind(steps, fmean(values), median(values), share, phase=phase, served=told))
+    return StepKinds("recorded", tuple(made), float(taken.mean()))
+
+
 ROWS: dict[str, pl.DataType] = {
     "kind": pl.String(),
     "of": pl.String(),
@@ -260,7 +286,7 @@ ROWS: dict[str, pl.DataType] = {
 
 def kind_rows(found: StepKinds | None) -> pl.DataFrame:
     """A row per kind, the typical one first; none where the steps are alike."""
-    if found is None or len(found.kinds) < 2:
+    if found is None or (len(found.kinds) < 2 and found.typical.phase is None):
         return pl.DataFrame(schema=ROWS)
     rows = [
         (found.called(one), found.of, len(one.steps), one.mean_ns, one.median_ns, one.percent, spans(one.steps),
@@ -268,6 +294,17 @@ def kind_rows(found: StepKinds | None) -> pl.DataFrame:
         for one in found.kinds
     ]  # fmt: skip
     return pl.DataFrame(rows, ROWS, orient="row")
+
+
+def served_rows(found: StepKinds | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """A row per phase of a server's iterations, and one per size of each; none of others."""
+    told = [] if found is None else [(one.phase, one.served) for one in found.kinds if one.served is not None]
+    rows = [{"kind": phase, "waits_for": one.waits_for, **to_builtins(one)} for phase, one in told]
+    points = [{"kind": phase, **to_builtins(point)} for phase, one in told for point in one.curve]
+    return (
+        pl.DataFrame([{key: row[key] for key in COLUMNS} for row in rows], COLUMNS),
+        pl.DataFrame([{key: row[key] for key in SIZES} for row in points], SIZES),
+    )
 
 
 def _named(found: StepKinds | None, recorded: StepKinds | None) -> StepKinds | None:

@@ -38,6 +38,23 @@ class Note(Struct, frozen=True, kw_only=True):
     example: str
 
 
+class Graphs(Struct, frozen=True, kw_only=True):
+    """What the capture of CUDA and HIP graphs told of the kernels of their replays."""
+
+    sentence: str
+    files: list[str]
+    captured: Annotated[int, Meta(description="graphs that were captured")]
+    launches: Annotated[int, Meta(description="launches of graphs that have kernels")]
+    kernels: Annotated[int, Meta(description="kernels that they replayed")]
+    matched: Annotated[int, Meta(description="those for which a captured launch, or several, was found")]
+    ambiguous: Annotated[int, Meta(description="those of the matched ones that may be of launches in several places")]
+    by_order: Annotated[int, Meta(description="those whose name the capture doesn't tell, by their place alone")]
+    incomplete: Annotated[int, Meta(description="launches of graphs that lack kernels of their graph")]
+    replayed_us: float | None
+    attributed_us: Annotated[float | None, Meta(description="of those that are matched and not ambiguous")]
+    attributed_percent: Annotated[float | None, share_of("the GPU time of replayed kernels")]
+
+
 class Source(Struct, frozen=True, kw_only=True):
     """Where the numbers come from, and which parts of that could not be read."""
 
@@ -52,6 +69,7 @@ class Source(Struct, frozen=True, kw_only=True):
     events_parsed: int
     partial: bool
     captured: dict[str, str] | UnsetType = UNSET
+    graphs: Graphs | UnsetType = UNSET
     skipped: list[Note]
     repaired: list[Note]
     missing: list[Note]
@@ -197,6 +215,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     step: Annotated[PageStep, Meta(description="the step that text, pages and the screen show")]
     categories: Annotated[dict[str, Cost], Meta(description="per step; the shares sum to 100 %")]
     kinds: Annotated[list[Row], of_table("step_kinds", "kinds of the page's steps; empty if all are alike")]
+    served: Annotated[list[Row], of_table("served", "phases of an inference server's iterations; else empty")]
+    served_sizes: Annotated[list[Row], of_table("served_sizes", "their time by batch, tokens or context")]
     per_step: list[Step] | UnsetType = UNSET
     gpu: Annotated[list[Row], of_table("gpu")]
     idle: Annotated[Idle, Meta(description="why the GPU is idle inside the steps, % of the idle time")]

@@ -8,10 +8,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import polars as pl
+from msgspec import UNSET
 from msgspec.structs import asdict
 
+from tracetui.analysis.attribution.launch_calls import replayed_words
 from tracetui.analysis.base.json_values import Json, known, us
-from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds
+from tracetui.analysis.gpu.step_kinds import kind_rows, page_kinds, served_rows
 from tracetui.analysis.report.model import (
     Averages,
     Bandwidth,
@@ -22,6 +24,7 @@ from tracetui.analysis.report.model import (
     CriticalPath,
     Device,
     DeviceIdle,
+    Graphs,
     HostSamples,
     Idle,
     Judged,
@@ -58,7 +61,7 @@ from tracetui.analysis.tables.program import (
     RANGE_TREE_KERNELS,
     RANGES,
 )
-from tracetui.analysis.tables.runs import GPUS, STEP_KINDS
+from tracetui.analysis.tables.runs import GPUS, SERVED, SERVED_SIZES, STEP_KINDS
 from tracetui.parsers.runs.samples import Samples
 
 if TYPE_CHECKING:
@@ -78,6 +81,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.tables.table import Table
     from tracetui.analysis.timeline.step_lanes import BusyLane as Lane
     from tracetui.parsers import Run, Trace
+    from tracetui.parsers.trace import Replays
 
 Section = tuple[object, "int | None"]
 ON_REQUEST = ("gaps", "threads", "cpu_functions", "os_calls", "gpu_samples", "unified_memory")
@@ -121,9 +125,27 @@ def source(trace: Trace) -> Source:
         events_parsed=origin.events_parsed,
         partial=origin.partial,
         captured=dict(info.captured),
+        graphs=UNSET if trace.replays is None else _graphs(trace.replays),
         skipped=_notes(trace, "skipped"),
         repaired=_notes(trace, "repaired"),
         missing=_notes(trace, "missing"),
+    )
+
+
+def _graphs(found: Replays) -> Graphs:
+    return Graphs(
+        sentence=replayed_words(found),
+        files=list(found.files),
+        captured=found.pieces,
+        launches=found.launches,
+        kernels=found.kernels,
+        matched=found.matched,
+        ambiguous=found.ambiguous,
+        by_order=found.by_order,
+        incomplete=found.incomplete,
+        replayed_us=us(found.ns),
+        attributed_us=us(found.named_ns),
+        attributed_percent=100 * found.named_ns / found.ns if found.ns else None,
     )
 
 
@@ -207,6 +229,7 @@ class Sections:
 
         found = self._overview
         steps = found.per_step if self.limit is None else found.per_step.head(self.limit)
+        served, sizes = served_rows(page_kinds(self.sel))
         return Overview(
             steps=found.steps,
             base=found.base,
@@ -218,6 +241,8 @@ class Sections:
             step=_page_step(self._facts.page_step),
             categories=_categories(found.average),
             kinds=table_rows(kind_rows(page_kinds(self.sel)), STEP_KINDS),
+            served=table_rows(served, SERVED),
+            served_sizes=table_rows(sizes, SERVED_SIZES),
             per_step=_steps(steps, found.average["category"].to_list()),
             gpu=table_rows(found.gpu, GPUS),
             idle=_idle(found.idle),

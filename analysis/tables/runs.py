@@ -168,7 +168,10 @@ STEP_KINDS = Table(
     "Kinds of steps",
     "kinds",
     (
-        Field("kind", "Kind", width=8, priority=0, about="typical (the most), first (longer ones), longer, shorter"),
+        Field(
+            "kind", "Kind", width=8, priority=0,
+            about="typical (the most), first (longer ones), longer, shorter; of a server prefill, decode, …",
+        ),
         Field("of", screen=False, about="whose steps: clean (without a profiler), light or recorded"),
         Field("steps", "Steps", "count", width=5, priority=0, about="how many they are"),
         Field("mean_ns", "Mean", "time", priority=0, main=True, about="mean of these steps"),
@@ -184,6 +187,68 @@ STEP_KINDS = Table(
     reports=("kind", "steps", "mean_ns", "percent", "numbers"),
     key="kind",
     section="overview.kinds",
+    page=False,
+)  # fmt: skip
+SERVED = Table(
+    "served",
+    "Serving",
+    "kinds of iterations",
+    (
+        Field("kind", "Kind", width=8, priority=0, about="prefill, decode, mixed, draft, verify, …: as ranges say"),
+        Field(
+            "waits_for", "Waits for", width=9, priority=1,
+            about="gpu where a GPU works for more than half of their time, else host",
+        ),
+        Field("busy_percent", "Busy%", "percent", width=6, priority=0, null=True, about="a GPU works, % of their time"),
+        Field(
+            "launches", "Launches", "number", priority=2, null=True,
+            about="calls that launch GPU work, mean; a graph is one",
+        ),
+        Field("kernels", "Kernels", "number", priority=3, null=True, about="kernels that run, mean"),
+        Field(
+            "gap_ns", "Gap", "time", priority=2, null=True,
+            about="from the end of its range to the begin of the next iteration's, mean",
+        ),
+        Field("batch", "Batch", "number", width=6, priority=0, null=True, about="requests in an iteration, mean"),
+        Field("tokens", "Tokens", "number", width=7, priority=1, null=True, about="new tokens of an iteration, mean"),
+        Field(
+            "context", "Context", "number", width=7, priority=2, null=True,
+            about="tokens that a request attends to, mean over the iterations",
+        ),
+        Field(
+            "tokens_per_s", "Tokens/s", "number", width=9, priority=0, main=True, null=True,
+            about="new tokens by the time from the begin of an iteration to that of the next",
+        ),
+    ),
+    data=(
+        "kind", "waits_for", "busy_percent", "launches", "kernels", "gap_ns", "batch", "tokens", "context",
+        "tokens_per_s",
+    ),
+    reports=(
+        "kind", "waits_for", "busy_percent", "launches", "kernels", "gap_ns", "batch", "tokens", "context",
+        "tokens_per_s",
+    ),
+    key="kind",
+    section="overview.served",
+    page=False,
+)  # fmt: skip
+SERVED_SIZES = Table(
+    "served_sizes",
+    "Iterations by size",
+    "sizes",
+    (
+        Field("kind", "Kind", width=8, priority=0, about="prefill, decode, mixed, …"),
+        Field("by", "By", width=7, priority=0, about="batch (requests), tokens (new ones) or context (of a request)"),
+        Field("least", "From", "number", width=7, priority=0, about="the smallest size of these iterations"),
+        Field("most", "To", "number", width=7, priority=0, about="the largest"),
+        Field("steps", "Steps", "count", width=5, priority=1, about="how many iterations"),
+        Field("mean_ns", "Mean", "time", priority=0, main=True, about="mean of their time"),
+        Field("tokens_per_s", "Tokens/s", "number", width=9, priority=0, null=True, about="as in `served`"),
+    ),
+    data=("kind", "by", "least", "most", "steps", "mean_ns", "tokens_per_s"),
+    reports=("kind", "by", "least", "most", "steps", "mean_ns", "tokens_per_s"),
+    key="kind",
+    section="overview.served_sizes",
     page=False,
 )  # fmt: skip
 CATEGORIES = Table(

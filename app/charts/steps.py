@@ -37,14 +37,17 @@ class Step(NamedTuple):
     """ns for each of `GROUPS`."""
     slow: bool = False
     """Whether it takes much longer than the others."""
+    phase: str | None = None
+    """Of an inference server's iteration: only those of its phase are its like."""
 
 
 def marked(steps: Sequence[Step]) -> list[Step]:
-    """Returns the steps, with those marked that take much longer than the median."""
-    if len(steps) < FEWEST_TO_MARK:
-        return list(steps)
-    limit = SLOW * _median([step.lasting for step in steps])
-    return [step._replace(slow=step.lasting > limit) for step in steps]
+    """Returns the steps, with those marked that take much longer than the median of their like."""
+    alike: dict[str | None, list[float]] = {}
+    for step in steps:
+        alike.setdefault(step.phase, []).append(step.lasting)
+    limits = {key: SLOW * _median(all_of) for key, all_of in alike.items() if len(all_of) >= FEWEST_TO_MARK}
+    return [step._replace(slow=step.lasting > limits.get(step.phase, step.lasting)) for step in steps]
 
 
 def legend(steps: Sequence[Step], *, ascii: bool = False) -> list[tuple[str, str, str]]:

@@ -112,6 +112,10 @@ def _notes_of(text: Text, mark: str, trace: Trace, own: Own) -> None:
         f"   {source.events_parsed:,} of {source.events_total:,} events parsed,"
         f" {format_bytes(source.bytes)}{', PARTIAL: reading was stopped' if source.partial else ''}\n"
     )
+    if trace.replays is not None:
+        from tracetui.analysis.attribution.launch_calls import replayed_words
+
+        text.append(own(f"   graphs: {printable(replayed_words(trace.replays))}\n"))
     _list(text, trace.notes, own)
     if not trace.notes:
         text.append("   nothing was skipped, repaired or missing\n")

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 from rich.text import Text
 
-from tracetui.analysis.base.number_format import format_bytes, format_ns, format_percent, format_signed_ns
+from tracetui.analysis.base.number_format import (
+    format_bytes,
+    format_ns,
+    format_number,
+    format_percent,
+    format_signed_ns,
+)
 from tracetui.analysis.gpu.step_kinds import kind_rows
 from tracetui.analysis.matching.clean_step import page_step, path_of
 from tracetui.analysis.report.findings import finding_row
@@ -27,6 +33,7 @@ from tracetui.app.text.words import (
     STEP_WORDS,
     particular_words,
 )
+from tracetui.parsers.names.serving import phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.dependencies.critical_path import CriticalPath
     from tracetui.analysis.dependencies.limit import Limit
     from tracetui.analysis.findings.core.finding import Finding
+    from tracetui.analysis.gpu.served import Served
     from tracetui.analysis.gpu.step_kinds import StepKinds
     from tracetui.analysis.matching.clean_step import PageStep
     from tracetui.analysis.overview import Overview
@@ -243,16 +251,28 @@ def _verdict(writer: Writer, data: OverviewData) -> list[Text]:
 def _kinds(writer: Writer, kinds: StepKinds | None) -> list[Text]:
     """A line for each kind of steps; none where they are alike, and in little room also where but the first are not."""
     frame = kind_rows(kinds)
-    if kinds is None or not frame.height or not (writer.roomy or frame["kind"].is_in(["longer", "shorter"]).any()):
+    if (
+        kinds is None
+        or not frame.height
+        or not (writer.roomy or (frame["kind"] != "first")[1:].any() or kinds.typical.phase)
+    ):
         return []
     lines = [writer.head("Kinds of steps", f"{STEP_WORDS[kinds.of]}; share of the time of all")]
-    for kind, many, mean, percent, particular in frame.select(
-        "kind", "steps", "mean_ns", "percent", "particular"
-    ).iter_rows():
-        told = fitting.printable(particular_words(kind, particular), ascii=writer.ascii)
+    rows = frame.select("kind", "steps", "mean_ns", "percent", "particular").iter_rows()
+    for one, (kind, many, mean, percent, particular) in zip(kinds.kinds, rows, strict=True):
+        words = particular_words(kind, particular) if one.served is None else _served(one.served)
+        told = fitting.printable(words, ascii=writer.ascii)
         line = Text(f"  {kind:<8}{many:>6,} {writer.own('×')} {writer.time(mean):>9} {format_percent(percent):>8}  ")
         lines.append(line.append(fitting.fit(told, max(writer.width - 40, 8), ascii=writer.ascii)))
     return lines
+
+
+def _served(one: Served) -> str:
+    """What is told of a phase of an inference server, in few words."""
+    told = ((one.tokens_per_s, "tokens/s"), (one.batch, "requests"), (one.context, "tokens of context"))
+    words = [f"{format_number(value)} {what}" for value, what in told if value is not None]
+    busy = [] if one.busy_percent is None else [f"{format_percent(one.busy_percent)} busy"]
+    return ", ".join([*words, *busy])
 
 
 def _paragraph(writer: Writer, text: str) -> list[Text]:
@@ -506,8 +526,8 @@ def steps_picture(writer: Writer, overview: Overview, most: int) -> list[Text]:
     frame = overview.per_step
     shown = frame.head(most - 1) if frame.height > most else frame
     groups = [sum(frame[f"{name}_ns"].fill_null(0) for name in names) for _, _, _, names, _ in GROUPS]
-    rows = zip(frame["index"], frame["duration_ns"], zip(*groups, strict=True), strict=True)
-    every = marked([Step(str(index), ns, parts) for index, ns, parts in rows])
+    rows = zip(frame["index"], frame["duration_ns"], zip(*groups, strict=True), frame["name"], strict=True)
+    every = marked([Step(str(index), ns, parts, phase=phase_of(name)) for index, ns, parts, name in rows])
     title = writer.head("Steps as recorded" if overview.as_recorded is None else "Light steps")
     for sign, key, meaning in legend(every, ascii=writer.ascii):
         title.append("  ")

@@ -20,7 +20,7 @@ from tracetui.parsers.chrome.frames import build_trace
 from tracetui.parsers.chrome.layout import whole
 from tracetui.parsers.chrome.pieces import decode, split
 from tracetui.parsers.chrome.records import Collector
-from tracetui.parsers.chrome.scan import XLA_TEXTS, Part, scan
+from tracetui.parsers.chrome.scan import HOST_NAMES, XLA_TEXTS, Part, scan
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.chrome.xla import DEVICE_PROCESS
 from tracetui.parsers.errors import Cancelled, TraceError
@@ -181,7 +181,7 @@ def architecture(version: str, units: int | None) -> str:
     return known or f"gfx{version.replace('.', '')}x"
 
 
-ESCAPABLE = {"name", "stack", *XLA_TEXTS, *TEXTS}
+ESCAPABLE = {"name", *HOST_NAMES, *XLA_TEXTS, *TEXTS}
 """Columns of plain strings."""
 JSON_TEXTS = ("input_shapes", "input_types")
 """Columns of raw JSON text."""

@@ -22,6 +22,7 @@ from tracetui.parsers.chrome.scan import (
     DEVICE_INTS,
     DEVICE_REALS,
     HOST_INTS,
+    HOST_NAMES,
     HOST_TEXTS,
     LONGEST,
     MEMORY_INTS,
@@ -190,7 +191,8 @@ class Collector:
             row["kind"] = schema.HOST_KINDS.index(classify.HOST_CATEGORIES[category])
             row |= {column: self._int(args, key) for column, key in HOST_INTS.items()}
             row |= {column: json_text(args.get(key)) for column, key in HOST_TEXTS.items()}
-            row["stack"] = (stack or None) if isinstance(stack := args.get("Call stack"), str) else None
+            said = {column: args.get(key) for column, key in HOST_NAMES.items()}
+            row |= {column: value if value and isinstance(value, str) else None for column, value in said.items()}
             self._rows["host"].append(row)
             return
         row["kind"] = classify.device_kind(category)

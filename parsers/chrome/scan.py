@@ -68,6 +68,7 @@ DEVICE_REALS = {"occupancy_percent": "est. achieved occupancy %", "blocks_per_sm
 MEMORY_INTS = {"device_type": "Device Type", "device": "Device Id", "address": "Addr", "bytes": "Bytes",
                "allocated": "Total Allocated", "reserved": "Total Reserved"}  # fmt: skip
 HOST_TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
+HOST_NAMES = {"stack": "Call stack", "kernel": "kernel"}
 # older or other spellings of an argument, read if those before are absent
 ALIASES = {
     "External id": ("external id",), "correlation": ("correlation_id", "correlationId"),
@@ -183,7 +184,8 @@ class ChunkScan:
         if group == "host":
             for key in HOST_TEXTS.values():
                 self.texts(key, raw=True)
-            self.texts("Call stack", raw=False)
+            for key in HOST_NAMES.values():
+                self.texts(key, raw=False)
         if group == "device":
             for key in DEVICE_REALS.values():
                 self._read(key, reals)
@@ -196,7 +198,7 @@ class ChunkScan:
     def _host(self, rows: Ints, common: dict[str, Any]) -> Columns:
         result = self._placed(rows, common)
         result["kind"] = _HOST_KIND[self._category_codes[rows]]
-        for column, key in {**HOST_INTS, **HOST_TEXTS, "stack": "Call stack"}.items():
+        for column, key in {**HOST_INTS, **HOST_TEXTS, **HOST_NAMES}.items():
             if key in self._present:  # a column that this chunk lacks need not be kept
                 result[column] = self._values[key][rows]
         return result

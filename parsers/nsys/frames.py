@@ -96,6 +96,8 @@ class Events(Struct):
     total: int
     parsed: int
     partial: bool
+    graph_nodes: tuple[dict[str, Any], ...]
+    """The nodes of CUDA graphs, by nsys's names of their columns."""
 
 
 def build_trace(events: Events, info: TraceInfo, source: Source, tally: Tally) -> Trace:

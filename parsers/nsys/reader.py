@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from tracetui.parsers import resources
+from tracetui.parsers import replays, resources
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.names.people import without_users
@@ -29,8 +29,9 @@ from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+    from typing import Any
 
     from tracetui.parsers.nsys.compact import Columns
     from tracetui.parsers.nsys.database import Database, Query
@@ -70,7 +71,34 @@ def trace_of(events: Events, path: Path, size: int, tally: Tally) -> Trace:
     """The trace of a file's events, which are consumed."""
     source = Source(path, size, events.total, events.parsed, events.partial)
     info = _info(events, tally)
-    return whole_steps(with_steps(build_trace(events, info, source, tally)))
+    nodes = _captured_nodes(events.graph_nodes, events.dialect)
+    return replays.with_nodes(whole_steps(with_steps(build_trace(events, info, source, tally))), nodes)
+
+
+GRAPH_NODES = "CUDA_GRAPH_NODE_EVENTS"
+MOST_CLONES = 8
+"""How often a graph that was copied from a copy is followed back."""
+
+
+def _captured_nodes(rows: Iterable[dict[str, Any]], dialect: Dialect) -> pl.DataFrame:
+    """When and by which thread each node of a CUDA graph was captured (`replays.NODES`).
+
+    Instantiating a graph copies its nodes. A copy has two rows, of which one says what it is a copy of; nodes that are
+    no copies have one.
+    """
+    whole = (row for row in rows if None not in (row["graphNodeId"], row["globalTid"], row["start"]))
+    # numbers are those of a process
+    named = [(dialect.ids.process(row["globalTid"]), row) for row in whole]
+    copied = {(pid, row["graphNodeId"]): row["originalGraphNodeId"] for pid, row in named if row["originalGraphNodeId"]}
+    begun = {(pid, row["graphNodeId"]): row for pid, row in named if (pid, row["graphNodeId"]) not in copied}
+    found = []
+    for pid, node in {(pid, row["graphNodeId"]): None for pid, row in named}:
+        original = node
+        for _ in range(MOST_CLONES):
+            original = copied.get((pid, original), original)
+        if (row := begun.get((pid, original))) is not None:
+            found.append((pid, node, dialect.ids.thread(row["globalTid"]), row["start"]))
+    return pl.DataFrame(found, replays.NODES, orient="row")
 
 
 def events_of_rows(
@@ -106,6 +134,7 @@ def events_of_rows(
         total=total + tally.skipped_events - shared.unusable,
         parsed=total - shared.unusable,
         partial=False,
+        graph_nodes=(),
     )
 
 
@@ -120,11 +149,14 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
             shared = Shared(tally, metadata.vocabulary(small), dialect.ids, database.is_cut)
             known = metadata.read(small, dialect)
             of_nccl = nccl.payloads(database, connection, tally)
+            nodes = small.rows(GRAPH_NODES, "start", "globalTid", "graphNodeId", "originalGraphNodeId")
             found = _scan(database, dialect, reader, shared, watch)
             if found.partial and not found.rows:
                 raise Cancelled
             present = dialect.present(database)
-            say_what_is_unread(database, {table.name for _, table, _ in present}, dialect.context, tally)
+            say_what_is_unread(
+                database, {*(table.name for _, table, _ in present), GRAPH_NODES}, dialect.context, tally
+            )
             say_warnings(small, dict(known.processes), _processes(shared), tally)
             needed = dict(shared.strings)
             needed["thread"] = _thread_strings(shared, known)
@@ -147,6 +179,7 @@ def read_events(path: Path, tally: Tally, watch: Watch, *, bulk: bool = True) ->
         total=found.rows + damaged,
         parsed=found.rows - shared.unusable,
         partial=found.partial,
+        graph_nodes=tuple(nodes),
     )
 
 

@@ -25,12 +25,12 @@ from msgspec.json import decode, encode
 
 from tracetui.parsers import schema
 from tracetui.parsers.runs.side_files import opened, read_text
-from tracetui.parsers.trace import FRAMES, MarkedBy, Note, Source, Trace, TraceInfo
+from tracetui.parsers.trace import FRAMES, MarkedBy, Note, Replays, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARSER_VERSION = 20
+PARSER_VERSION = 24
 """Raise this whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
@@ -55,6 +55,7 @@ class _Context(Struct):
     """The fields of `Source` but its path."""
     notes: tuple[Note, ...]
     marked_by: MarkedBy | None
+    replays: Replays | None
     frames: dict[str, int]
     """A checksum of the file of each frame."""
     nothing: dict[str, list[str]]
@@ -153,6 +154,7 @@ def _read(entry: Path, path: Path) -> Trace:
         source=Source(**{**context.source, "path": path}),
         notes=context.notes,
         marked_by=context.marked_by,
+        replays=context.replays,
     )
 
 
@@ -244,7 +246,7 @@ def _write(scratch: Path, key: str, trace: Trace) -> None:
         frame.drop(nothing[name]).write_ipc(file, compression="lz4", record_batch_size=max(frame.height, 1))
         checks[name] = _check(file)
     source = {field: value for field, value in asdict(trace.source).items() if field != "path"}
-    text = encode(_Context(trace.info, source, trace.notes, trace.marked_by, checks, nothing)).decode()
+    text = encode(_Context(trace.info, source, trace.notes, trace.marked_by, trace.replays, checks, nothing)).decode()
     checked = {"key": key, "check": zlib.crc32(text.encode()), "context": text}
     (scratch / _CONTEXT).write_text(json.dumps(checked))
 

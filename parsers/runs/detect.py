@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tracetui.parsers.bytes_source import read_all
+from tracetui.parsers.bytes_source import ByteSource, read_all
 from tracetui.parsers.chrome import layout
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.sniff import has_table, is_source_page, other_page
+from tracetui.parsers.progress import Watch
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.refused import OF_A_FOLDER, refused
 from tracetui.parsers.tool_registry import EXAMPLES, REPORT, TOOLS, Tool, function, siblings, tool_of
@@ -55,6 +56,8 @@ class Candidate(Struct, frozen=True):
     """Which recording of that run it is, of those by torch.profiler: `run.LIGHT` or `run.RICH`."""
     of_folder: Path | None = None
     """The folder of the job, where the folder it lies in says which recording it is (`finding.set_aside`)."""
+    captures: tuple[Candidate, ...] = ()
+    """Of a recording of replays: those of the captures of its graphs (`finding.with_captures`)."""
 
     @property
     def beside(self) -> Path:
@@ -217,6 +220,18 @@ def _ranked(path: Path, head: bytes) -> Candidate:
 def _rank_in_name(path: Path) -> int | None:
     match = _RANK_IN_NAME.search(path.name) or _RANK_IN_NAME.fullmatch(path.parent.name)
     return int(match[1]) if match else None
+
+
+def mentions(path: Path, word: bytes) -> bool:
+    """Whether a word is anywhere in a file's content."""
+    rest = b""
+    with suppress(TraceError), ByteSource(path) as source:
+        for block in source.blocks(PEEK_BYTES, Watch()):
+            text = rest + bytes(block)
+            if word in text:
+                return True
+            rest = text[-len(word) :]
+    return False
 
 
 def comparable_files(run: Run) -> list[Path]:

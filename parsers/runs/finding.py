@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.runs import manifest as run_manifest
-from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace
+from tracetui.parsers.runs.detect import Candidate, files_below, inspect, looks_like_trace, mentions
 from tracetui.parsers.runs.run import LIGHT, RICH
 from tracetui.parsers.tool_registry import EXAMPLES, KINDS, REPORT, WITHOUT_KERNELS, WITHOUT_TIME_LINE, tool_of
 
@@ -270,6 +270,38 @@ def set_aside(found: Iterable[Candidate]) -> tuple[list[Candidate], dict[Path, C
     return [file for file in files if file.path not in aside], lights
 
 
+CAPTURE, REPLAY = b"StreamBeginCapture", b"GraphLaunch"
+"""Calls that tell a recording of the capture of graphs from one of their replays."""
+FEW = 4
+"""Of so many recordings each is looked through for captures, of more only those whose path says so."""
+
+
+def with_captures(files: list[Candidate]) -> list[Candidate]:
+    """The files that stand for themselves: a recording of the capture of graphs belongs to those of their replays.
+
+    It belongs to the recordings of its rank in its own folder or in one around it, else in one beside that.
+    """
+    loose = [file for file in files if file.kind == "chrome" and not file.run_id]
+    likely = [file for file in loose if len(loose) <= FEW or "captur" in "/".join(file.path.parts[-2:]).lower()]
+    captured = [file for file in likely if mentions(file.path, CAPTURE)] if len(loose) > 1 else []
+    others = [file for file in loose if file not in captured]
+    homes: dict[Path, list[Candidate]] = {}
+    replaying: dict[Path, bool] = {}
+    aside: set[Path] = set()
+    for capture in captured:
+        of_rank = [file for file in others if None in (file.rank, capture.rank) or file.rank == capture.rank]
+        near = [file for file in of_rank if capture.path.is_relative_to(file.path.parent)]
+        near = near or [file for file in of_rank if file.path.parent.parent == capture.path.parent.parent]
+        for file in near:
+            if file.path not in replaying:
+                replaying[file.path] = mentions(file.path, REPLAY)
+            if replaying[file.path]:
+                homes.setdefault(file.path, []).append(capture)
+                aside.add(capture.path)
+    kept = (file for file in files if file.path not in aside)
+    return [replace(file, captures=tuple(homes.get(file.path, ()))) for file in kept]
+
+
 def _recording_of(file: Candidate) -> tuple[Path, str | None, int | None]:
     return file.of_folder or file.path.parent, file.run_id, file.rank
 
@@ -359,9 +391,9 @@ def find(
         )
         if not files:
             raise problems[0]
-        return Found(files, lights, problems)
+        return Found(with_captures(files), lights, problems)
     found_files, lights = set_aside(_found_in(first, problems))
-    runs = _runs_of(found_files, kernels_of)
+    runs = _runs_of(with_captures(found_files), kernels_of)
     names = [_run_name(run, first) for run in runs]
     # jobs of one folder are told apart by their first files
     names = [

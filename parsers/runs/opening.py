@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from tracetui.parsers import schema
+from tracetui.parsers import replays, schema
 from tracetui.parsers.bounds import bounded
 from tracetui.parsers.bytes_source import GZIP_MAGIC, INFLATED_RATIO, read_all
 from tracetui.parsers.errors import Cancelled, TraceError
@@ -411,14 +411,26 @@ def _state(path: Path) -> tuple[int, ...]:
 
 
 def _open(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
-    """The candidate's trace; with the rank and the pass that only its folder tells."""
-    trace = _cached_or_read(candidate, watch, use_cache)
+    """The candidate's trace; with the rank and the pass that only its folder tells, and what captures tell of it."""
+    trace = _with_captures(_cached_or_read(candidate, watch, use_cache), candidate, watch, use_cache)
     if trace.info.rank is None and candidate.rank is not None:
         info = replace(trace.info, rank=candidate.rank, world_size=trace.info.world_size or candidate.world_size)
         trace = replace(trace, info=info)
     if trace.info.recorded_pass is None and candidate.recorded_pass is not None:
         trace = replace(trace, info=replace(trace.info, recorded_pass=candidate.recorded_pass))
     return trace
+
+
+def _with_captures(trace: Trace, candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:
+    if candidate.kind != "chrome" or not trace.host.height or not replays.replays(trace):
+        return trace
+    beside, problems = [], []
+    for capture in candidate.captures:
+        try:
+            beside.append(_cached_or_read(capture, watch, use_cache))
+        except TraceError as problem:  # noqa: PERF203  each may be damaged
+            problems.append(Note("missing", "the capture of its graphs beside it can't be read", 1, str(problem)))
+    return replays.with_captures(replace(trace, notes=(*trace.notes, *problems)), beside)
 
 
 def _cached_or_read(candidate: Candidate, watch: Watch, use_cache: bool) -> Trace:

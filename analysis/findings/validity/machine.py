@@ -11,6 +11,7 @@ from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, evidence
 from tracetui.analysis.findings.declared.machine import T1, T2, T3, T4, T5
 from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.gpu.served import phases
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.roofline.peaks import counters_raised, hottest, own_gpus, raised_alarms, slowed_share
 from tracetui.parsers.names import kernel_names
@@ -131,6 +132,9 @@ def last_over_first(facts: Facts, least_ns: float) -> tuple[float | None, int]:
     rows = facts.recorded_launches.filter(pl.col("kind") == "kernel").drop_nulls("start")
     marked = facts.sel.steps.height > 0
     rows = rows.drop_nulls("step") if marked else _in_thirds(rows)
+    if named := phases(facts.trace.steps["name"].to_list()):
+        # kernels of one name and grid work on other sizes in prefill than in decode
+        rows = rows.filter(pl.col("step").is_in(named[0][1].tolist()))
     steps = sorted(rows["step"].unique().to_list())
     if len(steps) < 3:
         return None, 0

@@ -21,6 +21,7 @@ from tracetui.analysis.findings.core.basis import is_verdicts
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.declared.validity import V2, V3, V6, V7, V13, V29
+from tracetui.analysis.gpu.served import phases
 from tracetui.analysis.gpu.step_kinds import grouped, recorded_kinds
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.matching.light_times import light_selection
@@ -91,7 +92,9 @@ def _left_out(facts: Facts) -> int:
 
 
 def _unlike(facts: Facts, limits: Limits) -> Finding | None:
-    """Finds steps with different numbers of kernels."""
+    """Finds steps with different numbers of kernels; those of an inference server need not be alike."""
+    if facts.step_ranges.marked and phases(facts.sel.steps["name"].to_list()):
+        return None
     counts = per_step(facts.sel, facts.step_ranges)
     middle = statistics.median(counts)
     spread = 100 * (max(counts) - min(counts)) / middle if middle else 100.0 * bool(max(counts))
@@ -209,8 +212,8 @@ def warm_up(facts: Facts, limits: Limits) -> Finding | Abstention | None:
 def _durations(facts: Facts) -> list[float]:
     """How long each step takes, including its GPU work if the trace marks steps; ns.
 
-    They are the steps that the overview's average is of. If some steps have kernels, a step without any was cut off
-    and is left out.
+    They are the steps that the overview's average is of, of an inference server those of the most frequent phase. If
+    some steps have kernels, a step without any was cut off and is left out.
     """
     if (light := light_selection(facts.sel)) is not None:
         slots = step_slots(light)
@@ -222,6 +225,9 @@ def _durations(facts: Facts) -> list[float]:
     if steps.marked and facts.overview.per_step.height == steps.frame.height:
         found = facts.overview.per_step["duration_ns"].to_list()
     counts = per_step(facts.sel, steps)
+    if steps.marked and (named := phases(facts.sel.steps["name"].to_list())):
+        of_phase = named[0][1].tolist()
+        found, counts = [found[row] for row in of_phase], [counts[row] for row in of_phase]
     return [float(ns) for ns, kernels in zip(found, counts, strict=True) if kernels or not any(counts)]
 
 

@@ -13,6 +13,7 @@ from tracetui.analysis.base.number_format import format_bytes, format_percent, f
 from tracetui.app.reports.finding_words import WORK_TIME, whole_of
 from tracetui.app.reports.parts import Chart
 from tracetui.app.text.fitting import fit, printable
+from tracetui.parsers.names.serving import phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -67,6 +68,7 @@ def steps_chart(found: Overview, width: int, *, ascii: bool = False) -> Chart:
             str(row.index),
             1000 * (row.us or 0),
             [1000 * sum(row.categories[name].us or 0 for name in names) for _, _, _, names, _ in GROUPS],
+            phase=phase_of(row.name),
         )
         for row in rows
     ]

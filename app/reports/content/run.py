@@ -187,6 +187,8 @@ def _head(trace: Trace) -> Iterator[tuple[str, str]]:
     if trace.totals_base != trace.base:
         outside = ", including GPU work that no step launched" if " and outside" in trace.totals_base else ""
         yield "Totals", f"cover {trace.totals_base}{outside}"
+    if source.graphs is not UNSET:
+        yield "Graphs", source.graphs.sentence
     if source.partial:
         yield "Partial", "loading was stopped before the end of the file"
 

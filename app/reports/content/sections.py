@@ -21,7 +21,7 @@ from tracetui.analysis.tables.program import (
     OPERATORS_BY_MEMORY,
     RANGES,
 )
-from tracetui.analysis.tables.runs import CATEGORIES, GPUS, STEP_KINDS
+from tracetui.analysis.tables.runs import CATEGORIES, GPUS, SERVED, SERVED_SIZES, STEP_KINDS
 from tracetui.app.reports.content import beside
 from tracetui.app.reports.content.charts import (
     KernelRow,
@@ -80,7 +80,7 @@ def parts(trace: Trace, about: Facts, layout: Layout) -> Iterator[Part]:
     for name, section in SECTIONS.items():
         if has(trace, name) and not (answered and name == "findings"):
             if name == "overview" and trace.overview and trace.overview.kinds:
-                yield _kinds(trace.overview, layout)
+                yield from _kinds(trace.overview, layout)
             words = PASSES.get((trace.rests_on or {}).get(name, ""), "")
             if name in ("overview", "critical_path"):
                 words = ""  # they name their step
@@ -114,12 +114,17 @@ def overview(trace: Trace, layout: Layout) -> Iterator[Part]:
         yield _gpu(found, layout)
 
 
-def _kinds(found: Overview, layout: Layout) -> Block:
-    """The kinds of steps, with what the rare ones do."""
+def _kinds(found: Overview, layout: Layout) -> Iterator[Part]:
+    """The kinds of steps, with what the rare ones do, and what is told of an inference server's."""
     told = [(row, words) for row in found.kinds if (words := particular_words(row["kind"], row["particular"]))]
     after = tuple(f"Longer in {row['numbers']}: {words}" for row, words in told)
     base = f"% of the time of all steps; {STEP_WORDS[found.kinds[0]['of']]}"
-    return listed(STEP_KINDS, found.kinds, replace(layout, limit=None), base=base, whole=0, after=after)
+    layout = replace(layout, limit=None)
+    yield listed(STEP_KINDS, found.kinds, layout, base=base, whole=0, after=after)
+    if found.served:
+        yield listed(SERVED, found.served, layout, base="means of an iteration", whole=0)
+    if found.served_sizes:
+        yield listed(SERVED_SIZES, found.served_sizes, layout, base="iterations of about one size", whole=0)
 
 
 def _in_full(trace: Trace, layout: Layout) -> bool:

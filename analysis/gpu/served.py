@@ -1,0 +1,194 @@
+"""What is told of the iterations of an inference server: work of the GPU, launches, tokens, and time by size."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from tracetui.analysis.base import intervals
+from tracetui.analysis.gpu.activities import WORK
+from tracetui.analysis.gpu.steps import StepSlots
+from tracetui.parsers.names.serving import DECODE, MIXED, PREFILL, Iteration, iteration_of, label_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from tracetui.analysis.base.intervals import Ints
+    from tracetui.analysis.selection import Selection
+    from tracetui.parsers import Trace
+
+HALF = 0.5
+MOST_POINTS = 8
+"""Iterations of more sizes are put together, about as many into each."""
+ALL_NEW = (PREFILL, DECODE, MIXED)
+"""Phases in which every token that is computed is kept; how many drafted ones are accepted is not known."""
+
+
+class Point(Struct, frozen=True):
+    """Iterations of one phase that are of about one size."""
+
+    by: str
+    """What the size is of: ``batch`` (requests), ``tokens`` (new ones) or ``context`` (of a request)."""
+    least: float
+    most: float
+    steps: int
+    mean_ns: float
+    tokens_per_s: float | None
+
+
+class Served(Struct, frozen=True):
+    """What is told of iterations of one phase: means of one, null where nothing tells."""
+
+    busy_percent: float | None
+    """Of their time: how much of it a GPU works."""
+    launches: float | None
+    """Calls that launched GPU work; a graph is one."""
+    kernels: float | None
+    gap_ns: float | None
+    """From the end of the range to the begin of the next one's, whatever that does."""
+    batch: float | None
+    """Requests."""
+    tokens: float | None
+    """New ones."""
+    context: float | None
+    """Tokens that a request attends to."""
+    tokens_per_s: float | None
+    """New tokens by the time until the next iteration begins."""
+    curve: tuple[Point, ...]
+
+    @property
+    def waits_for(self) -> str:
+        """``gpu`` where one works for more than half of their time, else ``host``."""
+        return "gpu" if (self.busy_percent or 0.0) > 100 * HALF else "host"
+
+
+def phases(names: Sequence[str]) -> list[tuple[str, Ints]]:
+    """The places of the iterations of each phase, the most first; none unless all are a server's iterations."""
+    found: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        if (told := iteration_of(name)) is None:
+            return []
+        found.setdefault(told.phase, []).append(place)
+    return sorted(((phase, np.array(rows)) for phase, rows in found.items()), key=lambda entry: -entry[1].size)
+
+
+def lone(trace: Trace, slots: StepSlots) -> StepSlots:
+    """All work of a recording without steps as that of the only iteration of a server in it, if there is one.
+
+    When an iteration begins of which nothing before was recorded is not known: its work may have waited for others'.
+    """
+    names = trace.host.filter((pl.col("kind") == "annotation") & (pl.col("duration") > 0))["name"].cast(pl.String)
+    served = [name for name in names.drop_nulls() if label_of(name) is not None]
+    if not served or len({label_of(name) for name in served}) < len(served) or slots.start.size != 1:
+        return slots
+    # the longer of two names, where one server's range is around another's, has the sums of tokens
+    return StepSlots((0,), (max(served, key=len),), slots.start, slots.end, marked=True)
+
+
+COLUMNS: dict[str, pl.DataType] = {
+    "kind": pl.String(),
+    "waits_for": pl.String(),
+    **dict.fromkeys(
+        ("busy_percent", "launches", "kernels", "gap_ns", "batch", "tokens", "context", "tokens_per_s"), pl.Float64()
+    ),
+}
+SIZES: dict[str, pl.DataType] = {
+    "kind": pl.String(),
+    "by": pl.String(),
+    "least": pl.Float64(),
+    "most": pl.Float64(),
+    "steps": pl.Int64(),
+    "mean_ns": pl.Float64(),
+    "tokens_per_s": pl.Float64(),
+}
+
+
+def served(sel: Selection, slots: StepSlots, phase: str, rows: Ints) -> Served:
+    """What is told of the iterations of a phase, which are these of the slots."""
+    told = [found for row in rows.tolist() if (found := iteration_of(slots.name[row])) is not None]
+    length = (slots.end - slots.start)[rows]
+    steps = sel.trace.steps if sel.trace.steps.height else _one_step(slots)
+    place = {index: row for row, index in enumerate(steps["index"].to_list())}
+    own = np.array([place[slots.index[row]] for row in rows.tolist()])
+    start = steps["start"].to_numpy()
+    after = np.append(start[1:], start[-1])
+    has_next = own < start.size - 1
+    until = np.where(has_next, after[own] - start[own], length)
+    gap = np.maximum(after - start - steps["duration"].to_numpy(), 0)[own][has_next]
+    work = sel.trace.device.filter(pl.col("kind").is_in(WORK) & pl.col("start").is_not_null())
+    busy = intervals.union(work["start"].to_numpy(), (work["start"] + work["duration"].fill_null(0)).to_numpy())
+    worked = int(intervals.covered(busy, slots.start[rows], slots.end[rows]).sum())
+    mine = work.filter(pl.col("step").is_in(own.tolist())) if sel.trace.steps.height else work
+    launches = mine["launch"].n_unique() if mine["launch"].null_count() == 0 else None
+    # the last iteration has none after it: its own length stands for the time until then only where it is alone
+    timed = has_next if has_next.any() else np.ones(own.size, np.bool_)
+    return Served(
+        busy_percent=100 * worked / int(length.sum()) if length.sum() else None,
+        launches=None if launches is None else launches / rows.size,
+        kernels=mine.filter(pl.col("kind") == "kernel").height / rows.size,
+        gap_ns=float(gap.mean()) if gap.size else None,
+        batch=_mean(told, _batch),
+        tokens=_mean(told, _tokens),
+        context=_mean(told, _context),
+        tokens_per_s=_rate(phase, told, until, timed),
+        curve=_curve(phase, told, length, until, timed),
+    )
+
+
+def _one_step(slots: StepSlots) -> pl.DataFrame:
+    return pl.DataFrame({"index": slots.index, "start": slots.start, "duration": slots.end - slots.start})
+
+
+def _batch(one: Iteration) -> float | None:
+    return one.requests
+
+
+def _tokens(one: Iteration) -> float | None:
+    return one.tokens
+
+
+def _context(one: Iteration) -> float | None:
+    return one.context / one.requests if one.context is not None and one.requests else None
+
+
+def _mean(told: list[Iteration], size: Callable[[Iteration], float | None]) -> float | None:
+    values = [value for one in told if (value := size(one)) is not None]
+    return fmean(values) if values and len(values) == len(told) else None
+
+
+def _rate(phase: str, told: list[Iteration], until: Ints, timed: NDArray[np.bool_]) -> float | None:
+    """New tokens per second of these iterations; None where a number of tokens is not known."""
+    tokens = [one.tokens for one, counts in zip(told, timed.tolist(), strict=True) if counts]
+    known = [number for number in tokens if number is not None]
+    spent = int(until[timed].sum())
+    return 1e9 * sum(known) / spent if phase in ALL_NEW and known and len(known) == len(tokens) and spent else None
+
+
+def _curve(phase: str, told: list[Iteration], length: Ints, until: Ints, timed: NDArray[np.bool_]) -> tuple[Point, ...]:
+    """Time by the first of these sizes in which the iterations differ."""
+    sizes = {"batch": _batch, "context": _context, "tokens": _tokens}
+    order = ("batch", "context") if phase == DECODE else ("tokens", "batch", "context")
+    for by in order:
+        values = [value for one in told if (value := sizes[by](one)) is not None]
+        if len(values) < len(told) or len(set(values)) < 2:
+            continue
+        size = np.array(values, np.float64)
+        distinct, number = np.unique(size, return_inverse=True)
+        if distinct.size > MOST_POINTS:
+            rank = np.searchsorted(np.sort(size), size)
+            number = np.unique(rank * MOST_POINTS // size.size, return_inverse=True)[1]
+        points = []
+        for each in range(int(number.max()) + 1):
+            rows = np.flatnonzero(number == each)
+            rate = _rate(phase, [told[row] for row in rows.tolist()], until[rows], timed[rows])
+            points.append(
+                Point(by, float(size[rows].min()), float(size[rows].max()), rows.size, float(length[rows].mean()), rate)
+            )
+        return tuple(points)
+    return ()

@@ -1,0 +1,99 @@
+"""The ranges that inference servers set around an iteration: what work it is, for how many requests and tokens."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+PREFILL, DECODE, MIXED = "prefill", "decode", "mixed"
+_MODES = {"extend": PREFILL, "target_verify": "verify", "draft_extend": "draft", "draft_extend_v2": "draft"}
+"""SGLang's modes; others are called as it calls them."""
+
+
+class Iteration(Struct, frozen=True):
+    """What the name of a range says of an iteration; null where it does not say."""
+
+    phase: str
+    """``prefill``, ``decode``, ``mixed``, ``draft``, ``verify``, ``diffusion``, or another mode of the server."""
+    requests: int | None = None
+    tokens: int | None = None
+    """New tokens that it computes, of all requests."""
+    generated: int | None = None
+    """Those of them that are of decoding."""
+    context: int | None = None
+    """Tokens that are attended, summed over the requests."""
+
+
+_SUMS = r"\(((?:sq(?P<{0}sq>\d+))?(?:sk(?P<{0}sk>\d+))?(?:sqsq\d+)?(?:sqsk\d+)?|(?P<{0}tokens>\d+))\)"
+_VLLM = re.compile(rf"execute_(?:\d+_)?context_(?P<c>\d+){_SUMS.format('c')}_generation_(?P<g>\d+){_SUMS.format('g')}")
+_SGLANG = re.compile(r"step\[(?P<mode>[A-Z]\w*)(?P<rest>(?: \w+=\d+)*)\]")
+_ATOM = re.compile(r"(?P<phase>prefill|decode)\[bs=(?P<bs>\d+) tok=(?P<tok>\d+)\]")
+_TENSORRT_LLM = re.compile(r"\[Executor\] _forward_step(?: \d+)?: (?P<c>\d+) ctx reqs, (?P<g>\d+) gen reqs")
+_XDIT = re.compile(r"execute_diffusion_(?P<batch>\d+)_\d+x\d+")
+LABELS = {
+    "vLLM iteration": _VLLM,
+    "SGLang step": _SGLANG,
+    "ATOM iteration": _ATOM,
+    "TensorRT-LLM forward step #": _TENSORRT_LLM,
+    "xDiT execution": _XDIT,
+}
+"""What the ranges of each server are called together, whose names differ by the work they do."""
+
+
+def label_of(name: str) -> str | None:
+    """What ranges like this one are called together; None for one that no server sets around an iteration."""
+    return next((label for label, pattern in LABELS.items() if pattern.fullmatch(name.strip())), None)
+
+
+def iteration_of(name: str) -> Iteration | None:
+    """What the name of a range says of the iteration in it; None for other names."""
+    name = name.strip()
+    if match := _VLLM.fullmatch(name):
+        said = {key: None if value is None else int(value) for key, value in match.groupdict().items()}
+        new, generated = (said[f"{one}sq"] if said[f"{one}tokens"] is None else said[f"{one}tokens"] for one in "cg")
+        return _of_parts(int(match["c"]), int(match["g"]), new, generated, _sum(said["csk"], said["gsk"]))
+    if match := _TENSORRT_LLM.fullmatch(name):
+        return _of_parts(int(match["c"]), int(match["g"]), None, None, None)
+    if match := _ATOM.fullmatch(name):
+        tokens = int(match["tok"])
+        generated = tokens if match["phase"] == DECODE else 0
+        return Iteration(match["phase"], int(match["bs"]), tokens, generated)
+    if match := _XDIT.fullmatch(name):
+        return Iteration("diffusion", int(match["batch"]))
+    if match := _SGLANG.fullmatch(name):
+        pairs = dict(pair.split("=") for pair in match["rest"].split())
+        return _of_mode(match["mode"].lower(), {key: int(value) for key, value in pairs.items()})
+    return None
+
+
+def phase_of(name: str) -> str | None:
+    """The phase that the name of a range says; None for other names."""
+    found = iteration_of(name)
+    return None if found is None else found.phase
+
+
+def _sum(*values: int | None) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _of_parts(
+    prefilled: int, decoded: int, tokens: int | None, generated: int | None, context: int | None
+) -> Iteration:
+    phase = MIXED if prefilled and decoded else PREFILL if prefilled else DECODE if decoded else "idle"
+    generated = 0 if not decoded else generated
+    return Iteration(phase, prefilled + decoded, _sum(0 if not prefilled else tokens, generated), generated, context)
+
+
+def _of_mode(mode: str, said: dict[str, int]) -> Iteration:
+    phase = _MODES.get(mode, mode)
+    requests, tokens = said.get("bs"), said.get("toks")
+    generated = said.get("g_sq", said.get("g"))
+    if phase == DECODE:  # without speculation, each request of a decode step computes one token
+        tokens = generated = next((value for value in (tokens, generated, requests) if value is not None), None)
+    elif phase == PREFILL:
+        generated = 0
+    if tokens is None and phase == MIXED:
+        tokens = _sum(said.get("c_sq"), said.get("g_sq"))
+    return Iteration(phase, requests, tokens, generated, _sum(said.get("c_sk"), said.get("g_sk")) or said.get("g_sk"))

@@ -1,0 +1,176 @@
+"""Iterations of inference servers: what their names say, their kinds, and what is told of each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from chrome_file import ChromeFile
+
+from tracetui.analysis.gpu.step_kinds import page_kinds, served_rows, typical_steps
+from tracetui.analysis.overview import overview
+from tracetui.analysis.selection import select
+from tracetui.app.charts.steps import Step, marked
+from tracetui.app.cli import main as cli
+from tracetui.parsers import Trace, open_path
+from tracetui.parsers.names.serving import Iteration, iteration_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("execute_context_1(337)_generation_5(5)", Iteration("mixed", 6, 342, 5)),
+        ("execute_context_0(0)_generation_4(4)", Iteration("decode", 4, 4, 4)),
+        ("execute_context_2(900)_generation_0(0)", Iteration("prefill", 2, 900, 0)),
+        (
+            "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)",
+            Iteration("mixed", 46, 8192, 37, 42919),
+        ),
+        (
+            "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)",
+            Iteration("decode", 32, 32, 32, 32785),
+        ),
+        ("step[EXTEND bs=15 toks=15360]", Iteration("prefill", 15, 15360, 0)),
+        ("step[DECODE bs=32]", Iteration("decode", 32, 32, 32)),
+        ("step[TARGET_VERIFY bs=4 toks=20]", Iteration("verify", 4, 20)),
+        ("step[DRAFT_EXTEND_V2 bs=4]", Iteration("draft", 4)),
+        (
+            "step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 c_sqsq=25 c_sqsk=40 g_sq=1 g_sk=12 g_sqsq=1 g_sqsk=12]",
+            Iteration("mixed", 2, 6, 1, 20),
+        ),
+        ("prefill[bs=2 tok=16384]", Iteration("prefill", 2, 16384, 0)),
+        ("[Executor] _forward_step 12: 1 ctx reqs, 5 gen reqs", Iteration("mixed", 6, None, None)),
+        ("[Executor] _forward_step: 0 ctx reqs, 5 gen reqs", Iteration("decode", 5, None, None)),
+        ("execute_diffusion_1_256x256", Iteration("diffusion", 1)),
+        ("execute_model", None),
+        ("decode", None),
+        ("step[decode]", None),
+        ("ProfilerStep#3", None),
+    ],
+)
+def test_what_a_name_says(name, said):
+    assert iteration_of(name) == said
+
+
+Work = tuple[str, float]
+"""The name of an iteration and how long its kernel takes, µs."""
+VLLM = [
+    *(("execute_context_2(900)_generation_0(0)", 400.0) for _ in range(2)),
+    *((f"execute_context_0(0)_generation_{batch}({batch})", 80.0 + batch) for batch in (4, 4, 8, 8, 8, 4)),
+    ("execute_context_1(300)_generation_4(4)", 200.0),
+]
+"""Of 10 µs more each, for the host's call: prefill, prefill, decode in two sizes, mixed."""
+
+
+def written(folder: Path, works: list[Work]) -> Path:
+    """Iterations one after another, 10 µs apart: one kernel each, which begins 9 µs after its range."""
+    file = ChromeFile()
+    now = 1000.0
+    for name, lasting in works:
+        file.launch("kernel", (now + 2, now + 5), (now + 9, now + 9 + lasting))
+        file.event("cuda_runtime", "cudaDeviceSynchronize", (now + 6, now + 9.5 + lasting))
+        file.annotation(name, now, now + 10 + lasting)
+        now += 20 + lasting
+    folder.mkdir(exist_ok=True)
+    return file.write(folder / "server.pt.trace.json")
+
+
+def opened(folder: Path, works: list[Work]) -> Trace:
+    return open_path(written(folder, works), cache=False).main
+
+
+def test_each_phase_is_a_kind_and_no_iteration_is_dropped(tmp_path):
+    trace = opened(tmp_path, VLLM)
+    assert trace.marked_by is not None
+    assert (trace.marked_by.name, trace.marked_by.warm_up, trace.steps.height) == ("vLLM iteration", 0, 9)
+    kinds = page_kinds(select(trace))
+    assert kinds is not None
+    assert [(one.phase, one.steps) for one in kinds.kinds] == [
+        ("decode", (2, 3, 4, 5, 6, 7)), ("prefill", (0, 1)), ("mixed", (8,)),
+    ]  # fmt: skip
+    assert [one.mean_ns for one in kinds.kinds] == [96_000, 410_000, 210_000]
+    assert kinds.rare == ()
+    typical = typical_steps(select(trace))
+    assert typical is not None
+    assert typical.tolist() == [False, False, *[True] * 6, False]
+
+
+def test_what_is_told_of_a_phase(tmp_path):
+    served, sizes = served_rows(page_kinds(select(opened(tmp_path, VLLM))))
+    decode, prefill, mixed = served.iter_rows(named=True)
+    assert decode["batch"] == decode["tokens"] == 6
+    assert decode["context"] is None
+    # 36 tokens in 6 × (80 + 20) µs and the batches' own 36 µs
+    assert decode["tokens_per_s"] == pytest.approx(36 / 636e-6)
+    assert prefill["tokens_per_s"] == pytest.approx(1800 / 840e-6)
+    assert decode["busy_percent"] == pytest.approx(100 * 86 / 96)
+    assert (decode["gap_ns"], decode["launches"], decode["kernels"]) == (10_000, 1, 1)
+    assert (mixed["tokens"], mixed["tokens_per_s"]) == (304, pytest.approx(304 / 210e-6))
+    assert sizes.select("kind", "by", "least", "most", "steps", "mean_ns").rows() == [
+        ("decode", "batch", 4, 4, 3, 94_000), ("decode", "batch", 8, 8, 3, 98_000),
+    ]  # fmt: skip
+
+
+def test_many_sizes_are_put_together(tmp_path):
+    works = [(f"step[DECODE bs={batch}]", 50.0 + batch) for batch in range(1, 65)]
+    _, sizes = served_rows(page_kinds(select(opened(tmp_path, works))))
+    assert sizes["steps"].to_list() == [8] * 8
+    assert sizes["least"].to_list() == [1 + 8 * place for place in range(8)]
+    assert sizes["mean_ns"].is_sorted()
+
+
+def test_at_one_batch_the_context_is_what_grows(tmp_path):
+    names = (f"execute_4_context_0(sq0sk0sqsq0sqsk0)_generation_4(sq4sk{4 * size}sqsq4sqsk{4 * size})"
+             for size in (100, 200, 300))  # fmt: skip
+    _, sizes = served_rows(page_kinds(select(opened(tmp_path, [(name, 50.0) for name in names]))))
+    assert sizes.select("by", "least").rows() == [("context", 100), ("context", 200), ("context", 300)]
+
+
+def test_drafts_have_no_rate_since_nobody_knows_what_is_accepted(tmp_path):
+    works = [("step[TARGET_VERIFY bs=4 toks=20]", 50.0), ("step[DRAFT_EXTEND_V2 bs=4]", 20.0)] * 3
+    served, _ = served_rows(page_kinds(select(opened(tmp_path, works))))
+    assert sorted(served["kind"]) == ["draft", "verify"]
+    assert served["tokens_per_s"].to_list() == [None, None]
+
+
+def test_of_a_lone_iteration_its_work_is_the_time(tmp_path):
+    """What it waited for at its begin was not recorded."""
+    trace = opened(tmp_path, [("step[EXTEND bs=15 toks=15360]", 500.0)])
+    assert not trace.steps.height
+    served, _ = served_rows(page_kinds(select(trace)))
+    assert served.select("kind", "busy_percent", "launches").rows() == [("prefill", 100, 1)]
+    assert served["tokens_per_s"].to_list() == [pytest.approx(15360 / 500e-6)]
+
+
+def test_a_growing_batch_is_no_kind_and_nothing_is_rare(tmp_path, capsys):
+    works = [(f"step[DECODE bs={batch}]", 50.0 * batch) for batch in (1, 1, 1, 1, 1, 1, 20, 20)]
+    path = written(tmp_path, works)
+    kinds = page_kinds(select(open_path(path, cache=False).main))
+    assert kinds is not None
+    assert len(kinds.kinds) == 1
+    assert cli.main(["report", str(path), "--format", "json"]) == 0
+    trace = json.loads(capsys.readouterr().out)["run"]["traces"][0]
+    assert "S28" not in {one["id"] for one in trace["findings"]}
+    assert [row["kind"] for row in trace["overview"]["served"]] == ["decode"]
+
+
+def test_the_headline_has_each_phase_and_no_mean_over_them(tmp_path, capsys):
+    path = written(tmp_path, VLLM)
+    assert cli.main(["report", str(path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "a decode iteration takes" in text
+    assert "6 decode with a mean of 96.00 µs" in text
+    every = overview(select(open_path(path, cache=False).main)).average_step_ns
+    assert every is not None
+    assert f"{every / 1000:.1f} µs" not in text
+
+
+def test_steps_are_marked_as_long_among_their_like():
+    steps = [Step(str(at), ns, [ns], phase=phase) for at, (phase, ns) in enumerate(
+        [("decode", 10), ("prefill", 90), ("decode", 10), ("prefill", 90), ("decode", 40), ("prefill", 95)]
+    )]  # fmt: skip
+    assert [step.slow for step in marked(steps)] == [False, False, False, False, True, False]
