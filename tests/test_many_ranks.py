@@ -28,7 +28,7 @@ from tracetui.app.cli import main as cli
 from tracetui.app.cli.commands.ranks import recordings_of
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, USAGE
 from tracetui.parsers import Note, open_path
-from tracetui.parsers.runs import cache as trace_cache
+from tracetui.parsers.runs import entries
 from tracetui.parsers.runs.opening import READ_AT_ONCE, find_ranks
 from tracetui.parsers.runs.run import KEPT_RANKS
 
@@ -161,7 +161,7 @@ def test_summaries_are_made_once_and_anew_where_they_are_not_whole(tmp_path: Pat
     assert not read(files, Store(tmp_path / "none"), make=False).ranks
     assert read(files, Store(tmp_path / "other"), also=[store]).made == 0
     assert len(Store(tmp_path / "other").entries()) == 4
-    assert not trace_cache.folder().is_dir()
+    assert not entries.folder().is_dir()
 
 
 def test_a_damaged_rank_is_a_problem_and_a_cut_one_has_its_note(tmp_path: Path, threads: ThreadPoolExecutor) -> None:

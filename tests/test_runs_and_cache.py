@@ -16,7 +16,7 @@ import pytest
 from sample_runs import VIM_FP16, changeable, recorded
 
 from tracetui.parsers import TraceError, open_path
-from tracetui.parsers.runs import cache
+from tracetui.parsers.runs import cache, entries
 from tracetui.parsers.trace import FRAMES
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_nothing_is_written_beside_the_input(tmp_path, store):
     folder = tmp_path / "in"
     open_path(trace_file(folder / "t.json"))
     assert [path.name for path in folder.iterdir()] == ["t.json"]
-    assert cache.info().entries == 1
+    assert entries.info().traces == 1
 
 
 def _flip(path: Path) -> None:
@@ -258,11 +258,11 @@ def test_what_else_lies_in_the_folder_stays(tmp_path, store, monkeypatch, how):
     for folder in store.iterdir():
         os.utime(folder, (10, 10))
     open_path(trace_file(tmp_path / "a.json", name="a"))
-    assert cache.info().entries == 1
+    assert entries.info().traces == 1
     if how == "clear":
-        assert cache.clear().entries == 1
+        assert entries.clear().traces == 1
     elif how == "limit":
-        monkeypatch.setattr(cache, "limit", lambda: 1)
+        monkeypatch.setattr(entries, "limit", lambda: 1)
         open_path(trace_file(tmp_path / "b.json", name="b"))
     else:
         open_path(trace_file(tmp_path / "b.json", name="b"))
@@ -283,7 +283,7 @@ def test_many_writers_leave_one_whole_entry(tmp_path, store):
     with ThreadPoolExecutor(8) as pool:
         runs = list(pool.map(lambda _: open_path(path), range(16)))
     assert {run.traces[0].device.height for run in runs} == {500}
-    assert cache.info().entries == 1
+    assert entries.info().traces == 1
     assert not list(store.glob(".writing-*"))
 
 
@@ -293,7 +293,7 @@ def test_what_is_half_written_goes_when_the_program_ends(tmp_path, store, monkey
     def ends_at_the_third(frame, *arguments, **options):
         written.append(arguments)
         if len(written) == 3:
-            cache.abandon()
+            entries.abandon()
             assert not list(store.iterdir())
         return write(frame, *arguments, **options)
 
@@ -303,12 +303,12 @@ def test_what_is_half_written_goes_when_the_program_ends(tmp_path, store, monkey
     assert len(written) == 3
     assert not list(store.iterdir())
     open_path(path)
-    cache.abandon()
-    assert cache.info().entries == 1, "what is complete stays"
+    entries.abandon()
+    assert entries.info().traces == 1, "what is complete stays"
 
 
 def test_what_a_killed_program_left_goes_in_time(tmp_path, store):
-    for name, age in (("old", cache.LEFTOVER_SECONDS + 60), ("new", 60)):
+    for name, age in (("old", entries.LEFTOVER_SECONDS + 60), ("new", 60)):
         left = store / f".writing-{name}"
         left.mkdir(parents=True)
         (left / "host.arrow").write_bytes(b"half")
@@ -324,12 +324,12 @@ def test_the_oldest_go_when_the_cache_is_full(tmp_path, store, monkeypatch):
         open_path(trace_file(tmp_path / f"{n}.json", name=f"k{n}"))
         for entry in store.iterdir():
             os.utime(entry, (n - 10, n - 10) if entry.stat().st_mtime > 10 else None)
-    size = cache.info().bytes // 4
-    monkeypatch.setattr(cache, "limit", lambda: 2 * size + size // 2)
+    size = entries.info().bytes // 4
+    monkeypatch.setattr(entries, "limit", lambda: 2 * size + size // 2)
     open_path(trace_file(tmp_path / "new.json", name="new"))
-    assert cache.info().entries == 2
-    cache.clear()
-    assert cache.info().entries == 0
+    assert entries.info().traces == 2
+    entries.clear()
+    assert entries.info().traces == 0
 
 
 @pytest.mark.parametrize("name", ["chrome/cudagraph_replay.trace.json.gz", "nsys/graph_node.sqlite.gz"])

@@ -36,7 +36,7 @@ COMMANDS = {
     "mcp": "answer a program over the Model Context Protocol (needs tracetui[mcp])",
     "config": "show your settings and where each comes from",
     "config completion": "print a script that completes commands in your shell",
-    "config cache": "show or empty the cache of parsed traces",
+    "config cache": "show or empty the cache of parsed traces and printed reports",
     "reference": "print the rules, the models, the JSON Schemas, or what an agent needs to know",
     "reference rules": "list the rules behind the findings, with their thresholds",
     "reference models": "list the models that can be profiled by name",

@@ -211,11 +211,11 @@ def check_output(request: Request, paths: Sequence[Path]) -> None:
     Raises:
         TraceError: it is refused, and why.
     """
+    if request.output is None:
+        return
     from tracetui.parsers.runs.detect import is_of_a_run
     from tracetui.parsers.written import refuse
 
-    if request.output is None:
-        return
     sources = [*paths, *([request.output] if request.output.is_file() and is_of_a_run(request.output) else [])]
     refuse(request.output, force=request.force, sources=sources, advice=REPLACE)
 

@@ -87,7 +87,7 @@ def run_tui(
     app.run(mouse=not remote if mouse is None else mouse)
     app.ranges.stop()
     # a module that was never imported has written nothing, nor one that a reading thread is still importing
-    if abandon := getattr(sys.modules.get("tracetui.parsers.runs.cache"), "abandon", None):
+    if abandon := getattr(sys.modules.get("tracetui.parsers.runs.entries"), "abandon", None):
         abandon()
     if app.runs.usage:
         raise UsageError(app.runs.usage)

@@ -70,7 +70,7 @@ SCHEMA = (
     Option("tab", "name", "", "The tab to start on, by its name or the start of it; if empty, the recording decides"),
     Option("limit", "count", None, "Rows per list in reports as text and Markdown; without it 10 in text and all in "
            "Markdown"),
-    Option("cache", "flag", True, "Keep parsed recordings, so that they open faster the next time"),
+    Option("cache", "flag", True, "Keep parsed recordings and printed reports, to be faster the next time"),
 )  # fmt: skip
 OPTIONS = {option.key: option for option in SCHEMA}
 DEFAULTS = {option.key: option.default for option in SCHEMA}

@@ -1,22 +1,14 @@
 """Keeps parsed traces in the user's cache directory, so that opening them again needs no parsing.
 
-An entry is a folder: the six frames as Arrow IPC and a JSON file with the context. It is written under a temporary
-name and renamed when complete, so two processes may write the same one. The oldest go when the whole grows too large.
-The cache's folder may be one in which the user keeps other things: only what this module wrote there is removed.
+An entry (`entries`) holds the six frames as Arrow IPC and a JSON file with the context.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-import tempfile
-import time
 import zlib
-from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -24,27 +16,18 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 
 from tracetui.parsers import schema
+from tracetui.parsers.runs import entries
 from tracetui.parsers.runs.side_files import opened, read_text
 from tracetui.parsers.trace import FRAMES, MarkedBy, Note, Replays, Source, Trace, TraceInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 PARSER_VERSION = 24
 """Raise this whenever a reader gives another result for the same file."""
-MAX_BYTES = 4 << 30
-"""How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
 MIN_SOURCE_BYTES = 1 << 16
 """Smaller files are not cached, since parsing them is faster than finding their entry."""
 SAMPLES, SAMPLE_BYTES = 16, 1 << 16
-LEFTOVER_SECONDS = 86_400
-"""An unfinished entry that was not written to for this long belongs to a program that was killed."""
-_writing: set[Path] = set()
-"""Unfinished entries of this process."""
-_CONTEXT = "context.json"
-_FILES = frozenset({_CONTEXT, *(f"{name}.arrow" for name in FRAMES)})
-_ENTRY = re.compile(r"[0-9a-f]{40}")
-_UNFINISHED = ".writing-"
 
 
 class _Context(Struct):
@@ -62,48 +45,17 @@ class _Context(Struct):
     """The columns of each frame that have no value, and were not written."""
 
 
-class CacheInfo(Struct, frozen=True):
-    """What the cache holds."""
-
-    folder: Path
-    entries: int
-    bytes: int
-    limit: int
-
-
-def folder() -> Path:
-    """Where entries live: ``TRACETUI_CACHE_DIR``, else the platform's user cache directory."""
-    if chosen := os.environ.get("TRACETUI_CACHE_DIR"):
-        return Path(chosen)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("tracetui", appauthor=False) / "traces"
-
-
-def limit() -> int:
-    """How many bytes the cache may hold."""
-    try:
-        return int(os.environ["TRACETUI_CACHE_MB"]) << 20
-    except (KeyError, ValueError):
-        return MAX_BYTES
-
-
 def key_of(path: Path) -> str:
     """The name of a file's entry: its size, times of change, samples of its content, and the parser's version."""
     digest = hashlib.blake2b(digest_size=20)
     stat = path.stat()
     layout = [(frame, str(columns)) for frame, columns in zip(FRAMES, _layouts(), strict=True)]
-    digest.update(repr((PARSER_VERSION, pl.__version__, layout, *state_of(stat))).encode())
+    digest.update(repr((PARSER_VERSION, pl.__version__, layout, *entries.state_of(stat))).encode())
     with path.open("rb") as file:
         for number in range(SAMPLES):
             file.seek(max(0, (stat.st_size - SAMPLE_BYTES) * number // (SAMPLES - 1)))
             digest.update(file.read(SAMPLE_BYTES))
     return digest.hexdigest()
-
-
-def state_of(stat: os.stat_result) -> tuple[int, ...]:
-    """What changes when a file gets other content, also where a program sets its time of change back."""
-    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
 
 def _layouts() -> tuple[dict[str, pl.DataType], ...]:
@@ -115,16 +67,15 @@ def load(key: str, path: Path) -> Trace | None:
 
     An entry that is not what was stored is removed, so that a whole one can take its place.
     """
-    entry = folder() / key
+    entry = entries.folder() / key
     if not entry.is_dir():
         return None
     try:
         trace = _read(entry, path)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, pl.exceptions.PolarsError):
-        _remove(entry)
+        entries.remove(entry)
         return None
-    with suppress(OSError):  # a cache that can only be read
-        os.utime(entry)  # the least recently used go first
+    entries.used(entry)
     return trace
 
 
@@ -134,7 +85,7 @@ def _read(entry: Path, path: Path) -> Trace:
     Raises:
         ValueError: a file of it has other content than was written, or it is another trace's entry.
     """
-    checked = json.loads(read_text(entry / _CONTEXT))
+    checked = json.loads(read_text(entry / entries.CONTEXT))
     text = checked["context"]
     if checked["key"] != entry.name or checked["check"] != zlib.crc32(text.encode()):
         raise ValueError(f"{entry} is damaged")
@@ -214,107 +165,28 @@ def _check(path: Path) -> int:
 
 
 def store(key: str, trace: Trace) -> None:
-    """Caches a trace; with a full disk or a read-only home it does nothing."""
-    if trace.source.bytes < MIN_SOURCE_BYTES or limit() <= 0:
-        return
-    target = folder() / key
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
-    except OSError:
-        return
-    _writing.add(scratch)
-    try:
-        _write(scratch, key, trace)
-        if not target.exists():
-            scratch.rename(target)
-    except (OSError, ValueError, pl.exceptions.PolarsError):  # a text with half a surrogate pair, too
-        pass
-    finally:
-        _remove(scratch)
-        _writing.discard(scratch)
-    _trim(limit(), keep=target)
+    """Caches a trace, unless it is small or can't be written."""
+    if trace.source.bytes >= MIN_SOURCE_BYTES:
+        entries.keep(key, lambda scratch: _write(scratch, key, trace))
 
 
 def _write(scratch: Path, key: str, trace: Trace) -> None:
-    """Writes the files of an entry."""
+    """Writes the files of an entry.
+
+    Raises:
+        ValueError: a frame can't be written.
+    """
     checks, nothing = {}, {}
     for name in FRAMES:
         file, frame = scratch / f"{name}.arrow", getattr(trace, name)
         nothing[name] = _nothing(frame)
         # one batch, so that each column comes back in one piece, which NumPy then sees without a copy
-        frame.drop(nothing[name]).write_ipc(file, compression="lz4", record_batch_size=max(frame.height, 1))
+        try:
+            frame.drop(nothing[name]).write_ipc(file, compression="lz4", record_batch_size=max(frame.height, 1))
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(f"{name} was not written") from error
         checks[name] = _check(file)
     source = {field: value for field, value in asdict(trace.source).items() if field != "path"}
     text = encode(_Context(trace.info, source, trace.notes, trace.marked_by, trace.replays, checks, nothing)).decode()
     checked = {"key": key, "check": zlib.crc32(text.encode()), "context": text}
-    (scratch / _CONTEXT).write_text(json.dumps(checked))
-
-
-def abandon() -> None:
-    """Removes half-written entries; for a program that ends now, whatever its threads are doing."""
-    for scratch in tuple(_writing):
-        gone = scratch.with_name(f"{scratch.name}-gone")
-        with suppress(OSError):  # renamed first: by now it may be complete and in its place
-            scratch.rename(gone)
-            _remove(gone)
-
-
-def info() -> CacheInfo:
-    """How much the cache holds."""
-    entries = list(_entries())
-    return CacheInfo(folder(), len(entries), sum(size for _, _, size in entries), limit())
-
-
-def clear() -> CacheInfo:
-    """Empties the cache; returns what it held."""
-    before = info()
-    for _, entry, _ in _entries():
-        _remove(entry)
-    return before
-
-
-def _entries() -> Iterator[tuple[float, Path, int]]:
-    """(last use, folder, bytes) of each entry, unfinished ones included; nothing else that lies in the folder."""
-    try:
-        found = list(folder().iterdir())
-    except OSError:
-        return
-    for entry in found:
-        try:
-            if _is_ours(entry):
-                yield entry.stat().st_mtime, entry, sum(file.stat().st_size for file in entry.iterdir())
-        except OSError:  # noqa: PERF203  another process took it away
-            continue
-
-
-def _is_ours(entry: Path) -> bool:
-    """Returns whether this module made a folder: its name says so, and it holds an entry's files and nothing else."""
-    if not (_ENTRY.fullmatch(entry.name) or entry.name.startswith(_UNFINISHED)):
-        return False
-    if entry.is_symlink() or not entry.is_dir():
-        return False
-    return all(file.name in _FILES and file.is_file() for file in entry.iterdir())
-
-
-def _remove(entry: Path) -> None:
-    """Removes an entry's own files, and its folder if nothing else is in it."""
-    with suppress(OSError):
-        for name in _FILES:
-            (entry / name).unlink(missing_ok=True)
-        entry.rmdir()
-
-
-def _trim(allowed: int, keep: Path) -> None:
-    entries = sorted(_entries())
-    held = sum(size for _, _, size in entries)
-    for used, entry, size in entries:
-        if entry.name.startswith(_UNFINISHED) and time.time() - used > LEFTOVER_SECONDS:
-            _remove(entry)
-            held -= size
-    for _, entry, size in entries:
-        if held <= allowed:
-            return
-        if entry != keep and not entry.name.startswith(_UNFINISHED):
-            _remove(entry)
-            held -= size
+    (scratch / entries.CONTEXT).write_text(json.dumps(checked))

@@ -23,6 +23,7 @@ from tracetui.parsers.runs import cache as trace_cache
 from tracetui.parsers.runs import claims, comments, proofs
 from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import Candidate, files_below, looks_like_trace
+from tracetui.parsers.runs.entries import state_of
 from tracetui.parsers.runs.finding import UNFINISHED, find, light_beside, main_file, unfinished
 from tracetui.parsers.runs.run import LIGHT, RICH, LightPass, RankFile, Run
 from tracetui.parsers.tool_registry import BY_KIND, KINDS, REPORT, function, tool_of
@@ -406,7 +407,7 @@ def _read(candidate: Candidate, watch: Watch) -> Trace:
 def _state(path: Path) -> tuple[int, ...]:
     """What changes with a file's content; nothing where it is gone."""
     with suppress(OSError):
-        return trace_cache.state_of(path.stat())
+        return state_of(path.stat())
     return ()
 
 

@@ -240,7 +240,7 @@ class Cached:
     def prepare(self, folder: Path) -> None:
         from fuzz.chrome import Chrome
         from tracetui.parsers import open_path
-        from tracetui.parsers.runs import cache
+        from tracetui.parsers.runs import cache, entries
 
         cache.MIN_SOURCE_BYTES = 0
         chrome = Chrome()
@@ -251,14 +251,14 @@ class Cached:
             path.write_bytes(base.doc().write(folder).read_bytes())
             os.environ["TRACETUI_CACHE_DIR"] = str(folder.parent / "whole")
             fresh = open_path(path, cache=True).main
-            self.bases.append((path, cache.folder() / cache.key_of(path), fresh))
+            self.bases.append((path, entries.folder() / cache.key_of(path), fresh))
 
     def base(self, dice: Random) -> CachedDoc:
         return CachedDoc(self.bases, dice.randrange(len(self.bases)))
 
     def examine(self, doc: CachedDoc, plan: Plan, folder: Path) -> str:
         from tracetui.parsers import open_path
-        from tracetui.parsers.runs import cache
+        from tracetui.parsers.runs import entries
 
         recording = doc.write(folder)
         fresh = self.bases[doc.number][2]
@@ -268,7 +268,7 @@ class Cached:
             road.equal(trace, fresh, f"the cache's trace ({again}) and the file's")
             if trace.info != fresh.info or trace.notes != fresh.notes or trace.marked_by != fresh.marked_by:
                 raise Find(f"the cache's trace has another context: {trace.info!r:.300}")
-        cache.clear()
+        entries.clear()
         if had and not any(folder.rglob("mine.txt")):
             raise Find("the cache removed a file that is not its own")
         return READ

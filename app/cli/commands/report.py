@@ -149,7 +149,23 @@ def print_stacks(paths: Sequence[Path], request: Request) -> int:
 
 
 def print_report(paths: Sequence[Path], request: Request) -> int:
-    """Prints the report of one run."""
+    """Prints the report of one run; as it was kept where nothing that it follows from has changed."""
+    from tracetui.app.session.kept_report import Kept
+
+    kept = Kept(paths, request) if request.cache and not request.debug else None
+    if kept is not None and (text := kept.text()) is not None:
+        headless.check_output(request, paths)
+        headless.write(text, request, paths)
+        return DONE
+    failed, shown = _computed(paths, request)
+    headless.write(shown, request, paths)
+    if kept is not None and not failed:
+        kept.keep(shown)
+    return DONE
+
+
+def _computed(paths: Sequence[Path], request: Request) -> tuple[bool, str]:
+    """(Whether anything was printed beside it or has failed, the report)"""
     from msgspec.structs import replace as replace_fields
 
     from tracetui.analysis.report.report import SECTIONS, report
@@ -178,6 +194,13 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         with headless.job_progress() as progress:
             run = with_straggler(run, request.scope, progress)
 
+    failures: list[Exception] = []
+
+    def note(error: Exception) -> None:
+        failures.append(error)
+        if request.on_error is not None:
+            request.on_error(error)
+
     def open_file(path: Path) -> Trace:
         return open_path(path, cache=request.cache).main
 
@@ -188,15 +211,14 @@ def print_report(paths: Sequence[Path], request: Request) -> int:
         request.rows if request.format in ("json", "csv") else None,
         open_file,
         config,
-        request.on_error,
+        note,
         request.by,
         _printed_sections(request),
         range_kernels=request.range_kernels is not None,
     )
     found = replace_fields(found, run=replace_fields(found.run, comments=list(comments_on(run))))
     shown = _render(found, request, paths) if request.max_tokens is None else _shortened(found, request, paths)
-    headless.write(shown, request, paths)
-    return DONE
+    return bool(failures or found.run.warnings), shown
 
 
 def _printed_sections(request: Request) -> Callable[[Run, list[Row]], list[Collection[str] | None]] | None:
