@@ -553,6 +553,9 @@ def test_what_has_the_same_result_in_each_step_is_told_by_its_operators(tmp_path
     assert set(facts_of(made.trace(tmp_path)).trace.device["start"].gather(found.work)) == {
         round((step * 1210 + at) * 1e3) for step in range(3) for at in (435, 535)
     }
+    calls = tuple(replaced(whole, operators=(one,)) for one in whole.operators)  # one for each call of the function
+    each = finding("S35", made.facts(tmp_path, RunManifest(measurement=Measurement(unchanged=calls))))
+    assert (each.impact_ns, set(each.work)) == (found.impact_ns, set(found.work))  # type: ignore[arg-type]
     other = replaced(whole, operators=(OperatorCalls("aten::mm", of=3, calls=(1,)), *whole.operators[1:]))
     said = RunManifest(measurement=Measurement(unchanged=(other,)))
     assert silent("S35", made.facts(tmp_path, said)), "the recorded steps have not as many"

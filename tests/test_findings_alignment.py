@@ -103,3 +103,25 @@ def test_f1_counts_what_its_operators_launch_with_the_products(tmp_path: Path) -
     ratio = 989 / 66.9
     assert found.impact_ns == pytest.approx(1e3 * (500 * (1 - 1 / ratio) + 200), rel=0.01)
     assert "200.0 µs of what their operators launch" in found.formula
+
+
+@pytest.mark.parametrize(("shape", "counts"), [([128, 512, 512], True), ([512, 512, 128], False)])
+def test_f1_counts_conversions_of_what_fp32_products_read(tmp_path: Path, shape: list[int], counts: bool) -> None:
+    """A product in bf16 needs no conversion of its operands to fp32; others stay."""
+    made, at = Made(), 0.0
+    product, types = [[128, 512, 512], [128, 512, 512]], ["float", "c10::BFloat16", ""]
+    for number in range(2):
+        begin = at
+        made.host("cuda_runtime", "cudaDeviceSynchronize", begin + 20, begin + 1000)
+        for place, (name, kernel, lasts, dims) in enumerate(
+            (("aten::copy_", "direct_copy_kernel_cuda", 400, [shape, shape, []]), ("aten::bmm", SGEMM, 600, product))
+        ):
+            given = {"Input Dims": dims, "Input type": types if place == 0 else ["float", "float"]}
+            made.host("cpu_op", name, begin + 6 * place, begin + 6 * place + 5, **given)
+            made.launch(kernel, (begin + 6 * place + 1, begin + 6 * place + 2), (at, at + lasts))
+            at += lasts
+        made.step(number, begin, at)
+    found = finding("F1", made.facts(tmp_path))
+    products = 1e3 * 600 * (1 - 66.9 / 989)
+    assert found.least_ns == pytest.approx(products, rel=0.01)
+    assert found.impact_ns == pytest.approx(products + 4e5 * counts, rel=0.01)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from laid_out import report_markdown, report_text
 from msgspec import convert
+from msgspec.structs import replace
 from nsys_file import NsysFile
 from sample_runs import report_of, run_of
 
@@ -15,8 +16,8 @@ from tracetui.analysis.dependencies.limit import likelier
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.verdict import verdict
-from tracetui.analysis.report.model import FindingRow
-from tracetui.app.reports.finding_words import advice, brief, is_remark
+from tracetui.analysis.report.model import FindingRow, PlaceRow
+from tracetui.app.reports.finding_words import WORK_TIME, advice, brief, gain, is_remark, place_text
 from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
 
@@ -88,6 +89,24 @@ def _losing(folder: Path) -> Path:
     return file.write(folder / "lost.sqlite")
 
 
+def test_one_number_is_the_most_and_not_what_will_be_gained() -> None:
+    """A change seldom takes away all that is counted."""
+    row = next(row for row in _rows(RECORDINGS[0]) if row.impact_us)
+    row = replace(row, impact_us=1000.0, impact_least_us=995.0, ceiling_percent=50.0, impact_of="step")
+    assert gain(row) == "Gains at most 1.000 ms of a 2.000 ms step (50.0 %)"
+    assert gain(replace(row, impact_least_us=500.0)) == "Gains 500.0 µs to 1.000 ms of a 2.000 ms step (25.0 to 50.0 %)"
+    assert gain(row, WORK_TIME) == "Gains at most 1.000 ms of the run's 2.000 ms (50.0 %)"
+
+
+def test_of_a_long_place_the_folders_go_before_the_operator() -> None:
+    place = PlaceRow(
+        frame="backward of train/nets/unet.py(12): forward", module=None, range=None, operator="ConvolutionBackward0",
+        line=None, calls=3, us=5.0, percent=90.0, on_gpu=True,
+    )  # fmt: skip
+    assert place_text(place, 64) == "backward of unet.py(12): forward, 3 × ConvolutionBackward0"
+    assert place_text(place, 75) == "backward of train/nets/unet.py(12): forward, 3 × ConvolutionBackward0"
+
+
 def test_an_invalid_recording_says_so_first_and_no_limit(tmp_path: Path) -> None:
     run = open_path(_losing(tmp_path), cache=False)
     facts = Facts(run)
@@ -110,7 +129,8 @@ def test_where_it_can_not_be_told_the_likelier_side_is_said(name: str) -> None:
     side, why = likelier(facts.model, facts.verdict.why)
     assert side == UNDECIDED[name]
     called = {"host": "the CPU", "gpu": "the GPU", "ranks": "other ranks"}[side]
-    assert facts.verdict.sentence.endswith(f" Likelier {called}: {why}.")
+    assert facts.verdict.sentence.startswith(f"Likelier waits for {called} than for ")
+    assert why in facts.verdict.sentence
 
 
 def test_what_is_known_of_the_file_stands_below_the_answer() -> None:

@@ -94,6 +94,8 @@ def limit(sel: Selection, base: str, span: str) -> Limit:
     found, named = (None, None) if on_jax else (run_model(sel), model(sel, sel.clean_step_ns))
     if found is None or named is None:
         why, sentence = _without_model(sel)
+        if times := sel.clean_step_ns:
+            sentence += f"; {span} takes {format_ns(median(times))} without the profiler"
         return Limit("unknown", f"{sentence} ({base}).", why=why)
     kinds = page_kinds(sel)
     if kinds is not None and kinds.typical.phase is not None and sel.trace.steps.height:
@@ -183,15 +185,24 @@ def _without_model(sel: Selection) -> tuple[Why, str]:
     if not sel.trace.has_timeline:
         return "durations", "Durations alone can't tell what the run waits for"
     if sel.trace.info.kind == "jax":
-        tool = sel.trace.info.tool
-        whose = tool if tool.startswith("TensorFlow") else "JAX's profiler"
-        return "jax", f"{untold}{whose} does not record the host between launches"
+        return "jax", f"{untold}{launches_alone(sel.trace)}"
     launches = device["launch"].drop_nulls().unique()
     if not launches.len():
-        return "launches", f"{untold}no launches of its GPU work were recorded"
+        return "launches", f"{untold}{LAYERS if sel.trace.info.kind == 'trtexec' else UNLAUNCHED}"
     if not knows_waits(sel.trace.host["name"].gather(launches)):
         return "runtime", f"{untold}which calls of this device's runtime wait is not known"
     return "selection", f"{untold}no launch of GPU work is in what was selected"
+
+
+UNLAUNCHED = "no launches of its GPU work were recorded"
+LAYERS = "trtexec exports the times of layers, not what the host does"
+
+
+def launches_alone(trace: Trace) -> str:
+    """That a profiler of JAX's kind says when work ran, not what its host did before."""
+    tool = trace.info.tool
+    whose = "TensorFlow's" if tool.startswith("TensorFlow") else "JAX's"
+    return f"{whose} profiler does not record the host between launches"
 
 
 def _exchanges(trace: Trace) -> bool:
@@ -208,7 +219,6 @@ _WAITS = {
     "copies": "Waits for copies to or from the GPU",
     "ranks": "Waits for other ranks, which come late to collectives",
 }
-UNTOLD = "Can't be told from this recording whether it waits for"
 
 
 def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, base: str, span: str, rare: str) -> str:
@@ -218,11 +228,13 @@ def _sentence(found: Model, path: CriticalPath, kind: Kind, why: Why | None, bas
     free_gpu = high if low == high else f"{low} to {high}"
     if why is not None:
         left = f"of {format_ns(found.step_ns)} the GPU alone takes {free_host}, {_host(found)} alone {free_gpu}"
-        cost = f", by what recording cost {_host(found)}" if why == "recording_cost" else ""
+        cost = " by what recording added" if why == "recording_cost" else ""
         rest = "" if why == "unexplained" else _unexplained(found)
         rest += f"; {rare}" if rare else ""
-        untold = f"{_untold(found, path, why)}{left}{cost}{rest} ({base})"
-        return f"{UNTOLD} {undecided_sides(found)}: {untold}. {_likelier(found, why)}"
+        side, reason = likelier(found, why)
+        other = next(one for one in ("ranks" if "ranks" in found.sides else "host", "gpu") if one != side)
+        waits = f"Likelier waits for {_SIDES[side]} than for {_SIDES[other]}, but this recording can't tell"
+        return f"{waits}: {_untold(found, path, why)}{left}{cost}{reason}{rest} ({base})."
     lengths = typical_lengths(found.clean_step_ns) if found.clean_step_ns else recorded_steps(found.graph)
     uneven = rare or _uneven(lengths)
     where = "in the light recording" if found.sel.trace.info.recorded_pass == LIGHT else "as recorded"
@@ -246,7 +258,7 @@ and what a recording doesn't explain is more likely the time of the GPU, if it w
 
 
 def likelier(found: Model, why_untold: Why = "recording_cost") -> tuple[Side, str]:
-    """The side that an undecided run waits for more likely, and why.
+    """The side that an undecided run waits for more likely, and why, as the end of a sentence.
 
     Of its CPU and its GPU the one that takes longer if the host was cost the middle of what recording may have cost it;
     where the recording does not explain the step, the GPU if it works for most of it.
@@ -254,31 +266,21 @@ def likelier(found: Model, why_untold: Why = "recording_cost") -> tuple[Side, st
     if "ranks" in found.sides:
         waited = found.ends[0].median_ns - found.ranks_in_time_ns[0]
         share = 100 * waited / found.ends[0].median_ns if found.ends[0].median_ns else 0.0
-        why = f"it waits for other ranks for {format_percent(share)} of the recorded step"
-        return ("ranks" if share > 100 * MOST_OF_STEP else "gpu"), why
+        few, side = ("", "ranks") if share > 100 * MOST_OF_STEP else ("only ", "gpu")
+        return side, f"; it waits for other ranks for {few}{format_percent(share)} of the recorded step"
     if why_untold != "recording_cost":
         work = found.graph.work
         edges = step_edges(found.graph, work.start, work.end)
         busy = intervals.covered(intervals.union(work.start, work.end), edges[:-1], edges[1:])
         share = 100 * float(busy.sum()) / max(int(edges[-1] - edges[0]), 1)
-        why = f"the GPU works for {format_percent(share)} of the recorded time"
+        why = f"; the GPU works for {format_percent(share)} of the recorded time"
         return ("gpu" if share > 100 * MOST_OF_STEP else "host"), why
     host_ns, gpu_ns = fmean(found.kernels_free_ns), found.host_free_ns
-    why = f"at half of what recording may have cost, the host takes {format_ns(host_ns)}, the GPU {format_ns(gpu_ns)}"
+    why = f", {format_ns(host_ns)} with half of that"
     return ("host" if host_ns > gpu_ns else "gpu"), why
 
 
 _SIDES: dict[Side, str] = {"host": "the CPU", "gpu": "the GPU", "ranks": "other ranks"}
-
-
-def _likelier(found: Model, why_untold: Why) -> str:
-    side, why = likelier(found, why_untold)
-    return f"Likelier {_SIDES[side]}: {why}."
-
-
-def undecided_sides(found: Model) -> str:
-    """What the run may wait for, where it can't be told which."""
-    return "other ranks or for the GPU" if "ranks" in found.sides else "the CPU or the GPU"
 
 
 def _unlike(sel: Selection) -> str:

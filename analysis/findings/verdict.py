@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.findings import catalogue
+from tracetui.analysis.findings.core import basis
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.host_lines import longest_line
 
@@ -21,9 +22,23 @@ def verdict(facts: Facts, config: Config | None = None) -> Limit:
     """The verdict; of a recording that a rule refutes, that it is not valid, and nothing as a fact."""
     by = _refuting(facts, config)
     if by is None:
-        return _with_its_line(facts)
+        return _with_its_work(facts) if facts.verdict.why in _GPU_ALONE else _with_its_line(facts)
     sentence = f"The recording is not valid: {by.title} ({by.id}). What limits the run can't be told from it."
     return replace(facts.verdict, kind="unknown", sentence=sentence, why="invalid")
+
+
+_GPU_ALONE = ("launches", "jax", "runtime")
+"""Reasons for which a recording that can't tell still tells how long the GPU works."""
+
+
+def _with_its_work(facts: Facts) -> Limit:
+    """The verdict, with how much of the step the GPU works, which the layers of an engine don't tell."""
+    idle_ns, step_ns = basis.idle_ns(facts), facts.page_step.ns
+    if not step_ns or facts.trace.info.kind == "trtexec":
+        return facts.verdict
+    share = format_percent(100 * max(step_ns - idle_ns, 0.0) / step_ns)
+    span = "the step" if facts.sel.steps.height else "that time"
+    return replace(facts.verdict, sentence=f"{facts.verdict.sentence} The GPU works for {share} of {span}.")
 
 
 def _with_its_line(facts: Facts) -> Limit:

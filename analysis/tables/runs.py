@@ -177,7 +177,7 @@ STEP_KINDS = Table(
         Field("mean_ns", "Mean", "time", priority=0, main=True, about="mean of these steps"),
         Field("median_ns", "Median", "time", priority=2, about="median of these steps"),
         Field("percent", "%", "percent", width=6, priority=0, about="share of the time of all steps"),
-        Field("numbers", "Numbers", width=8, priority=1, about="which they are; clean steps count from 1"),
+        Field("numbers", "Numbers", width=8, priority=1, flex=True, about="which they are; clean steps count from 1"),
         Field(
             "particular", "What they do", width=16, priority=0, flex=True, null=True,
             about='what most of the time is that they take longer; "" where nothing recorded tells',

@@ -94,6 +94,8 @@ def places(row: FindingRow, *, ascii: bool = False) -> list[str]:
     return [place_text(place, ascii=ascii) for place in large or row.where[:1]]
 
 
+_FOLDERS = re.compile(r"\S*/(?=[^/\s]+\(\d+\))")
+"""The folders of a file with a line: ``train/nets/`` of ``backward of train/nets/unet.py(12): forward``."""
 _COMPILED_GRAPH = re.compile(r"^## Call CompiledFxGraph (\w{6})\w* ##$")
 
 
@@ -114,6 +116,8 @@ def place_text(place: PlaceRow, width: int | None = None, *, ascii: bool = False
         is_place = told[:1] == [least]
         if width is not None and not is_place and least in told and len(", ".join(told)) > width:
             told.remove(least)
+    if width is not None and place.frame and len(", ".join(told)) > width:
+        told[0] = _FOLDERS.sub("", told[0])
     return ", ".join(told)
 
 
@@ -171,6 +175,8 @@ def brief(
             both = f"{place(row, width - len(known) - 2, ascii=ascii)}; {uncapitalized(known)}"
             fits = cell_width(printable(both, ascii=ascii)) <= width
             rest = [gains, both if fits else place(row, width, ascii=ascii)]
+    elif row.doubted_by and row.impact_us and cell_width(rest[-1]) > width:
+        rest[-1] = f"May not hold ({', '.join(row.doubted_by)})"
     elif not row.impact_us and rest:  # what to do takes the lines that are left
         told = wrapped(printable(rest.pop(), ascii=ascii), width)
         room = lines - len(title) - len(rest)
@@ -226,23 +232,21 @@ def place(row: FindingRow, width: int | None = None, *, ascii: bool = False) -> 
 
 
 def gain(row: FindingRow, whole: str = STEP, *, ascii: bool = False) -> str:
-    """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (41.6 to 49.5 %)``; ``at most`` without a known lower end."""
+    """``Gains 11.60 ms to 13.80 ms of a 27.90 ms step (41.6 to 49.5 %)``; ``at most`` where the ends do not differ."""
     most, least, share = row.impact_us, row.impact_least_us or None, row.ceiling_percent
     whole = "mean step" if row.impact_of == MEAN_STEP else whole
     if not most:
         return ""
     if least is not None and least > NEARLY_THE_SAME * most:
-        least = most
+        least = None  # one number that is the most, not what will be gained
     times = [format_us(time, ascii=ascii) for time in (least, most) if time is not None]
-    said = f"{' to '.join(dict.fromkeys(times))}" if least is not None else f"at most {times[0]}"
+    said = " to ".join(times) if least is not None else f"at most {times[0]}"
     if not share:
         return f"Costs {said} {'per step' if whole == STEP else f'of the {whole}'}; what can be gained is not known"
     said = f"Gains {said}"
     base = format_us(100 * most / share, ascii=ascii) if share < 100 else ""
-    if whole.endswith(STEP):
-        of = f"a {base} {whole}".replace("  ", " ")
-    else:
-        of = f"{base}, {whole.removeprefix('time from ')}" if base else f"the {whole}"
+    # without steps the headline and the list of parts say from when to when the run's time is
+    of = f"a {base} {whole}".replace("  ", " ") if whole.endswith(STEP) else f"the run's {base}" if base else "the run"
     from_share = f"{format_percent(share * least / most)[:-2]} to " if least is not None and least < most else ""
     return f"{said} of {of} ({from_share}{format_percent(share)})"
 

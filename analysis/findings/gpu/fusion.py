@@ -189,6 +189,8 @@ def layout_changes(facts: Facts, limits: Limits) -> Finding | None:
 
 def _layout_change(facts: Facts, sort: str) -> str:
     """What to change about moving data, in a few words."""
+    if facts.trace.info.kind == "trtexec":
+        return "Reformat less"
     if sort == LAYOUT_OF_IMAGES:
         return facts.program.say(pytorch="Use channels_last", other="Keep images in one layout")
     return "Copy less" if sort == "copies" else f"Move less data, most by {sort}"
@@ -280,6 +282,11 @@ def for_fusion(facts: Facts, *, softmax: bool) -> str:
 
 def for_layout(facts: Facts, sort: str) -> str:
     """How to avoid moving data, by what moves most of it: `framework.LAYOUTS`."""
+    if facts.trace.info.kind == "trtexec":
+        return (
+            "TensorRT reformats between layers of different types or formats: quantise both sides of a connection or"
+            " neither, and give inputs and outputs the engine's formats (--inputIOFormats, --outputIOFormats)."
+        )
     in_torch = {
         "flip": "Let the kernel that follows read backwards (a reversed scan direction) in place of torch.flip before"
         " and after it.",

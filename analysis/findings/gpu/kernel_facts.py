@@ -60,7 +60,7 @@ def speedup_ceiling(share: float, factor: float) -> float:
 
 
 def stake(facts: Facts, names: list[str], remaining: float) -> Gain:
-    """The gain if these kernels took `remaining` of their time, 0 to 1.
+    """The gain if these kernels took `remaining` of their time, 0 to 1, of which nothing is certain.
 
     Without a time line the gain is only of the profiled kernel time and promises nothing for the step.
     """
@@ -74,7 +74,7 @@ def stake(facts: Facts, names: list[str], remaining: float) -> Gain:
         )
         return gain.unclaimed(f"{what} of it; only a time line tells what the step gains")
     bound = gain.of_kernels(facts, mine["row"].cast(pl.Int64).to_numpy(), factor=remaining)
-    return replace(bound, says_sure=False)
+    return replace(bound, least_ns=0.0, says_sure=False)
 
 
 def stake_if(counts: bool, facts: Facts, name: str, remaining: float, bottleneck: str) -> Gain:

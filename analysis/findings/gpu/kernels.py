@@ -304,11 +304,9 @@ def hot_spot(facts: Facts, limits: Limits) -> Finding | None:
         found = stake(facts, [first["name"]], min(at_roof[0] / 100, 1.0) if at_roof else 0.0)
         healthy = at_roof is not None and at_roof[0] >= limits.attained_percent
         unsure = at_roof is None and found.severity == "critical"
-        attains = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ""
+        attains = f", at {words.percent(at_roof[0])} of its {at_roof[1]} roof" if at_roof else ", its roof is not known"
         proof = Query("kernels", row=first["name"])
-        # how far a kernel is from what the GPU can do, only its roof tells
-        least = found.least_ns if at_roof else 0.0
-        return replace(found, claimed=found.claimed and not healthy, least_ns=least).finding(
+        return replace(found, claimed=found.claimed and not healthy).finding(
             f"{short(first['name'])} takes {words.percent(hot)} of the kernel time{attains}"
             if healthy
             else f"Speed up {short(first['name'])}: {words.percent(hot)} of the kernel time{attains}",

@@ -100,8 +100,11 @@ def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
     if not told or facts.host_model is None:
         return
     known = _numbered_operators(facts)
-    for each in told:
-        rows = _calls_of(known, each)
+    places: dict[tuple[str, int, str, bool], list[Unchanged]] = {}
+    for one in told:  # a function that is called several times per step is told of once for each call
+        places.setdefault((one.file, one.line, one.function, one.whole), []).append(one)
+    for calls in places.values():
+        each, rows = calls[0], np.concatenate([_calls_of(known, one) for one in calls])
         if not rows.size:
             continue
         bound = gain.of_host_rows(facts, np.isin(np.arange(facts.trace.host.height), rows))
@@ -114,7 +117,9 @@ def computed_again(facts: Facts, limits: Limits) -> Iterator[Finding]:
             f"Compute once {each.file}:{each.line}, {each.function}: its result is the same in each step",
             (
                 Evidence("the same bits in each of the steps compared", what),
-                Evidence("operators", sum(len(of.calls) for of in each.operators), "", Query("operators")),
+                Evidence(
+                    "operators", sum(len(of.calls) for one in calls for of in one.operators), "", Query("operators")
+                ),
                 Evidence("their GPU work, as recorded", spent, "ns", Query("kernels")),
             ),
             f"without these operators: {bound.why}",

@@ -9,12 +9,14 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tracetui.analysis.base import names
 from tracetui.analysis.findings.core import gain, program, words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.gpu import F1, F2, F3, F12
 from tracetui.analysis.findings.declared.kernels import K10, K16, K19
 from tracetui.analysis.findings.declared.rule import looks_for
 from tracetui.analysis.findings.gpu import kernel_kinds
+from tracetui.analysis.findings.gpu.attention import inputs_of
 from tracetui.analysis.findings.gpu.kernel_facts import attained, large, share_of, short, stake
 from tracetui.analysis.findings.gpu.kernel_kinds import Part
 from tracetui.analysis.roofline import peaks
@@ -75,10 +77,18 @@ def _with_tf32(facts: Facts, rows: Ints, around: Ints) -> Iterator[Evidence]:
 
 
 def _around(part: Part) -> Ints:
-    """Device rows of what the operators of these products launch beside them: Fourier transforms, partial sums."""
-    launched = part.facts.launches.select("row", "operator")
+    """Device rows that such products bring with them.
+
+    These are what their operators launch beside them (Fourier transforms, partial sums), and conversions of tensors of
+    their operands' shapes, which products in fewer bits do without.
+    """
+    launched, shapes = part.facts.launches.select("row", "operator"), part.facts.trace.host["input_shapes"]
     operators = part.frame["operator"].drop_nulls().unique()
-    beside = launched.filter(pl.col("operator").is_in(operators.implode()) & ~pl.Series(part.mask))
+    multiplied = [shape for text in names.distinct(shapes.gather(operators)) for shape in inputs_of(text) if shape]
+    texts = shapes.gather(launched["operator"])
+    converted = [text for text in names.distinct(texts) if any(shape in multiplied for shape in inputs_of(text)[:1])]
+    casts = pl.Series(kernel_kinds.casts(part.facts)) & texts.cast(pl.String).is_in(converted)
+    beside = launched.filter((pl.col("operator").is_in(operators.implode()) | casts) & ~pl.Series(part.mask))
     rows: Ints = beside["row"].cast(pl.Int64).to_numpy()
     return rows
 

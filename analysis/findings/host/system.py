@@ -53,7 +53,7 @@ def gpu_not_the_limit(facts: Facts, limits: Limits) -> Finding | None:
         ),
         f"{words.ns(idle_ns)} idle of {words.ns(step_ns)} = {words.percent(share)} of {basis.shown(facts).span}",
         threshold=f"idle above {words.percent(limit)} of the step" + (" (CUDA graphs)" if by_graph > 50 else ""),
-        aside=HEADLINE if facts.model is not None else "",
+        aside=HEADLINE,
     )
 
 
@@ -130,6 +130,8 @@ def loader_irrelevant(facts: Facts, limits: Limits) -> Finding | None:
 
 @looks_for(S12)
 def many_small_kernels(facts: Facts, limits: Limits) -> Finding | None:
+    if facts.trace.info.kind == "trtexec":
+        return None  # its kernels are layers that TensorRT has fused already
     launched = facts.launches
     spent = launched["duration"].to_numpy()
     small = spent < 1000 * limits.kernel_us

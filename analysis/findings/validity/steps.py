@@ -245,16 +245,17 @@ def _of_which(facts: Facts) -> str:
 
 
 def _loads(sel: Selection, steps: pl.DataFrame) -> tuple[int, int]:
-    """How many calls load GPU code, and their time, ns; only calls within steps if there are steps."""
+    """How many calls load GPU code, and their time, ns; within steps, without any between first and last GPU work."""
     host = sel.host.select("row", "kind", "name", "parent", "start", "duration")
     loads = names.matching(host["name"], lambda name: MODULE_LOADS.search(name) is not None)
     calls = host.filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.Series(loads))
     calls = calls.filter(~pl.col("parent").is_in(calls["row"].implode()).fill_null(value=False))
-    if steps.height and calls.height:
-        steps = steps.select(begin="start", until="end").sort("begin")
-        calls = calls.sort("start").join_asof(steps, left_on="start", right_on="begin")
-        calls = calls.filter(pl.col("start") < pl.col("until"))
-    return calls.height, int(calls["duration"].sum())
+    start = calls["start"].to_numpy()
+    end = start + calls["duration"].to_numpy()
+    spans = [sel.work_span] if not steps.height and sel.work_span else steps.select("start", "end").rows()
+    base = intervals.union(*np.array(spans, np.int64).reshape(-1, 2).T) if spans else intervals.union(start, end)
+    within = intervals.intersect(intervals.union(start, end), base)
+    return int(np.count_nonzero(intervals.covered(base, start, end))), intervals.length(within)
 
 
 @looks_for(V7)

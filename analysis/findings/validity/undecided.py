@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.graph import longest_delay
-from tracetui.analysis.dependencies.limit import lost_wait, missed
+from tracetui.analysis.dependencies.limit import LAYERS, UNLAUNCHED, launches_alone, lost_wait, missed
 from tracetui.analysis.findings.core import program, words
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Query, evidence
 from tracetui.analysis.findings.declared.rule import looks_for
@@ -102,7 +102,7 @@ def _by_replay(facts: Facts) -> Finding:
     ]
     return Finding(
         "warning",
-        f"{_TITLE}: its launches don't explain the steps",
+        f"{_TITLE}: record a few steps more, its launches don't explain these",
         evidence(
             ("step as recorded", model.recorded_ns, "ns", Query("timeline")),
             ("step in a replay of its launches", model.replayed_ns, "ns"),
@@ -155,30 +155,36 @@ def _by_kind(facts: Facts) -> Finding:
     """JAX's profiler says when work ran, not what its host did before."""
     return _without_host(
         facts,
-        "JAX's profiler does not record the host between launches",
+        "record with Nsight Systems",
+        launches_alone(facts.trace),
         "Record with Nsight Systems instead: nsys profile -t cuda,nvtx -o run python PROGRAM." + _BY_TRIAL,
     )
 
 
+_CALLS_BY: dict[str, str] = {
+    "nsys": "nsys profile -t cuda PROGRAM",
+    "rocprof": "rocprofv3 --hip-trace --kernel-trace -- PROGRAM",
+    "trtexec": "nsys profile -t cuda,nvtx trtexec …",
+}
+"""The command that records the host's calls too, by the tool that did not."""
+
+
 def _by_launches(facts: Facts) -> Finding:
     """GPU work without the calls that launched it."""
-    return _without_host(
-        facts,
-        "no launches of its GPU work were recorded",
-        facts.program.say(
-            pytorch="Record the CPU too: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
-            other="Record the API calls of the host beside the GPU's work"
-            + (": nsys profile -t cuda." if facts.trace.info.kind == "nsys" else "."),
-        )
-        + _BY_TRIAL,
-    )
+    kind = facts.trace.info.kind
+    if kind == "chrome" and facts.program.framework == "pytorch":
+        act, how = "record the CPU too", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
+    else:
+        act, how = "record the API calls of the host too", _CALLS_BY.get(kind, "")
+    advice = f"{act[:1].upper()}{act[1:]}{f': {how}' if how else ''}." + _BY_TRIAL
+    return _without_host(facts, act, LAYERS if kind == "trtexec" else UNLAUNCHED, advice)
 
 
-def _without_host(facts: Facts, lacks: str, advice: str) -> Finding:
+def _without_host(facts: Facts, act: str, lacks: str, advice: str) -> Finding:
     """A recording of the GPU alone; rules on the host abstain by themselves, so it takes nothing away."""
     return Finding(
         "info",
-        f"{_TITLE}: {lacks}",
+        f"{_TITLE}: {act}",
         evidence(
             ("step as recorded" if facts.sel.steps.height else "recorded", facts.step_ns, "ns", Query("timeline"))
         ),

@@ -117,7 +117,7 @@ def overview(trace: Trace, layout: Layout) -> Iterator[Part]:
 def _kinds(found: Overview, layout: Layout) -> Iterator[Part]:
     """The kinds of steps, with what the rare ones do, and what is told of an inference server's."""
     told = [(row, words) for row in found.kinds if (words := particular_words(row["kind"], row["particular"]))]
-    after = tuple(f"Longer in {row['numbers']}: {words}" for row, words in told)
+    after = tuple(f"{row['kind'].capitalize()}: {words}" for row, words in told)
     base = f"% of the time of all steps; {STEP_WORDS[found.kinds[0]['of']]}"
     layout = replace(layout, limit=None)
     yield listed(STEP_KINDS, found.kinds, layout, base=base, whole=0, after=after)
@@ -146,7 +146,7 @@ def _average_step(found: Overview, layout: Layout) -> Block:
     what = "The step" if steps else whole_words(found)
     heading = f"{what}: {layout.time(step.us)} {STEP_WORDS[step.of]}"
     if step.recording_us:
-        heading += f" (recording may have added up to {layout.time(step.recording_us)})"
+        heading += f" (up to {layout.time(step.recording_us)} by recording)"
     after = _setup(found, layout)
     if step.of != "recorded":
         recorded = found.as_recorded or found
