@@ -1,7 +1,5 @@
 """The columnar reader against the plain json reader, on every recording and every way of writing the same events."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json
