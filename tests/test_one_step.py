@@ -20,6 +20,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.matching.clean_step import page_step, replayed_trace
 from tracetui.analysis.overview import host_ranges, overview
+from tracetui.analysis.ranks.files import reading
 from tracetui.analysis.report.sections import Sections
 from tracetui.analysis.schemas.outputs import json_schema
 from tracetui.analysis.selection import Scope, Selection, select
@@ -51,7 +52,9 @@ KINDS = {"clean": "without the profiler", "light": "in the light recording", "re
 
 @cache  # a test's runs have the scope of the module, so that one process is asked for the same report
 def reported(name: str) -> dict[str, Any]:
-    return report(open_path(RUNS[name]), Scope())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "SMALL_BYTES", 1 << 40)  # read here, where processes would take longer to start
+        return report(open_path(RUNS[name]), Scope())
 
 
 def traces(name: str) -> list[dict[str, Any]]:
