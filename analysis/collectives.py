@@ -5,7 +5,8 @@ Bandwidths count as in nccl-tests: https://github.com/NVIDIA/nccl-tests/blob/mas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,16 +15,9 @@ from msgspec import Struct
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.remembered import kept, latest
 from tracetui.analysis.gpu.activities import activities, distinct
-from tracetui.analysis.selection import select, step_at
-from tracetui.parsers import schema
+from tracetui.analysis.selection import Selection, select, step_at
+from tracetui.parsers import Trace, schema
 from tracetui.parsers.names import collectives as words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
 TIMES: dict[str, pl.DataType] = {
     "row": pl.UInt32(),  # row in `Trace.collectives`

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
-from tracetui.analysis.host_lines import NO_LINE, frame_words, is_own
-
-if TYPE_CHECKING:
-    from tracetui.analysis.host_lines import Path, Sampled
+from tracetui.analysis.host_lines import NO_LINE, Path, Sampled, frame_words, is_own
 
 LEAST_PERCENT = 0.1
 """Of the sampled steps: what takes less is part of what called it."""

@@ -12,11 +12,11 @@ from msgspec import Struct
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.conventions import CATEGORIES, TB_COLLECTIVES, TRACETUI, Conventions
 from tracetui.analysis.dependencies.limit import Limit, limit
-from tracetui.analysis.gpu.activities import activities, by_value, distinct
+from tracetui.analysis.gpu.activities import Activities, activities, by_value, distinct
 from tracetui.analysis.gpu.idle import gaps_of, shares
 from tracetui.analysis.gpu.occupancy import tensor_cores_known, with_estimated_occupancy
 from tracetui.analysis.gpu.steps import StepSlots, extent, setup, step_slots
-from tracetui.parsers import schema
+from tracetui.parsers import Trace, schema
 from tracetui.parsers.iterations import as_recorded
 from tracetui.parsers.names.collectives import is_host_collective
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.gpu.activities import Activities
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
 
 SCHEMA = {

@@ -18,16 +18,14 @@ from tracetui.analysis.attribution.place import FRAME, own_frames
 from tracetui.analysis.base.names import of_kinds
 from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.host_path import host_path
-from tracetui.analysis.host_lines import WITHIN, own_place, sampled
-from tracetui.parsers.nesting import LaneClock, nest
+from tracetui.analysis.host_lines import WITHIN, Sampled, own_place, sampled
+from tracetui.parsers.nesting import LaneClock, Nesting, nest
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Ints
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.host_lines import Sampled
     from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
-    from tracetui.parsers.nesting import Nesting
     from tracetui.parsers.runs.samples import Frame
 
 Chain: TypeAlias = tuple[str, ...]

@@ -7,14 +7,11 @@ Compute's reports as many as there are files.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
 from tracetui.parsers.names.kernel_key import key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 SAME_PERCENT = 1.0
 """A difference of up to this many percent is no change where the noise is unknown."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 TABLE = "table"
 """The tab shows tables: rows that can be opened, sorted, filtered, copied and saved."""

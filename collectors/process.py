@@ -8,15 +8,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tracetui.collectors import keeper
 from tracetui.collectors.machine.masking import masked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 POLL_S = 0.1
 PATIENCE_S = 10.0

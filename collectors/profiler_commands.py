@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.collectors import torchrun
-from tracetui.collectors.request import TOOLS, ProfileError
+from tracetui.collectors.request import TOOLS, ProfileError, ProfileRequest
 from tracetui.parsers.runs.samples import FILE as SAMPLES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.collectors.request import ProfileRequest
 
 PROGRAM, SPEC = "child", "spec.{}.json"
 MODELS = "tracetui_models"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 TAIL_BYTES = 1 << 16
 _COUNTERS = (

@@ -8,12 +8,10 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 TOOLS = ("torch", "nsys", "ncu", "memory")
 """The tools in the order in which ``all`` runs them: the first trace decides which kernels ncu measures."""

@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from tracetui.collectors.request import ProfileError
+from tracetui.collectors.request import ProfileError, ProfileRequest
 from tracetui.models import registry
-from tracetui.models.needs import TORCH
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.collectors.request import ProfileRequest
-    from tracetui.models.needs import Need
+from tracetui.models.needs import TORCH, Need
 
 SECONDS = 60
 MARK = "tracetui-requirements:"

@@ -10,9 +10,11 @@ import re
 import shutil
 import socket
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,11 +35,6 @@ from tracetui.parsers.runs import detect
 from tracetui.parsers.runs.comments import FILE as COMMENTS
 from tracetui.parsers.runs.manifest import LOG
 from tracetui.parsers.written import written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
 
 SUFFIXES = re.compile(
     r"((?:\.pt)?(?:\.trace)?\.(?:jsonl?|sqlite3?|db|csv|txt|log|pickle|pkl)(?:\.gz)?|\.gz)$", re.IGNORECASE

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.collectors.request import ProfileError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MODULE = "torch.distributed.run"
 _OLD = "torch.distributed.launch"

@@ -6,16 +6,14 @@ Imports torch; `registry` imports this module when a model is built.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from .errors import ModelError, WrongOption
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STEP = "pipeline_schedule"
 """The range around forward and backward of a pipeline, which alternate."""

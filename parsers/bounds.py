@@ -5,19 +5,15 @@ What is beyond a bound keeps its rows and times, and a note says what is no long
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from tracetui.parsers import categories
 from tracetui.parsers.tally import Tally
-from tracetui.parsers.trace import FRAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import FRAMES, Trace
 
 LONGEST_NAME = 1 << 14
 """Bytes; compilers write a few thousand."""

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 
 from tracetui.parsers.errors import Cancelled, TraceError
-from tracetui.parsers.progress import Progress
+from tracetui.parsers.progress import Progress, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from types import TracebackType
-    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
-    from tracetui.parsers.progress import Watch
 
 GZIP_MAGIC = b"\x1f\x8b"
 INFLATED_RATIO, INFLATED_LEAST = 64, 64 << 20

@@ -5,15 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
+from typing import Any, TypeVar
 
 THREADS = min(4, os.cpu_count() or 1)
 Task = TypeVar("Task")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from tracetui.parsers.categories import encodable
 from tracetui.parsers.trace import Note
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 EXAMPLE_LENGTH = 120
 CUT_SHORT = (

@@ -7,12 +7,10 @@ It has data only: it names functions, and whoever calls one imports it. What peo
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REPORT = "_report"
 """The suffix for the kind of files that only the tool which wrote them can read, as in ``nsys_report``."""

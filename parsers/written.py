@@ -6,14 +6,11 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.parsers.errors import TraceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 READ_ONLY_VARIABLE = "TRACETUI_READ_ONLY"
 """If this is set to anything but 0, nothing of the user's is written: `tracetui serve` sets it for its screens."""

@@ -1,7 +1,5 @@
 """What the analysis reports, as the JSON that the commands print."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import convert, to_builtins

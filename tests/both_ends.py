@@ -1,16 +1,9 @@
 """Deals files of tests to pytest-xdist's workers so that a recording is read by as few of them as can be."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
-
-if TYPE_CHECKING:
-    import pytest
-    from xdist.remote import Producer
-    from xdist.workermanage import WorkerController
-
+from xdist.workermanage import WorkerController
 
 TOGETHER = tuple(f"tests/test_{name}.py" for name in ("report", "tables", "text_report", "schemas"))
 """Files that look at the whole reports of the same recordings (`reported.RECORDINGS`), which take longest to make."""

@@ -1,17 +1,13 @@
 """Outputs against their JSON Schemas, and every key of a report as text."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tracetui.analysis.schemas.outputs import json_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEYS = Path(__file__).parent / "report_keys.txt"
 jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema, which is in tracetui[dev]")

@@ -1,12 +1,8 @@
 """Which pairs of a product are tried, where the whole product takes long and finds no more."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
+from typing import TypeVar
 
 Row = TypeVar("Row")
 Column = TypeVar("Column")

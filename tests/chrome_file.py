@@ -6,14 +6,10 @@ file.launch("gemm", call=(10, 12), kernel=(20, 60))
 path = file.write(tmp_path / "a.pt.trace.json")
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 Span = tuple[float, float]
 

@@ -1,17 +1,12 @@
 """Where the rows of declared tables stand in the report's JSON, and which of their values may be null there."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from tracetui.analysis.tables import captures, findings, runs, sweeps
 from tracetui.analysis.tables.registry import COMPARED, OF_RUNS, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.tables.table import Table
+from tracetui.analysis.tables.table import Table
 
 OF_RUN: dict[str, Table] = {name: TABLES_OF[name] for name in sorted(OF_RUNS)}
 """The tables of the run itself, by its report's key."""

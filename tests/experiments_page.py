@@ -4,8 +4,6 @@ python tests/experiments_page.py                          # writes both pages an
 python tests/experiments_page.py --take FOLDER --name h200  # first keeps results of benchmarks/experiments.py
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

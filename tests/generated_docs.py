@@ -1,7 +1,5 @@
 """What the documentation shows of the program, taken from the program: ``make docs``."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io

@@ -11,10 +11,10 @@ import polars as pl
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.conventions import TRACETUI, Conventions, hta_kernel_type
 from tracetui.analysis.gpu.activities import activities, last_step_start
+from tracetui.analysis.selection import Selection
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.selection import Selection
 
 SORTS = ("computation", "communication", "memory")
 """Kinds of GPU work, in the order in which combinations name them."""

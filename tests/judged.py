@@ -1,28 +1,21 @@
 """Runs single rules on runs that a test makes."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from sample_runs import is_kept
 
 from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.config import Config
+from tracetui.analysis.findings.core.facts import Facts, Subject
 from tracetui.analysis.findings.core.finding import Abstention, Finding, Findings
-from tracetui.parsers import Run, open_path
+from tracetui.analysis.findings.declared.rule import Rule
+from tracetui.analysis.scope import Scope
+from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.runs.manifest import SCHEMA, RunManifest, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tracetui.analysis.findings.config import Config
-    from tracetui.analysis.findings.core.facts import Subject
-    from tracetui.analysis.findings.declared.rule import Rule
-    from tracetui.analysis.scope import Scope
-    from tracetui.parsers import Trace
 
 
 def find(

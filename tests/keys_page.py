@@ -1,15 +1,9 @@
 """Makes the documentation's page of keys from the registry of commands."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from tracetui.app import tabs
 from tracetui.app.keys import commands
+from tracetui.app.keys.keymap import Command
 from tracetui.app.tables.filters import FILTER_HELP
-
-if TYPE_CHECKING:
-    from tracetui.app.keys.keymap import Command
 
 
 def page() -> str:

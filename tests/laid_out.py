@@ -1,24 +1,19 @@
 """Reports laid out as `tracetui report` and `tracetui diff` do."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from as_json import as_structs, with_findings
 
+from tracetui.analysis.base.json_values import Json
+from tracetui.analysis.report.model import Report
 from tracetui.app.reports import csv_report
 from tracetui.app.reports.content import diff
 from tracetui.app.reports.content import run as content
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown
+from tracetui.app.reports.parts import Part
 from tracetui.app.reports.text import text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.report.model import Report
-    from tracetui.app.reports.parts import Part
 
 
 def run_parts(found: Json | Report, layout: Layout) -> Iterator[Part]:

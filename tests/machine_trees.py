@@ -1,15 +1,10 @@
 """Builds what machines report about themselves: sysfs trees and outputs of tools, as on real boards and GPUs."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tracetui.collectors.machine.probe import Ran
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 MHZ = 1_000_000
 

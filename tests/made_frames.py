@@ -1,17 +1,13 @@
 """Traces made of plain rows, without a file: a dictionary per row, null where it says nothing."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 
 from tracetui.parsers import Source, Trace, TraceInfo, schema
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Row: TypeAlias = dict[str, Any]
 

@@ -1,23 +1,17 @@
 """Makes small runs for tests of rules: a Chrome trace of steps, launches and copies; times in µs."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from judged import find
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
-from tracetui.parsers import Run, open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.analysis.findings.core.finding import Abstention, Finding, Findings
-    from tracetui.analysis.scope import Scope
-    from tracetui.parsers import Trace
-    from tracetui.parsers.runs.manifest import RunManifest
+from tracetui.analysis.findings.core.finding import Abstention, Finding, Findings
+from tracetui.analysis.scope import Scope
+from tracetui.parsers import Run, Trace, open_path
+from tracetui.parsers.runs.manifest import RunManifest
 
 H200 = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0, "numSms": 132, "warpSize": 32}
 V100 = {"id": 0, "name": "Tesla V100-SXM2-16GB", "computeMajor": 7, "computeMinor": 0, "numSms": 80, "warpSize": 32}

@@ -1,19 +1,12 @@
 """Jobs of many small ranks, and what their workers do when one of them dies."""
 
-from __future__ import annotations
-
 import os
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from chrome_file import ChromeFile
 
-from tracetui.analysis.ranks.files.worker import Outcome
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.analysis.ranks.files.worker import Task
+from tracetui.analysis.ranks.files.worker import Outcome, Task
 
 LATE = 3
 KILLED = 2

@@ -1,11 +1,6 @@
 """Builds small files as Nsight Compute prints them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 IDS = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name"]
 PLACE = ["Context", "Stream", "Block Size", "Grid Size", "Device", "CC"]

@@ -9,16 +9,12 @@ Times are ns. Processes and threads are numbers of the operating system. Tables 
 nsys makes them. ``file.row("TABLE", column=value)`` writes anything else.
 """
 
-from __future__ import annotations
-
 import gzip
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 PID = 100
 VM = 1 << 48

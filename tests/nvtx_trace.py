@@ -1,7 +1,5 @@
 """Traces made of a few NVTX ranges, calls and kernels, without a file: times in ns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

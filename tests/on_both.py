@@ -3,8 +3,6 @@
 ``python tests/on_both.py FOLDER`` reads the recordings in FOLDER; `aarch64` runs it and compares.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

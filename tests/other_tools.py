@@ -1,7 +1,5 @@
 """Tables of torch-tb-profiler and HolisticTraceAnalysis that nothing of ours shows, made of what our tables rest on."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 

@@ -9,17 +9,13 @@ collective ends on all of its ranks at once, after the last of them came; `waite
 for whom.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 BASE_NS = 1_790_857_026_000_000_000
 FIRST_STEP = 10

@@ -5,26 +5,19 @@ warm-up step needs steps). Faults are put into the frames, as a reader would hav
 fault; two are faults of files and are put into the JSON.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from tracetui.parsers import open_path
+from tracetui.parsers import Trace, open_path
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tracetui.parsers import Trace
 
 MS = 1_000_000
 WORK = ["kernel", "memcpy", "memset", "graph"]

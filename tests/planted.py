@@ -3,8 +3,6 @@
 python tests/planted.py  # writes the table of benchmarks/trust.md
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -13,17 +11,15 @@ import random
 import re
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from nsys_file import NsysFile
 
 from tracetui.collectors.scrub import scrub_file
 from tracetui.collectors.scrubbing.redactor import Redactor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DOC = Path(__file__).resolve().parents[1] / "benchmarks" / "trust.md"
 TITLE = "## What scrub takes out"

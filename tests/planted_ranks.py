@@ -6,8 +6,6 @@ Every rank has a host, a GPU and links that are simulated (`parallel_jobs`): wha
 does who waits. Traces are what a recorder would have seen: on clocks of hosts that are off and drift, some files cut.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random
@@ -15,14 +13,12 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parallel_jobs import COMPUTE, Rank, Simulated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 PER_NODE = 8
 

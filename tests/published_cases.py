@@ -5,19 +5,14 @@ names. What it does not print, and a recording needs, is filled in and said to b
 those machines; nothing else is to be concluded from them.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from chrome_file import ChromeFile
 from ncu_file import SOL, long_table
 from nsys_file import NsysFile
 
 from tracetui.parsers.runs.manifest import SCHEMA
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MS = 1_000_000
 

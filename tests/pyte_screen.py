@@ -1,7 +1,5 @@
 """A terminal emulator, a program in a pseudo-terminal, and one that writes down what Textual would have sent."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re
@@ -12,15 +10,12 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from fcntl import ioctl
+from pathlib import Path
 from termios import TIOCSWINSZ
-from typing import TYPE_CHECKING
 
 import pyte
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 PATIENCE_SECONDS = 40
 

@@ -1,7 +1,5 @@
 """Summaries of many ranks without files: what matching, clocks and waiting make of them is known."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -8,16 +8,12 @@ collective ends on all of its ranks at once, `transfer` after the last of them c
 the files are written. What each rank really waited for is in `Job.truth`.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 BASE_NS = 1_790_857_026_000_000_000
 """Unix time of every file's zero."""

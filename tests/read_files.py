@@ -3,20 +3,14 @@
 python tests/read_files.py  # writes the table of benchmarks/trust.md; takes some minutes
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from as_json import report
 from sample_runs import OUTSIDE
 
 from tracetui.app.text.fitting import printable
-from tracetui.parsers import TraceError, open_path
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Run
+from tracetui.parsers import Run, TraceError, open_path
 
 DOC = Path(__file__).resolve().parents[1] / "benchmarks" / "trust.md"
 TITLE = "## What is read of every recording"

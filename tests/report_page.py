@@ -1,16 +1,10 @@
 """The tables of docs/reference/report.md that say what the keys of a declared table mean, from the declarations."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.analysis.tables.registry import TABLES
-from tracetui.analysis.tables.table import UNITS
-
-if TYPE_CHECKING:
-    from tracetui.analysis.tables.table import Field, Table
+from tracetui.analysis.tables.table import UNITS, Field, Table
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "report.md"
 WORDS = {

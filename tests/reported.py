@@ -1,7 +1,5 @@
 """Recordings of every tool and what the report says of them, made once for all tests of a process."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,18 +1,13 @@
 """docs/report.md: the commands that it shows, run, and what it shows of their output."""
 
-from __future__ import annotations
-
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from tracetui.app.cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "report.md"

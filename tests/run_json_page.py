@@ -1,7 +1,5 @@
 """docs/reference/run-json.md from the structs that read run.json: ``python tests/run_json_page.py`` writes it anew."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path

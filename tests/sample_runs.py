@@ -1,17 +1,14 @@
 """Recordings that tests open: those kept in ``tests/data``, the samples, and what may not be copied here."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from reported import opened, reported
 
-if TYPE_CHECKING:
-    from tracetui.parsers import Run
+from tracetui.parsers import Run
 
 DATA = Path(__file__).resolve().parent / "data"
 FP32 = DATA / "vim_tiny_fp32_bs4.pt.trace.json.gz"

@@ -1,7 +1,5 @@
 """docs/reference/settings.md from the schema of settings; `make docs` writes it."""
 
-from __future__ import annotations
-
 from tracetui.app.cli.commands.config import example, known_columns
 from tracetui.app.settings import schema
 from tracetui.app.settings.theme import THEMES

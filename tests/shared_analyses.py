@@ -1,19 +1,14 @@
 """Lets the screens that tests open on one recording share its reading and analyses, as the tabs of one screen do."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from sample_runs import is_kept
 
 from tracetui.app.session.open_runs import OpenRun
 from tracetui.app.session.session import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from tracetui.parsers import Run
+from tracetui.parsers import Run
 
 _hold, _cached = OpenRun.hold, Session.cached
 _runs: dict[Hashable, Run] = {}

@@ -1,13 +1,9 @@
 """Makes CUDA memory snapshots for tests: a small caching allocator that keeps a history as PyTorch's does."""
 
-from __future__ import annotations
-
 import pickle
 import random
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 SEGMENT = 2 << 20
 START = 1_795_150_494_000_000

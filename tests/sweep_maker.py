@@ -1,13 +1,9 @@
 """Makes runs and sweeps as `tracetui profile` leaves them, without running anything."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 
 def write_trace(path: Path, steps_us: Sequence[float], kernels: dict[str, tuple[int, float]]) -> None:

@@ -1,7 +1,5 @@
 """The house's rules: floors, the list of packages, and what opening a trace must not import."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
@@ -9,7 +7,6 @@ import sys
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grimp
 import pytest
@@ -19,8 +16,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("analysis", "app", "collectors", "models", "parsers", "samples")

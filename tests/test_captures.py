@@ -1,7 +1,5 @@
 """Several captures beside each other: every number measured, what one lacks unknown, no share above its base."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,12 +1,10 @@
 """Causes that have a name: modes, repetition by hooks and passes, what attention is given, what long steps do."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -37,9 +35,6 @@ from tracetui.parsers.runs.manifest import (
     Workload,
 )
 from tracetui.parsers.runs.samples import Frame, Samples, Stack, Stay, Thread
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_modes_are_a_fixed_list_of_switches_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

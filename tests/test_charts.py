@@ -1,7 +1,5 @@
 """Charts of text: areas and sums are right, the width is kept, and ASCII means ASCII."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,10 +1,9 @@
 """`tracetui check`: the guide's checklist, point by point, on recordings of every tool."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from made_run import ADD, HGEMM, Made, finding, silent
@@ -21,9 +20,6 @@ from tracetui.app.reports.checklist import check_parts
 from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.text import text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TORCH = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 TRAIN = "chrome/deit_small_train_bf16_bs32.pt.trace.json.gz"

@@ -1,7 +1,5 @@
 """What the program in the profiled Python times and records, in which order; torch is a stand-in with a GPU."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -9,10 +7,11 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fake_torch import FakeTorch
@@ -24,9 +23,6 @@ from tracetui.collectors.child.profilers import LIGHT_TRACE, TRACE, Refused
 from tracetui.collectors.child.progress import Progress
 from tracetui.collectors.child.sampling import ANSWER
 from tracetui.collectors.request import ProfileRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What lies beside a recording is not believed: files that are none, and a run.json of another run."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What an event is, by category, process, arguments and name: held against a plain reading, event by event."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

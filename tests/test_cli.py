@@ -253,19 +253,15 @@ def test_a_path_after_the_sections_is_a_path(capsys: pytest.CaptureFixture[str])
     assert "The step: 102.9 ms as recorded" in capsys.readouterr().out
 
 
-def test_open_without_a_terminal_prints_the_report() -> None:
-    done = run("open", "--sample", "--section-is-unknown")
-    assert done.returncode == USAGE
-    done = run("open", "--sample")
-    assert done.returncode == DONE, done.stderr
-    assert done.stdout.startswith("tracetui report: vim_tiny")
-    assert done.stderr == ""
-
-
-def test_open_of_two_paths_without_a_terminal_prints_the_diff() -> None:
-    done = run("open", str(recorded(VIM)), str(recorded(VIM_FP16)))
-    assert done.returncode == DONE, done.stderr
-    assert done.stdout.startswith("tracetui diff")
+def test_open_without_a_terminal_prints_the_report_or_the_diff(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["open", "--sample", "--section-is-unknown"]) == USAGE
+    capsys.readouterr()
+    assert cli.main(["open", "--sample"]) == DONE
+    out, err = capsys.readouterr()
+    assert out.startswith("tracetui report: vim_tiny")
+    assert err == ""
+    assert cli.main(["open", str(recorded(VIM)), str(recorded(VIM_FP16))]) == DONE
+    assert capsys.readouterr().out.startswith("tracetui diff")
 
 
 @pytest.mark.parametrize(

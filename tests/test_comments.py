@@ -1,7 +1,5 @@
 """Comments on rows: the file beside the recordings, who may read it, and where they are shown."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

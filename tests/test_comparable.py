@@ -1,10 +1,10 @@
 """May two runs be compared: what run.json and the recordings say differs, and what that means."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,11 +19,7 @@ from tracetui.app.cli.main import main
 from tracetui.parsers import Run, Source, Trace, TraceInfo
 from tracetui.parsers.runs.manifest import RunManifest, parse
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Recording = Callable[[str], Trace]
+Recording = Callable[[str], Trace]
 
 FP32 = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"

@@ -1,11 +1,9 @@
 """What a diff is of: steps without a profiler, light recordings, or the recordings as they are; and that it says so."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pytest
@@ -28,9 +26,7 @@ from tracetui.analysis.selection import Scope, in_steps, select
 from tracetui.app.cli.commands.diff import judged
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Run, Trace
+from tracetui.parsers import Run, Trace
 
 MLP = DATA / "mlp_profiled"
 CLEAN = json.loads((MLP / "run.json").read_text())["measurement"]["clean_step_ns"]

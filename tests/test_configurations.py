@@ -1,15 +1,15 @@
 """Counters by configuration: how launches are weighted, by kind of kernel, in reports, sweeps and the diff."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import ncu_file
+import polars as pl
 import pytest
 from as_json import report
 from laid_out import body
@@ -25,11 +25,6 @@ from tracetui.app.views.sweep import _page as sweep_page
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.ncu.reader import read_ncu
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import polars as pl
 
 MLP = "ncu/mlp"
 FP32, BF16, TF32, FP16 = (f"{MLP}/mlp_bs64_{dtype}.csv.gz" for dtype in ("fp32", "bf16", "tf32", "fp16"))

@@ -3,8 +3,6 @@
 They share the copy, in which each module is compiled once; each example is taken out again.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,12 +1,12 @@
 """Several reports of Nsight Compute side by side: in the analysis, the reports and on the screen."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
 
 import ncu_file
 import pytest
@@ -19,10 +19,6 @@ from tracetui.analysis.counters.compared import compare
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
 from tracetui.parsers.ncu.reader import read_ncu
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from pathlib import Path
 
 COPY = "void at::native::vectorized_elementwise_kernel<4, float16_copy_kernel_cuda(at::TensorIteratorBase &)>(int)"
 METRICS = {

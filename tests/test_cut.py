@@ -1,7 +1,5 @@
 """A stretch of a Chrome trace as a smaller one: what is kept, byte for byte, and that its numbers are the whole's."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

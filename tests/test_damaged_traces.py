@@ -1,7 +1,5 @@
 """Damaged and odd files: every intact event is recovered, and what was skipped is counted."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Databases of nvprof, rocprofv3, rocprof v1 and RPDTracer, against the figures of their own bytes."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path

@@ -1,9 +1,8 @@
 """The dependency graph: its replay against plain rules, what would be left of a step, and the critical path."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -25,19 +24,12 @@ from tracetui.analysis.dependencies.costs import (
 )
 from tracetui.analysis.dependencies.critical_path import RESOURCES, UNKNOWN, critical_path, path_lane, slacks
 from tracetui.analysis.dependencies.graph import Graph, graph
-from tracetui.analysis.dependencies.model import LAUNCHING_NS, faster_work, model, without_calls
+from tracetui.analysis.dependencies.model import LAUNCHING_NS, Model, faster_work, model, without_calls
 from tracetui.analysis.dependencies.waits import FREE, FULL, LOST, NONE, WAIT, Calls, Work
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.overview import overview
 from tracetui.analysis.selection import Scope, select
-from tracetui.parsers import schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace, schema
 
 RECORDED_TIMELINES = (
     "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",

@@ -3,6 +3,8 @@
 Each test runs the same function twice, by the reference's convention and by ours.
 """
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Callable

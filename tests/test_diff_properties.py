@@ -1,13 +1,12 @@
 """The comparison of two runs beside one that adds up row by row."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from statistics import mean, median, variance
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -23,9 +22,6 @@ from tracetui.analysis.matching.replaced_kernels import replacements
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, in_steps, select
 from tracetui.parsers.names import kernel_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 Row: TypeAlias = dict[str, Any]
 

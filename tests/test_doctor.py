@@ -1,13 +1,12 @@
 """What doctor finds on machines, boards and terminals in good and bad order."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from machine_trees import AGX_ORIN_30W, H200, ORIN_NANO_25W, Board, Tools, jetson, smi, write, x86
@@ -17,9 +16,6 @@ from tracetui.app.cli.main import main
 from tracetui.collectors.checks import doctor, target_python
 from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check, Terminal
 from tracetui.collectors.machine.probe import Probe, Ran
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOOD_TERMINAL = {"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "PATH": ""}
 TORCH = {

@@ -1,7 +1,5 @@
 """The driver beside Textual's own, as a terminal emulator shows them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -28,12 +26,10 @@ from tracetui.app.terminal.sender import IN_FLIGHT_BYTES, Sender
 from tracetui.app.terminal.styles import BIT, NORMAL, Style, blank_pen, on_blank, read_sgr, sgr
 
 pytest.importorskip("pyte")
-from typing import TYPE_CHECKING
+
+from pathlib import Path
 
 from pyte_screen import RECORDED, Emulator
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PATIENCE_SECONDS = 40
 HIDDEN = ("NO_COLOR", "COLORTERM", "SSH_CONNECTION", "TMUX", "COLUMNS", "LINES")

@@ -1,7 +1,5 @@
 """One recording, spelled in the many ways that JSON allows, gives one report."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The filter language beside a reader that looks at one cell after the other."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 import re

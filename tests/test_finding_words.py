@@ -1,7 +1,5 @@
 """How findings write numbers of things."""
 
-from __future__ import annotations
-
 import pytest
 
 from tracetui.analysis.findings.core import words

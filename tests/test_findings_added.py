@@ -1,8 +1,8 @@
 """Exposed communication, batch norms to fold, fp32 and accesses under Nsight Compute, threads, and a diff's causes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,13 +18,7 @@ from tracetui.analysis.findings.gpu.measured_kernels import accesses
 from tracetui.analysis.findings.host.system import crowded_ns
 from tracetui.analysis.findings.jobs import talks
 from tracetui.analysis.findings.pairs.comparison import causes
-from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace, open_path
 
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 MULTIMEM = "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long)"

@@ -1,8 +1,6 @@
 """F3: matrix work whose operands are not aligned; and what F1 counts around fp32 products."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from made_run import ADD, FLIP, HGEMM, SGEMM, Made, finding, silent
@@ -10,9 +8,6 @@ from sample_runs import run_of
 
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.parsers.names.kernel_types import bytes_at_a_time
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ALIGN1 = (
     "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_tn_align1>"

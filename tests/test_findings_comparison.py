@@ -1,9 +1,9 @@
 """Rules on two runs, on real pairs and on pairs made from published numbers."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from judged import find
@@ -12,17 +12,11 @@ from sweep_maker import write_run
 from tracetui.analysis.compare.repeats import RunsDifference, runs_difference
 from tracetui.analysis.findings import catalogue
 from tracetui.analysis.findings.core.facts import Facts, Pair
+from tracetui.analysis.findings.core.finding import Finding, Findings
 from tracetui.analysis.findings.pairs import comparison
-from tracetui.parsers import Run, open_path
+from tracetui.parsers import Run, Trace, open_path
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.analysis.findings.core.finding import Finding, Findings
-    from tracetui.parsers import Trace
-
-    Recording = Callable[[str], Trace]
+Recording = Callable[[str], Trace]
 
 RULES = {id: catalogue.RULES[id] for id in ("D1", "D2", "D3", "D5", "D11")}
 FP32 = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"

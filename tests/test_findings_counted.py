@@ -1,10 +1,8 @@
 """Rules on counters of Nsight Compute: bank conflicts, spills, stalls, divergence, the tensor pipe, precisions."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from judged import abstains, fires, manifest, silent
@@ -15,17 +13,13 @@ from sample_runs import recorded
 
 from tracetui.analysis.counters.metrics import stopped_at
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.engine import findings_of
 from tracetui.analysis.findings.gpu.measured_kernels import _IN_WORDS, PER_ISSUE, REASONS, _reason
 from tracetui.analysis.roofline.counters import matrix_time
 from tracetui.app.reports.content.counters import stopped_text
 from tracetui.parsers import open_path
 from tracetui.parsers.names.kernel_types import operand_type
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.analysis.findings.core.finding import Finding
 
 RAW, DETAILS = "ncu/vim_full_raw.csv.gz", "ncu/vim_full_details.csv.gz"
 OPS = "ops/ops.ncu.csv.gz"

@@ -1,11 +1,10 @@
 """The engine behind the findings: order, what takes a finding away, what is said of it, what users may change."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sample_runs import recorded, run_of
@@ -24,13 +23,8 @@ from tracetui.analysis.sweeps import model as sweep
 from tracetui.app import tabs
 from tracetui.app.tables import filters
 from tracetui.app.views import view_class
-from tracetui.parsers import Run, open_path
+from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.runs.proofs import Claim, Proof
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from tracetui.parsers import Trace
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "vim_tiny"
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"

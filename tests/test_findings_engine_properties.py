@@ -1,11 +1,10 @@
 """The engine of the findings beside plain rules of what is kept, set aside, doubted and first, with rules anyhow."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from hypothesis import given
@@ -16,9 +15,6 @@ from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Evidence, Finding, Findings, Suppressed
 from tracetui.analysis.findings.declared.rule import Rule
 from tracetui.analysis.findings.engine import find
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 WORST_FIRST = ("invalid", "critical", "warning", "info")
 LEFT = {  # what is left of each severity under a doubt of each severity

@@ -1,9 +1,8 @@
 """Rules of the framework: precision, casts, the optimizer, attention, fusion, layout."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,14 +32,8 @@ from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.gpu import fusion, kernel_kinds
 from tracetui.analysis.report.findings import finding_row
 from tracetui.app.reports.finding_words import cost
-from tracetui.parsers import open_path
+from tracetui.parsers import Trace, open_path
 from tracetui.parsers.names.kernel_names import fp32_matrix_work
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 FRAMEWORK = ("F1", "F2", "F4", "F6", "F7", "F11", "F12")
 VIM, HALF = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz", "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"

@@ -1,11 +1,10 @@
 """Rules on kernels and memory: what they see, what they leave alone, what they need; on recordings and small runs."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from judged import find
@@ -13,16 +12,11 @@ from sample_runs import SWEEP
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts, Pair
-from tracetui.analysis.findings.core.finding import HEADLINE
+from tracetui.analysis.findings.core.finding import HEADLINE, Finding, Findings
 from tracetui.analysis.findings.gpu.kernel_facts import ncu_command, speedup_ceiling
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.run import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.analysis.findings.core.finding import Finding, Findings
-    from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import Trace
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 OURS = {"K1", "K2", "K3", "K4", "K5", "K6", "K12", "K13", "K14", "G1", "G5"}

@@ -1,10 +1,9 @@
 """Rules on the state of the machine, on manifests as the collectors write them."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,14 +12,9 @@ from machine_trees import AGX_ORIN_30W, H200, MHZ, ORIN_NANO_25W, ORIN_NX_10W, B
 
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.collectors.machine import recording as machine
-from tracetui.parsers import Run
+from tracetui.parsers import Run, Trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.parsers import Trace
-
-    Recording = Callable[[str], Trace]
+Recording = Callable[[str], Trace]
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 VIM_NSYS = "nsys/vim_tiny_fp32_bs4.sqlite.gz"

@@ -1,9 +1,7 @@
 """Findings that are about the same GPU work say so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from judged import find
@@ -14,9 +12,6 @@ from tracetui.analysis.findings import engine
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.finding import Finding, Findings
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _finding(id: str, *rows: int, impact: float | None = 1.0) -> Finding:

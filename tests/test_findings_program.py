@@ -1,9 +1,9 @@
 """Advice in the language of the program: which framework a recording is of, and what rules say then."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from judged import abstains, fires
@@ -11,14 +11,8 @@ from made_run import ADD, HGEMM, SGEMM, SOFTMAX, Made, facts_of, finding, look, 
 from nsys_file import NsysFile
 from sample_runs import recorded
 
-from tracetui.parsers import TraceError, open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.parsers import Trace
+from tracetui.analysis.findings.core.facts import Facts
+from tracetui.parsers import Trace, TraceError, open_path
 
 OPENMP = "__omp_offloading_10302_1234_main_l42"
 STENCIL = "void stencil<float>(float*, float const*, int)"

@@ -1,35 +1,28 @@
 """Every piece of evidence leads to rows that are there."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 from judged import find
 from made_run import facts_of
 
 from tracetui.analysis import findings
 from tracetui.analysis.findings.catalogue import all_rules
+from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.host import host_functions
 from tracetui.analysis.operators import operators
 from tracetui.analysis.tables.critical_path import CRITICAL_PATH, GAPS
 from tracetui.analysis.tables.kernels import KERNELS, MEMOPS
 from tracetui.analysis.tables.program import API_CALLS, HOST_FUNCTIONS, OPERATORS, RANGES
+from tracetui.analysis.tables.table import Field
 from tracetui.analysis.timeline.gaps import longest_gaps
 from tracetui.app.tables import filters
 from tracetui.app.tabs import NAMES
 from tracetui.app.views import view_class
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import polars as pl
-
-    from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.tables.table import Field
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
 
 RULES = (
     "S1", "S2", "S5", "S6", "S7", "S8", "S10", "S12", "F1", "F2", "F4", "F6", "F7", "F11", "F12",

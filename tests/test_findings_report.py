@@ -1,13 +1,13 @@
 """Findings in the reports and in `reference rules`: every format says the same, in 80 columns, with the user's file."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import sample_runs
@@ -26,10 +26,6 @@ from tracetui.app.reports.finding_words import cost, evidence_text, missing_by_r
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, USAGE
 from tracetui.app.text.fitting import cell_width
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FP32, FP16 = str(sample_runs.FP32), str(sample_runs.FP16)
 

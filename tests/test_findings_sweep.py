@@ -1,24 +1,18 @@
 """Rules on sweeps: what scales, what does not, what is noise, and what is no sweep at all."""
 
-from __future__ import annotations
+from pathlib import Path
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+import pytest
 from judged import find
 from sweep_maker import write_sweep
 
 from tracetui.analysis.findings import catalogue
 from tracetui.analysis.findings.config import Config
+from tracetui.analysis.findings.core.finding import Finding, Findings
 from tracetui.analysis.findings.pairs import sweep as rules
 from tracetui.analysis.sweeps.reading import read_sweep
 from tracetui.app.cli.main import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from tracetui.analysis.findings.core.finding import Finding, Findings
 
 RULES = {id: catalogue.RULES[id] for id in ("S4", "D6", "D7", "D8", "D9")}
 

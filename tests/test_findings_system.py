@@ -1,8 +1,7 @@
 """Rules of the whole system: launches, the data loader, waits, copies, small kernels."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from judged import find
@@ -14,14 +13,8 @@ from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import program
 from tracetui.analysis.findings.core.finding import Query
-from tracetui.parsers import open_path
+from tracetui.parsers import Trace, open_path
 from tracetui.parsers.runs.manifest import Device, Identity, RunManifest, Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 SYSTEM = ("S1", "S2", "S5", "S6", "S7", "S8", "S10", "S12")
 VIM, VIM_NSYS = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz", "nsys/vim_tiny_fp32_bs4.sqlite.gz"

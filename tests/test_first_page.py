@@ -1,8 +1,7 @@
 """The first page: what is wrong with the recording first, then at most five pieces of advice of at most four lines."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from laid_out import report_markdown, report_text
@@ -20,9 +19,6 @@ from tracetui.analysis.report.model import FindingRow, PlaceRow
 from tracetui.app.reports.finding_words import WORK_TIME, advice, brief, gain, is_remark, place_text
 from tracetui.app.text.fitting import cell_width
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORDINGS = (
     "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",

@@ -1,21 +1,16 @@
 """Chrome JSON of other tools: their GPU work is read, once, and no key of a header makes a file Kineto's."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from sample_runs import recorded
 
 from tracetui.app.cli.main import main
+from tracetui.parsers import Trace
 from tracetui.parsers.chrome.reader import read_chrome
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 
 def work(trace: Trace) -> dict[str, tuple[int, int]]:

@@ -1,11 +1,10 @@
 """A few inputs of the fuzzer (`make fuzz`) with a fixed seed; every find has a test of its own in `test_fuzz_finds`."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fuzz import loop, road, worker
@@ -14,9 +13,6 @@ from fuzz.formats import FORMATS
 from fuzz.page import table, write_table
 
 from tracetui.parsers.runs import cache
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEED = 20_260
 COUNTS = {

@@ -1,7 +1,5 @@
 """What the fuzzer found, each as the smallest input that shows it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import pickle
@@ -9,8 +7,9 @@ import sqlite3
 import tracemalloc
 import zlib
 from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -33,18 +32,13 @@ from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.collectors.scrub import scrub_file
 from tracetui.collectors.scrubbing.redactor import Redactor
-from tracetui.parsers import TraceError, open_path, schema
+from tracetui.parsers import Trace, TraceError, open_path, schema
 from tracetui.parsers.chrome import pieces, reader
 from tracetui.parsers.chrome.cut import cut
 from tracetui.parsers.chrome.tokens import Irregular
 from tracetui.parsers.memory.pickle_scan import load_plain
 from tracetui.parsers.nsys.reader import read_nsys
 from tracetui.parsers.runs import cache
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 
 def opened(path: Path) -> Trace:

@@ -1,10 +1,7 @@
 """The longest gaps of a GPU, what ran in a stretch by lane, and sampled metrics as curves of the timeline."""
 
-from __future__ import annotations
-
 import gzip
 import sqlite3
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -25,9 +22,7 @@ from tracetui.app.charts.lanes import row_runs
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.app.views.timeline import known_first, with_curves
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
 
 SAMPLE, NSYS, SAMPLED = (
     "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz",

@@ -1,5 +1,7 @@
 """Host hot spots, API calls, launches, copies and memory, recomputed one at a time."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path

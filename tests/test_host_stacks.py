@@ -1,7 +1,5 @@
 """The sampled stacks as a tree and in the formats of other tools; of recordings whose lines are known."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

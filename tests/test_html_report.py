@@ -1,7 +1,5 @@
 """Reports as one HTML page: the cells of Markdown, nothing from elsewhere, names that stay text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import itertools
@@ -10,13 +8,12 @@ import xml.etree.ElementTree as ElementTree
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 from laid_out import diff_parts, run_parts
 from msgspec import Struct, convert
 from msgspec.structs import asdict
-from page_reader import read_page
+from page_reader import Element, read_page
 from reported import PAIRS, VIM, compared, reported, swept
 from sample_runs import recorded
 from sweep_maker import write_sweep
@@ -36,12 +33,7 @@ from tracetui.app.reports.content.sweep import sweep_parts
 from tracetui.app.reports.html.page import amount_of, column_values, html
 from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import markdown
-from tracetui.app.reports.parts import Block, Chart, Facts, FindingList, Sentences, Title
-
-if TYPE_CHECKING:
-    from page_reader import Element
-
-    from tracetui.app.reports.parts import Part
+from tracetui.app.reports.parts import Block, Chart, Facts, FindingList, Part, Sentences, Title
 
 NCU, MEMORY = "ncu/vim_full_raw.csv.gz", "memory/gpt_memory_snapshot.pickle.gz"
 REPORTS = (VIM, NCU, MEMORY, "diff", "sweep")

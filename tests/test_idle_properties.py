@@ -1,10 +1,7 @@
 """Idle time and its causes beside a walk over every stretch between two moments at which anything changes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import polars as pl
 from hypothesis import example, given, settings
@@ -15,9 +12,7 @@ from tracetui.analysis.base.conventions import HTA
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.gpu.idle import CAUSES, GAPS, IDLE, gaps, gaps_of, idle, shares
 from tracetui.analysis.selection import select
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
 
 LIMIT = 30_000
 """A gap this long is no start-up time of the GPU any more, ns."""

@@ -1,7 +1,5 @@
 """Traces of the JAX profiler: the recording on a GPU, and forms made by hand after what XLA writes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,13 +1,12 @@
 """Which kernel, and which launch, of one recording a launch of another is; and what a run's tools say together."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pytest
@@ -23,10 +22,7 @@ from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
 from tracetui.parsers import Run, Source, Trace, TraceInfo, schema
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Recording = Callable[[str], Trace]
+Recording = Callable[[str], Trace]
 
 OPS = {"kineto_name": "ops/ops.trace.json.gz", "nsys_name": "ops/ops.sqlite.gz", "ncu_name": "ops/ops.ncu.csv.gz"}
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"

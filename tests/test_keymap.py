@@ -1,7 +1,5 @@
 """A person's own keys: what is understood, what is refused, and that every part of the screen speaks of them."""
 
-from __future__ import annotations
-
 import pytest
 from sample_runs import FP16, FP32
 from tui_pilot import opened, press, screen_text, settle, write

@@ -1,7 +1,5 @@
 """Keys belong to the line or dialog that the key before them opened."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import threading

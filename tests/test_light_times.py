@@ -1,11 +1,10 @@
 """The times of tables are those of a run's light recording, and each table says on which recording it rests."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -28,11 +27,7 @@ from tracetui.analysis.selection import Scope, Selection, in_steps, select
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.app.session.session import Session
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Run, Trace
+from tracetui.parsers import Run, Trace
 
 MLP, GRAPHS = DATA / "mlp_profiled", DATA / "two_passes"
 """Ten light steps and three rich ones of a small network; twelve and four of a program that replays CUDA graphs."""

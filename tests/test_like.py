@@ -1,7 +1,5 @@
 """Drafts of whole reports: every chapter in its place, filled from the recording or saying what would fill it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from functools import cache

@@ -1,17 +1,16 @@
 """The state of machines, from the files and tools of boards and GPUs."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from machine_trees import (
@@ -38,9 +37,6 @@ from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.probe import Probe, Ran, find_tool, run_command, tool_version, version_numbers
 from tracetui.collectors.machine.sampler import Lines, Nvml, Sampler
 from tracetui.parsers.runs.manifest import SCHEMA, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def state(root: Path, board: Board) -> dict[str, Any]:

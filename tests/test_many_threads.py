@@ -1,7 +1,5 @@
 """Reports say the same on any number of Polars' threads: under ``-n`` the other tests compute on one."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,11 +1,9 @@
 """Secrets and names of users are masked where they are read and recorded, before anything is shared."""
 
-from __future__ import annotations
-
 import json
 import stat
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -17,9 +15,6 @@ from tracetui.collectors.folder import RunFolder
 from tracetui.collectors.machine.masking import masked, masked_line
 from tracetui.parsers import open_path
 from tracetui.parsers.names.people import without_users
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

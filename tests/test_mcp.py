@@ -1,7 +1,5 @@
 """`tracetui mcp`: its tools, and one conversation over standard input and output with the SDK's own client."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

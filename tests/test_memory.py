@@ -1,13 +1,12 @@
 """Memory: the peak, its holders, what stays, fragmentation; all against plain replays."""
 
-from __future__ import annotations
-
 import collections
 import gzip
 import json
 import pickle
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,14 +17,9 @@ from tracetui.analysis.memory.lifetime import growth, long_lived, outliving
 from tracetui.analysis.memory.owners import EARLIER, NO_STACK, compiled, own_and_library
 from tracetui.analysis.memory.peak import columns, curve, curve_points, holders, holding, memory, peak
 from tracetui.analysis.memory.segments import blocks, end_state, ooms, segments
-from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.app.cli import main as cli
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.analysis.selection import Selection
 
 GPT = "memory/gpt_memory_snapshot.pickle.gz"
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"

@@ -1,7 +1,5 @@
 """CUDA memory snapshots: what is read of them, and what is refused."""
 
-from __future__ import annotations
-
 import collections
 import copy
 import gzip
@@ -12,7 +10,8 @@ import random
 import struct
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -21,17 +20,12 @@ from laid_out import report_text
 from sample_runs import recorded
 from snapshot_file import START, Allocator, churn, snapshot, write
 
-from tracetui.parsers import schema
+from tracetui.parsers import Trace, schema
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.memory.pickle_scan import Refused, load_plain
 from tracetui.parsers.memory.snapshot import read_memory_snapshot
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs.run import Run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 GPT = "memory/gpt_memory_snapshot.pickle.gz"
 HISTORY = ("alloc", "free", "free_requested", "segment_alloc", "segment_free", "segment_map", "segment_unmap")

@@ -1,12 +1,10 @@
 """The Memory tab: its chart, tables and ways in; and what the reports say of memory."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from as_json import report
@@ -19,9 +17,6 @@ from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.charts.area import area_chart, plot_width
 from tracetui.app.views.memory import memory_text
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GPT = "memory/gpt_memory_snapshot.pickle.gz"
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"

@@ -1,19 +1,14 @@
 """Raw and details page of one Nsight Compute report are one recording."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from sample_runs import VIM
 
 from tracetui.parsers import open_path
 from tracetui.parsers.ncu.pages import join_pages
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_run_s_pages_are_one_recording(tmp_path: Path) -> None:

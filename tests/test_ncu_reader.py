@@ -1,28 +1,23 @@
 """Nsight Compute's CSV in every form it comes in; the trap that a test is about stands in its name."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import ncu_file
 import polars as pl
 import pytest
 from sample_runs import recorded
 
+from tracetui.parsers import Trace
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.frames import base_unit
 from tracetui.parsers.ncu.reader import read_ncu
 from tracetui.parsers.ncu.sniff import looks_like_ncu
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 SAXPY = 'void saxpy<float, (bool)1>(int, const char *)::[lambda(int) ("quoted", 2)]'
 PROF = (

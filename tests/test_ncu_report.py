@@ -1,7 +1,5 @@
 """Nsight Compute's own reports, read without ncu, against what NVIDIA's library reads of them."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import random

@@ -1,12 +1,10 @@
 """ncu's source page per line and per instruction; its other texts are named for what they are."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import shutil
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import ncu_file
 import pytest
@@ -18,12 +16,7 @@ from tracetui.analysis.counters.compared import reports_of
 from tracetui.analysis.counters.source_lines import source_lines
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
-from tracetui.parsers import TraceError, open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Run
+from tracetui.parsers import Run, TraceError, open_path
 
 PAGE = "ncu/source_lines.csv.gz"
 SESSION = 'Launch Settings\n"Launch Attribute","Value"\n"Profiler Command Line","ncu ./t"\n'

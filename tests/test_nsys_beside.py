@@ -1,13 +1,12 @@
 """What an export holds beside the events: threads, CPU samples, calls of the system, GPU metrics, unified memory."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import sqlite3
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,13 +24,8 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.app.views.host import system_pages
-from tracetui.parsers import Run
+from tracetui.parsers import Run, Trace
 from tracetui.parsers.nsys.reader import read_nsys
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 SYSTEM, GPU = "nsys/system.sqlite.gz", "nsys/gpu_metrics.sqlite.gz"
 """A loader thread that computes batches for a main thread that waits for each; the same GPU work with its metrics."""

@@ -1,7 +1,5 @@
 """Exports of Nsight Systems that are damaged, locked, hostile, or something else; and what must not leave them."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random
@@ -9,12 +7,14 @@ import sqlite3
 import sys
 import tempfile
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from nsys_file import NsysFile, global_tid
 
+from tracetui.parsers import Trace
 from tracetui.parsers.errors import Cancelled, TraceError
 from tracetui.parsers.nsys import scan
 from tracetui.parsers.nsys.privacy import HIDDEN, is_environment
@@ -22,11 +22,6 @@ from tracetui.parsers.nsys.reader import read_nsys
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.runs import cache
 from tracetui.parsers.trace import FRAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 
 def large(rows: int = 3000) -> NsysFile:

@@ -1,8 +1,8 @@
 """Exports of Nsight Systems: what a file says reaches the frames, whatever its year and its oddities."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,14 +11,9 @@ from nsys_file import PID, NsysFile, global_pid
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges
 from tracetui.analysis.selection import select
+from tracetui.parsers import Trace
 from tracetui.parsers.nsys.reader import read_nsys
 from tracetui.parsers.schema import DEVICE, HOST, STEPS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 Read = "Callable[[NsysFile], Trace]"
 

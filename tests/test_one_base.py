@@ -1,9 +1,7 @@
 """One base for a number: a share of another step than the verdict's says which, in runs with several kinds of steps."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -14,13 +12,9 @@ from tracetui.analysis.base.number_format import format_ns
 from tracetui.analysis.dependencies.model import UNEXPLAINED
 from tracetui.analysis.findings.core.basis import shown
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.analysis.findings.core.finding import Finding
 
 RUNS: dict[str, Path] = {
     **{name: SAMPLES / name for name in ("vim_tiny", "vim_tiny_fp16")},

@@ -1,18 +1,19 @@
 """A field that is shown in two places reads the same there: on the screen, in text, in Markdown, from one formatter."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 from laid_out import diff_parts, run_parts
 from sample_runs import recorded
 
+from tracetui.analysis.base.json_values import Json
 from tracetui.analysis.report import report as contract
 from tracetui.analysis.report import rows as report_rows
 from tracetui.analysis.report import sections
+from tracetui.analysis.tables.table import Table
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.markdown import markdown
 from tracetui.app.reports.parts import Block, cell
@@ -20,14 +21,6 @@ from tracetui.app.reports.text import text
 from tracetui.app.tables.columns import cell_text
 from tracetui.app.text.fitting import printable
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import polars as pl
-
-    from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.tables.table import Table
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 RECORDINGS = (

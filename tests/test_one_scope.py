@@ -1,8 +1,6 @@
 """Every table counts the same GPU work: kernels, copies and fills add up to what any other table adds up to."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -19,13 +17,8 @@ from tracetui.analysis.operators import operator_groups, operators
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import range_tree, ranges
 from tracetui.analysis.selection import Scope, Selection, in_steps, select
-from tracetui.parsers import TraceError, open_path
+from tracetui.parsers import Trace, TraceError, open_path
 from tracetui.parsers.iterations import as_recorded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 SUFFIXES = (".json", ".json.gz", ".sqlite", ".sqlite.gz", ".csv.gz", "ncu.csv")
 NO_RECORDINGS = {"golden", "stats", "broken", "memory"}

@@ -1,11 +1,10 @@
 """One step: a report's shares are of one step, its parts add up to it, and no other step's time stands beside it."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,24 +15,19 @@ from sample_runs import OUTSIDE, SAMPLES, SWEEP, recorded
 from tracetui.analysis.base import intervals
 from tracetui.analysis.base.number_format import format_us
 from tracetui.analysis.dependencies.costs import step_edges
-from tracetui.analysis.dependencies.model import UNEXPLAINED, model
+from tracetui.analysis.dependencies.model import UNEXPLAINED, Model, model
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.gpu.activities import activities
 from tracetui.analysis.matching.clean_step import page_step, replayed_trace
 from tracetui.analysis.overview import host_ranges, overview
+from tracetui.analysis.ranks.files import reading
 from tracetui.analysis.report.sections import Sections
 from tracetui.analysis.schemas.outputs import json_schema
-from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.app.reports.content.run import run_parts
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.selection import Selection
 
 RUNS: dict[str, Path] = {
     **{name: SAMPLES / name for name in ("vim_tiny", "vim_tiny_fp16")},
@@ -58,7 +52,9 @@ KINDS = {"clean": "without the profiler", "light": "in the light recording", "re
 
 @cache  # a test's runs have the scope of the module, so that one process is asked for the same report
 def reported(name: str) -> dict[str, Any]:
-    return report(open_path(RUNS[name]), Scope())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "SMALL_BYTES", 1 << 40)  # read here, where processes would take longer to start
+        return report(open_path(RUNS[name]), Scope())
 
 
 def traces(name: str) -> list[dict[str, Any]]:

@@ -1,13 +1,12 @@
 """The roofs of GPUs: table, metadata, counters, measurements; and CUDA's occupancy arithmetic."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pytest
@@ -26,9 +25,6 @@ from tracetui.collectors.machine.probe import Ran
 from tracetui.parsers.runs.manifest import parse
 from tracetui.parsers.runs.run import Run
 from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 CHROME = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 

@@ -1,11 +1,10 @@
 """Faults of measurement that were put into sound recordings: each is named, and no advice stands on what it damaged."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from chosen import pairs
@@ -15,14 +14,9 @@ from sample_runs import OUTSIDE, VIM, recorded, run_of
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Findings
 from tracetui.analysis.findings.verdict import verdict
-from tracetui.parsers import Run, open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.analysis.findings.core.finding import Findings
-    from tracetui.parsers import Trace
+from tracetui.parsers import Run, Trace, open_path
 
 OWN = (
     "small_vit_train.pt.trace.json.gz",

@@ -1,8 +1,6 @@
 """Where in the program work comes from: own frames, against a plain climb; planted faults, named with their place."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -22,19 +20,14 @@ from tracetui.analysis.attribution.place import (
 )
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding
+from tracetui.analysis.findings.declared.rule import Rule
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.kernels import kernel_groups, kernels
 from tracetui.analysis.report.findings import finding_row
 from tracetui.analysis.selection import select
 from tracetui.app.reports.finding_words import places as printed
-from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.analysis.findings.core.finding import Finding
-    from tracetui.analysis.findings.declared.rule import Rule
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace, open_path
 
 PLANTED = OUTSIDE / "planted"
 OF_STACKS = "chrome/kineto_samples/resnet50_num_workers_4.pt.trace.json.gz"

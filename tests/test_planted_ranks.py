@@ -1,8 +1,7 @@
 """What is said of jobs with a planted cause (`planted_ranks`): who made the others wait, how much, and why."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -13,10 +12,6 @@ from tracetui.analysis.ranks.sentences import answer, in_title
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.parsers import open_path
 from tracetui.parsers.runs.opening import find_ranks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def judged(made: Planted, folder: Path) -> Job:

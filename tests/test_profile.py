@@ -1,7 +1,5 @@
 """`tracetui profile` with stand-ins for NVIDIA's programs: what is launched, and what is left when something fails."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """`tracetui try`: which changes it takes, what it makes of the times, how that is kept and shown; without torch."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

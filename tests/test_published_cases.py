@@ -1,7 +1,5 @@
 """The published reports: each is stopped by exactly the rules that refute it."""
 
-from __future__ import annotations
-
 import published_cases
 from judged import facts, find, fired, fires
 

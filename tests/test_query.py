@@ -1,7 +1,5 @@
 """SQL over a recording: what it answers, and that nothing but the frames can be read, written or used up."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -10,9 +8,10 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
 import pytest
@@ -25,12 +24,7 @@ from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.analysis.tables.registry import SECTIONS
 from tracetui.app.cli.main import main
-from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from tracetui.parsers import Run
+from tracetui.parsers import Run, open_path
 
 if not asking.is_there():
     pytest.skip("needs tracetui[query]", allow_module_level=True)

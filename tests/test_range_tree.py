@@ -1,8 +1,7 @@
 """The tree of ranges: paths, times that add up, kernels of a path; and where it stands on the screen and in reports."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -21,11 +20,7 @@ from tracetui.app.tables.trees import largest, merged_ranges, tree_rows
 from tracetui.app.text.words import nothing
 from tracetui.parsers import Source, Trace, TraceInfo
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Recording = Callable[[str], Trace]
+Recording = Callable[[str], Trace]
 
 GPT = "chrome/gpt_small_ctx256.trace.json.gz"
 DDP = "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz"

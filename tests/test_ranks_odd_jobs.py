@@ -1,9 +1,7 @@
 """Jobs that no rule was made for, with known plants: 3D parallelism, experts, steps that a rank lacks, odd names."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from nsys_file import NsysFile
@@ -16,14 +14,9 @@ from tracetui.analysis.ranks.job import Job, jobs, uneven_all_to_all
 from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.ranks.sentences import answer, in_recording, step_words
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.parsers import open_path
+from tracetui.parsers import Run, open_path
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.runs.opening import find_ranks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Run
 
 EXTRA_US = 3_000.0
 

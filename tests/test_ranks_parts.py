@@ -1,13 +1,11 @@
 """A job summarised in parts, as the elements of a job array do: what is missing is named until it has come."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import struct
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from rank_traces import Job as MadeJob
@@ -24,9 +22,6 @@ from tracetui.app.cli.commands.ranks import recordings_of
 from tracetui.app.cli.main import main
 from tracetui.app.session.of_summaries import run_of
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LATE = 5
 

@@ -1,7 +1,5 @@
 """Both answers on recordings of four H200 whose truth is known (docs/metrics.md, Many ranks)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

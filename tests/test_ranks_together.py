@@ -1,9 +1,8 @@
 """What all ranks of a job say together: matching, clocks, waiting and chains, on jobs whose truth is known."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -16,20 +15,14 @@ from rank_traces import Plant
 
 from tracetui.analysis.findings.catalogue import all_rules
 from tracetui.analysis.findings.core.facts import Facts
+from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.findings.engine import find
 from tracetui.analysis.ranks.clocks import line
 from tracetui.analysis.ranks.job import Job, combine, jobs
 from tracetui.analysis.ranks.matched import DIFFERENT, NOT_EVERYWHERE, match
 from tracetui.analysis.ranks.sentences import answer, brief
 from tracetui.analysis.ranks.summarise import summarise
-from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.analysis.findings.core.finding import Finding
-    from tracetui.parsers import Run
+from tracetui.parsers import Run, open_path
 
 Recorded = tuple[MadeJob, "Run", Job]
 

@@ -1,7 +1,5 @@
 """The table of every recording in benchmarks/trust.md says what the program says of those that are here."""
 
-from __future__ import annotations
-
 import pytest
 from read_files import DOC, page, row, said
 from sample_runs import recorded, run_of

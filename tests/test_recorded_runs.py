@@ -1,7 +1,5 @@
 """What `tracetui profile` recorded on a GPU, judged as a whole."""
 
-from __future__ import annotations
-
 import judged
 import numpy as np
 import polars as pl

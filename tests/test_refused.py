@@ -1,7 +1,5 @@
 """What holds nothing to open says what it is and which file to give, in one line."""
 
-from __future__ import annotations
-
 import cProfile
 import gzip
 from pathlib import Path

@@ -1,15 +1,15 @@
 """Repeats: which runs are some, how often chance alone is called a regression, and how often a true one is found."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sample_runs import SWEEP
 
 from tracetui.analysis.compare.diff import diff
@@ -18,11 +18,6 @@ from tracetui.analysis.compare.repeats import TypicalStep, between_runs, middle,
 from tracetui.analysis.selection import select
 from tracetui.app.cli.main import main
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 POINTS = sorted(path.name for path in SWEEP.iterdir() if path.is_dir())
 HOST_BOUND, GPU_BOUND = "batch=1,keep=0.1", "batch=16,keep=1.0"

@@ -1,9 +1,8 @@
 """The JSON contract: every key on real recordings, and the same numbers as the analysis functions."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import reported
@@ -26,12 +25,7 @@ from tracetui.analysis.report.sections import ON_REQUEST
 from tracetui.analysis.selection import Scope, select
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.reports.json_report import to_json
-from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tracetui.parsers import Run, Trace
+from tracetui.parsers import Run, Trace, open_path
 
 
 @pytest.fixture(scope="session")

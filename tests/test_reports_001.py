@@ -1,7 +1,5 @@
 """Every command of docs/report.md on report 001 prints what the page shows."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,9 +1,8 @@
 """What docs/report.md shows of Nsight Systems over contexts and of token reduction is what the commands print."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -11,13 +10,8 @@ from reported import swept
 from reports_page import ROOT, holds, shown
 
 from tracetui.analysis.report import sweep
+from tracetui.analysis.report.sweep import SweepReport
 from tracetui.analysis.sweeps import reading
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tracetui.analysis.report.sweep import SweepReport
 
 SECTIONS = ("003", "004")
 BLOCKS = [

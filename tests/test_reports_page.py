@@ -1,7 +1,5 @@
 """docs/report.md: each command of reports 000 and 002 prints what the page shows, and each recommendation is found."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

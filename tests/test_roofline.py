@@ -1,12 +1,11 @@
 """Rooflines: work from operators' shapes and from counters, attained shares, the chart, the reports, the tab."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pytest
@@ -26,11 +25,7 @@ from tracetui.analysis.selection import Scope, select
 from tracetui.app.charts.roofline import Ceiling, Point, roofline_chart, si
 from tracetui.app.cli.main import main
 from tracetui.parsers.runs.run import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from tracetui.parsers.trace import Trace
+from tracetui.parsers.trace import Trace
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 PEAKS = Peaks("a GPU", "9.0", {"fp32": Peak(100e12, "table", "")}, Peak(1e12, "table", ""))

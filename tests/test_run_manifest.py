@@ -1,9 +1,8 @@
 """run.json: what is read, what is not believed, and that its page says what it is."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,9 +13,6 @@ from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.json_records import record
 from tracetui.parsers.runs.manifest import SCHEMA, PowerState, RunManifest, load, parse
 from tracetui.parsers.tally import Tally
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FULL: dict[str, Any] = {
     "schema": SCHEMA,

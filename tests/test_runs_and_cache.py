@@ -1,7 +1,5 @@
 """Folders, runs and ranks; and what the cache keeps."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -9,7 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -18,9 +16,6 @@ from sample_runs import VIM_FP16, changeable, recorded
 from tracetui.parsers import TraceError, open_path
 from tracetui.parsers.runs import cache, entries
 from tracetui.parsers.trace import FRAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OF_EACH_KIND = (
     "chrome/ddp_vit_small_2ranks/rank0.pt.trace.json.gz",

@@ -1,7 +1,5 @@
 """The lines of calls that a recording knows by their functions, by samples of a planted program; and their files."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The samples ship with the package, and open."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

@@ -1,7 +1,5 @@
 """Samples of a program's lines: what a sampler sees becomes steps and lines, and nothing goes wrong where it fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -10,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -36,9 +35,6 @@ from tracetui.collectors.scrub import scrub
 from tracetui.parsers import open_path
 from tracetui.parsers.runs import samples
 from tracetui.parsers.runs.samples import Frame, Samples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MS = 1_000_000
 CHILD = "/run.partial/child/tracetui_child/sampling.py"

@@ -1,7 +1,5 @@
 """The JSON Schemas against what the commands really print."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

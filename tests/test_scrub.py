@@ -1,14 +1,14 @@
 """Copies that can be shared: nothing private in their bytes, the same numbers in their frames."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import pickle
 import random
 import sqlite3
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,14 +19,8 @@ from tracetui.collectors.scrub import LeftOut, Scrubbed, scrub, scrub_file
 from tracetui.collectors.scrubbing.json_text import JsonScrubber
 from tracetui.collectors.scrubbing.keys import document
 from tracetui.collectors.scrubbing.redactor import Redactor
-from tracetui.parsers import TraceError, open_path
+from tracetui.parsers import Trace, TraceError, open_path
 from tracetui.parsers.runs.manifest import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
 
 PRIVATE = ("adalove", "lab-gpu7", "s3cret", "10.20.30.40", "11111111-2222", "projekt-x", "hf_abcdefghijklmnop")
 """What must not be left anywhere in a copy."""

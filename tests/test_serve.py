@@ -1,7 +1,5 @@
 """The screen in a browser: what is started for it, who may look, and what is said where its package is missing."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Settings: which place wins, what is said of wrong ones, and that choices made on the screen are kept."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

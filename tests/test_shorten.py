@@ -1,7 +1,5 @@
 """Reports of at most so many tokens."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

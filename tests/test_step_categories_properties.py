@@ -1,10 +1,8 @@
 """Steps, and where their time goes, beside a look at every single tick of time."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given, settings
@@ -18,9 +16,7 @@ from tracetui.analysis.gpu.steps import extent, step_slots
 from tracetui.analysis.overview import Overview, gpu_metrics, overview
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
-
-if TYPE_CHECKING:
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
 
 Row: TypeAlias = dict[str, Any]
 

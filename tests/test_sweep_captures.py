@@ -1,13 +1,13 @@
 """Captures in a sweep: models by contexts as a matrix and as rows, and what ran out of memory."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
 import json
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from as_json import report
@@ -30,10 +30,6 @@ from tracetui.app.reports.content.sweep import section_csv, section_parts, sweep
 from tracetui.app.reports.layout import Layout
 from tracetui.app.reports.text import text as as_text
 from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CONTEXTS = "gpt_contexts"
 SAYS_SO = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"

@@ -1,10 +1,9 @@
 """Every table is declared soundly, and what is declared is what the report's JSON and CSV have."""
 
-from __future__ import annotations
-
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 import reported
@@ -19,15 +18,10 @@ from tracetui.analysis.report.sweep import SweepReport, sweep_json
 from tracetui.analysis.tables.registry import COMPARED, MODULES, TABLES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES_OF
 from tracetui.analysis.tables.runs import SWEEP_POINTS
-from tracetui.analysis.tables.table import JSON_TYPES, TYPES, UNITS, Table
+from tracetui.analysis.tables.table import JSON_TYPES, TYPES, UNITS, Field, Table
 from tracetui.app.reports.content.sweep import sweep_csv
 from tracetui.app.reports.csv_report import diff_csv
 from tracetui.app.text.fitting import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from tracetui.analysis.tables.table import Field
 
 Json = dict[str, Any]
 OF_ROWS = {

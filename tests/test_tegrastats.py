@@ -1,7 +1,5 @@
 """Lines of tegrastats as boards and releases print them."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,11 +1,11 @@
 """The plain-text report: it fits 80 columns, begins with the verdict, and can be pasted anywhere."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import ncu_file
 import pytest
@@ -20,13 +20,7 @@ from tracetui.app.reports.layout import Layout, Shown
 from tracetui.app.reports.markdown import code, plain
 from tracetui.app.tables.trees import largest, merged_modules, not_attributed_percent, tree_rows
 from tracetui.app.text.fitting import cell_width
-from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace, open_path
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 VIM_FP16 = "chrome/vim_tiny_fp16_bs4.pt.trace.json.gz"

@@ -1,7 +1,5 @@
 """Themes: every text can be read, and nothing is said by colour alone."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

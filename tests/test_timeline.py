@@ -1,7 +1,5 @@
 """The timeline's lanes, and what they say of any stretch of time, against a look at every event."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

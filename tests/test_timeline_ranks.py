@@ -1,9 +1,7 @@
 """The lanes of several ranks on one clock: jobs whose clocks are known to differ."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -14,17 +12,12 @@ from tracetui.analysis.ranks.job import jobs
 from tracetui.analysis.ranks.one_rank import ranks_timeline
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.timeline.facts import arrows, facts
+from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
 from tracetui.analysis.timeline.timeline import Place, search
 from tracetui.app.charts.lanes import lane_title
 from tracetui.app.views.timeline import MOST_RANKS, chosen_ranks
 from tracetui.app.views.timeline_text import arrivals_line
-from tracetui.parsers import open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
-    from tracetui.parsers import Run
+from tracetui.parsers import Run, open_path
 
 
 @pytest.fixture(scope="module")

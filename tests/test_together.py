@@ -1,9 +1,7 @@
 """Recordings of one folder must be of one program at one size on one machine (V25)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 from judged import abstains, facts, find, fires, silent
@@ -20,12 +18,7 @@ from tracetui.analysis.matching.join import joined, run_joins
 from tracetui.analysis.matching.one_program import one_program, reason
 from tracetui.analysis.report.report import join_row
 from tracetui.app.reports.content.run import join_sentences
-from tracetui.parsers import Run, open_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.parsers import Trace
+from tracetui.parsers import Run, Trace, open_path
 
 
 def ops() -> Run:

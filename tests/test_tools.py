@@ -1,7 +1,5 @@
 """The records of the kinds of recordings: what they name is there, and readers and words know the same kinds."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a person reads off torch-tb-profiler's board: tensor cores per kernel, memory per operator, the module view."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict

@@ -4,13 +4,12 @@ The functions behind our own views, run under its conventions. A rounded value m
 digit. Run as a script, this prints the table of benchmarks/accuracy.md.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pytest
@@ -22,12 +21,8 @@ from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernels
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators, tensor_core_eligible_percent
 from tracetui.analysis.selection import select
+from tracetui.parsers import Trace
 from tracetui.parsers.iterations import as_recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tracetui.parsers import Trace
 
 DOCS = Path(__file__).resolve().parents[1] / "benchmarks" / "accuracy.md"
 GOLDENS = {

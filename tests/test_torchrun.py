@@ -1,7 +1,5 @@
 """Jobs of many ranks: which words are torchrun's, what each rank writes, and which rank is blamed for a failure."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What trtexec says of an engine, against the sums of its files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

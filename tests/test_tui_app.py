@@ -1,7 +1,5 @@
 """The screen on a real recording: every key that a person would press."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

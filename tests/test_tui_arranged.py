@@ -1,9 +1,7 @@
 """Long tables are sorted and filtered beside the screen: keys go on, and only what was asked for last is shown."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import polars as pl
 import pytest
@@ -12,9 +10,6 @@ from test_tui_table import COLUMNS, TableApp, rows_of, settled
 from tracetui.app.session import jobs
 from tracetui.app.tables import filters
 from tracetui.app.widgets.arranged import AT_ONCE, Arrangement, Orders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROWS = AT_ONCE + 1
 

@@ -1,7 +1,5 @@
 """The tab of findings: the evidence, the rows that prove it and the way back, what was set aside."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The shell before the trace: first paint, progress, giving up, failing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

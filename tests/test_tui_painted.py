@@ -1,14 +1,12 @@
 """Widgets that keep their lines: what has not changed is not painted again, and nothing old stays on the screen."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import polars as pl
 import pytest
 from sample_runs import VIM
 from test_tui_table import TableApp
 from textual.app import App
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.widget import Widget
 from tui_pilot import opened, press, screen_text
 
@@ -17,10 +15,6 @@ from tracetui.app.screen.shell import Body
 from tracetui.app.widgets.frame_table import FrameTable
 from tracetui.app.widgets.lines import Line
 from tracetui.app.widgets.painted import Picture
-
-if TYPE_CHECKING:
-    from textual.geometry import Region
-    from textual.strip import Strip
 
 
 @pytest.fixture

@@ -1,24 +1,17 @@
 """The pictures on the screen, and what their keys do."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import polars as pl
 import pytest
 from sample_runs import FP32
+from textual.app import App
 
 from tests.tui_pilot import opened, press, screen_text, settle
 from tracetui.analysis.tables.table import Field
-from tracetui.app.widgets.tree_table import small_siblings, with_rests
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from textual.app import App
-
-    from tracetui.app.widgets.tree_table import TreeTable
+from tracetui.app.widgets.tree_table import TreeTable, small_siblings, with_rests
 
 
 def screen(drive: Callable[[], Awaitable[None]]) -> None:

@@ -1,7 +1,5 @@
 """Queries on the screen: the line behind the colon, its words, and the table of a result."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,15 +1,16 @@
 """Closing at any moment: nothing fails, nothing is said on the terminal, and what was to be kept is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 from sample_runs import FP32
@@ -26,14 +27,7 @@ from tracetui.app.session import jobs
 from tracetui.app.settings import last_position as left
 from tracetui.app.text.exit_codes import DONE
 from tracetui.app.widgets.lines import TabBar
-from tracetui.parsers import Cancelled, open_path
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.parsers import Run
+from tracetui.parsers import Cancelled, Run, open_path
 
 LONGEST_SECONDS = 60
 """Of one visit; only where the program never ends."""

@@ -1,13 +1,11 @@
 """What is kept from one visit to the next: recent recordings, and where each was left."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from sample_runs import FP16, FP32, linked
@@ -19,9 +17,6 @@ from tracetui.app.screen.dialogs.start_screen import StartScreen
 from tracetui.app.settings import last_position as left
 from tracetui.app.settings import recent, state
 from tracetui.app.settings.last_position import Left
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOW = 1_700_000_000.0
 

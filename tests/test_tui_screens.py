@@ -1,7 +1,5 @@
 """What each tab looks like, kept as text that a reviewer can read; `make screens` writes the files anew."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The program in a real (pseudo) terminal: colours, mouse, bytes, and what it leaves behind."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """The timeline by keys: zoom and pan, from event to event, lanes, and the range that restricts every tab."""
 
-from __future__ import annotations
-
 import pytest
 from sample_runs import FP32, recorded
 from tui_pilot import opened, press, screen_text, settle, write

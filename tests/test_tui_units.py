@@ -1,9 +1,5 @@
 """Groups of kernels, and numbers in all, per step and per call, on the screen and in what is saved."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import polars as pl
 import pytest
 from sample_runs import FP16, FP32
@@ -13,11 +9,9 @@ from tracetui.analysis.compare.diff import diff
 from tracetui.analysis.findings.core.finding import Query
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.selection import Scope, in_steps, select
+from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.tables import export
 from tracetui.app.views.diff import compared
-
-if TYPE_CHECKING:
-    from tracetui.app.screen.tui import TracetuiApp
 
 
 def title(app: TracetuiApp) -> str:

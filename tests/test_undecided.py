@@ -1,8 +1,6 @@
 """Why it can't be told what a run waits for: said in the verdict, and by V26 where it is the recording's fault."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from judged import find, judged
@@ -15,9 +13,6 @@ from tracetui.analysis.dependencies.model import sides
 from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Abstention, Finding
 from tracetui.analysis.selection import Scope
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UNTOLD = {
     # name: the reason, words of it in the verdict, and words of what helps; none where no other recording would

@@ -1,7 +1,5 @@
 """What calls and streams wait for, which decides the verdict: against plain rules, and both sides of each constant."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median

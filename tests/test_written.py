@@ -1,7 +1,5 @@
 """What is written: whole or not at all, and never over a file that somebody still needs."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

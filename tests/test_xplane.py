@@ -1,7 +1,5 @@
 """XPlane of JAX and TensorFlow: planes, lines, events and what is known of them, against sums of the bytes."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from pathlib import Path

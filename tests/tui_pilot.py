@@ -1,34 +1,29 @@
 """Drives the screen in tests: waits for its jobs, reads what it shows as plain text."""
 
-from __future__ import annotations
-
 import asyncio
 import os
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from weakref import WeakSet
 
 import shared_analyses
 import textual.app
 import textual.pilot
 import textual.screen
+from rich.segment import Segment
 from textual import events
+from textual.app import App
 from textual.cache import FIFOCache
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.timer import Timer
 
 from tracetui.app.screen.tui import TracetuiApp
 from tracetui.app.session import jobs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-    from pathlib import Path
-
-    from rich.segment import Segment
-    from textual.app import App
-    from textual.pilot import Pilot
 
 PATIENCE_SECONDS = 60
 QUIET_LOOKS = 3

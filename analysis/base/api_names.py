@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _VERSION = re.compile(r"_v\d{4,5}$")
 """What CUPTI adds to tell the version that the function's parameters have: ``cudaMemcpy_v3020``."""

@@ -7,14 +7,12 @@ against what torch-tb-profiler and HolisticTraceAnalysis print; `docs/metrics.md
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import tensor_cores_unclear
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CATEGORIES = ("kernel", "communication", "memcpy", "memset", "runtime", "dataloader", "cpu_exec", "other")
 """What a step's time is split into."""

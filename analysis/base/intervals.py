@@ -7,13 +7,11 @@ Ends are exclusive, touching intervals are one, and empty intervals hold no time
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from numpy.typing import NDArray
 
     Ints: TypeAlias = NDArray[np.int64]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec.structs import replace
 
 from tracetui.analysis.attribution.operator_tree import device_work
-from tracetui.analysis.base.json_values import known, us
+from tracetui.analysis.base.json_values import Json, known, us
 from tracetui.analysis.captures.measure import category_of
 from tracetui.analysis.captures.model import (
     CaptureRow,
@@ -22,14 +22,14 @@ from tracetui.analysis.captures.model import (
     StepTotals,
     TopKernel,
 )
-from tracetui.analysis.captures.names import axes_of, names_of, stem
-from tracetui.analysis.captures.roles import Share, phases
+from tracetui.analysis.captures.names import Value, axes_of, names_of, stem
+from tracetui.analysis.captures.roles import Phase, Phases, Share, phases
 from tracetui.analysis.captures.step_ranges import outside_steps, per_step, step_ranges
 from tracetui.analysis.gpu.steps import extent
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranges import ranges
-from tracetui.analysis.selection import Scope, in_steps, select
-from tracetui.parsers import open_path
+from tracetui.analysis.selection import Scope, Selection, in_steps, select
+from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.range_roles import role_of
@@ -37,16 +37,6 @@ from tracetui.parsers.runs import manifest as run_manifest
 from tracetui.parsers.runs.detect import comparable_files
 from tracetui.parsers.runs.side_files import opened
 from tracetui.parsers.tool_registry import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.captures.names import Value
-    from tracetui.analysis.captures.roles import Phase, Phases
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Run, Trace
-
 
 LOGS = (".log", ".out", ".err", ".txt", ".stderr", ".stdout")
 """Endings of files that hold what a program printed."""

@@ -5,20 +5,16 @@ As in `model` the order of the fields is that of the JSON, and what is unknown i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from tracetui.analysis.base.json_values import share_of
+from tracetui.analysis.base.json_values import Json, share_of
 from tracetui.analysis.captures import names
 from tracetui.analysis.captures.names import place, spelled
 from tracetui.analysis.tables.captures import WHOLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tracetui.analysis.base.json_values import Json
 
 
 class CategoryShare(Struct, frozen=True, kw_only=True):

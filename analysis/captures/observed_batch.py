@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import re
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.selection import in_steps
+from tracetui.analysis.selection import Selection, in_steps
 from tracetui.parsers.categories import encode, matching
-
-if TYPE_CHECKING:
-    from tracetui.analysis.selection import Selection
 
 _CONVOLUTION = re.compile(r"aten::(conv[123]d|convolution|_convolution|cudnn_convolution)$")
 _EMBEDDING = re.compile(r"aten::embedding$")

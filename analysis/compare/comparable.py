@@ -11,7 +11,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from tracetui.analysis.captures.observed_batch import batch_in_shapes
+from tracetui.analysis.captures.observed_batch import BatchSeen, batch_in_shapes
 from tracetui.analysis.roofline.counters import precision_words
 from tracetui.analysis.roofline.peaks import SM_CLOCK
 from tracetui.analysis.selection import in_steps, select
@@ -19,15 +19,13 @@ from tracetui.analysis.side_by_side import together
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.kernel_names import short_name
 from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES, type_in_name
-from tracetui.parsers.runs.manifest import Modes
+from tracetui.parsers.runs.manifest import Device, GpuState, Modes, PowerState, RunManifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.captures.observed_batch import BatchSeen
     from tracetui.parsers import Trace
-    from tracetui.parsers.runs.manifest import Device, GpuState, PowerState, RunManifest
 
 OTHER_WORK = "other_work"
 """The verdict on runs whose steps hold other work."""

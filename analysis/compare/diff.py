@@ -29,7 +29,7 @@ from tracetui.analysis.compare.compared_passes import (
 from tracetui.analysis.compare.step_difference import StepDifference, noise_factor
 from tracetui.analysis.dependencies.host_layers import loading_rows
 from tracetui.analysis.dependencies.limit import run_model
-from tracetui.analysis.gpu.activities import activities
+from tracetui.analysis.gpu.activities import Activities, activities
 from tracetui.analysis.gpu.idle import CAUSES, gaps_of
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import NOT_ATTRIBUTED, kernel_rows, labels, operator_names
@@ -39,7 +39,7 @@ from tracetui.analysis.matching.replaced_kernels import replacements
 from tracetui.analysis.modules import modules
 from tracetui.analysis.operators import operators
 from tracetui.analysis.ranges import containing_rows
-from tracetui.analysis.selection import in_steps, select
+from tracetui.analysis.selection import Selection, in_steps, select
 from tracetui.analysis.side_by_side import aligned
 from tracetui.parsers.names import kernel_names
 
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.attribution.calltree import Bools
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.gpu.activities import Activities
-    from tracetui.analysis.selection import Selection
     from tracetui.parsers import Trace
 
 PARTS = ("gpu_time", "overlap", *CAUSES)

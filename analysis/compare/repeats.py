@@ -7,8 +7,9 @@ a run counts as one value, its median step, and what differs by chance is told b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from statistics import mean, median, variance
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,14 +18,8 @@ from tracetui.analysis.compare.compared_passes import CLEAN, LIGHT, RECORDED, du
 from tracetui.analysis.compare.step_difference import CONFIDENCE, POWER, quantile, reach
 from tracetui.analysis.matching.light_times import light_selection, with_light_times
 from tracetui.analysis.scope import Scope
-from tracetui.analysis.selection import in_steps
+from tracetui.analysis.selection import Selection, in_steps
 from tracetui.parsers.runs import manifest as run_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tracetui.analysis.selection import Selection
 
 
 def runs_in(folder: Path) -> tuple[tuple[Path, ...], str]:

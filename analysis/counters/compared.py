@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import polars as pl
 from msgspec import Struct
@@ -12,16 +12,10 @@ from tracetui.analysis.counters.counters import MEANS, bound_class, launch_count
 from tracetui.analysis.counters.metrics import by_column
 from tracetui.analysis.counters.source_lines import has_lines
 from tracetui.analysis.side_by_side import per_run, together
-from tracetui.parsers import open_path
+from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.ncu.pages import join_pages
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tracetui.parsers import Run, Trace
 
 COMPARED = ("duration_ns", *MEANS)
 """Columns of `launch_counters` that are compared."""

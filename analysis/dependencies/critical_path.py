@@ -14,9 +14,9 @@ from msgspec import Struct, field
 from tracetui.analysis.base.intervals import covered
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.costs import anchored, step_ends
-from tracetui.analysis.dependencies.graph import launching_threads
-from tracetui.analysis.dependencies.host_layers import host_layers
+from tracetui.analysis.dependencies.costs import Costs, Times, anchored, step_ends
+from tracetui.analysis.dependencies.graph import Graph, launching_threads
+from tracetui.analysis.dependencies.host_layers import HostLayers, host_layers
 from tracetui.analysis.dependencies.waits import LOST, NONE, WAIT
 from tracetui.parsers import schema
 from tracetui.parsers.names.collectives import is_collective_kernel
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.dependencies.costs import Costs, Times
-    from tracetui.analysis.dependencies.graph import Graph
-    from tracetui.analysis.dependencies.host_layers import HostLayers
     from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.selection import Selection
 

@@ -12,17 +12,15 @@ from msgspec import Struct
 from tracetui.analysis.attribution.calltree import parents_of
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.dependencies.graph import launching_threads
-from tracetui.parsers import schema
+from tracetui.analysis.dependencies.graph import Graph, launching_threads
+from tracetui.parsers import Trace, schema
 from tracetui.parsers.nesting import LaneClock, nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.dependencies.graph import Graph
     from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
 
 LOADING = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -17,19 +17,15 @@ from tracetui.analysis.dependencies.graph import Graph, graph, launching_threads
 from tracetui.analysis.dependencies.host_layers import host_layers
 from tracetui.analysis.gpu.step_kinds import typical_ns
 from tracetui.analysis.scope import Scope
-from tracetui.analysis.selection import select
-from tracetui.parsers import schema
+from tracetui.analysis.selection import Selection, select
+from tracetui.parsers import Trace, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.dependencies.graph import Graph
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
     Bools = NDArray[np.bool_]
     Side: TypeAlias = Literal["host", "gpu", "ranks", "unknown"]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tracetui.analysis.findings.declared import gpu, host, jobs, kernels, machine, memory, pairs, validity
 from tracetui.analysis.findings.declared.rule import LOOKS, Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
 
 RULES: dict[str, Rule] = {
     value.id: value

@@ -9,7 +9,7 @@ Findings about the same GPU work or the same time of the host say so: their gain
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +19,13 @@ from tracetui.analysis.base import intervals
 from tracetui.analysis.findings import catalogue
 from tracetui.analysis.findings.config import Config
 from tracetui.analysis.findings.core import change
-from tracetui.analysis.findings.core.facts import Facts
-from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Suppressed
+from tracetui.analysis.findings.core.facts import Facts, Subject
+from tracetui.analysis.findings.core.finding import SEVERITIES, Abstention, Finding, Findings, Severity, Suppressed
 from tracetui.analysis.findings.core.where import of_finding
 from tracetui.parsers.resources import freed_blocks_stay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.findings.core.facts import Subject
-    from tracetui.analysis.findings.core.finding import Severity
     from tracetui.analysis.findings.declared.rule import Limits, Rule
 
 LEAST_GAIN_PERCENT = 2.0

@@ -17,20 +17,18 @@ from tracetui.analysis.findings.core.finding import Evidence, Finding, Query, ev
 from tracetui.analysis.findings.declared.gpu import S14
 from tracetui.analysis.findings.declared.host import F19
 from tracetui.analysis.findings.declared.jobs import S20, S21, S22, S23, S24, S25, S26, S36, V30
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.activities import activities, distinct
 from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.ranks import sentences
+from tracetui.analysis.ranks.job import Job
 from tracetui.analysis.ranks.job import uneven_all_to_all as uneven_of
-from tracetui.analysis.ranks.late import LEAST_PERCENT, STEP_PERCENT
+from tracetui.analysis.ranks.late import LEAST_PERCENT, STEP_PERCENT, Late, Turns
 from tracetui.parsers.names import kernel_names
 from tracetui.parsers.names.collectives import NCCL
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.analysis.ranks.job import Job
-    from tracetui.analysis.ranks.late import Late, Turns
 
 _WHAT_TO_DO = {
     "gpu_work": "Give every rank the same work: look for what only this rank computes there (evaluation, logging,"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -16,27 +16,23 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.dependencies.costs import step_edges, step_ends, that_count
 from tracetui.analysis.dependencies.limit import run_model
 from tracetui.analysis.dependencies.waits import NONE
-from tracetui.analysis.gpu.activities import activities, by_value
+from tracetui.analysis.gpu.activities import Activities, activities, by_value
 from tracetui.analysis.gpu.idle import GAPS, gaps_of, shares
 from tracetui.analysis.gpu.step_kinds import typical_steps
 from tracetui.analysis.matching.light_overview import UNKNOWN
 from tracetui.analysis.matching.light_times import light_selection
 from tracetui.analysis.overview import Overview, host_ranges, overview
-from tracetui.analysis.selection import select
-from tracetui.parsers import schema
+from tracetui.analysis.selection import Selection, select
+from tracetui.parsers import Trace, schema
 from tracetui.parsers.runs.run import LIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.dependencies.model import Model
-    from tracetui.analysis.gpu.activities import Activities
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Trace
 
     Of: TypeAlias = Literal["clean", "light", "recorded"]
 

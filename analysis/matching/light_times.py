@@ -18,15 +18,13 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.matching.launch_order import MOST_EDITS, NONE, in_order, paired
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection, WorkTimes, in_steps, select
-from tracetui.parsers import schema
+from tracetui.parsers import Trace, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
     from numpy.typing import NDArray
-
-    from tracetui.parsers import Trace
 
     Ints = NDArray[np.int64]
 

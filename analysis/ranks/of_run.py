@@ -13,22 +13,20 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.overview import overview
 from tracetui.analysis.ranks.files.reading import Summaries, job_folder, of_store, read
 from tracetui.analysis.ranks.files.store import Store, stores
-from tracetui.analysis.ranks.job import jobs
+from tracetui.analysis.ranks.job import Job, jobs
 from tracetui.analysis.ranks.steps import WHOLE
 from tracetui.analysis.ranks.summarise import summarise
 from tracetui.analysis.ranks.tables import common_steps, per_step, step_counts
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import select
 from tracetui.parsers.errors import TraceError
-from tracetui.parsers.runs.run import main_of
+from tracetui.parsers.runs.run import RankFile, main_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.ranks.summary import RankSummary
     from tracetui.parsers import Run
-    from tracetui.parsers.runs.run import RankFile
 
 SCHEMA = {
     "rank": pl.Int64(),

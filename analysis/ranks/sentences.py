@@ -8,15 +8,13 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent, spans
-from tracetui.analysis.ranks.late import STEP_PERCENT
-from tracetui.analysis.ranks.work import CAUSES
+from tracetui.analysis.ranks.late import STEP_PERCENT, Late
+from tracetui.analysis.ranks.work import CAUSES, Cause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracetui.analysis.ranks.job import Job
-    from tracetui.analysis.ranks.late import Late
-    from tracetui.analysis.ranks.work import Cause
 
 SILENT = (
     "Silent host time: stretches of over 1 ms in which no operator or API call begins or ends, outside calls that wait."

@@ -9,19 +9,16 @@ import polars as pl
 
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.remembered import latest
-from tracetui.analysis.gpu.activities import activities, distinct
-from tracetui.analysis.gpu.steps import step_slots
+from tracetui.analysis.gpu.activities import Activities, activities, distinct
+from tracetui.analysis.gpu.steps import StepSlots, step_slots
 from tracetui.analysis.ranks.launches import launch_rows
 from tracetui.analysis.ranks.summary import STEPS
 from tracetui.analysis.scope import Scope
 from tracetui.analysis.selection import Selection
-from tracetui.parsers import schema
+from tracetui.parsers import Trace, schema
 
 if TYPE_CHECKING:
     from tracetui.analysis.base.intervals import Intervals, Ints
-    from tracetui.analysis.gpu.activities import Activities
-    from tracetui.analysis.gpu.steps import StepSlots
-    from tracetui.parsers import Trace
 
 LEAST_SILENT_NS = 1_000_000
 """Shorter stretches are what a profiled program has between any two calls."""

@@ -6,8 +6,9 @@ which a report is full, take more tokens per byte than prose (about 4).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
@@ -23,9 +24,6 @@ from tracetui.analysis.report.model import (
     Trace,
 )
 from tracetui.analysis.report.report import SECTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 BYTES_PER_TOKEN = 3
 HEADLINE = "tracetui.headline/1"

@@ -23,15 +23,13 @@ from tracetui.analysis.base.remembered import kept
 from tracetui.analysis.collectives import Link
 from tracetui.analysis.gpu.occupancy import SmLimits
 from tracetui.analysis.roofline.peaks_measured import measured_peaks
-from tracetui.analysis.roofline.words import PRECISIONS
-from tracetui.parsers.runs.manifest import SLOWED
+from tracetui.analysis.roofline.words import PRECISIONS, Roofs
+from tracetui.parsers.runs.manifest import SLOWED, GpuState, Power, PowerState, RunManifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tracetui.analysis.roofline.words import Roofs
     from tracetui.parsers import Run, Trace
-    from tracetui.parsers.runs.manifest import GpuState, Power, PowerState, RunManifest
     from tracetui.parsers.trace import DeviceInfo
 
 SM_CLOCK = ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second")

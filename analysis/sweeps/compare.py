@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 from msgspec import Struct
 
-from tracetui.analysis.captures.names import place
+from tracetui.analysis.captures.names import Value, place
 from tracetui.analysis.side_by_side import aligned
-from tracetui.analysis.sweeps.model import SIZES, shown
+from tracetui.analysis.sweeps.model import SIZES, Point, Sweep, shown
 from tracetui.parsers.names.kernel_names import short_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tracetui.analysis.captures.names import Value
-    from tracetui.analysis.sweeps.model import Point, Sweep
-
 
 STANDARD_ERRORS = 2.0
 """How many standard errors a gain may be from its mean by chance."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui.analysis.attribution.operator_tree import device_work
 from tracetui.analysis.captures.captures import capture, missing, unread, without_capture
 from tracetui.analysis.captures.measure import kind_times
-from tracetui.analysis.captures.names import axes_of, names_of
+from tracetui.analysis.captures.names import Value, axes_of, names_of
 from tracetui.analysis.captures.roles import phases
 from tracetui.analysis.counters.compared import reports_of
 from tracetui.analysis.counters.metrics import stopped_at
@@ -23,9 +23,9 @@ from tracetui.analysis.gpu.steps import step_slots
 from tracetui.analysis.kernels import kernel_rows
 from tracetui.analysis.overview import overview
 from tracetui.analysis.roofline.counters import launch_table
-from tracetui.analysis.selection import Scope, select
+from tracetui.analysis.selection import Scope, Selection, select
 from tracetui.analysis.sweeps.model import CAPTURE, Sample, Sweep, axis_name, is_repeat, known_axis, letters, sweep_of
-from tracetui.parsers import open_path
+from tracetui.parsers import Run, Trace, open_path
 from tracetui.parsers.bytes_source import read_all
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.ncu.sniff import looks_like_ncu
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from tracetui.analysis.captures.names import Value
-    from tracetui.analysis.selection import Selection
-    from tracetui.parsers import Run, Trace
     from tracetui.parsers.runs.manifest import RunManifest
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from tracetui.analysis.tables import (
     captures,
@@ -19,9 +19,6 @@ from tracetui.analysis.tables import (
 )
 from tracetui.analysis.tables.nsight import configurations, counters, system
 from tracetui.analysis.tables.table import Table
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 MODULES: tuple[ModuleType, ...] = (
     kernels,

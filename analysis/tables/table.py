@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tracetui.analysis.base.json_values import key_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 Kind = Literal["text", "time", "delta", "change", "percent", "count", "bytes", "number", "flag", "status", "list"]
 """The kind of a value, which decides how it is written. ``delta`` is a difference of times, ``change`` of shares;

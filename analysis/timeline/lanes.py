@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import lanes_of, row_ids
-from tracetui.analysis.timeline.rows import NONE, Row, rows_of
-from tracetui.parsers import schema
+from tracetui.analysis.timeline.rows import NONE, Curve, Row, rows_of
+from tracetui.parsers import Trace, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.timeline.rows import Curve
-    from tracetui.parsers import Trace
 
     Ids = NDArray[np.uint32]
     Mask = NDArray[np.bool_]

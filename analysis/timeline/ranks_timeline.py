@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -11,9 +11,6 @@ import polars as pl
 from tracetui.analysis.timeline.lanes import Lane
 from tracetui.analysis.timeline.rows import rows_of
 from tracetui.analysis.timeline.timeline import Place, Timeline
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ORDER = ("steps", "collectives", "stream", "copies", "gpu ranges", "syncs", "idle")
 """The kinds of lanes that stand first, each of all ranks under one another; then the lanes of threads, rank by rank."""

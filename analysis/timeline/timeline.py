@@ -10,27 +10,24 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import row_ids
-from tracetui.analysis.attribution.module_tree import module_tree
+from tracetui.analysis.attribution.module_tree import ModuleTree, module_tree
 from tracetui.analysis.base.names import matching
 from tracetui.analysis.base.remembered import latest
 from tracetui.analysis.dependencies.critical_path import RESOURCES
 from tracetui.analysis.gpu.idle import gaps
 from tracetui.analysis.selection import select
-from tracetui.analysis.timeline.gaps import calls_of_thread
+from tracetui.analysis.timeline.gaps import ThreadCalls, calls_of_thread
 from tracetui.analysis.timeline.lanes import Lane, lanes
 from tracetui.analysis.timeline.rows import NONE, Row, rows_of
-from tracetui.parsers import schema
+from tracetui.parsers import Trace, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from tracetui.analysis.attribution.module_tree import ModuleTree
     from tracetui.analysis.base.intervals import Ints
-    from tracetui.analysis.timeline.gaps import ThreadCalls
     from tracetui.analysis.timeline.rows import Curve, Ids
-    from tracetui.parsers import Trace
 
     Mask = NDArray[np.bool_]
 

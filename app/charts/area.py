@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from tracetui.app.charts.cells import EIGHTHS
 from tracetui.app.charts.drawing import WIDTH, Drawing, swatches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 GAP = 1
 

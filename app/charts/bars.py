@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TOP, ROW, BAR = 22, 24, 16
 NAMES = 0.42

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from tracetui.app.charts.scale import round_step, time_label
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 ASCII_EIGHTHS = " ..--==##"

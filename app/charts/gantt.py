@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.app.charts.cells import ASCII_EIGHTHS, EIGHTHS, Run, ruler, texts
 from tracetui.app.charts.drawing import WIDTH, Drawing, decimal
 from tracetui.app.charts.scale import round_step, time_label
 from tracetui.app.text import fitting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LEAST_WIDTH = 44
 LEAST_LETTERS = 8

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -13,9 +13,6 @@ from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing
 from tracetui.app.text import fitting
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.names import without_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
 
 LEAST_BOX = 5
 """The least cells of a useful box: smaller siblings share one."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from tracetui.app.charts.cells import write_if_clear
 from tracetui.app.charts.drawing import LETTER, LINE, WIDTH, Drawing, decimal
 from tracetui.app.charts.scale import Axis
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 MARKS = "ox+*#%@&"
 """The marks of the lines' points; the legend gives each mark's line."""

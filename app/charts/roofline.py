@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from tracetui.app.charts.cells import write_if_clear
 from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing
 from tracetui.app.charts.scale import Axis
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 UNITS, UNITS_ASCII = "FLOP/s ↑  FLOP/byte →", "FLOP/s up, FLOP/byte right"
 """What the axes are in."""

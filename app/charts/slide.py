@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.app.charts.drawing import decimal
 from tracetui.app.text.exit_codes import UsageError
 from tracetui.app.text.fitting import fit, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WIDE, TALL = 1280, 720
 """Units of a slide, 16 by 9."""

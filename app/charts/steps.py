@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tracetui.analysis.base.number_format import format_ns
 from tracetui.app.charts.cells import Run, texts
 from tracetui.app.charts.drawing import LETTER, WIDTH, Drawing, swatches
 from tracetui.app.text import fitting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GROUPS = (
     ("GPU work", "█", "#", ("kernel", "memcpy", "memset"), "gpu"),

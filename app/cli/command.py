@@ -6,16 +6,14 @@ A module is imported when its command is chosen, so `--help` and `--version` ans
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from importlib import import_module
 from inspect import get_annotations
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
+from types import ModuleType
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from tracetui.app.text.exit_codes import DONE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from types import ModuleType
 
 Values: TypeAlias = Literal["none", "any", "words", "list", "pairs", "files", "folders", "programs"]
 """What follows an option: nothing, anything, one of some words, several with commas, ``name=…``, a path."""

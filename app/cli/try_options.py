@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.options import Common, format_option
 from tracetui.app.cli.values import count, duration, input_path, number_of_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def _rounds(text: str) -> int:

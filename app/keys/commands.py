@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from textual.binding import Binding, BindingType
 
@@ -12,9 +12,6 @@ from tracetui.app.keys.keymap import UNBOUND, Command, Remapped, remap
 from tracetui.app.settings.theme import THEMES
 from tracetui.app.tabs import TABLES, TABS
 from tracetui.app.text.exit_codes import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 TABLE_PARTS = ("view", "counted", "table", "tree")
 NEED_ROWS = ("Table", "Tree", "Move", "Copy and save")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import string
 import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 UNBOUND = "no key"
 """The key of a command without keys: no terminal sends it."""

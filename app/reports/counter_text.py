@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from tracetui.analysis.base.number_format import (
     UNKNOWN,
@@ -12,9 +12,6 @@ from tracetui.analysis.base.number_format import (
     format_number,
     format_percent,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _RATES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SCALED = {"byte/s": "B/s", "hz": "Hz", "sector/s": "sector/s", "FLOP/s": "FLOP/s", "FLOP": "FLOP"}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_us
 from tracetui.app.text.fitting import bar, cell_width, fit, pad, printable, wrapped
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WIDTH = 80
 GAP = "  "

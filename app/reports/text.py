@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from tracetui.app.reports.layout import WIDTH
+from tracetui.app.reports.layout import WIDTH, Layout
 from tracetui.app.reports.open_command import lines as command_lines
-from tracetui.app.reports.parts import Block, Command, Facts, FindingList, Sentences, Title, rows_shown
+from tracetui.app.reports.parts import Block, Chart, Command, Facts, FindingList, Part, Sentences, Title, rows_shown
 from tracetui.app.text.fitting import cell_width, fit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Chart, Part
 
 
 def text(parts: Iterable[Part], layout: Layout) -> str:

@@ -18,21 +18,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from textual.command import CommandPalette
-from textual.events import InputEvent, Key, Paste
+from textual.events import Event, InputEvent, Key, Paste
 from textual.message import Message
 
 from tracetui.app.keys import commands
-from tracetui.app.keys.keymap import shown_key
+from tracetui.app.keys.keymap import Command, shown_key
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from textual.app import App
     from textual.dom import DOMNode
-    from textual.events import Event
     from textual.timer import Timer
 
-    from tracetui.app.keys.keymap import Command
     from tracetui.app.screen.shell import Shell
     from tracetui.app.widgets.prompt import Question
 

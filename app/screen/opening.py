@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tracetui.app import tabs
 from tracetui.app.keys import commands
-from tracetui.app.session.loading import explain
-from tracetui.app.session.open_runs import chooser, find_run, no_such_run, run_with_steps
+from tracetui.app.session.loading import Loader, explain
+from tracetui.app.session.open_runs import OpenRun, chooser, find_run, no_such_run, run_with_steps
 from tracetui.app.text.exit_codes import DONE, UNREADABLE, UsageError
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.tool_words import WORDS
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.findings.config import Config
     from tracetui.app.screen.shell import Shell
     from tracetui.app.session import jobs
-    from tracetui.app.session.loading import Loader
-    from tracetui.app.session.open_runs import OpenRun
     from tracetui.app.session.session import Session, Side
     from tracetui.parsers import Run
 

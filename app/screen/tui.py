@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App
+from textual.app import App, ComposeResult, SystemCommand
 
 from tracetui.analysis.scope import Scope
 from tracetui.app import tabs
@@ -24,7 +24,7 @@ from tracetui.app.screen.queries import Queries
 from tracetui.app.screen.range_writer import RangeWriter
 from tracetui.app.screen.restoring import Restorer
 from tracetui.app.screen.shell import Shell
-from tracetui.app.session.loading import Loader
+from tracetui.app.session.loading import Loader, LoadProgress
 from tracetui.app.session.session import Session
 from tracetui.app.settings import state
 from tracetui.app.settings import theme as themes
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import RenderableType
-    from textual.app import ComposeResult, SystemCommand
     from textual.command import Provider
     from textual.driver import Driver
     from textual.events import Event, Key, Resize
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.tables.table import Field
     from tracetui.app.session import jobs
-    from tracetui.app.session.loading import LoadProgress
     from tracetui.app.session.open_runs import OpenRun
     from tracetui.app.views.common import messages
     from tracetui.app.views.common.base import Host, View

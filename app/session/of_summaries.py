@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_count
 from tracetui.analysis.ranks.files.reading import of_store
@@ -13,9 +13,6 @@ from tracetui.parsers.runs.detect import files_below, looks_like_trace
 from tracetui.parsers.runs.run import RankFile
 from tracetui.parsers.tool_registry import KINDS
 from tracetui.parsers.trace import DeviceInfo, Source, TraceInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def summaries_in(paths: Sequence[Path]) -> Path | None:

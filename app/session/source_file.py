@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tracetui.app.text.exit_codes import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _SAMPLED = re.compile(r"(?P<file>.+\.py):(?P<line>\d+)(?:, (?P<function>.+))?")
 _RECORDED = re.compile(

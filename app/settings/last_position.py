@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.app import tabs
 from tracetui.app.settings import state
 from tracetui.app.text.times import LATEST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FILE = "left"
 KEPT = 100

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.app.settings import state
 from tracetui.app.text.paths import is_there
 from tracetui.app.text.tool_words import WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FILE = "recent"
 KEPT = 50

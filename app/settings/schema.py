@@ -7,15 +7,13 @@ the user's ``config.toml``, the default. What is wrong in one of them is said in
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from tracetui.analysis.findings.config import find, read_toml, user_file
 from tracetui.app.settings import state
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 Form = Literal["flag", "auto", "choice", "count", "name"]
 """``auto`` is true, false or "auto"; ``count`` a whole number; ``name`` a text that is checked where it is used."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from textual._xterm_parser import XTermParser
 from textual.events import Key
 from textual.keys import KEY_NAME_REPLACEMENTS, _character_to_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ESC = "\x1b"
 BEGIN_SEQUENCES = ("[", "O")

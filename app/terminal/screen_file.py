@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from io import TextIOWrapper
-    from typing import TextIO
+from io import TextIOWrapper
+from typing import TextIO
 
 
 def shows(stream: TextIO | None) -> bool:

@@ -7,11 +7,8 @@ import select
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 QUESTION, ANSWER = "\x1b[5n", b"\x1b[0n"
 """Device status report (ECMA-48 8.3.35): a terminal answers once it has got so far."""

@@ -6,11 +6,7 @@ import re
 import textwrap
 import unicodedata
 from collections import Counter
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
+from collections.abc import Iterable, Sequence
 
 _ASCII_TWINS = str.maketrans(
     {"µ": "u", "μ": "u", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "Δ": "d", "±": "+-", "≤": "<=", "≥": ">="}

@@ -5,12 +5,9 @@ Only data, so that the command line and the first paint need no Polars.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from msgspec import Struct, field
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class ToolWords(Struct, frozen=True):

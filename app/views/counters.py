@@ -9,7 +9,7 @@ import polars as pl
 from textual.widgets import Static
 
 from tracetui.analysis.base.number_format import format_count, format_ns, format_percent
-from tracetui.analysis.counters.compared import ALL, COMMON, compare, labels, reports_of
+from tracetui.analysis.counters.compared import ALL, COMMON, Compared, compare, labels, reports_of
 from tracetui.analysis.counters.counters import (
     kernel_counters,
     kernel_rules,
@@ -23,7 +23,7 @@ from tracetui.analysis.kernels import size_text
 from tracetui.analysis.report.counters import by_file
 from tracetui.analysis.report.sections import roofs
 from tracetui.analysis.roofline.counters import counts_flops
-from tracetui.analysis.roofline.roofline import roofline
+from tracetui.analysis.roofline.roofline import Roofline, roofline
 from tracetui.analysis.tables.nsight.counters import (
     ALL_METRICS,
     COUNTER_LAUNCHES,
@@ -34,7 +34,7 @@ from tracetui.analysis.tables.nsight.counters import (
     ROOFLINE,
     SOURCE_LINES,
 )
-from tracetui.analysis.tables.table import Field
+from tracetui.analysis.tables.table import Field, Table
 from tracetui.app.reports.content.counters import LABELS, change, measured, value
 from tracetui.app.reports.content.pictures import BARS, letters
 from tracetui.app.reports.content.roofline import chart_lines, chart_svg, roofs_text
@@ -60,9 +60,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.counters.compared import Compared
-    from tracetui.analysis.roofline.roofline import Roofline
-    from tracetui.analysis.tables.table import Table
     from tracetui.parsers import Trace
 
 LEAST_ROWS, MOST_ROWS = 20, 30

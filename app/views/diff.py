@@ -11,8 +11,8 @@ from textual.widgets import Static
 from tracetui.analysis.base.number_format import format_ns, format_percent
 from tracetui.analysis.compare.comparable import comparable
 from tracetui.analysis.compare.compared_passes import RECORDED
-from tracetui.analysis.compare.diff import diff, kernels_inside
-from tracetui.analysis.selection import select
+from tracetui.analysis.compare.diff import Diff, diff, kernels_inside
+from tracetui.analysis.selection import Selection, select
 from tracetui.analysis.tables.comparison import CONDITIONS
 from tracetui.analysis.tables.registry import COMPARED
 from tracetui.app.keys import commands
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.compare.diff import Diff
-    from tracetui.analysis.selection import Selection
     from tracetui.analysis.tables.table import Field
     from tracetui.app.tables.totals import Per
 

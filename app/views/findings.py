@@ -9,11 +9,11 @@ import polars as pl
 from rich.text import Text
 
 from tracetui.analysis.findings.catalogue import all_rules
-from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT, Query
+from tracetui.analysis.findings.core.finding import HEADLINE, NO_ACT, Finding, Findings, Query
 from tracetui.analysis.findings.engine import LEAST_GAIN_PERCENT
 from tracetui.analysis.ranks.of_run import jobs_of
 from tracetui.analysis.report.findings import finding_row, judged, stable_key
-from tracetui.analysis.report.model import SilencedRow, SuppressedRow
+from tracetui.analysis.report.model import FindingRow, SilencedRow, SuppressedRow
 from tracetui.analysis.tables.findings import ABSTAINED, EVIDENCE, FINDINGS, SET_ASIDE, TRIED
 from tracetui.analysis.tried import tried
 from tracetui.app import tabs
@@ -38,8 +38,6 @@ from tracetui.app.views.common.table_view import TableView
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tracetui.analysis.findings.core.finding import Finding, Findings
-    from tracetui.analysis.report.model import FindingRow
     from tracetui.app.session.session import Session
 
 

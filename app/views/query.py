@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetui.analysis.query.ask import QueryError
+from tracetui.analysis.query.ask import Answer, Column, QueryError, Stop
 from tracetui.analysis.query.frames import frames
 from tracetui.analysis.query.sources import answer_of
-from tracetui.analysis.tables.table import Field
+from tracetui.analysis.tables.table import Field, Kind
 from tracetui.app.keys import commands
 from tracetui.app.reports.answer import kind_of, scale_of, unnested
 from tracetui.app.reports.open_command import given
@@ -22,8 +22,6 @@ from tracetui.parsers.names.kernel_names import short_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracetui.analysis.query.ask import Answer, Column, Stop
-    from tracetui.analysis.tables.table import Kind
     from tracetui.app.session.session import Session
     from tracetui.app.views.common.chart import ViewChart
 

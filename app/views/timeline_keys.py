@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from tracetui.analysis.memops import operation_name
 from tracetui.analysis.timeline.ranks_timeline import RanksTimeline
-from tracetui.analysis.timeline.timeline import search
+from tracetui.analysis.timeline.timeline import Hits, Place, Timeline, search
 from tracetui.app.charts.scale import stretch
 from tracetui.app.keys import commands
 from tracetui.app.text.times import parse_time
@@ -16,10 +15,6 @@ from tracetui.app.views.common.base import View
 from tracetui.app.widgets.detail_pane import DetailPane
 from tracetui.app.widgets.prompt import Question
 from tracetui.app.widgets.timeline import TimelineWidget
-
-if TYPE_CHECKING:
-    from tracetui.analysis.timeline.timeline import Hits, Place, Timeline
-
 
 _STEP = re.compile(r"(?<=^ProfilerStep)#\d+$")
 _API = frozenset({"runtime", "driver"})

@@ -11,9 +11,9 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from tracetui.analysis.base import number_format
-from tracetui.analysis.timeline.facts import arrows
+from tracetui.analysis.timeline.facts import Arrow, arrows
 from tracetui.analysis.timeline.rows import NONE
-from tracetui.app.charts.cells import ruler
+from tracetui.app.charts.cells import Run, ruler
 from tracetui.app.charts.lanes import STYLES, End, arrow_cells, lane_title, row_runs
 from tracetui.app.text import fitting
 from tracetui.app.widgets.painted import Latest, Painted
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from textual.events import Resize
 
-    from tracetui.analysis.timeline.facts import Arrow
     from tracetui.analysis.timeline.timeline import Place, Timeline
-    from tracetui.app.charts.cells import Run
     from tracetui.app.charts.lanes import Ints
 
 FOLDED = frozenset({"python", "samples"})

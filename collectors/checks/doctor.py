@@ -9,9 +9,10 @@ import os
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.collectors.checks import permissions, software, state, target_python
 from tracetui.collectors.checks.check import OK, SKIPPED, STATUSES, WARN, Check, Machine, Terminal
@@ -21,9 +22,6 @@ from tracetui.collectors.machine import recording as machines
 from tracetui.collectors.machine import smi as machine_smi
 from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
 from tracetui.parsers.runs.manifest import Device, PowerState, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 SCHEMA = "tracetui.doctor/1"
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
 
-from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check
+from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check, Machine
 from tracetui.collectors.machine.probe import version_numbers
-
-if TYPE_CHECKING:
-    from tracetui.collectors.checks.check import Machine
 
 GROUP = "Permissions"
 CAP_SYS_ADMIN, CAP_PERFMON = 21, 38

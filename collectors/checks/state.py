@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check
+from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check, Machine
 from tracetui.collectors.machine.jetson import OTHERS
-from tracetui.parsers.runs.manifest import SLOWED
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracetui.collectors.checks.check import Machine
-    from tracetui.parsers.runs.manifest import GpuState
+from tracetui.parsers.runs.manifest import SLOWED, GpuState
 
 ROOM, SPEED = "Room", "Speed"
 GIB = 1 << 30

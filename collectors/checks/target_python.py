@@ -6,14 +6,11 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.collectors.checks.check import TargetPython
 from tracetui.collectors.machine import recording as machines
-from tracetui.collectors.machine.probe import ROOT, Probe, Runner, run_command
-
-if TYPE_CHECKING:
-    from tracetui.collectors.machine.probe import Ran
+from tracetui.collectors.machine.probe import ROOT, Probe, Ran, Runner, run_command
 
 SECONDS = 180.0
 """Importing torch from a board's memory card is slow."""

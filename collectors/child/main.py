@@ -12,17 +12,15 @@ import json
 import os
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import machine_torch, prove, ranks, script
 from .marks import Marks, synchronize
 from .profilers import RECORDERS, Refused, endless
 from .progress import Progress
 from .sampling import Sampling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LEAST_WARMUP_S = 3.0
 """On CUDA the clocks need some seconds to rise, however many steps run in that time."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 MARK = "tracetui-peaks:"
 SECONDS_EACH = 1.0

@@ -9,14 +9,12 @@ from __future__ import annotations
 import gc
 import importlib
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from . import machine_torch
 from .marks import Marks, synchronize, uses_gpu
 from .profilers import endless
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MOST_STEPS = 200
 """Steps of a block at most, however short they are."""

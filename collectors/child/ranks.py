@@ -10,10 +10,8 @@ import signal
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 MEETING_S = 20.0
 """How long a rank waits for the others before it goes on alone: not every program calls its optimizer on all ranks."""

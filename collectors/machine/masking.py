@@ -7,10 +7,8 @@ Libraries). What a name says (`token=`, `--api-key`) tells most here, and the ta
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 MASK = "***"
 SECRET = "secret"

@@ -13,12 +13,13 @@ import secrets
 import socket
 import sys
 import time
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from tracetui.collectors.machine import host as machine_host
@@ -28,15 +29,7 @@ from tracetui.collectors.machine.masking import masked
 from tracetui.collectors.machine.probe import ROOT, Probe, Runner, find_tool, run_command, tool_version
 from tracetui.collectors.machine.sampler import INTERVAL_S, Lines, Nvml, Sampler
 from tracetui.parsers.runs.manifest import GpuState, Identity, MemoryClock, PowerState, Rail, Software
-from tracetui.parsers.tegrastats.lines import parse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from msgspec import Struct
-
-    from tracetui.parsers.tegrastats.lines import Line
-
+from tracetui.parsers.tegrastats.lines import Line, parse
 
 Json = dict[str, Any]
 PYTHON_SECONDS = 20.0

@@ -15,15 +15,12 @@ import subprocess
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tracetui.collectors.machine.smi import MHZ, reasons
 from tracetui.parsers.runs.manifest import GpuState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 MODULE = "pynvml"
 

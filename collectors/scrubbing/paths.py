@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 SYSTEM = re.compile(
     r"/(?:usr/(?:lib|lib64|bin|sbin|include|share)|usr/local/cuda[\w.-]*|usr/local/(?:lib|bin)|lib|lib64|bin|sbin|"

@@ -13,12 +13,12 @@ import ipaddress
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from tracetui.collectors.machine.masking import EXACT, NUMBER, assigned, form, holds_secret, masked, without_forms
+from tracetui.collectors.machine.masking import EXACT, NUMBER, Form, assigned, form, holds_secret, masked, without_forms
 from tracetui.collectors.scrubbing.marks import (
     ADDRESS,
     ENVIRONMENT,
@@ -40,11 +40,6 @@ from tracetui.collectors.scrubbing.marks import (
 )
 from tracetui.collectors.scrubbing.paths import FRAME, PERSON, SYSTEM, is_absolute, kept_part, without_paths
 from tracetui.parsers.nsys.privacy import HIDDEN, is_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tracetui.collectors.machine.masking import Form
 
 SHORTEST = 12
 _ENCODED_WORD = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{SHORTEST},}}={{0,2}}(?![A-Za-z0-9+/_=-])")

@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ..data import RandomTokens
@@ -23,8 +23,6 @@ from ..sizes import GPT_SIZES, GptShape, gpt_cost
 from ..tasks import labelled
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ..tasks import Parts
 
 EPS = 1e-5

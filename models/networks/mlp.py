@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..data import RandomVectors
 from ..sizes import MlpShape, mlp_cost
 from ..tasks import labelled
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ..tasks import Parts
 
 

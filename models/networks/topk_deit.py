@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import WrongOption
 from ..options import check_patch
@@ -21,8 +21,6 @@ from ..sizes import CHANNELS, DEIT_SIZES, REDUCTION_LOC, DeitShape, deit_cost, k
 from ..tasks import image_task
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ..tasks import Parts
 
 EPS = 1e-6

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..options import check_patch
 from ..sizes import CHANNELS, VIM_WIDTHS, VimShape, vim_cost
@@ -17,8 +17,6 @@ from ..tasks import image_task
 from .selective_scan import REFERENCE, Kernels, choose
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ..tasks import Parts
 
 EPS = 1e-5

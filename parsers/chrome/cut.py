@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from tracetui.parsers import categories, resources
 from tracetui.parsers.bytes_source import ByteSource
 from tracetui.parsers.chrome import classify, layout
-from tracetui.parsers.chrome.chunks import ChunkReader
+from tracetui.parsers.chrome.chunks import Chunk, ChunkReader
 from tracetui.parsers.chrome.columns import NULL, mixed
 from tracetui.parsers.chrome.layout import narrowed
 from tracetui.parsers.chrome.pieces import decoded, pieces
@@ -33,11 +33,9 @@ from tracetui.parsers.written import refuse, written
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
-    from tracetui.parsers.chrome.chunks import Chunk
     from tracetui.parsers.trace import Note
 
     Bools = NDArray[np.bool_]

@@ -11,13 +11,11 @@ import gc
 import io
 import pickle
 import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 MAX_NESTED_TUPLES = 1000
 """The most tuples of anything but two small numbers; hashing nested ones recurses in C."""

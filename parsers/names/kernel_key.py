@@ -13,15 +13,12 @@ that any text of any depth is read in linear time.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from tracetui.parsers.names.itanium import demangle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _DEEPEST = 200
 """The most nested groups; no name is so deep, and deeper text is treated as plain text."""

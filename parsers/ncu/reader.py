@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 import polars as pl
 
@@ -17,10 +18,6 @@ from tracetui.parsers.ncu.tables import Log, Table, read_tables
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import DeviceInfo, Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 TOOL = "NVIDIA Nsight Compute"
 BLOCK = 1 << 22

@@ -9,10 +9,11 @@ import re
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from msgspec import Struct
@@ -22,9 +23,6 @@ from tracetui.parsers.errors import TraceError
 from tracetui.parsers.names.kernel_key import key
 from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
 
 MAGIC = b"SQLite format 3\x00"
 HEADER_BYTES = 100

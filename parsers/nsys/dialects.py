@@ -18,15 +18,13 @@ from msgspec import Struct, field, structs
 
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.nsys import tables
-from tracetui.parsers.nsys.database import Query, quoted
-from tracetui.parsers.nsys.tables import PLAIN, EventTable, Ids
+from tracetui.parsers.nsys.database import Database, Query, Table, quoted
+from tracetui.parsers.nsys.tables import PLAIN, EventTable, Ids, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.nsys.database import Database, Table
-    from tracetui.parsers.nsys.tables import Shared
 
 Part = dict[str, str]
 """What stands for each placeholder: of a file that holds several recordings, one of them."""

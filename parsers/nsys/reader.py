@@ -16,12 +16,12 @@ from tracetui.parsers.iterations import whole_steps, with_steps
 from tracetui.parsers.names.people import without_users
 from tracetui.parsers.nsys import metadata, names, nccl, tables
 from tracetui.parsers.nsys.compact import Store
-from tracetui.parsers.nsys.database import open_database
-from tracetui.parsers.nsys.dialects import NSYS, dialect_of
+from tracetui.parsers.nsys.database import Database, Query, open_database
+from tracetui.parsers.nsys.dialects import NSYS, Dialect, dialect_of
 from tracetui.parsers.nsys.frames import Events, build_trace
 from tracetui.parsers.nsys.privacy import shown
 from tracetui.parsers.nsys.scan import TableReader, stretches
-from tracetui.parsers.nsys.tables import Shared
+from tracetui.parsers.nsys.tables import EventTable, Shared
 from tracetui.parsers.nsys.unread import say_warnings, say_what_is_unread
 from tracetui.parsers.progress import Progress, Watch
 from tracetui.parsers.resources import in_order
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tracetui.parsers.nsys.compact import Columns
-    from tracetui.parsers.nsys.database import Database, Query
-    from tracetui.parsers.nsys.dialects import Dialect
     from tracetui.parsers.nsys.metadata import Metadata
     from tracetui.parsers.nsys.names import Strings
-    from tracetui.parsers.nsys.tables import EventTable
 
 LARGEST_TEMPORARY = 4 << 20
 """Larger blocks are columns of the whole file, whose memory must return to the system when they are freed."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
@@ -17,9 +18,6 @@ from tracetui.parsers.runs.json_records import WRONG, Number, Whole, members, re
 from tracetui.parsers.runs.side_files import read_text
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.trace import Note
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = "tracetui.run/1"
 FILE = "run.json"

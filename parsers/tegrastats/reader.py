@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,10 +18,6 @@ from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.tegrastats.lines import MHZ, Line, parse
 from tracetui.parsers.trace import Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BLOCK = 1 << 22
 TOOL = "NVIDIA tegrastats"

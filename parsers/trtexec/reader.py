@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,9 +24,6 @@ from tracetui.parsers.progress import Watch
 from tracetui.parsers.tally import Tally
 from tracetui.parsers.tool_registry import BY_KIND, siblings
 from tracetui.parsers.trace import Source, Trace, TraceInfo
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCK = 1 << 22
 TOOL = "TensorRT trtexec"

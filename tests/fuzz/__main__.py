@@ -1,7 +1,5 @@
 """`python -m fuzz`: tries inputs on several processes, and writes what came of them."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -1,7 +1,5 @@
 """Entries of the cache of parsed traces: whatever stands there, a user sees what the file says."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,18 +7,14 @@ import shutil
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuzz import road, values
-from fuzz.case import READ, Find
+from fuzz.case import READ, Find, Plan
 from fuzz.spans import BYTEWISE, Spans
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fuzz.case import Plan
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
 
 Change = Callable[[Any, Random], None]
 FRAMES = ("steps", "host", "device", "memory", "counters")

@@ -1,15 +1,11 @@
 """One input: what it is made of, what came of it, and what a format has to know."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from random import Random
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
 
 READ, NOTED, REFUSED = "read", "read, with notes", "refused in one line"
 """Outcomes; everything else is a find."""

@@ -1,23 +1,17 @@
 """Chrome traces: of PyTorch's profiler and of JAX's."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from random import Random
+from typing import Any
 
 from fuzz import road, same
-from fuzz.case import NOTED, READ, REFUSED, Find
+from fuzz.case import NOTED, READ, REFUSED, Find, Plan
 from fuzz.chrome_doc import ChromeBase, ChromeDoc, lined
 from fuzz.chrome_steps import SHAPED, TORN
 from fuzz.values import Pairs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
-
-    from fuzz.case import Plan
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
 
 HOST = (
     "kind", "name", "start", "process", "correlation", "external_id", "sequence", "module_id", "input_shapes",

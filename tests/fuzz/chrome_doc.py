@@ -6,14 +6,12 @@ import gzip
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from fuzz import values
 from fuzz.spans import Spans
 from fuzz.values import Pairs, Raw
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LAYOUTS = {
     "kineto": ('{\n  "schemaVersion": 1,\n', '  "traceEvents": [\n  ', ",\n  ", "\n  ]\n}\n"),

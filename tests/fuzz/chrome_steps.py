@@ -1,20 +1,14 @@
 """Steps that change a Chrome trace: its events, its header, its layout, its bytes."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from fuzz import values
-from fuzz.chrome_doc import LAYOUTS
+from fuzz.chrome_doc import LAYOUTS, ChromeDoc
 from fuzz.spans import BYTEWISE
 from fuzz.values import Pairs, Raw
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from fuzz.chrome_doc import ChromeDoc
 
 
 def _own(doc: ChromeDoc, place: int) -> dict[str, Any]:

@@ -10,23 +10,19 @@ import gzip
 import io
 import json
 import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from random import Random
+from typing import Any
 
 from fuzz import same
-from fuzz.case import READ, Find
+from fuzz.case import READ, Find, Plan
 from fuzz.spelled import Writer
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-    from random import Random
-
-    from fuzz.case import Plan
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
 
 Answer = dict[str, Any]
 OF_HOST = ("parent", "forward", "launch", "operator", "module", "forward_module", "range")

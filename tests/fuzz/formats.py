@@ -1,7 +1,5 @@
 """The formats that are tried."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fuzz.cached import Cached

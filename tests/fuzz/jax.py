@@ -1,7 +1,5 @@
 """Traces of JAX's profiler: Chrome traces whose metadata say what each thread is."""
 
-from __future__ import annotations
-
 from fuzz.chrome import Chrome
 
 

@@ -1,24 +1,20 @@
 """Spreads inputs over processes, starts another where one died, and counts what came of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import time
 from collections import Counter, deque
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from math import inf
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from fuzz import worker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 Task: TypeAlias = tuple[str, int, int]
 """Format, number of the first input, how many."""

@@ -7,17 +7,13 @@ import gzip
 import json
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from random import Random
+from typing import Any
 
 from fuzz import road, same, values
-from fuzz.case import NOTED, READ, REFUSED, Find
+from fuzz.case import NOTED, READ, REFUSED, Find, Plan
 from fuzz.spans import BYTEWISE, Spans
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
-
-    from fuzz.case import Plan
 
 Path_ = tuple[Any, ...]
 

@@ -1,23 +1,17 @@
 """SQLite exports of Nsight Systems."""
 
-from __future__ import annotations
-
 import gzip
 import sqlite3
+from collections import Counter
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from random import Random
+from typing import Any
 
 from fuzz import road, same
-from fuzz.case import NOTED, READ, REFUSED, Find
+from fuzz.case import NOTED, READ, REFUSED, Find, Plan
 from fuzz.nsys_doc import DEVICE_TABLES, EVENTS, HOST_TABLES, NsysBase, NsysDoc
 from fuzz.nsys_steps import SHAPED, TORN
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from pathlib import Path
-    from random import Random
-
-    from fuzz.case import Plan
 
 DEVICE = ("kind", "start", "duration", "stream", "context", "correlation", "grid", "block", "registers", "bytes")
 HOST = ("kind", "start", "correlation")

@@ -9,12 +9,10 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from fuzz.spans import Spans
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEVICE_TABLES = tuple(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in
                       ("KERNEL", "MEMCPY", "MEMSET", "SYNCHRONIZATION", "GRAPH_TRACE"))  # fmt: skip

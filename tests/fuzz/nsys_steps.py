@@ -1,18 +1,11 @@
 """Steps that change an export of Nsight Systems: cells, rows, tables, columns, and the database's bytes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from fuzz import values
-from fuzz.nsys_doc import EVENTS
-from fuzz.spans import BYTEWISE
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from fuzz.nsys_doc import NsysDoc
-    from fuzz.spans import Spans
+from fuzz.nsys_doc import EVENTS, NsysDoc
+from fuzz.spans import BYTEWISE, Spans
 
 
 def _cell(dice: Random) -> Any:

@@ -1,21 +1,14 @@
 """Formats of other tools: bytes of their files, damaged: they are read, or refused in one line."""
 
-from __future__ import annotations
-
 import gzip
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from random import Random
 
 from fuzz import road, same
-from fuzz.case import NOTED, READ, REFUSED
+from fuzz.case import NOTED, READ, REFUSED, Plan
 from fuzz.spans import BYTEWISE, Spans
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from random import Random
-
-    from fuzz.case import Plan
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """Writes benchmarks/trust.md's table of the fuzzer from summaries of its runs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

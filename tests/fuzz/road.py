@@ -1,22 +1,16 @@
 """What a user does with a recording after opening it: reports, cuts, scrubbed copies."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
 import traceback
 import zlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
-from fuzz.case import Find
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fuzz.case import Plan
-    from tracetui.parsers import Run, Trace
+from fuzz.case import Find, Plan
+from tracetui.parsers import Run, Trace
 
 SHARE = 0.16
 """How many inputs go the whole road; a report takes ten times as long as opening."""

@@ -1,18 +1,12 @@
 """What of the original's rows must still be there, value by value."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+import polars as pl
 
 from fuzz.case import Find
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import polars as pl
-
-    from tracetui.parsers import Trace
+from tracetui.parsers import Trace
 
 
 def rows(frame: pl.DataFrame, columns: Sequence[str]) -> Counter[tuple[object, ...]]:

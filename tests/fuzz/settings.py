@@ -1,21 +1,15 @@
 """The settings file, and what the screen remembers: no mistake in them stops the program or hides the rest."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from random import Random
+from typing import Any
 
 from fuzz import road, values
-from fuzz.case import NOTED, READ, Find
+from fuzz.case import NOTED, READ, Find, Plan
 from fuzz.spans import BYTEWISE, Spans
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
-
-    from fuzz.case import Plan
 
 FILE = """theme = "light"
 color = "16"

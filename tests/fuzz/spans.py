@@ -1,13 +1,8 @@
 """Bytes with the places of their units (events, records), kept up to date while bytes are changed."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
+from random import Random
 
 ODD_BYTES = b'\x00"\\{}[],:\n\r \xff\xc3\x80\xed\x1b0-e\x7f'
 MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\x00" * 16, b"\x1b[2J", b'"', b"]}", b"}]", b"{", b"\r\n", b"\xed\xa0\x80",

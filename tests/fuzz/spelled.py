@@ -1,7 +1,5 @@
 """Writes JSON in the many ways that it allows."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

@@ -1,13 +1,9 @@
 """Odd values: numbers, texts and containers that a file should not have, but may."""
 
-from __future__ import annotations
-
 import copy
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from random import Random
+from random import Random
+from typing import Any
 
 
 class Raw(str):

@@ -4,8 +4,6 @@ It prints a line of JSON for each input. A timer ends an input that computes too
 process where the first can't interrupt. The process is limited in memory, and each input in what it may add.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import json
@@ -20,15 +18,11 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fuzz.case import Find, Outcome, Plan, build, plan_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuzz.case import Format
+from fuzz.case import Find, Format, Outcome, Plan, build, plan_of
 
 CPU_SECONDS = 6.0
 """What one input may compute: a report of it takes 0.2 s."""

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from tracetui.analysis.attribution.calltree import parents_of, row_ids
 from tracetui.analysis.base import intervals
-from tracetui.analysis.dependencies.model import FITS, Saved, faster_work, without_calls, without_copies
+from tracetui.analysis.dependencies.model import FITS, Model, Saved, faster_work, without_calls, without_copies
 from tracetui.analysis.findings.core import words
-from tracetui.analysis.findings.core.finding import Finding
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Severity
 from tracetui.analysis.gpu.activities import activities
 from tracetui.parsers.nesting import nearest
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.base.intervals import Intervals, Ints
     from tracetui.analysis.dependencies.costs import Costs
-    from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Evidence, Severity
 
     Bools = NDArray[np.bool_]
 

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.base import intervals, names
-from tracetui.analysis.dependencies.costs import as_recorded
+from tracetui.analysis.dependencies.costs import Costs, as_recorded
 from tracetui.analysis.dependencies.critical_path import critical_path
 from tracetui.analysis.dependencies.host_layers import loading_time
-from tracetui.analysis.dependencies.model import LAUNCHING_NS, without_copies
+from tracetui.analysis.dependencies.model import LAUNCHING_NS, Model, without_copies
 from tracetui.analysis.findings.core import basis, gain, program, words
 from tracetui.analysis.findings.core.finding import HEADLINE, Abstention, Evidence, Finding, Query, evidence
 from tracetui.analysis.findings.declared.host import S2, S13, S19
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.host.copies import DTOH
 from tracetui.analysis.findings.host.synchronisation import waits
 from tracetui.analysis.host_lines import longest_line
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tracetui.analysis.base.intervals import Intervals
-    from tracetui.analysis.dependencies.costs import Costs
-    from tracetui.analysis.dependencies.model import Model
     from tracetui.analysis.findings.core.facts import Facts
     from tracetui.analysis.findings.core.gain import Gain
-    from tracetui.analysis.findings.declared.rule import Limits
 
 MOST_CALLS = 4
 """How many host calls a finding names."""

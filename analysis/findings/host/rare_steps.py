@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.findings.core import gain, words
-from tracetui.analysis.findings.core.finding import Evidence, Finding
+from tracetui.analysis.findings.core.finding import Evidence, Finding, Severity
 from tracetui.analysis.findings.core.where import workers
 from tracetui.analysis.findings.declared.host import S28
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.gpu.sampled_steps import HALF
-from tracetui.analysis.gpu.step_kinds import COLLECTION, HELD, page_kinds
+from tracetui.analysis.gpu.step_kinds import COLLECTION, HELD, Kind, StepKinds, page_kinds
 
 if TYPE_CHECKING:
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.core.finding import Severity
-    from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.analysis.gpu.step_kinds import Kind, StepKinds
 
 _UNTOLD = (
     "Nothing recorded tells why: watch the process itself (py-spy dump, nsys profile with OS calls): the disk,"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.finding import Abstention, Evidence, Finding, Query
 from tracetui.analysis.findings.declared.pairs import D6, D7, D8, D9, S4
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.sweeps.compare import (
+    Comparison,
+    Row,
     anomalies,
     comparisons,
     flat,
@@ -19,14 +21,10 @@ from tracetui.analysis.sweeps.compare import (
     work_of,
     wrong_batches,
 )
-from tracetui.analysis.sweeps.model import SIZES, shown
+from tracetui.analysis.sweeps.model import SIZES, Point, Sweep, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from tracetui.analysis.findings.declared.rule import Limits
-    from tracetui.analysis.sweeps.compare import Comparison, Row
-    from tracetui.analysis.sweeps.model import Point, Sweep
 
     Findings = Iterator[Finding] | Abstention
 

@@ -14,12 +14,12 @@ from msgspec import Struct
 from tracetui.analysis.attribution.operator_tree import device_work, scope_mask
 from tracetui.analysis.base import intervals, names
 from tracetui.analysis.base.names import of_kinds, rows_where
-from tracetui.analysis.captures.roles import named_phases, phase_of
+from tracetui.analysis.captures.roles import Phase, named_phases, phase_of
 from tracetui.analysis.captures.step_ranges import outside_steps, per_step
 from tracetui.analysis.findings.core import words
 from tracetui.analysis.findings.core.basis import is_verdicts
 from tracetui.analysis.findings.core.finding import NO_ACT, Abstention, Evidence, Finding, Query, evidence
-from tracetui.analysis.findings.declared.rule import looks_for
+from tracetui.analysis.findings.declared.rule import Limits, looks_for
 from tracetui.analysis.findings.declared.validity import V2, V3, V6, V7, V13, V29
 from tracetui.analysis.gpu.served import phases
 from tracetui.analysis.gpu.step_kinds import grouped, recorded_kinds
@@ -30,9 +30,7 @@ from tracetui.parsers.names.range_roles import MADE_BY_TORCH
 
 if TYPE_CHECKING:
     from tracetui.analysis.attribution.calltree import Bools
-    from tracetui.analysis.captures.roles import Phase
     from tracetui.analysis.findings.core.facts import Facts
-    from tracetui.analysis.findings.declared.rule import Limits
     from tracetui.analysis.selection import Selection
 
 MODULE_LOADS = re.compile("LibraryLoad|ModuleLoad", re.IGNORECASE)

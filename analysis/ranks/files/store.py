@@ -19,10 +19,11 @@ import re
 import shutil
 import struct
 import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -32,9 +33,6 @@ from tracetui.analysis.ranks.summary import FRAMES, VERSION, RankSummary
 from tracetui.parsers.errors import TraceError
 from tracetui.parsers.trace import Note
 from tracetui.parsers.written import read_only, written
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 MAGIC = b"tracetui rank summary\n"
 SUFFIX = ".tracetui-rank"

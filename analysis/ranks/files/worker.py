@@ -8,12 +8,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Task(Struct, frozen=True):

@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.app.cli.command import option, switch
 from tracetui.app.cli.options import Plain, format_option
 from tracetui.app.reports.layout import Layout
 from tracetui.app.text.exit_codes import DONE, UNREADABLE
-from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tracetui.collectors.checks.check import Check
+from tracetui.collectors.checks.check import FAIL, OK, SKIPPED, WARN, Check
 
 MARKS = {OK: "ok", WARN: "warn", FAIL: "FAIL", SKIPPED: "-"}
 MARK_WIDTH, NAME_WIDTH = 6, 16

@@ -11,12 +11,13 @@ import re
 import secrets
 import shlex
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from tracetui.app import tabs
 from tracetui.app.cli.command import option, switch
@@ -24,9 +25,6 @@ from tracetui.app.cli.options import Common, Covered, Looks, Recordings, check_t
 from tracetui.app.cli.values import input_path, port
 from tracetui.app.settings.state import OFF_VARIABLE
 from tracetui.app.text.exit_codes import DONE, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 MOST_SESSIONS = 8

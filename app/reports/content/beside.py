@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 from tracetui.analysis.tables.nsight.counters import SOURCE_LINES
 from tracetui.analysis.tables.registry import SECTIONS as TABLES
 from tracetui.app.reports.content.charts import samples_chart
-from tracetui.app.reports.layout import WIDTH
-from tracetui.app.reports.parts import Sentences, listed
+from tracetui.app.reports.layout import WIDTH, Layout
+from tracetui.app.reports.parts import Part, Sentences, listed
 from tracetui.parsers.names.kernel_names import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tracetui.analysis.report.model import Trace
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 NOTHING = {
     "threads": "No thread activity: record with nsys profile --cpuctxsw=process-tree --sample=process-tree.",

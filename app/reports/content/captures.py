@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_share
-from tracetui.analysis.captures.model import MEASURES, OOM, grid_of
-from tracetui.analysis.captures.names import spelled
+from tracetui.analysis.captures.model import MEASURES, OOM, CaptureRow, Grid, grid_of
+from tracetui.analysis.captures.names import Value, spelled
 from tracetui.app.reports.content.side_by_side import PER_TABLE, across
-from tracetui.app.reports.layout import GAP, WIDTH, Shown
-from tracetui.app.reports.parts import Block, Sentences
+from tracetui.app.reports.layout import GAP, WIDTH, Layout, Shown
+from tracetui.app.reports.parts import Block, Part, Sentences
 from tracetui.app.text.fitting import cell_width
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tracetui.analysis.captures.model import CaptureRow, Grid
-    from tracetui.analysis.captures.names import Value
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 STEP_ROLES = ("forward", "loss", "backward", "optimizer")
 GRID_ROLES = ("step", "forward", "backward", "optimizer", "attention", "softmax", "matmul", "evaluation")

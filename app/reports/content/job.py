@@ -12,8 +12,8 @@ from msgspec import UNSET
 from tracetui.analysis.base.number_format import format_count, format_number, format_us, spans
 from tracetui.analysis.tables.collectives import COLLECTIVES, PAIRS
 from tracetui.analysis.tables.ranks import RANKS, STAGES, STRAGGLERS, TRANSFERS, WAITING
-from tracetui.app.reports.layout import Shown
-from tracetui.app.reports.parts import Block, Facts, Sentences, Title, listed
+from tracetui.app.reports.layout import Layout, Shown
+from tracetui.app.reports.parts import Block, Facts, Part, Sentences, Title, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tracetui.analysis.ranks.job import Job
     from tracetui.analysis.report.model import Environment, Link, RankNote, RankProblem, RanksReport, Row, Run, Trace
     from tracetui.analysis.tables.table import Field
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 MANY_RANKS = 16
 """Up to here the table of ranks is printed whole, and who waited for whom as a matrix."""

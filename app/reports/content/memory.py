@@ -9,15 +9,13 @@ from msgspec import Struct, convert
 from tracetui.analysis.base.number_format import format_bytes, format_count, format_percent
 from tracetui.analysis.tables.memory import CALLERS, HOLDERS, LONG_LIVED, STEPS, named_by
 from tracetui.app.reports.content.charts import memory_chart
-from tracetui.app.reports.layout import WIDTH
-from tracetui.app.reports.parts import Block, Sentences, filled, listed
+from tracetui.app.reports.layout import WIDTH, Layout
+from tracetui.app.reports.parts import Block, Part, Sentences, filled, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracetui.analysis.report.model import Memory
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 
 class OutOfMemory(Struct, frozen=True):

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.base.json_values import us
+from tracetui.analysis.base.json_values import Json, us
 from tracetui.analysis.base.number_format import UNKNOWN, format_count, format_ns, format_share, format_signed_ns
 from tracetui.analysis.captures.model import category_rows, matrix_rows, phase_rows, top_kernel_rows
 from tracetui.analysis.counters.compared import ALL, COMMON
-from tracetui.analysis.report.sweep import kind_rows, point_rows, speedup_rows
-from tracetui.analysis.sweeps.model import CAPTURE
+from tracetui.analysis.report.sweep import SweepCounters, SweepReport, kind_rows, point_rows, speedup_rows
+from tracetui.analysis.sweeps.model import CAPTURE, Point, Sweep
 from tracetui.analysis.sweeps.model import shown as spelled
 from tracetui.analysis.sweeps.reading import CLEAN
 from tracetui.analysis.tables import captures, sweeps
@@ -25,20 +25,15 @@ from tracetui.app.reports.content.side_by_side import fitting, letter
 from tracetui.app.reports.counter_text import change_text, value_text
 from tracetui.app.reports.csv_report import captures_csv, plain_csv
 from tracetui.app.reports.finding_words import missing_by_reason
-from tracetui.app.reports.layout import GAP, WIDTH, Shown
-from tracetui.app.reports.parts import Block, Chart, FindingList, Sentences, Title, cell, filled, shown
+from tracetui.app.reports.layout import GAP, WIDTH, Layout, Shown
+from tracetui.app.reports.parts import Block, Chart, FindingList, Part, Sentences, Title, cell, filled, shown
 from tracetui.app.tables.columns import cell_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tracetui.analysis.base.json_values import Json
-    from tracetui.analysis.report.sweep import SweepCounters, SweepReport
     from tracetui.analysis.sweeps.compare import Comparison, KindChange
-    from tracetui.analysis.sweeps.model import Point, Sweep
     from tracetui.analysis.tables.table import Field, Table
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 CHART_ROWS, SPEEDUP_ROWS = 14, 13
 ACROSS = 3

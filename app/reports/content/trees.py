@@ -10,8 +10,8 @@ from msgspec import UNSET
 from tracetui.analysis.base.number_format import format_percent
 from tracetui.analysis.tables.program import MODULES, RANGE_TREE
 from tracetui.app.reports.content.charts import modules_chart, ranges_chart
-from tracetui.app.reports.layout import WIDTH
-from tracetui.app.reports.parts import Block, shown, value_cell
+from tracetui.app.reports.layout import WIDTH, Layout
+from tracetui.app.reports.parts import Block, Part, shown, value_cell
 from tracetui.app.tables import trees
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tracetui.analysis.report.model import Trace
     from tracetui.analysis.tables.table import Field
-    from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 CHART_WIDTH = WIDTH - 2
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tracetui.analysis.base.number_format import format_bytes
 from tracetui.app.settings.recent import age, recents
 from tracetui.app.text.fitting import printable
 from tracetui.app.text.paths import is_file, is_folder
 from tracetui.app.text.tool_words import WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HERE_SHOWN = 200
 LOOKED_AT = 400

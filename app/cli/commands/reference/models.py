@@ -7,7 +7,7 @@ import platform
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracetui.analysis.base.number_format import UNKNOWN
 from tracetui.app.cli.command import option
@@ -17,12 +17,9 @@ from tracetui.app.text.exit_codes import DONE, UsageError
 from tracetui.app.text.fitting import fit
 from tracetui.collectors.requirements import SECONDS, installed
 from tracetui.models.errors import ModelError
-from tracetui.models.needs import MAMBA, PILLOW, TIMM, TORCH
+from tracetui.models.needs import MAMBA, PILLOW, TIMM, TORCH, Need
 from tracetui.models.options import WORDS
 from tracetui.models.registry import Entry, entries, find
-
-if TYPE_CHECKING:
-    from tracetui.models.needs import Need
 
 SCHEMA = "tracetui.models/1"
 PACKAGES = (TORCH, MAMBA, TIMM, PILLOW)

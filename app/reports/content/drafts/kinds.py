@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.app.reports.content.drafts.pieces import piece
-from tracetui.app.reports.parts import Sentences, Title
+from tracetui.app.reports.content.drafts.pieces import Draft, piece
+from tracetui.app.reports.parts import Part, Sentences, Title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tracetui.app.reports.content.drafts.pieces import Draft
     from tracetui.app.reports.layout import Layout
-    from tracetui.app.reports.parts import Part
 
 
 @dataclass(frozen=True, slots=True)
