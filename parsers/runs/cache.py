@@ -30,7 +30,7 @@ from tracetui.parsers.trace import FRAMES, MarkedBy, Note, Replays, Source, Trac
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARSER_VERSION = 24
+PARSER_VERSION = 25
 """Raise this whenever a reader gives another result for the same file."""
 MAX_BYTES = 4 << 30
 """How much the cache may hold; ``TRACETUI_CACHE_MB`` overrides it, 0 turns the cache off."""
