@@ -124,7 +124,14 @@ def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
     launch = pl.Series(row_ids(rows["launch"]))
     called = host.select(end=pl.col("start") + pl.col("duration"))["end"].gather(or_null(launch))
     step = sel.trace.steps["index"].gather(rows["step"])
+    files = kernel_files(sel.trace, rows)
+    told = {file: source_of(sel.trace, name, file) for file in files.unique().drop_nulls()}
+    nodes, sources = ([told[file][part] or None if file else None for file in files] for part in (0, 1))
     return rows.select(
+        lines(sel.trace, rows).alias("line"),
+        pl.Series("source_nodes", nodes, dtype=pl.String),
+        pl.Series("source_lines", sources, dtype=pl.String),
+        files.alias("kernel_file"),
         "row",
         "start",
         pl.col("duration").alias("duration_ns"),

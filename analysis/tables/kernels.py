@@ -197,6 +197,13 @@ LAUNCHES = Table(
         Field("occupancy_percent", "Occup", "percent", width=5, priority=7, about="achieved occupancy, an estimate"),
         Field("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, about="blocks per multiprocessor"),
         Field("range", "Range", width=14, priority=6, flex=True, tail=True, about="range around the launch"),
+        Field("line", "Line", width=14, priority=9, flex=True, about="the program's own frame around the launch"),
+        Field(
+            "source_nodes", "Nodes", width=14, priority=9, flex=True,
+            about="names of the graph's nodes that a kernel of Inductor computes",
+        ),
+        Field("source_lines", "Source", width=14, priority=9, flex=True, about="the program's lines that it computes"),
+        Field("kernel_file", "File", width=14, priority=9, flex=True, tail=True, about="the file Inductor wrote it to"),
     ),
     key="row",
 )  # fmt: skip
