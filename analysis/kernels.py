@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetui.analysis.attribution.calltree import NONE, row_ids
+from tracetui.analysis.attribution.generated import kernel_files, source_of
 from tracetui.analysis.attribution.module_tree import module_tree, scope_tree
 from tracetui.analysis.attribution.place import lines
 from tracetui.analysis.base import names
@@ -70,11 +71,12 @@ def summarize(sel: Selection, rows: pl.DataFrame, conventions: Conventions = TRA
         ),
         percent=PERCENT,
     )
-    for owners in (_operators(sel, rows), _modules(sel, rows), _main_ranges(sel, rows), _main_lines(sel, rows)):
+    owned = (_operators, _modules, _main_ranges, _main_lines, _generated)
+    for owners in (of(sel, rows) for of in owned):
         table = table.join(owners, on="name", how="left")
     return table.select(
         "name", "short_name", "category", *_numbers(sel), "tensor_cores", "operator", "operators", "module", "modules",
-        "range", "line",
+        "range", "line", "kernel_file", "source_nodes",
     ).sort("total_ns", "name", descending=[True, False], nulls_last=True)  # fmt: skip
 
 
@@ -122,7 +124,14 @@ def kernel_launches(sel: Selection, name: str) -> pl.DataFrame:
     launch = pl.Series(row_ids(rows["launch"]))
     called = host.select(end=pl.col("start") + pl.col("duration"))["end"].gather(or_null(launch))
     step = sel.trace.steps["index"].gather(rows["step"])
+    files = kernel_files(sel.trace, rows)
+    told = {file: source_of(sel.trace, name, file) for file in files.unique().drop_nulls()}
+    nodes, sources = ([told[file][part] or None if file else None for file in files] for part in (0, 1))
     return rows.select(
+        lines(sel.trace, rows).alias("line"),
+        pl.Series("source_nodes", nodes, dtype=pl.String),
+        pl.Series("source_lines", sources, dtype=pl.String),
+        files.alias("kernel_file"),
         "row",
         "start",
         pl.col("duration").alias("duration_ns"),
@@ -238,6 +247,15 @@ def _spelled() -> pl.Expr:
 def _main_ranges(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
     """Per kernel name: the range that launched most of its time."""
     return _with_most(rows.with_columns(range_names(sel, rows)), "range")
+
+
+def _generated(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:
+    """The file that Inductor wrote most of a kernel's launches to, and its source nodes."""
+    most = _with_most(rows.with_columns(kernel_file=kernel_files(sel.trace, rows)), "kernel_file")
+    told = [
+        source_of(sel.trace, name, file or "")[0] or None for name, file in most.select("name", "kernel_file").rows()
+    ]
+    return most.with_columns(source_nodes=pl.Series(told, dtype=pl.String))
 
 
 def _main_lines(sel: Selection, rows: pl.DataFrame) -> pl.DataFrame:

@@ -117,6 +117,7 @@ HOST: dict[str, pl.DataType] = {
     "input_types": Name(),  # JSON text
     "stack": Name(),  # frames joined by ';', innermost first
     "kernel": Name(),  # of a launch: what it launches, where the call says so itself
+    "kernel_file": Name(),  # of an operator that Inductor made: the file that it wrote the kernel to
     "domain": Name(),  # of an NVTX range: its domain, "" for the default one
     "style": RangeStyle,  # of an NVTX range
     "offset": pl.Int64(),  # where the event begins in the uncompressed file

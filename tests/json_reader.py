@@ -117,6 +117,7 @@ def read_events(path: Path) -> Events:
                     "input_types": json_text(args.get("Input type")),
                     "stack": without_home(args.get("Call stack") or "") or None,
                     "kernel": args.get("kernel") or None,
+                    "kernel_file": without_home(args.get("kernel_file") or "") or None,
                 }
             )
         elif phase == "X":

@@ -238,6 +238,63 @@ def test_the_moe_products_of_a_b200_are_half_of_its_kernel_time(recording: Calla
     assert products["duration"].sum() / spent["duration"].sum() == pytest.approx(0.48, abs=0.005)
 
 
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    {
+        "attention": (
+            "void flashinfer::BatchDecodeWithPagedKVCacheKernel<2u, P>(P)",
+            "void flashinfer::BatchPODWithPagedKVCacheKernelTensor<K>(P)",
+            "void flashinfer::PersistentVariableLengthMergeStatesKernel<8u, 16u>(float*)",
+            "void flashinfer::mla::BatchMLAPagedAttentionKernel<K, P>(P)",
+            "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<X> > >(P)",
+            "void cutlass::device_kernel<flash::FlashAttnFwdCombine<X> >(P)",
+            "void deep_gemm::sm90_fp8_paged_mqa_logits<2u, 64u>(P)",
+            "void vllm::paged_attention_v2_reduce_kernel<__nv_bfloat16, 128>(P)",
+            "reduce_segments",
+            "mla_dec_stage1_bf16_a16w16_subQ128_mqa128",
+            "kn_mla_reduce_v1",
+        ),
+        "gemm": (
+            "void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 4096u>(P)",
+            "void marlin_moe_wna16::Marlin<__nv_bfloat16, 256>(int4 const*)",
+            "void marlin::gptq_marlin_24::Marlin_24<8, 256>(P)",
+            "_w8a8_triton_block_scaled_mm",
+            "_batched_moe_kernel",
+        ),
+        "communication": (
+            "void deep_ep::internode_ll::dispatch<true, false, 7168>(P)",
+            "void pplx::internode::combineKernel<P>(P)",
+            "void flashinfer::trtllm_alltoall::moeAllToAllKernel<true>(P)",
+            "void tensorrt_llm::kernels::twoshot_allreduce_kernel<__nv_bfloat16>(P)",
+            "void flashinfer::trtllm_mnnvl_allreduce::oneshotAllreduceFusionKernel<8, float>(P)",
+            "void quickreduce::allreduce_prototype_twoshot<X, half>(P)",
+            "userbuffers_fp16_sum_inplace_gpu_rr_rs_oop_fp8",
+        ),
+        "copy": (
+            "void flashinfer::AppendPagedKVCacheKernel<128u, 4u>(P)",
+            "void vllm::concat_and_cache_mla_kernel<__nv_bfloat16, 0>(P)",
+            "void vllm::indexer_k_quant_and_cache_kernel<P>(P)",
+            "void vllm::gather_cache<__nv_bfloat16>(P)",
+            "set_mla_kv_buffer_kernel",
+            "_fwd_kernel_ep_scatter_1",
+            "post_reorder_triton_kernel",
+        ),
+        "other": (
+            "void flashinfer::sampling::TopPSamplingFromProbKernel<1024u, true, float>(P)",
+            "void flashinfer::sampling::ChainSpeculativeSampling<1024u>(P)",
+            "void flashinfer::sampling::TopPRenormProbKernel<1024u>(P)",
+            "void vllm::moe::topkGatingSoftmax<8, 128, 4>(float const*)",
+            "_gumbel_sample_kernel",
+            "eagle_prepare_inputs_padded_kernel",
+        ),
+        "softmax": ("void flashinfer::sampling::OnlineSoftmaxFusedKernel<1024u, 4u>(P)",),
+        "reduce": ("void at::native::upsample_kernel_sum<float>(P)",),
+    }.items(),
+)
+def test_kernels_of_inference_servers(kind: str, names: tuple[str, ...]) -> None:
+    assert {name: category(name) for name in names} == dict.fromkeys(names, kind)
+
+
 @pytest.mark.parametrize("name", ["public/tl_vllm_piecewise.json.gz", "public/tl_sglang_decode.json.gz"])
 def test_no_kernel_is_called_by_its_entry_point(recording: Callable[[str], Trace], name: str) -> None:
     device = recording(name).device.filter(pl.col("kind") == "kernel")

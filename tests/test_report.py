@@ -62,7 +62,7 @@ OF_KERNELS = (
 )
 NULL_IN: dict[str, dict[str, str]] = {
     NO_DURATIONS: {
-        "kernels": f"{OF_KERNELS} module operator range line p95_us distribution",
+        "kernels": f"{OF_KERNELS} module operator range line p95_us distribution kernel_file source_nodes",
         "kernel_groups": OF_KERNELS,
         "configurations": (
             f"{OF_NCU.replace('occupancy_limiter ', '').replace('tensor_cores ', '')} total_us time_percent "

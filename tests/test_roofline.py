@@ -20,7 +20,7 @@ from tracetui.analysis.findings.core.facts import Facts
 from tracetui.analysis.findings.core.finding import Finding
 from tracetui.analysis.roofline.peaks import Peak, Peaks
 from tracetui.analysis.roofline.roofline import Roofline, roofline
-from tracetui.analysis.roofline.shapes import Work, work
+from tracetui.analysis.roofline.shapes import ONCE, Work, work
 from tracetui.analysis.selection import Scope, select
 from tracetui.app.charts.roofline import Ceiling, Point, roofline_chart, si
 from tracetui.app.cli.main import main
@@ -29,6 +29,15 @@ from tracetui.parsers.trace import Trace
 
 VIM = "chrome/vim_tiny_fp32_bs4.pt.trace.json.gz"
 PEAKS = Peaks("a GPU", "9.0", {"fp32": Peak(100e12, "table", "")}, Peak(1e12, "table", ""))
+
+
+def test_a_fused_kernel_moves_each_argument_at_least_once() -> None:
+    types = ["c10::BFloat16", "c10::BFloat16", "Scalar"]
+    shapes: list[list[int]] = [[1024, 64], [64], []]
+    fused = of("triton_poi_fused_add_mul_0", shapes, types)
+    assert fused == Work(65536.0, 2.0 * (65536 + 64), "bf16", note=ONCE)
+    assert of("triton_red_fused_embedding_sum_1", shapes, types) is None  # it reads a part of its table
+    assert of("triton_tem_fused_mm_2", shapes, types) is None
 
 
 def line(trace: Trace, *more: Trace, peaks: Peaks | None = None) -> Roofline:

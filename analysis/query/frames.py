@@ -76,6 +76,7 @@ _RECORDED: dict[str, dict[str, tuple[str, str]]] = {
         "input_types": ("", "types of an operator's inputs, as JSON text"),
         "stack": ("", "Python frames joined by ';', innermost first"),
         "kernel": ("", "of a launch: what it launches, where the call says so itself (ROCm's)"),
+        "kernel_file": ("", "of an operator that Inductor made: the file that it wrote the kernel to"),
         "domain": ("", "NVTX domain of a range, empty for the default one"),
         "style": ("", f"of an NVTX range: {', '.join(schema.RANGE_STYLES)}"),
         "offset": ("bytes", "where the event begins in the uncompressed file"),

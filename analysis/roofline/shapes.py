@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from tracetui.analysis.base import names
 from tracetui.parsers.names import kernel_names
+from tracetui.parsers.names.kernel_makers import INDUCTOR_STREAMS
 from tracetui.parsers.names.kernel_names import sparse_work
 from tracetui.parsers.names.kernel_types import FLOATING, KINETO_TYPES
 
@@ -98,6 +100,8 @@ def work(name: str, shapes: str, types: str, kernel: str = "", after: Sequence[S
             return _causal_conv(inputs)
         if base in _STREAMS:
             return _stream(inputs, *_STREAMS[base])
+        if INDUCTOR_STREAMS.match(base) and not _SPARSE_READS.search(base):
+            return _fused(inputs)
     except (IndexError, ValueError, TypeError, KeyError):  # these are not the inputs that an operator of this name has
         return None
     return None
@@ -375,6 +379,21 @@ def _stream(inputs: Sequence[Given], operations: int, form: str) -> Work | None:
     count = math.prod(shape)
     widest = max((one.size for one in tensors if one.shape == shape), default=first.size)
     return Work(float(operations * count), read + count * widest, floating)
+
+
+_SPARSE_READS = re.compile(r"embedding|index|gather|scatter")
+"""Parts of such kernels that touch less of a tensor than all."""
+ONCE = "bytes at least: each argument counts once, also one that is read and written"
+
+
+def _fused(inputs: Sequence[Given]) -> Work | None:
+    """A kernel that Inductor fused: its arguments are the tensors that it reads and those that it writes."""
+    tensors = [one for one in inputs if isinstance(one, Tensor)]
+    if not tensors:
+        return None
+    floating = next((one.type for one in tensors if one.type in FLOATING), tensors[0].type)
+    most = max(one.count for one in tensors)
+    return Work(float(most), float(sum(one.bytes for one in tensors)), floating, note=ONCE)
 
 
 def _broadcast(shapes: Sequence[Shape]) -> Shape:

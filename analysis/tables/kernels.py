@@ -93,6 +93,14 @@ KERNELS = Table(
             about="Python function of the program's own code that launched most of its time, or whose gradients it "
             "computes: `train.py(12): step`",
         ),
+        Field(
+            "kernel_file", screen=False, null=True,
+            about="of a kernel that Inductor made: the file that it wrote it to, whose name is its hash",
+        ),
+        Field(
+            "source_nodes", screen=False, null=True,
+            about="names of the graph's nodes that it computes, by a graph's generated file beside the recording",
+        ),
         SHORT_NAME,
         Field(
             "tensor_cores_from", screen=False,
@@ -125,7 +133,7 @@ KERNELS = Table(
         "name", "short_name", "category", "calls", "total_ns", "in_steps_ns", "percent", "mean_ns", "median_ns",
         "min_ns", "max_ns", "std_ns", "occupancy_percent", "blocks_per_sm", "registers", "shared_memory",
         "tensor_cores", "tensor_cores_from", "module", "operator", "range", "modules", "operators", "p95_ns",
-        "distribution", "counters", "line",
+        "distribution", "counters", "line", "kernel_file", "source_nodes",
     ),
     reports=("total_ns", "percent", "calls", "mean_ns", "occupancy_percent", "name", "module"),
     base=KERNEL_TIME,
@@ -134,7 +142,11 @@ KERNELS = Table(
     drill="launches",
 )  # fmt: skip
 
-_GROUPED = tuple(field for field in KERNELS.fields if field.name not in ("name", "module", "operator", "range", "line"))
+_GROUPED = tuple(
+    field
+    for field in KERNELS.fields
+    if field.name not in ("name", "module", "operator", "range", "line", "kernel_file", "source_nodes")
+)
 _TOTALS = 3
 """Columns of a group's totals, before what the group consists of."""
 KERNEL_GROUPS = Table(
@@ -185,6 +197,13 @@ LAUNCHES = Table(
         Field("occupancy_percent", "Occup", "percent", width=5, priority=7, about="achieved occupancy, an estimate"),
         Field("blocks_per_sm", "Blk/SM", "number", width=6, priority=8, about="blocks per multiprocessor"),
         Field("range", "Range", width=14, priority=6, flex=True, tail=True, about="range around the launch"),
+        Field("line", "Line", width=14, priority=9, flex=True, about="the program's own frame around the launch"),
+        Field(
+            "source_nodes", "Nodes", width=14, priority=9, flex=True,
+            about="names of the graph's nodes that a kernel of Inductor computes",
+        ),
+        Field("source_lines", "Source", width=14, priority=9, flex=True, about="the program's lines that it computes"),
+        Field("kernel_file", "File", width=14, priority=9, flex=True, tail=True, about="the file Inductor wrote it to"),
     ),
     key="row",
 )  # fmt: skip

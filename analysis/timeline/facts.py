@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
+from tracetui.analysis.attribution.generated import kernel_files, source_of
 from tracetui.analysis.attribution.place import frames_around, launching_rows
 from tracetui.analysis.base import intervals
 from tracetui.analysis.dependencies.critical_path import path_within
@@ -159,6 +160,7 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
         Fact("Range", _range(timeline, record["range"]), "text"),
         Fact("Operation", record["operation"], "text"),
         Fact("Scope", record["scope"], "text"),
+        *_of_compiler(timeline, place, record),
         Fact("Launched by", host["name"][int(launch)] if launch != NONE else None, "text"),
         Fact("Memory", record["memory_kinds"], "text"),
         *_times(timeline, place, lasting),
@@ -183,6 +185,16 @@ def _of_device(timeline: Timeline, place: Place, lane: Lane, record: dict[str, A
     names = ("device", "stream", "context", "process", "correlation", "external_id", "graph_node")
     titles = ("GPU", "Stream", "Context", "Process", "Correlation", "External id", "Graph node")
     return lines + [Fact(title, record[name], "id") for title, name in zip(titles, names, strict=True)]
+
+
+def _of_compiler(timeline: Timeline, place: Place, record: dict[str, Any]) -> list[Fact]:
+    """What Inductor says of a kernel that it made."""
+    file = kernel_files(timeline.trace, timeline.trace.device.slice(timeline.event(place), 1))[0]
+    if file is None:
+        return []
+    nodes, lines = source_of(timeline.trace, str(record["name"]), file)
+    told = (("Kernel file", file), ("Source nodes", nodes), ("Source lines", lines))
+    return [Fact(title, text, "text") for title, text in told]
 
 
 def _of_host(timeline: Timeline, place: Place, lane: Lane, record: dict[str, Any]) -> list[Fact]:

@@ -37,7 +37,7 @@ _INT, _CODE, _FLOAT, _KIND, _DIM3 = (
 HOST: dict[str, np.dtype[Any] | None] = {
     "kind": _KIND, "name": _CODE, "start": _INT, "duration": _INT, "process": _INT, "thread": _INT,
     "correlation": _INT, "external_id": _INT, "sequence": _INT, "module_id": _INT,
-    "input_shapes": _CODE, "input_types": _CODE, "stack": _CODE, "kernel": _CODE, "step": _INT,
+    "input_shapes": _CODE, "input_types": _CODE, "stack": _CODE, "kernel": _CODE, "kernel_file": _CODE, "step": _INT,
     "offset": _INT,
 }  # fmt: skip
 DEVICE: dict[str, np.dtype[Any] | None] = {
@@ -68,7 +68,7 @@ COLLECTIVES: dict[str, np.dtype[Any] | None] = {
 """What kernels and operators say about their collective; `offset` tells which event said it."""
 
 OPTIONAL = frozenset({
-    "step", "kernel", "counted", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",
+    "step", "kernel", "kernel_file", "counted", "graph_node", "hlo_op", "hlo_module", "tf_op", "op_name", "step_num",
     "kernel_details", "memcpy_details", "memset_details", "xla_context",
 })  # fmt: skip
 """Columns that only some tools fill; a group has them only if one of its parts does."""

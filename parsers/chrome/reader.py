@@ -300,7 +300,7 @@ def _unescape(groups: dict[str, Columns]) -> None:
 
 def _without_homes(host: Columns) -> None:
     """Writes ``~`` for home folders: functions of Python are named by their file."""
-    for column in ("name", "stack"):
+    for column in {"name", "stack", "kernel_file"} & host.keys():
         _rewrite(host[column], without_home)
 
 

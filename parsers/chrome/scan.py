@@ -68,7 +68,7 @@ DEVICE_REALS = {"occupancy_percent": "est. achieved occupancy %", "blocks_per_sm
 MEMORY_INTS = {"device_type": "Device Type", "device": "Device Id", "address": "Addr", "bytes": "Bytes",
                "allocated": "Total Allocated", "reserved": "Total Reserved"}  # fmt: skip
 HOST_TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
-HOST_NAMES = {"stack": "Call stack", "kernel": "kernel"}
+HOST_NAMES = {"stack": "Call stack", "kernel": "kernel", "kernel_file": "kernel_file"}
 # older or other spellings of an argument, read if those before are absent
 ALIASES = {
     "External id": ("external id",), "correlation": ("correlation_id", "correlationId"),

@@ -28,7 +28,7 @@ ARGUMENTS = (
     "memset_details", "context_id", "size",
     "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "In split size", "Out split size",
     "Process Group Name", "Process Group Description", "Process Group Ranks", "Seq", "Src Rank", "Dst Rank",
-    "Concrete Inputs", "kernel", "correlationId", "deviceId", "streamId", "contextId", "BeginNs",
+    "Concrete Inputs", "kernel", "kernel_file", "correlationId", "deviceId", "streamId", "contextId", "BeginNs",
 )  # fmt: skip
 ARGS = "args"
 ALL = (*TOP_LEVEL, ARGS, *ARGUMENTS)

@@ -9,6 +9,8 @@ TORCH = re.compile(r"\b(at|c10|c10d|torch|torchvision)::|^_ZN\w*?(2at6native|3c1
 XLA = re.compile(r"^((loop|input|wrapped)_\w*fusion|wrapped_\w+|(gemm_)?fusion)(_\w+)?$|^gemm_fusion_|^triton_gemm_")
 INDUCTOR = re.compile(r"^triton_([a-z]+_fused|poi|red|per|tem|mm|for)_")
 """Kernels that torch.compile generates."""
+INDUCTOR_STREAMS = re.compile(r"^triton_(poi|red|per)_fused_")
+"""What Inductor makes of operators that stream through memory."""
 FUSED_BY_COMPILER = re.compile(r"^triton_[a-z]+_fused_|^(loop|input)_\w*fusion(_\d+)?$|^(\w+_)?fusion(_\d+)?$")
 """Kernels of Inductor and XLA, which have fused what stands next to each other."""
 OPENMP = re.compile(r"^__omp_offloading|^nvkernel_|(?<![a-z])(openmp|gomp|kmpc?)(?![a-z])", re.IGNORECASE)

@@ -33,21 +33,27 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for category, pattern in (
         (
             "communication",
-            r"^(nccl|rccl|msccl|hccl|hcom_|SenRdma)|nvshmem|cross_device_reduce|_shot_all_reduce|multimem_all"
-            r"|shotAllReduce|all_?reduce_fusion|^moeA2A(Dispatch|Combine)|^allreduce_prototype",
+            r"^(nccl|rccl|msccl|hccl|hcom_|SenRdma|userbuffers_)|nvshmem|cross_device_reduce|shot_?all_?reduce|multimem_all"
+            r"|all_?reduce_fusion|^moe(A2A(Dispatch|Combine)|AllToAll)|^allreduce_prototype",
         ),
         ("elementwise", r"rotary|rope_|_rope$|^cast_mxfp\d"),
         (
             "other",
             r"embedding|_embs?_|embs_|sort|top_?k|loss|criterion|unique|histogram|bounds_check|linearize_index|sum_and_scatter"
-            r"|scatter_fusion|pooling|computeStrides|entropy",
+            r"|scatter_fusion|pooling|computeStrides|entropy"
+            # which token comes next, and what prepares it
+            r"|sampling(from|$)|(?<!down)(?<!up)_sample_kernel|renormprob|masklogits|^eagle_prepare",
         ),
-        ("copy", r"reshape_and_cache|store_kvcache"),
+        (
+            "copy",
+            r"_and_cache(_|$)|gather_\w*cache|store_kvcache|^append_?paged_?kv|^set_\w*kv_buffer"
+            r"|_ep_(scatter|gather)|(pre|post)_reorder(_|$)",
+        ),
         (
             "attention",
-            r"flash(?!infer)|fmha|attention|attn|sdpa|dot_do_o|convert_dq|(prefill|decode)\w*kv|_mha(_v\d|$)|MergeStates|^merge_state|mqa_logits"
-            # of SGLang and LightLLM, whose names say no more
-            r"|^_fwd(_grouped)?_kernel(_stage\d)?$",
+            r"flash(?!infer)|fmha|attention|attn|sdpa|dot_do_o|convert_dq|(prefill|decode|pod)\w*kv|(^|_)mla_(dec|pfl|prefill|reduce)|_mha(_v\d|$)|MergeStates|^merge_state|mqa_logits"
+            # of SGLang, LightLLM and vLLM, whose names say no more
+            r"|^_fwd(_grouped)?_kernel(_stage\d)?$|^reduce_segments$",
         ),
         ("scan", r"scan|cumsum|cumprod|chunk_state|state_passing|delta_rule|fused_recurrent|^chunk_(fwd|bwd)_"),
         ("reduce", r"BiasAddGrad"),
@@ -67,8 +73,8 @@ _PRIMARY: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("optimizer", r"adam|sgd|lamb|adagrad|rmsprop|optimizer|lion_"),
         (
             "gemm",
-            r"gemm|gemv|nvjet|^(Custom_)?cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm_|^mm_(?!ids)|^_?bmm_|dot_kernel|xmma|884|1688"
-            r"|^marlin$|fused_moe_kernel|triton_b?mm$|^mul_mat|csr_?(mm|mv)|^sp(mm|mv)|wvsplitk|mfma_moe|mlp_fused",
+            r"gemm|gemv|nvjet|^(Custom_)?cijk_|splitkreduce|epilogue::|matmul|cutlass|_mm(_|$)|^mm_(?!ids)|^_?bmm_|dot_kernel|xmma|884|1688"
+            r"|^marlin(_24)?$|fused_moe_kernel|^_?batched_(moe|triton)_kernel|triton_b?mm$|^mul_mat|csr_?(mm|mv)|^sp(mm|mv)|wvsplitk|mfma_moe|mlp_fused",
         ),
         (
             "copy",
@@ -100,8 +106,9 @@ _FUSED = re.compile(r"[A-Z][a-z]+")
 _MOVES = frozenset({"Tra", "Res", "Mov", "Move", "Sli", "Con", "Conc", "Cas", "Cast", "Gat", "Rep"})
 
 _BY_NAMESPACE: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("communication", re.compile(r"\bdeep_ep\b")),
-    ("attention", re.compile(r"flash|fmha|attention", re.IGNORECASE)),
+    ("communication", re.compile(r"\b(deep_ep|pplx)\b")),
+    # FlashInfer has kernels for all parts of a model
+    ("attention", re.compile(r"flash(?!infer)|fmha|attention", re.IGNORECASE)),
     ("conv", re.compile(r"cudnn::(detail|cnn|winograd)|cask_cudnn")),
     ("gemm", re.compile(r"cublas|cutlass")),
 )

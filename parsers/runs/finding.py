@@ -272,8 +272,9 @@ def set_aside(found: Iterable[Candidate]) -> tuple[list[Candidate], dict[Path, C
 
 CAPTURE, REPLAY = b"StreamBeginCapture", b"GraphLaunch"
 """Calls that tell a recording of the capture of graphs from one of their replays."""
-FEW = 4
-"""Of so many recordings each is looked through for captures, of more only those whose path says so."""
+FEW, SMALL = 4, 8 << 20
+"""Of so many recordings those of at most so many bytes are looked through for captures, else those whose path says so:
+to look through a large file takes a good part of the time of reading it."""
 
 
 def with_captures(files: list[Candidate]) -> list[Candidate]:
@@ -282,8 +283,10 @@ def with_captures(files: list[Candidate]) -> list[Candidate]:
     It belongs to the recordings of its rank in its own folder or in one around it, else in one beside that.
     """
     loose = [file for file in files if file.kind == "chrome" and not file.run_id]
-    likely = [file for file in loose if len(loose) <= FEW or "captur" in "/".join(file.path.parts[-2:]).lower()]
-    captured = [file for file in likely if mentions(file.path, CAPTURE)] if len(loose) > 1 else []
+    ranks = [file.rank for file in loose]
+    # ranks that are all different are one job's, and each has no other recording
+    loose = [] if None not in ranks and len(set(ranks)) == len(ranks) else loose
+    captured = [file for file in loose if _may_be_capture(file, len(loose)) and mentions(file.path, CAPTURE)]
     others = [file for file in loose if file not in captured]
     homes: dict[Path, list[Candidate]] = {}
     replaying: dict[Path, bool] = {}
@@ -300,6 +303,11 @@ def with_captures(files: list[Candidate]) -> list[Candidate]:
                 aside.add(capture.path)
     kept = (file for file in files if file.path not in aside)
     return [replace(file, captures=tuple(homes.get(file.path, ()))) for file in kept]
+
+
+def _may_be_capture(file: Candidate, files: int) -> bool:
+    named = "captur" in "/".join(file.path.parts[-2:]).lower()
+    return files > 1 and (named or (files <= FEW and file.path.stat().st_size <= SMALL))
 
 
 def _recording_of(file: Candidate) -> tuple[Path, str | None, int | None]:

@@ -29,6 +29,7 @@ from tracetui.analysis.findings.gpu.kernel_facts import (
     stake,
 )
 from tracetui.analysis.gpu.occupancy import tail_loss
+from tracetui.analysis.roofline.shapes import ONCE
 from tracetui.parsers.names import kernel_names
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def far_below_roof(facts: Facts, limits: Limits) -> Iterator[Finding | Abstentio
         & (pl.col("attained_percent") < limits.attained_percent)
         & (pl.col("total_ns") / pl.col("launches") >= 1000 * limits.mean_us)
     )
-    points = points.filter(~pl.col("name").is_in(list(bounds(facts))))
+    # of a fused kernel only the least that it moves is known, so how far it is below its roof is not
+    points = points.filter(~pl.col("name").is_in(list(bounds(facts))) & ~pl.col("unknown").list.contains(ONCE))
     for row, share in large(facts, points.to_dicts(), limits, sort=False):
         found = stake(facts, [row["name"]], row["attained_percent"] / 100)
         mean, least = row["total_ns"] / row["launches"], row["total_ns"] - row["gap_ns"]
