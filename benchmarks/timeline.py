@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,10 +90,7 @@ def generated(events: int, seed: int = 1) -> Trace:
         )
 
     bare = Trace.empty(TraceInfo("chrome", "generated"), Source(Path("generated"), 0))
-    return Trace(
-        bare.steps, filled(host, schema.HOST), filled(device, schema.DEVICE), bare.memory, bare.counters, bare.info,
-        bare.source,
-    )  # fmt: skip
+    return replace(bare, host=filled(host, schema.HOST), device=filled(device, schema.DEVICE))
 
 
 def bytes_of(shown: Timeline) -> int:

@@ -679,6 +679,22 @@ def test_what_a_command_runs_inherits_no_setting_of_the_allocator(command, set_,
     monkeypatch.setattr(cli.os, "_exit", sys.exit)
     monkeypatch.setattr(cli.sys, "argv", ["tracetui", command])
     monkeypatch.setattr(cli.os, "environ", environment := {})
+    monkeypatch.setattr(cli, "_few_threads", lambda: {})
     with pytest.raises(SystemExit):
         cli.script()
     assert (environment == cli.KEPT_PAGES) is set_
+
+
+@pytest.mark.parametrize(
+    ("cores", "share", "threads"), [(16, "max 100000", "4"), (16, "", "4"), (16, "25000 100000", None), (4, "", None)]
+)
+def test_polars_starts_few_threads_where_there_are_many_cores(cores, share, threads, monkeypatch) -> None:
+    monkeypatch.setattr(cli.os, "sched_getaffinity", lambda _: range(cores), raising=False)
+
+    def read(path: Path) -> str:
+        if not share:
+            raise FileNotFoundError(path)
+        return share
+
+    monkeypatch.setattr(cli.Path, "read_text", read)
+    assert cli._few_threads().get("POLARS_MAX_THREADS") == threads

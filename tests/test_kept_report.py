@@ -128,11 +128,20 @@ def test_every_option_makes_another_key(recording, monkeypatch, capsys, words):
     assert printed(recording, *WORDS, *words, capsys=capsys) == "computed"
 
 
-@pytest.mark.parametrize("damage", [b"", b"00000000\ntext", b"\xff\xfe"])
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "empty": lambda file: file.write_bytes(b""),
+    "another text": lambda file: file.write_bytes(file.read_bytes().replace(b"text", b"best")),
+    "rubbish": lambda file: file.write_bytes(b"\xff\xfe"),
+    "a pipe": lambda file: (file.unlink(), os.mkfifo(file)),
+    "without end": lambda file: (file.unlink(), file.symlink_to("/dev/zero")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_text_is_computed_again(recording, damage):
     Kept([recording], WORDS).keep("text")
     (file,) = entries.folder().glob(f"*/{entries.REPORT}")
-    file.write_bytes(damage)
+    DAMAGE[damage](file)
     assert Kept([recording], WORDS).text() is None
     assert not file.exists()
 
@@ -147,6 +156,8 @@ def test_nothing_is_kept_that_may_not_hold(recording, monkeypatch, capsys):
     monkeypatch.setattr(report, "_computed", lambda *_: (True, "with a warning"))
     printed(recording, capsys=capsys)
     Kept([recording, recording], WORDS).keep("of several")
+    (recording.parent / "elsewhere").symlink_to(recording.parents[1])
+    Kept([recording], WORDS).keep("with a link")
     assert entries.info().reports == 0
 
 

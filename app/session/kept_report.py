@@ -2,7 +2,7 @@
 
 The key holds everything that a report follows from: the command with its options, every file beside and below what is
 read, the user's own files, the environment, and the program itself. Whatever changes gives another key, so nothing that
-is kept can be of another state. Where that can't be told, as of several paths or of a large folder, nothing is kept.
+is kept can be of another state. Nothing is kept where that can't be told: of several paths, links, a large folder.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.parsers.runs import entries
+from tracetui.parsers.runs.side_files import opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 MOST_FILES = 2_000
 """So many files in a folder are looked at; with more, looking would take longer than it may spare."""
 MOST_BYTES = 16 << 20
-"""A longer text is not kept."""
+"""No text is kept that could be longer as UTF-8."""
 SETTLED_S = 2.0
 """What changed more recently could change again without a trace: clocks of file systems are coarse."""
 _VARIABLES = ("TRACETUI", "POLARS", "PYTHON", "XDG", "LANG", "LC_", "TZ", "HOME", "PATH", "COLUMNS", "LINES", "TERM")
@@ -56,7 +57,7 @@ class Kept:
             variables = sorted(pair for pair in os.environ.items() if pair[0].startswith(_VARIABLES))
             encoding = getattr(sys.stdout, "encoding", None)
             about = (asked, os.getcwd(), encoding, variables, beside, _own_files(path), _program())  # noqa: PTH109
-        except OSError:  # not there, too many files, or not for us to see: what reads it says so
+        except OSError:  # not there, not for us to see, too many files, or a link: what reads it says so
             return
         self._key = blake2b(repr(about).encode("utf-8", "surrogateescape"), digest_size=20).hexdigest()
 
@@ -66,7 +67,8 @@ class Kept:
             return None
         entry = entries.folder() / self._key
         try:
-            check, _, text = (entry / entries.REPORT).read_bytes().partition(b"\n")
+            with opened(entry / entries.REPORT) as (file, _):
+                check, _, text = file.read(MOST_BYTES + 10).partition(b"\n")
             if check != _check(self._key, text):
                 raise ValueError
             found = text.decode("utf-8", "surrogatepass")
@@ -80,7 +82,7 @@ class Kept:
 
     def keep(self, text: str) -> None:
         """Keeps the report, unless a file was changed so lately that it could change again without a trace."""
-        if not self._key or not self._settled or len(text) > MOST_BYTES:
+        if not self._key or not self._settled or len(text) > MOST_BYTES // 4:
             return
         content = text.encode("utf-8", "surrogatepass")
         content = _check(self._key, content) + b"\n" + content
@@ -93,17 +95,17 @@ def _check(key: str, text: bytes) -> bytes:
 
 
 def _below(folder: Path) -> _Files:
-    """The state of every file in a folder and in those below it; of folders and of links to none the name alone.
+    """The state of every file in a folder and in those below it; of folders the name alone.
 
     Raises:
-        OSError: it can't be read, or there are too many.
+        OSError: it can't be read, there are too many, or a link leads to where other files matter.
     """
     found: _Files = []
     folders = [str(folder)]
     while folders:
         with os.scandir(folders.pop()) as inside:
             for entry in inside:
-                if len(found) >= MOST_FILES:
+                if len(found) >= MOST_FILES or entry.is_symlink():
                     raise OSError
                 state: tuple[int, ...] = ()
                 if entry.is_file():
