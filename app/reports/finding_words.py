@@ -170,11 +170,11 @@ def brief(
         if row.doubted_by:
             known = f"May not hold ({', '.join(row.doubted_by)})"
             both = f"{known}; {uncapitalized(place(row, width - len(known) - 2, ascii=ascii))}"
-            rest = [gains, both]
+            rest = [both, gains]
         else:  # what steps these are the headline says too
             both = f"{place(row, width - len(known) - 2, ascii=ascii)}; {uncapitalized(known)}"
             fits = cell_width(printable(both, ascii=ascii)) <= width
-            rest = [gains, both if fits else place(row, width, ascii=ascii)]
+            rest = [both if fits else place(row, width, ascii=ascii), gains]
     elif row.doubted_by and row.impact_us and cell_width(rest[-1]) > width:
         rest[-1] = f"May not hold ({', '.join(row.doubted_by)})"
     elif not row.impact_us and rest:  # what to do takes the lines that are left

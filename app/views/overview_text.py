@@ -439,11 +439,12 @@ def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
     tab = commands.key("tab.findings")
     if not findings:
         return [writer.head("Findings", f"none: tab {tab} says what was looked for")]
-    whole, clean = whole_of(data.overview.base), bool(data.overview.sel.trace.clean_step_ns)
+    whole, clean = whole_of(data.overview.base), data.overview.verdict.clean_ns is not None
     lines_each = ADVICE_LINES if writer.roomy else ADVICE_LINES - 1
     lines: list[Text] = []
     shown = 0
-    for row in advice(map(finding_row, findings)):
+    rows = [finding_row(finding) for finding in findings]
+    for row in advice(rows) or rows:
         texts = brief(
             row, max(writer.width - MARK_WIDTH - 1, 12), whole, clean=clean, lines=lines_each, ascii=writer.ascii
         )
