@@ -19,7 +19,7 @@ from tracetui.app.charts.lanes import gantt_lane
 from tracetui.app.charts.steps import GROUPS, Step, legend, marked, step_runs
 from tracetui.app.keys import commands
 from tracetui.app.reports.content.findings import MARK_WIDTH
-from tracetui.app.reports.finding_words import ADVICE_LINES, WORK_TIME, advice, brief, mark, whole_of
+from tracetui.app.reports.finding_words import ADVICE_LINES, WORK_TIME, advice, brief, known_from, mark, whole_of
 from tracetui.app.text import fitting
 from tracetui.app.text.words import (
     CATEGORY_LABELS,
@@ -444,10 +444,9 @@ def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
     lines: list[Text] = []
     shown = 0
     rows = [finding_row(finding) for finding in findings]
-    for row in advice(rows) or rows:
-        texts = brief(
-            row, max(writer.width - MARK_WIDTH - 1, 12), whole, clean=clean, lines=lines_each, ascii=writer.ascii
-        )
+    first = advice(rows) or rows
+    for row in first:
+        texts = brief(row, max(writer.width - MARK_WIDTH - 1, 12), whole, lines=lines_each, ascii=writer.ascii)
         if shown and len(lines) + len(texts) > room:
             break
         style = writer.style(_SEVERITY_STYLES.get(row.severity, ""))
@@ -455,8 +454,9 @@ def _findings(writer: Writer, data: OverviewData, height: int) -> list[Text]:
         lines += [Text(f" {'':<{MARK_WIDTH}}").append(text, writer.style("muted")) for text in texts[1:]]
         shown += 1
     more = len(findings) - shown
-    rest = f"{more} more in tab {tab}, with what they rest on" if more else f"tab {tab} says what they rest on"
-    return [writer.head("Findings", rest), *lines]
+    rest = f"{more} more in tab {tab}" if more else f"tab {tab} says what they rest on"
+    told = known_from(first[:shown], clean=clean).removeprefix("; ")
+    return [writer.head("Findings", f"{told}; {rest}" if told else rest), *lines]
 
 
 def _ranks(writer: Writer, ranks: pl.DataFrame) -> list[Text]:
